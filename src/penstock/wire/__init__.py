@@ -1,0 +1,1 @@
+"""The Kafka protocol: message schemas as tables, codecs compiled from them, framing, error codes."""
