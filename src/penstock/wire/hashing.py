@@ -14,7 +14,9 @@ def java_string_hash(text: str) -> int:
 
 def coordinator_partition(name: str, partitions: int) -> int:
     """The partition of an internal topic that keeps the state of a group or transactional id."""
-    return (java_string_hash(name) & 0x7FFFFFFF) % partitions
+    value = java_string_hash(name)
+    # Java's Utils.abs: the one number without a positive counterpart becomes zero.
+    return (0 if value == -(1 << 31) else abs(value)) % partitions
 
 
 def murmur2(data: bytes) -> int:
