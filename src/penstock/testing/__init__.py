@@ -1,0 +1,1 @@
+"""A broker inside your tests: real sockets, real clients, nothing to install or to start."""
