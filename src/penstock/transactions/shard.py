@@ -1,0 +1,422 @@
+"""The transaction coordinator of one partition of `__transaction_state`.
+
+A command looks at memory and returns `Effects`: the records to append, the replies to send once they are durable, and
+`WriteMarkers` actions. Memory changes only in `replay`, with the very records that a restart would read.
+
+**The order the shell must keep** (each line is durable before the next begins):
+
+1. the records of the effects (the Prepare record);
+2. the markers of `WriteMarkers`, in every partition it names. The replies may go out before this line: the outcome is
+   fixed;
+3. the records of the effects of `markers_written` (the Complete record, and whatever waited for it).
+
+The markers must be durable before the Complete record is written: after it, nobody would write them again. A partition
+that no longer exists counts as written.
+
+**Waiting instead of CONCURRENT_TRANSACTIONS.** Between the Prepare record and the Complete record a producer may
+already begin its next transaction. Apache Kafka answers with CONCURRENT_TRANSACTIONS and the producer asks again after
+a pause many times longer than what is left to do. Here an addition of partitions waits for the Complete record, at
+most `concurrent_wait_ms`, and is then served in the same batch of records.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass
+
+from penstock.groups.effects import CoordinatorRecord, Effects, RequestContext
+from penstock.transactions import adding, end_txn, expiry, init_producer, listing, records
+from penstock.transactions.metadata import (
+    NO_PRODUCER_EPOCH,
+    NO_PRODUCER_ID,
+    TopicPartition,
+    TransactionMetadata,
+    TransactionVersion,
+    completed,
+)
+from penstock.transactions.states import ENDING, TransactionState
+from penstock.wire import messages as m
+from penstock.wire.errors import ErrorCode, InvalidRequest, KafkaError
+
+RETRY_MS = 100
+MAX_WAITING = 100  # additions that wait for the end of one transaction; a producer has a handful in flight at most
+
+
+@dataclass(frozen=True, slots=True)
+class TransactionSettings:
+    """Kafka's configs of the coordinator, under Kafka's names."""
+
+    transaction_max_timeout_ms: int = 900_000
+    transactional_id_expiration_ms: int = 604_800_000
+    remove_expired_interval_ms: int = 3_600_000
+    concurrent_wait_ms: int = 100
+    server_version: TransactionVersion = TransactionVersion.TV_2
+
+
+@dataclass(frozen=True, slots=True)
+class WriteMarkers:
+    """Ask the shell to write the outcome into each of these partitions, then to call `markers_written`."""
+
+    transactional_id: str
+    producer_id: int
+    producer_epoch: int
+    commit: bool
+    coordinator_epoch: int
+    transaction_version: TransactionVersion
+    partitions: tuple[TopicPartition, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class AddPartitions:
+    """Add partitions to the transaction that this producer has open, or begin one with them."""
+
+    transactional_id: str
+    producer_id: int
+    producer_epoch: int
+    partitions: frozenset[TopicPartition]
+    version: TransactionVersion
+
+
+@dataclass(frozen=True, slots=True)
+class _Waiting:
+    """An addition that came while the previous transaction was ending."""
+
+    token: object
+    add: AddPartitions
+    deadline_ms: int
+
+
+class TransactionShard:
+    def __init__(
+        self,
+        *,
+        coordinator_epoch: int,
+        settings: TransactionSettings,
+        new_producer_id: Callable[[], int],
+    ) -> None:
+        self._coordinator_epoch = coordinator_epoch
+        self._settings = settings
+        self._new_producer_id = new_producer_id
+        self._entries: dict[str, TransactionMetadata] = {}
+        # The entries behind records that were handed out but not replayed yet: spares decoding them again, and keeps
+        # the one field that the record does not hold.
+        self._handed_out: dict[bytes, TransactionMetadata] = {}
+        self._abort_deadlines_ms: dict[str, int] = {}
+        self._earliest_abort_ms: int | None = None
+        self._unmarked: dict[str, set[TopicPartition]] = {}
+        self._waiting: dict[str, list[_Waiting]] = {}
+        self._next_removal_ms: int | None = None
+        self._retry_completion_ms: int | None = None
+
+    # --- commands ---
+
+    def init_producer_id(self, token: object, ctx: RequestContext, request: m.InitProducerIdRequest) -> Effects:
+        """InitProducerId with a transactional id; without one no coordinator is needed."""
+        effects = Effects()
+        try:
+            meta = self._initialize(ctx.now_ms, request)
+        except KafkaError as error:
+            effects.reply(token, init_producer_id_failure(error.code, ctx.api_version))
+            return effects
+        self._write(effects, meta)
+        if meta.state == TransactionState.EMPTY:
+            response = m.InitProducerIdResponse(producer_id=meta.producer_id, producer_epoch=meta.producer_epoch)
+            effects.reply(token, response)
+        else:
+            self._begin_marking(effects, meta, ctx.now_ms)
+            effects.reply(token, init_producer_id_failure(ErrorCode.CONCURRENT_TRANSACTIONS, ctx.api_version))
+        return effects
+
+    def add_partitions(self, token: object, now_ms: int, add: AddPartitions) -> Effects:
+        """The reply is an `ErrorCode`: a client's request, a broker's batch of them and a write all end here."""
+        effects = Effects()
+        meta = self._entries.get(add.transactional_id)
+        if meta is not None and meta.state in ENDING and self._wait(token, add, now_ms):
+            return effects
+        self._add(effects, token, meta, add, now_ms)
+        return effects
+
+    def end_txn(self, token: object, ctx: RequestContext, request: m.EndTxnRequest) -> Effects:
+        effects = Effects()
+        end_request = end_txn.EndRequest(
+            producer_id=request.producer_id,
+            epoch=request.producer_epoch,
+            commit=request.committed,
+            # Version 5 says that the client follows KIP-890.
+            version=TransactionVersion.TV_2 if ctx.api_version > 4 else TransactionVersion.TV_0,
+        )
+        try:
+            meta = self._entry(request.transactional_id)
+            decision = end_txn.end(meta, end_request, new_producer_id=self._new_producer_id, now_ms=ctx.now_ms)
+        except KafkaError as error:
+            effects.reply(token, m.EndTxnResponse(error_code=fenced_code(error.code, ctx.api_version, 2)))
+            return effects
+        if decision.meta is not None:
+            self._write(effects, decision.meta)
+            self._begin_marking(effects, decision.meta, ctx.now_ms)
+        response = m.EndTxnResponse(producer_id=decision.producer_id, producer_epoch=decision.producer_epoch)
+        effects.reply(token, response)
+        return effects
+
+    def markers_written(self, markers: WriteMarkers, partitions: Iterable[TopicPartition], now_ms: int) -> Effects:
+        """These partitions hold their marker durably (or exist no more). The last ones complete the transaction."""
+        effects = Effects()
+        meta = self._entries.get(markers.transactional_id)
+        unmarked = self._unmarked.get(markers.transactional_id)
+        if meta is None or unmarked is None or meta.state not in ENDING or not _is_about(markers, meta):
+            return effects
+        unmarked.difference_update(partitions)
+        if not unmarked:
+            self._complete(effects, meta, now_ms)
+        return effects
+
+    # --- time ---
+
+    def next_deadline_ms(self) -> int | None:
+        """When `tick` has something to do, or earlier."""
+        deadlines = [self._earliest_abort_ms, self._next_removal_ms, self._retry_completion_ms]
+        deadlines.extend(waiting[0].deadline_ms for waiting in self._waiting.values())
+        return min((deadline for deadline in deadlines if deadline is not None), default=None)
+
+    def tick(self, now_ms: int) -> Effects:
+        effects = Effects()
+        if self._earliest_abort_ms is not None and self._earliest_abort_ms <= now_ms:
+            self._abort_overdue(effects, now_ms)
+        if self._next_removal_ms is not None and self._next_removal_ms <= now_ms:
+            self._remove_expired(effects, now_ms)
+        if self._retry_completion_ms is not None and self._retry_completion_ms <= now_ms:
+            self._retry_completion_ms = None
+            for transactional_id, unmarked in self._unmarked.items():
+                if not unmarked:
+                    self._complete(effects, self._entries[transactional_id], now_ms)
+        self._give_up_waiting(effects, now_ms)
+        return effects
+
+    # --- the log ---
+
+    def replay(self, key: bytes, value: bytes | None) -> None:
+        transactional_id = records.transactional_id_of(key)
+        if transactional_id is None:
+            return
+        if value is None:
+            self._entries.pop(transactional_id, None)
+            self._abort_deadlines_ms.pop(transactional_id, None)
+            return
+        meta = self._handed_out.pop(value, None) or records.metadata_of(transactional_id, value)
+        if meta is None:
+            return
+        self._entries[transactional_id] = meta
+        if meta.state not in ENDING:
+            self._unmarked.pop(transactional_id, None)
+        self._note_deadline(meta)
+        if self._next_removal_ms is None:
+            self._next_removal_ms = meta.last_update_timestamp_ms + self._settings.remove_expired_interval_ms
+
+    def loaded(self, now_ms: int) -> Effects:
+        """The whole partition was replayed: go on with every transaction whose outcome is already fixed."""
+        effects = Effects()
+        for meta in self._entries.values():
+            if meta.state in ENDING:
+                self._begin_marking(effects, meta, now_ms)
+        if self._entries:
+            self._next_removal_ms = now_ms + self._settings.remove_expired_interval_ms
+        return effects
+
+    def append_failed(self, effects: Effects, now_ms: int) -> Effects:
+        """The records could not be appended: nothing has happened, and everybody may try again."""
+        self._handed_out.clear()
+        for transactional_id in list(self._unmarked):
+            if self._entries[transactional_id].state not in ENDING:
+                del self._unmarked[transactional_id]
+        self._retry_completion_ms = now_ms + RETRY_MS
+        if self._abort_deadlines_ms:
+            self._earliest_abort_ms = now_ms + RETRY_MS
+        failed = Effects()
+        for token, response in effects.replies:
+            failed.reply(token, _failed(response))
+        return failed
+
+    # --- questions ---
+
+    def verify(self, add: AddPartitions) -> dict[TopicPartition, ErrorCode]:
+        """Whether these partitions are part of the transaction that this producer has open."""
+        try:
+            meta = self._entry(add.transactional_id)
+            return adding.verify(meta, producer_id=add.producer_id, epoch=add.producer_epoch, partitions=add.partitions)
+        except KafkaError as error:
+            return dict.fromkeys(add.partitions, error.code)
+
+    def holds(self, producer_id: int, partition: TopicPartition) -> bool:
+        """Whether an open or ending transaction of this producer id includes the partition."""
+        return any(meta.producer_id == producer_id and partition in meta.partitions for meta in self._entries.values())
+
+    def describe(self, transactional_id: str) -> m.DescribeTransactionsResponse.TransactionState:
+        meta = self._entries.get(transactional_id)
+        if meta is None:
+            code = ErrorCode.TRANSACTIONAL_ID_NOT_FOUND if transactional_id else ErrorCode.INVALID_REQUEST
+            return m.DescribeTransactionsResponse.TransactionState(transactional_id=transactional_id, error_code=code)
+        return listing.described(meta, self._unmarked.get(transactional_id, meta.partitions))
+
+    def list(self, wanted: listing.ListFilter, now_ms: int) -> Iterator[m.ListTransactionsResponse.TransactionState]:
+        for meta in self._entries.values():
+            if wanted.lets_pass(meta, now_ms):
+                yield listing.listed(meta)
+
+    def metadata(self, transactional_id: str) -> TransactionMetadata | None:
+        return self._entries.get(transactional_id)
+
+    # --- inside ---
+
+    def _entry(self, transactional_id: str | None) -> TransactionMetadata | None:
+        if not transactional_id:
+            raise InvalidRequest("the transactional id must not be empty")
+        return self._entries.get(transactional_id)
+
+    def _initialize(self, now_ms: int, request: m.InitProducerIdRequest) -> TransactionMetadata:
+        expected = init_producer.expected_producer(request.producer_id, request.producer_epoch)
+        meta = self._entry(request.transactional_id)
+        assert request.transactional_id is not None
+        init_producer.check_timeout(request.transaction_timeout_ms, self._settings.transaction_max_timeout_ms)
+        return init_producer.initialize(
+            meta,
+            request.transactional_id,
+            timeout_ms=request.transaction_timeout_ms,
+            expected=expected,
+            new_producer_id=self._new_producer_id,
+            server_version=self._settings.server_version,
+            now_ms=now_ms,
+        )
+
+    def _add(
+        self, effects: Effects, token: object, meta: TransactionMetadata | None, add: AddPartitions, now_ms: int
+    ) -> TransactionMetadata | None:
+        """Serve one addition against `meta`; gives the entry as it will be after the effects."""
+        try:
+            if not add.transactional_id:
+                raise InvalidRequest("the transactional id must not be empty")
+            added = adding.add(
+                meta,
+                producer_id=add.producer_id,
+                epoch=add.producer_epoch,
+                partitions=add.partitions,
+                version=add.version,
+                now_ms=now_ms,
+            )
+        except KafkaError as error:
+            effects.reply(token, error.code)
+            return meta
+        effects.reply(token, ErrorCode.NONE)
+        if added is None:
+            return meta
+        self._write(effects, added)
+        return added
+
+    def _begin_marking(self, effects: Effects, meta: TransactionMetadata, now_ms: int) -> None:
+        """The outcome is in these effects (or in the log): ask for the markers, or complete what needs none."""
+        self._unmarked[meta.transactional_id] = set(meta.partitions)
+        if not meta.partitions:
+            self._complete(effects, meta, now_ms)
+            return
+        effects.actions.append(
+            WriteMarkers(
+                transactional_id=meta.transactional_id,
+                producer_id=meta.producer_id,
+                producer_epoch=meta.producer_epoch,
+                commit=meta.state == TransactionState.PREPARE_COMMIT,
+                coordinator_epoch=self._coordinator_epoch,
+                transaction_version=meta.client_version,
+                partitions=tuple(sorted(meta.partitions)),
+            )
+        )
+
+    def _complete(self, effects: Effects, meta: TransactionMetadata, now_ms: int) -> None:
+        """Write the Complete record, and serve in the same batch those who waited for it."""
+        after: TransactionMetadata | None = completed(meta, now_ms)
+        assert after is not None
+        self._write(effects, after)
+        for waiting in self._waiting.pop(meta.transactional_id, ()):
+            after = self._add(effects, waiting.token, after, waiting.add, now_ms)
+
+    def _write(self, effects: Effects, meta: TransactionMetadata) -> None:
+        value = records.value_of(meta, self._settings.server_version)
+        self._handed_out[value] = meta
+        effects.records.append(CoordinatorRecord(records.key_of(meta.transactional_id), value))
+
+    def _wait(self, token: object, add: AddPartitions, now_ms: int) -> bool:
+        """Whether the addition may wait for the end of the transaction before it."""
+        queue = self._waiting.get(add.transactional_id, [])
+        if self._settings.concurrent_wait_ms <= 0 or len(queue) >= MAX_WAITING:
+            return False
+        queue.append(_Waiting(token, add, now_ms + self._settings.concurrent_wait_ms))
+        self._waiting[add.transactional_id] = queue
+        return True
+
+    def _note_deadline(self, meta: TransactionMetadata) -> None:
+        deadline_ms = expiry.abort_deadline_ms(meta)
+        if deadline_ms is None:
+            self._abort_deadlines_ms.pop(meta.transactional_id, None)
+            return
+        self._abort_deadlines_ms[meta.transactional_id] = deadline_ms
+        if self._earliest_abort_ms is None or deadline_ms < self._earliest_abort_ms:
+            self._earliest_abort_ms = deadline_ms
+
+    def _abort_overdue(self, effects: Effects, now_ms: int) -> None:
+        retry_ms = None
+        for transactional_id, deadline_ms in self._abort_deadlines_ms.items():
+            if deadline_ms > now_ms:
+                continue
+            try:
+                meta = end_txn.abort_over_the_producers_head(
+                    self._entries[transactional_id],
+                    new_producer_id=self._new_producer_id,
+                    server_version=self._settings.server_version,
+                    now_ms=now_ms,
+                )
+            except KafkaError:  # no producer id to be had at the moment
+                retry_ms = now_ms + RETRY_MS
+                continue
+            self._write(effects, meta)
+            self._begin_marking(effects, meta, now_ms)
+        # Those just aborted leave the table when their record is replayed.
+        later = [deadline for deadline in self._abort_deadlines_ms.values() if deadline > now_ms]
+        self._earliest_abort_ms = min([*later, retry_ms] if retry_ms is not None else later, default=None)
+
+    def _remove_expired(self, effects: Effects, now_ms: int) -> None:
+        for meta in self._entries.values():
+            if expiry.is_expired(meta, self._settings.transactional_id_expiration_ms, now_ms):
+                effects.records.append(CoordinatorRecord(records.key_of(meta.transactional_id), None))
+        self._next_removal_ms = now_ms + self._settings.remove_expired_interval_ms
+
+    def _give_up_waiting(self, effects: Effects, now_ms: int) -> None:
+        for transactional_id, queue in list(self._waiting.items()):
+            while queue and queue[0].deadline_ms <= now_ms:
+                effects.reply(queue.pop(0).token, ErrorCode.CONCURRENT_TRANSACTIONS)
+            if not queue:
+                del self._waiting[transactional_id]
+
+
+def fenced_code(code: ErrorCode, api_version: int, first_version_that_knows: int) -> ErrorCode:
+    """PRODUCER_FENCED came late to the protocol; older versions of a request know it as INVALID_PRODUCER_EPOCH."""
+    if code == ErrorCode.PRODUCER_FENCED and api_version < first_version_that_knows:
+        return ErrorCode.INVALID_PRODUCER_EPOCH
+    return code
+
+
+def init_producer_id_failure(code: ErrorCode, api_version: int) -> m.InitProducerIdResponse:
+    return m.InitProducerIdResponse(
+        error_code=fenced_code(code, api_version, 4), producer_id=NO_PRODUCER_ID, producer_epoch=NO_PRODUCER_EPOCH
+    )
+
+
+def _is_about(markers: WriteMarkers, meta: TransactionMetadata) -> bool:
+    return markers.producer_id == meta.producer_id and markers.producer_epoch == meta.producer_epoch
+
+
+def _failed(response: object) -> object:
+    """The reply to send when the records behind a good one could not be written."""
+    code = ErrorCode.COORDINATOR_NOT_AVAILABLE
+    if isinstance(response, m.InitProducerIdResponse):
+        return init_producer_id_failure(code, 0)
+    if isinstance(response, m.EndTxnResponse):
+        return m.EndTxnResponse(error_code=code)
+    return code
