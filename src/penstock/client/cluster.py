@@ -1,0 +1,456 @@
+"""The cluster as a client sees it: finds the brokers, keeps connections to them, and sends any request to the right one.
+
+`request` sends once. `call` sends until it works or the time is up: it backs off between attempts, asks for fresh metadata
+when an error says that a partition or a broker moved, and looks a coordinator up again when the error says that it moved.
+Any API can be sent this way, which is what the command line and other tools build on.
+
+Connections are kept per (broker, channel). A broker handles one request at a time per connection, so requests that it may
+park for long (Fetch, JoinGroup) travel on a channel of their own and hold up nobody else.
+
+When no known broker answers any more, the addresses of the configuration are tried again (KIP-899).
+"""
+
+from __future__ import annotations
+
+import asyncio
+import random
+from collections.abc import Awaitable, Callable, Iterable
+from typing import TypeVar
+
+from penstock.client.config import ClientConfig, parse_addresses
+from penstock.client.connection import Build, Connection
+from penstock.client.errors import BrokerUnreachable, Disconnected, IllegalState, RequestTimeout, check, kafka_error
+from penstock.client.metadata import Metadata
+from penstock.client.types import Node, TopicPartition
+from penstock.wire import messages as m
+from penstock.wire.errors import (
+    CoordinatorNotAvailable,
+    ErrorCode,
+    KafkaError,
+    LeaderNotAvailable,
+    NotController,
+    NotCoordinator,
+    UnknownTopicOrPartition,
+)
+
+R = TypeVar("R", bound=m.Message)
+T = TypeVar("T")
+
+GROUP, TRANSACTION, SHARE = 0, 1, 2  # FindCoordinator's key types
+
+_STALE_COORDINATOR = (NotCoordinator, CoordinatorNotAvailable, Disconnected, BrokerUnreachable, RequestTimeout)
+_NOTHING_NEW = 0.05  # seconds between metadata requests when several parts of a client ask for one at once
+
+
+class Cluster:
+    """Connections and metadata of one cluster. Start it with `async with` or `start` and `close`."""
+
+    def __init__(self, config: ClientConfig) -> None:
+        self.config = config
+        self.metadata = Metadata()
+        self._addresses = parse_addresses(config.bootstrap_servers)
+        self._connections: dict[tuple[int, str], Connection] = {}
+        self._opening: dict[tuple[int, str], asyncio.Task[Connection]] = {}
+        self._coordinators: dict[tuple[int, str], int] = {}
+        self._wanted: set[str] = set()
+        self._refreshing: asyncio.Task[None] | None = None
+        self._keeper: asyncio.Task[None] | None = None
+        self._refreshed_at = 0.0
+        self._listeners: list[Callable[[], None]] = []
+        self._closed = False
+
+    async def start(self) -> None:
+        """Reach any one of the bootstrap servers and learn the brokers."""
+        if not self.metadata.nodes:
+            await self.refresh()
+        if self._keeper is None:
+            self._keeper = asyncio.create_task(self._keep_fresh(), name="penstock-metadata")
+
+    async def close(self) -> None:
+        self._closed = True
+        tasks = [task for task in (self._keeper, self._refreshing, *self._opening.values()) if task is not None]
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
+        await asyncio.gather(*(connection.close() for connection in self._connections.values()))
+        self._connections.clear()
+
+    async def __aenter__(self) -> Cluster:
+        await self.start()
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        await self.close()
+
+    # Connections
+
+    async def connection(self, node_id: int, channel: str = "") -> Connection:
+        """The open connection to a broker on a channel; opened, once for all who ask, if there is none."""
+        key = (node_id, channel)
+        connection = self._connections.get(key)
+        if connection is not None and not connection.closed:
+            return connection
+        if self._closed:
+            raise IllegalState("this client is closed")
+        opening = self._opening.get(key)
+        if opening is None:
+            opening = self._opening[key] = asyncio.create_task(self._open(node_id, channel))
+            opening.add_done_callback(lambda task: self._opened(key, task))
+        return await asyncio.shield(opening)
+
+    def _opened(self, key: tuple[int, str], task: asyncio.Task[Connection]) -> None:
+        self._opening.pop(key, None)
+        if not task.cancelled():
+            task.exception()  # whoever asked has it; when nobody is left to ask, it is not news
+
+    async def _open(self, node_id: int, channel: str) -> Connection:
+        node = self.metadata.nodes.get(node_id)
+        if node is None:
+            raise BrokerUnreachable(f"broker {node_id} is not part of the cluster")
+        connection = await self._connect(node.host, node.port)
+        self._connections[node_id, channel] = connection
+        return connection
+
+    async def _connect(self, host: str, port: int) -> Connection:
+        config = self.config
+        return await Connection.open(
+            host,
+            port,
+            client_id=config.client_id,
+            timeout_ms=config.socket_connection_setup_timeout_ms,
+            max_in_flight=config.max_in_flight_requests_per_connection,
+            max_answer_bytes=config.receive_message_max_bytes,
+            ssl_context=config.ssl_context,
+        )
+
+    async def any_connection(self) -> Connection:
+        """A connection to whichever broker is quickest to reach: an open one, a known one, a bootstrap server."""
+        alive = [c for (_, channel), c in self._connections.items() if not c.closed and not channel]
+        if alive:
+            return min(alive, key=lambda c: c.in_flight)
+        for node_id in random.sample(sorted(self.metadata.nodes), len(self.metadata.nodes)):
+            try:
+                return await self.connection(node_id)
+            except KafkaError:
+                continue
+        return await self._bootstrap()
+
+    async def _bootstrap(self) -> Connection:
+        failures: list[str] = []
+        for host, port in self._addresses:
+            try:
+                connection = await self._connect(host, port)
+            except KafkaError as error:
+                failures.append(str(error))
+                continue
+            self._connections[-1, ""] = connection
+            return connection
+        raise BrokerUnreachable("; ".join(failures))
+
+    def _adopt_bootstrap_connection(self) -> None:
+        """Once the brokers are known, the first connection serves on as that of the broker which it reached."""
+        connection = self._connections.pop((-1, ""), None)
+        if connection is None:
+            return
+        for node in self.metadata.nodes.values():
+            if f"{node.host}:{node.port}" == connection.address and (node.node_id, "") not in self._connections:
+                self._connections[node.node_id, ""] = connection
+                return
+        self._connections[-1, ""] = connection
+
+    # Requests
+
+    async def request(
+        self,
+        message: m.Message | Build,
+        response: type[R],
+        *,
+        node: int | None = None,
+        channel: str = "",
+        timeout_ms: int | None = None,
+        at_least: int = 0,
+        at_most: int = 32767,
+    ) -> R:
+        """Send once, to broker `node` or to any, and return the answer, whatever error codes are in it."""
+        connection = await (self.any_connection() if node is None else self.connection(node, channel))
+        timeout = self.config.request_timeout_ms if timeout_ms is None else timeout_ms
+        return await connection.request(message, response, timeout_ms=timeout, at_least=at_least, at_most=at_most)
+
+    async def call(
+        self,
+        message: m.Message | Build,
+        response: type[R],
+        *,
+        node: int | None = None,
+        check_answer: Callable[[R], None] | None = None,
+        timeout_ms: int | None = None,
+        at_least: int = 0,
+        at_most: int = 32767,
+    ) -> R:
+        """Send until `check_answer` (which raises on an error in the answer) is content, or the time is up."""
+
+        async def attempt() -> R:
+            answer = await self.request(message, response, node=node, at_least=at_least, at_most=at_most)
+            if check_answer is not None:
+                check_answer(answer)
+            return answer
+
+        return await self.retrying(attempt, timeout_ms)
+
+    async def call_controller(
+        self,
+        message: m.Message | Build,
+        response: type[R],
+        *,
+        check_answer: Callable[[R], None] | None = None,
+        timeout_ms: int | None = None,
+        at_least: int = 0,
+    ) -> R:
+        """`call`, to the controller (in KRaft clusters every broker forwards to it)."""
+
+        async def attempt() -> R:
+            controller = self.metadata.controller_id
+            node = controller if controller in self.metadata.nodes else None
+            answer = await self.request(message, response, node=node, at_least=at_least)
+            if check_answer is not None:
+                check_answer(answer)
+            return answer
+
+        return await self.retrying(attempt, timeout_ms)
+
+    async def call_coordinator(
+        self,
+        kind: int,
+        key: str,
+        message: m.Message | Build,
+        response: type[R],
+        *,
+        check_answer: Callable[[R], None] | None = None,
+        channel: str = "coordinator",
+        timeout_ms: int | None = None,
+        request_timeout_ms: int | None = None,
+        at_least: int = 0,
+        at_most: int = 32767,
+    ) -> R:
+        """`call`, to the coordinator of a group, transaction or share-partition, looked up again when it moved."""
+
+        async def attempt() -> R:
+            node = await self.coordinator(kind, key)
+            try:
+                answer = await self.request(
+                    message,
+                    response,
+                    node=node,
+                    channel=channel,
+                    timeout_ms=request_timeout_ms,
+                    at_least=at_least,
+                    at_most=at_most,
+                )
+                if check_answer is not None:
+                    check_answer(answer)
+            except _STALE_COORDINATOR:
+                self.forget_coordinator(kind, key)
+                raise
+            return answer
+
+        return await self.retrying(attempt, timeout_ms)
+
+    async def retrying(self, attempt: Callable[[], Awaitable[T]], timeout_ms: int | None = None) -> T:
+        """Run `attempt` until it raises no retriable error; at the end of the time, raise the last one."""
+        loop = asyncio.get_running_loop()
+        deadline = loop.time() + (self.config.default_api_timeout_ms if timeout_ms is None else timeout_ms) / 1000
+        backoff = Backoff(self.config)
+        while True:
+            try:
+                async with asyncio.timeout_at(deadline):
+                    return await attempt()
+            except TimeoutError:
+                raise RequestTimeout("the broker did not answer in time") from None
+            except KafkaError as error:
+                pause = backoff.next_pause()
+                if not error.retriable or self._closed or loop.time() + pause >= deadline:
+                    raise
+                await asyncio.sleep(pause)
+                if _suggests_new_metadata(error):
+                    await self._refresh_quietly(deadline)
+
+    async def _refresh_quietly(self, deadline: float) -> None:
+        try:
+            async with asyncio.timeout_at(deadline):
+                await self.refresh()
+        except (KafkaError, TimeoutError):
+            pass  # the next attempt will meet the same trouble and report it
+
+    # Metadata
+
+    def on_change(self, listener: Callable[[], None]) -> None:
+        """Call `listener` after every metadata answer."""
+        self._listeners.append(listener)
+
+    def want(self, topics: Iterable[str]) -> None:
+        """Keep these topics in the metadata from the next refresh on."""
+        self._wanted.update(topics)
+
+    def set_wanted(self, topics: Iterable[str]) -> None:
+        self._wanted = set(topics)
+
+    async def refresh(self, topics: Iterable[str] = ()) -> None:
+        """Ask for the metadata of `topics` and of all that are wanted. Calls at the same time share one request."""
+        wanted = set(topics)
+        if self._refreshing is not None and wanted <= self._wanted:
+            await asyncio.shield(self._refreshing)
+            return
+        while self._refreshing is not None:
+            await asyncio.wait([self._refreshing])
+        self._wanted |= wanted
+        self._refreshing = asyncio.create_task(self._refresh())
+        self._refreshing.add_done_callback(self._refresh_done)
+        await asyncio.shield(self._refreshing)
+
+    def _refresh_done(self, task: asyncio.Task[None]) -> None:
+        self._refreshing = None
+        if not task.cancelled():
+            task.exception()
+
+    async def _refresh(self) -> None:
+        loop = asyncio.get_running_loop()
+        pause = self._refreshed_at + _NOTHING_NEW - loop.time()
+        if pause > 0:
+            await asyncio.sleep(pause)
+        await self._fetch_metadata(sorted(self._wanted))
+
+    async def refresh_all(self) -> None:
+        """Ask for every topic of the cluster."""
+        await self._fetch_metadata(None)
+
+    async def _fetch_metadata(self, topics: list[str] | None) -> None:
+        request_topic = m.MetadataRequest.MetadataRequestTopic
+
+        def build(version: int) -> m.Message:
+            named = None if topics is None else [request_topic(name=name) for name in topics]
+            create = self.config.allow_auto_create_topics if version >= 4 else True
+            return m.MetadataRequest(topics=named, allow_auto_topic_creation=create)
+
+        answer = await self.request(build, m.MetadataResponse, at_least=1)
+        if answer.error_code == ErrorCode.REBOOTSTRAP_REQUIRED:
+            await self._forget_brokers()
+            raise kafka_error(answer.error_code)
+        self.metadata.merge(answer, everything=topics is None)
+        self._refreshed_at = asyncio.get_running_loop().time()
+        self._adopt_bootstrap_connection()
+        for listener in self._listeners:
+            listener()
+
+    async def _forget_brokers(self) -> None:
+        connections, self._connections = self._connections, {}
+        self.metadata.nodes = {}
+        await asyncio.gather(*(connection.close() for connection in connections.values()))
+
+    async def _keep_fresh(self) -> None:
+        """Refresh before the metadata is too old, and close connections that nobody has used for long."""
+        interval = max(self.config.metadata_max_age_ms / 1000, 0.05)
+        idle = self.config.connections_max_idle_ms / 1000
+        while True:
+            await asyncio.sleep(interval)
+            now = asyncio.get_running_loop().time()
+            for key, connection in list(self._connections.items()):
+                if connection.closed or (not connection.in_flight and now - connection.last_used > idle):
+                    del self._connections[key]
+                    await connection.close()
+            try:
+                await self.refresh()
+            except KafkaError:
+                continue  # whoever needs the metadata meets the error where it can be reported
+
+    async def topic(self, name: str, timeout_ms: int | None = None) -> None:
+        """Return once the metadata of a topic is known; raise why not when the time is up."""
+        if name in self.metadata.topics:
+            return
+
+        async def attempt() -> None:
+            await self.refresh([name])
+            if name not in self.metadata.topics:
+                code = self.metadata.errors.get(name, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
+                raise kafka_error(code, about=f"topic {name!r}")
+
+        await self.retrying(attempt, timeout_ms)
+
+    async def leader(self, tp: TopicPartition) -> int:
+        """The node that leads a partition; raises a retriable error when there is none."""
+        node = self.metadata.leader(tp)
+        if node >= 0:
+            return node
+        await self.refresh([tp.topic])
+        node = self.metadata.leader(tp)
+        if node >= 0:
+            return node
+        topic = self.metadata.topics.get(tp.topic)
+        if topic is None or tp.partition not in topic.partitions:
+            code = self.metadata.errors.get(tp.topic, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
+            raise kafka_error(code, about=f"partition {tp}")
+        raise LeaderNotAvailable(f"partition {tp} has no leader at the moment")
+
+    async def by_leader(self, partitions: Iterable[TopicPartition]) -> dict[int, list[TopicPartition]]:
+        """Partitions grouped by the node that leads them."""
+        groups: dict[int, list[TopicPartition]] = {}
+        for tp in partitions:
+            groups.setdefault(await self.leader(tp), []).append(tp)
+        return groups
+
+    # Coordinators
+
+    async def coordinator(self, kind: int, key: str) -> int:
+        """The node that coordinates a group (or transaction, or share-partition)."""
+        known = self._coordinators.get((kind, key))
+        if known is not None and known in self.metadata.nodes:
+            return known
+
+        def build(version: int) -> m.Message:
+            if version >= 4:
+                return m.FindCoordinatorRequest(key_type=kind, coordinator_keys=[key])
+            return m.FindCoordinatorRequest(key=key, key_type=kind)
+
+        answer = await self.request(build, m.FindCoordinatorResponse, at_least=6 if kind == SHARE else 0)
+        if answer.coordinators:
+            found = answer.coordinators[0]
+            check(found.error_code, found.error_message)
+            node = Node(found.node_id, found.host, found.port)
+        else:
+            check(answer.error_code, answer.error_message)
+            node = Node(answer.node_id, answer.host, answer.port)
+        self.metadata.nodes.setdefault(node.node_id, node)
+        self._coordinators[kind, key] = node.node_id
+        return node.node_id
+
+    def forget_coordinator(self, kind: int, key: str) -> None:
+        self._coordinators.pop((kind, key), None)
+
+
+class Backoff:
+    """Pauses that double up to a bound, with a fifth of jitter so that clients do not come back in step (KIP-580)."""
+
+    def __init__(self, config: ClientConfig) -> None:
+        self._first = config.retry_backoff_ms / 1000
+        self._longest = config.retry_backoff_max_ms / 1000
+        self._attempts = 0
+
+    def next_pause(self) -> float:
+        pause = min(self._first * 2.0 ** min(self._attempts, 30), self._longest)
+        self._attempts += 1
+        return pause * random.uniform(0.8, 1.2)
+
+    def reset(self) -> None:
+        self._attempts = 0
+
+
+def _suggests_new_metadata(error: KafkaError) -> bool:
+    return isinstance(
+        error, (UnknownTopicOrPartition, LeaderNotAvailable, NotController, Disconnected, BrokerUnreachable)
+    ) or error.code in (
+        ErrorCode.NOT_LEADER_OR_FOLLOWER,
+        ErrorCode.FENCED_LEADER_EPOCH,
+        ErrorCode.UNKNOWN_LEADER_EPOCH,
+        ErrorCode.UNKNOWN_TOPIC_ID,
+        ErrorCode.KAFKA_STORAGE_ERROR,
+        ErrorCode.REPLICA_NOT_AVAILABLE,
+    )

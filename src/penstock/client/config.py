@@ -1,0 +1,292 @@
+"""The client's settings: Python names as keyword arguments, Kafka's dotted names in a mapping, one table for both.
+
+`Producer(linger_ms=5)`, `Producer({"linger.ms": "5"})` and `Producer({"linger.ms": 5}, acks="all")` mean the same. Each
+setting is a field of a frozen dataclass, so its name, type and default stand in one place; text (from a file or an
+environment variable) is converted to the field's type, and an unknown name is refused with the nearest one that exists.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import ssl
+import typing
+from collections.abc import Callable, Mapping, Sequence
+from typing import Literal, TypedDict, TypeVar
+
+from penstock.client.errors import UsageError, nearest
+
+C = TypeVar("C", bound="ClientConfig")
+
+DEFAULT_BOOTSTRAP = "127.0.0.1:9092"
+
+
+@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
+class ClientConfig:
+    """What every client needs to reach a cluster."""
+
+    bootstrap_servers: str = DEFAULT_BOOTSTRAP
+    client_id: str = "penstock"
+    client_rack: str = ""
+    request_timeout_ms: int = 30_000
+    default_api_timeout_ms: int = 60_000
+    metadata_max_age_ms: int = 300_000
+    retry_backoff_ms: int = 100
+    retry_backoff_max_ms: int = 1_000
+    socket_connection_setup_timeout_ms: int = 10_000
+    connections_max_idle_ms: int = 540_000
+    max_in_flight_requests_per_connection: int = 5
+    receive_message_max_bytes: int = 1 << 30
+    allow_auto_create_topics: bool = True
+    ssl_context: ssl.SSLContext | None = None
+
+
+@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
+class AdminConfig(ClientConfig):
+    """An admin client has no settings of its own."""
+
+
+@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
+class ProducerConfig(ClientConfig):
+    acks: str = "all"
+    enable_idempotence: bool | None = None
+    transactional_id: str = ""
+    transaction_timeout_ms: int = 60_000
+    compression_type: str = "none"
+    compression_level: int | None = None
+    batch_size: int = 16_384
+    linger_ms: float = 5.0
+    buffer_memory: int = 33_554_432
+    max_block_ms: int = 60_000
+    max_request_size: int = 1_048_576
+    delivery_timeout_ms: int = 120_000
+    partitioner_ignore_keys: bool = False
+
+
+@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
+class ConsumerConfig(ClientConfig):
+    group_id: str = ""
+    group_protocol: str = "classic"
+    group_instance_id: str = ""
+    group_remote_assignor: str = ""
+    partition_assignment_strategy: str = "range,cooperative-sticky"
+    auto_offset_reset: str = "latest"
+    enable_auto_commit: bool = True
+    auto_commit_interval_ms: int = 5_000
+    session_timeout_ms: int = 45_000
+    heartbeat_interval_ms: int = 3_000
+    max_poll_interval_ms: int = 300_000
+    max_poll_records: int = 500
+    isolation_level: str = "read_uncommitted"
+    fetch_min_bytes: int = 1
+    fetch_max_bytes: int = 52_428_800
+    fetch_max_wait_ms: int = 500
+    max_partition_fetch_bytes: int = 1_048_576
+    queued_max_bytes: int = 67_108_864
+    check_crcs: bool = True
+    exclude_internal_topics: bool = True
+
+
+@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
+class ShareConsumerConfig(ClientConfig):
+    group_id: str = ""
+    share_acknowledgement_mode: str = "implicit"
+    share_acquire_mode: str = "batch_optimized"
+    max_poll_records: int = 500
+    max_poll_interval_ms: int = 300_000
+    fetch_min_bytes: int = 1
+    fetch_max_bytes: int = 52_428_800
+    fetch_max_wait_ms: int = 500
+    check_crcs: bool = True
+
+
+class ClientSettings(TypedDict, total=False):
+    """The keyword arguments of every client (the fields of `ClientConfig`)."""
+
+    bootstrap_servers: str | Sequence[str]
+    client_id: str
+    client_rack: str
+    request_timeout_ms: int
+    default_api_timeout_ms: int
+    metadata_max_age_ms: int
+    retry_backoff_ms: int
+    retry_backoff_max_ms: int
+    socket_connection_setup_timeout_ms: int
+    connections_max_idle_ms: int
+    max_in_flight_requests_per_connection: int
+    receive_message_max_bytes: int
+    allow_auto_create_topics: bool
+    ssl_context: ssl.SSLContext | None
+
+
+class AdminSettings(ClientSettings, total=False):
+    """The keyword arguments of `Admin`."""
+
+
+class ProducerSettings(ClientSettings, total=False):
+    """The keyword arguments of `Producer` (the fields of `ProducerConfig`)."""
+
+    acks: Literal[-1, 0, 1, "all", "0", "1"]
+    enable_idempotence: bool
+    transactional_id: str
+    transaction_timeout_ms: int
+    compression_type: Literal["none", "gzip", "snappy", "lz4", "zstd"]
+    compression_level: int
+    batch_size: int
+    linger_ms: float
+    buffer_memory: int
+    max_block_ms: int
+    max_request_size: int
+    delivery_timeout_ms: int
+    partitioner_ignore_keys: bool
+
+
+class ConsumerSettings(ClientSettings, total=False):
+    """The keyword arguments of `Consumer` (the fields of `ConsumerConfig`)."""
+
+    group_id: str
+    group_protocol: Literal["classic", "consumer"]
+    group_instance_id: str
+    group_remote_assignor: str
+    partition_assignment_strategy: str | Sequence[str]
+    auto_offset_reset: str
+    enable_auto_commit: bool
+    auto_commit_interval_ms: int
+    session_timeout_ms: int
+    heartbeat_interval_ms: int
+    max_poll_interval_ms: int
+    max_poll_records: int
+    isolation_level: Literal["read_uncommitted", "read_committed"]
+    fetch_min_bytes: int
+    fetch_max_bytes: int
+    fetch_max_wait_ms: int
+    max_partition_fetch_bytes: int
+    queued_max_bytes: int
+    check_crcs: bool
+    exclude_internal_topics: bool
+
+
+class ShareConsumerSettings(ClientSettings, total=False):
+    """The keyword arguments of `ShareConsumer` (the fields of `ShareConsumerConfig`)."""
+
+    group_id: str
+    share_acknowledgement_mode: Literal["implicit", "explicit"]
+    share_acquire_mode: Literal["batch_optimized", "record_limit"]
+    max_poll_records: int
+    max_poll_interval_ms: int
+    fetch_min_bytes: int
+    fetch_max_bytes: int
+    fetch_max_wait_ms: int
+    check_crcs: bool
+
+
+# Names of other clients that mean one of ours.
+_SYNONYMS = {
+    "bootstrap": "bootstrap_servers",
+    "compression": "compression_type",
+    "metadata_broker_list": "bootstrap_servers",
+}
+
+_CHOICES: dict[str, tuple[str, ...]] = {
+    "acks": ("all", "-1", "0", "1"),
+    "compression_type": ("none", "gzip", "snappy", "lz4", "zstd"),
+    "group_protocol": ("classic", "consumer"),
+    "isolation_level": ("read_uncommitted", "read_committed"),
+    "share_acknowledgement_mode": ("implicit", "explicit"),
+    "share_acquire_mode": ("batch_optimized", "record_limit"),
+}
+
+
+def load(cls: type[C], config: Mapping[str, object] | None, settings: Mapping[str, object]) -> C:
+    """The config of class `cls` from a mapping (dotted or Python names) and keyword arguments (which win)."""
+    types = _field_types(cls)
+    values: dict[str, object] = {}
+    for given in (config or {}), settings:
+        for name, value in given.items():
+            field = name.replace(".", "_").replace("-", "_").lower()
+            field = _SYNONYMS.get(field, field)
+            if field not in types:
+                raise UsageError(_unknown(name, types, dotted="." in name))
+            values[field] = _converted(name, field, value, types[field])
+    return dataclasses.replace(cls(), **values)  # type: ignore[arg-type]
+
+
+def _field_types(cls: type[ClientConfig]) -> dict[str, object]:
+    return dict(typing.get_type_hints(cls))
+
+
+def _unknown(name: str, types: Mapping[str, object], dotted: bool) -> str:
+    guess = nearest(name.replace(".", "_"), types)
+    if guess is None:
+        return f"there is no setting {name!r}; docs/client.md lists them all"
+    return f"there is no setting {name!r}; did you mean {guess.replace('_', '.') if dotted else guess!r}?"
+
+
+def _converted(name: str, field: str, value: object, wanted: object) -> object:
+    if field in _CHOICES:
+        text = str(value).lower()
+        if text not in _CHOICES[field]:
+            raise UsageError(f"{name} is {value!r}; it must be one of {', '.join(_CHOICES[field])}")
+        return "all" if field == "acks" and text == "-1" else text
+    kinds = typing.get_args(wanted) or (wanted,)
+    if value is None and type(None) in kinds:
+        return None
+    convert = next((make for kind, make in _CONVERTERS.items() if kind in kinds), None)
+    if convert is None:
+        return value
+    try:
+        return convert(value)
+    except (TypeError, ValueError):
+        kind = next(k.__name__ for k in _CONVERTERS if k in kinds)
+        raise UsageError(f"{name} is {value!r}; it must be {_KIND_WORDS[kind]}") from None
+
+
+def _text(value: object) -> str:
+    if isinstance(value, str):
+        return value
+    if isinstance(value, (list, tuple)):
+        return ",".join(_text(part) for part in value)
+    raise TypeError
+
+
+def _whole(value: object) -> int:
+    if isinstance(value, bool) or not isinstance(value, (int, str)):
+        raise TypeError
+    return int(value)
+
+
+def _number(value: object) -> float:
+    if isinstance(value, bool) or not isinstance(value, (int, float, str)):
+        raise TypeError
+    return float(value)
+
+
+def _truth(value: object) -> bool:
+    if isinstance(value, bool):
+        return value
+    if isinstance(value, str) and value.lower() in ("true", "false"):
+        return value.lower() == "true"
+    raise TypeError
+
+
+_CONVERTERS: dict[type, Callable[[object], object]] = {bool: _truth, int: _whole, float: _number, str: _text}
+_KIND_WORDS = {"bool": "true or false", "int": "a whole number", "float": "a number", "str": "text"}
+
+
+def parse_addresses(servers: str) -> list[tuple[str, int]]:
+    """`host:port,host:port` as pairs; a port left out is 9092, IPv6 addresses stand in brackets."""
+    addresses: list[tuple[str, int]] = []
+    for part in servers.split(","):
+        text = part.strip()
+        if not text:
+            continue
+        if "://" in text:
+            text = text.split("://", 1)[1]
+        host, colon, port = text.rpartition(":")
+        if not colon or text.endswith("]"):
+            host, port = text, "9092"
+        if not port.isdigit() or not 0 < int(port) < 65536 or not host:
+            raise UsageError(f"bootstrap_servers is {servers!r}; it must look like host:port or host1:port,host2:port")
+        addresses.append((host.strip("[]"), int(port)))
+    if not addresses:
+        raise UsageError("bootstrap_servers is empty; name at least one broker as host:port")
+    return addresses

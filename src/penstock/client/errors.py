@@ -1,0 +1,82 @@
+"""What can go wrong in the client, in two families.
+
+*The broker said no*, or could not be reached: a `penstock.wire.errors.KafkaError`, one class per Kafka error code, with
+`retriable` telling whether the same call may succeed later. The client retries those itself until its timeout; what
+reaches the caller is what was still wrong then.
+
+*The call was wrong*: a `UsageError`, which says what to do instead. It is never retried.
+"""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Iterable
+
+from penstock.wire.errors import ErrorCode, KafkaError, Network, RequestTimedOut, error_class
+
+
+class UsageError(Exception):
+    """This Python API was called in a way that cannot work; the message says what to do instead."""
+
+
+class IllegalState(UsageError):
+    """The call does not fit the state that the object is in (not started, already closed, no transaction open…)."""
+
+
+class BrokerUnreachable(Network):
+    """No TCP connection to any of the addresses could be made: is a broker running there?"""
+
+
+class Disconnected(Network):
+    """The broker, or the network, closed the connection while an answer was awaited."""
+
+
+class RequestTimeout(RequestTimedOut):
+    """No answer came within `request_timeout_ms` (or the call's own timeout)."""
+
+
+class CommitFailed(KafkaError):
+    """The group moved on: the partitions of this commit belong to another member by now.
+
+    Poll more often, or raise `max_poll_interval_ms`, or make the handler faster.
+    """
+
+    code = ErrorCode.REBALANCE_IN_PROGRESS
+
+
+class NoOffsetForPartition(KafkaError):
+    """A partition has no committed offset and `auto_offset_reset` is "none"."""
+
+    code = ErrorCode.OFFSET_OUT_OF_RANGE
+
+
+class RecordDeserializationError(Exception):
+    """A deserializer raised; `topic`, `partition` and `offset` name the record, `__cause__` is what it raised."""
+
+    def __init__(self, topic: str, partition: int, offset: int) -> None:
+        super().__init__(
+            f"the record at {topic}-{partition} offset {offset} cannot be deserialized; "
+            f"seek past it with consumer.seek(TopicPartition({topic!r}, {partition}), {offset + 1})"
+        )
+        self.topic = topic
+        self.partition = partition
+        self.offset = offset
+
+
+def kafka_error(code: int, message: str | None = None, about: str = "") -> KafkaError:
+    """The exception for an error code in a response, its text led by what it is about."""
+    cls = error_class(code)
+    text = message or getattr(cls, "what", "") or cls.__name__
+    return cls(f"{about}: {text}" if about else text)
+
+
+def check(code: int, message: str | None = None, about: str = "") -> None:
+    """Raise the exception of `code` unless it is 0."""
+    if code:
+        raise kafka_error(code, message, about)
+
+
+def nearest(name: str, names: Iterable[str]) -> str | None:
+    """The name that `name` was probably meant to be."""
+    found = difflib.get_close_matches(name, list(names), n=1, cutoff=0.6)
+    return found[0] if found else None

@@ -1,0 +1,85 @@
+"""Client metrics under Kafka's own names, kept in memory and read with `metrics()`.
+
+A sensor is told once per request or batch, never per record. Averages, maxima and rates look back over the last
+`WINDOW_SECONDS`, totals over the whole life.
+"""
+
+from __future__ import annotations
+
+import time
+from collections import deque
+from typing import NamedTuple
+
+WINDOW_SECONDS = 30.0
+_MAX_SAMPLES = 4096
+
+
+class MetricName(NamedTuple):
+    """As in Kafka: `producer-metrics`, `consumer-fetch-manager-metrics`… hold the name, tags say whose it is."""
+
+    group: str
+    name: str
+    client_id: str
+
+
+class Sensor:
+    """Numbers as they come, with their total, and the latest of them for averages, maxima and rates."""
+
+    __slots__ = ("_samples", "count", "total")
+
+    def __init__(self) -> None:
+        self.total = 0.0
+        self.count = 0
+        self._samples: deque[tuple[float, float]] = deque(maxlen=_MAX_SAMPLES)
+
+    def record(self, value: float = 1.0) -> None:
+        self.total += value
+        self.count += 1
+        self._samples.append((time.monotonic(), value))
+
+    def _recent(self) -> list[float]:
+        since = time.monotonic() - WINDOW_SECONDS
+        return [value for at, value in self._samples if at >= since]
+
+    def average(self) -> float:
+        recent = self._recent()
+        return sum(recent) / len(recent) if recent else float("nan")
+
+    def maximum(self) -> float:
+        return max(self._recent(), default=float("nan"))
+
+    def rate(self) -> float:
+        """Per second, over the window."""
+        return sum(self._recent()) / WINDOW_SECONDS
+
+
+class Metrics:
+    """The sensors of one client. A statistic is named `sensor` + `-rate`, `-total`, `-avg` or `-max`."""
+
+    def __init__(self, client_id: str) -> None:
+        self._client_id = client_id
+        self._started = time.monotonic()
+        self._sensors: dict[tuple[str, str, tuple[str, ...]], Sensor] = {}
+
+    def sensor(self, group: str, name: str, *statistics: str) -> Sensor:
+        """A sensor whose `statistics` (rate, total, avg, max, count) show up in the snapshot."""
+        return self._sensors.setdefault((group, name, statistics), Sensor())
+
+    def snapshot(self) -> dict[MetricName, float]:
+        values: dict[MetricName, float] = {}
+        for (group, name, statistics), sensor in self._sensors.items():
+            for statistic in statistics:
+                values[MetricName(group, f"{name}-{statistic}", self._client_id)] = _value(sensor, statistic)
+        return values
+
+
+def _value(sensor: Sensor, statistic: str) -> float:
+    if statistic == "rate":
+        return sensor.rate()
+    if statistic == "avg":
+        return sensor.average()
+    if statistic == "max":
+        return sensor.maximum()
+    if statistic == "count":
+        return float(sensor.count)
+    return sensor.total
