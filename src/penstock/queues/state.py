@@ -1,0 +1,342 @@
+"""The share coordinator: what of each share-partition survives a crash, in the topic `__share_group_state`.
+
+One shard per partition of that topic. A share-partition's state is its start offset, how many offsets past it are done,
+and the state batches: ranges of records that are done or were delivered before. It is written as a *snapshot* now and
+then and as an *update* with only the changed ranges in between
+(`share.coordinator.snapshot.update.records.per.snapshot`), byte for byte as Apache Kafka writes them. The topic is not
+compacted: records older than every key's latest snapshot are deleted (`redundant_offset`), and keys that went cold get
+a fresh snapshot so that they do not pin the rest.
+
+Two epochs fence those who are late. The *state epoch* is set by Initialize and grows when an administrator resets the
+offsets; the *leader epoch* is set by Read when a partition's owner takes over. A Write must carry neither a lower one.
+A Write never moves the start offset back, whatever order writes arrive in.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Iterable
+from dataclasses import dataclass, field
+from typing import Protocol, TypeAlias, runtime_checkable
+
+from penstock.groups.effects import CoordinatorRecord, Effects, Reply
+from penstock.queues.merging import merge_batches
+from penstock.queues.transitions import StateBatch
+from penstock.wire import messages as m
+from penstock.wire.codec import decode_key, decode_versioned, encode_key, encode_versioned
+from penstock.wire.errors import (
+    CoordinatorNotAvailable,
+    FencedLeaderEpoch,
+    FencedStateEpoch,
+    InvalidRequest,
+    KafkaError,
+    UnknownTopicOrPartition,
+)
+
+SharePartitionKey: TypeAlias = tuple[str, bytes, int]
+"""Group id, topic id, partition."""
+
+UNKNOWN = -1
+_VALUE_VERSION = 0
+_KEYS = {cls.RECORD_TYPE: cls for cls in (m.ShareSnapshotKey, m.ShareUpdateKey)}
+
+
+@runtime_checkable
+class _Result(Protocol):
+    """What the five kinds of partition results have in common."""
+
+    partition: int
+    error_code: int
+    error_message: str | None
+
+
+@dataclass(slots=True)
+class ShareGroupState:
+    snapshot_epoch: int
+    state_epoch: int
+    leader_epoch: int
+    start_offset: int
+    delivery_complete_count: int
+    created_ms: int
+    written_ms: int
+    batches: list[StateBatch] = field(default_factory=list)
+
+
+class ShareStateShard:
+    def __init__(self, partition_exists: Callable[[bytes, int], bool], updates_per_snapshot: int = 500) -> None:
+        self._partition_exists = partition_exists
+        self._updates_per_snapshot = updates_per_snapshot
+        self._states: dict[SharePartitionKey, ShareGroupState] = {}
+        self._updates: dict[SharePartitionKey, int] = {}
+        self._snapshot_offsets: dict[SharePartitionKey, int] = {}
+
+    def __len__(self) -> int:
+        return len(self._states)
+
+    def get(self, key: SharePartitionKey) -> ShareGroupState | None:
+        return self._states.get(key)
+
+    # Commands: one key each; the shell gathers the results of a request that names many.
+
+    def initialize(
+        self, token: object, key: SharePartitionKey, state_epoch: int, start_offset: int, now_ms: int
+    ) -> Effects:
+        """Begin (again) at a start offset; -1 leaves it to `share.auto.offset.reset`. What was in flight is wiped."""
+        result = m.InitializeShareGroupStateResponse.PartitionResult
+        known = self._states.get(key)
+        if not self._partition_exists(key[1], key[2]):
+            return _refused(token, result, key, UnknownTopicOrPartition("The partition does not exist."))
+        if known is not None and state_epoch < known.state_epoch:
+            return _refused(token, result, key, FencedStateEpoch("The state has a higher state epoch."))
+        state = ShareGroupState(
+            snapshot_epoch=known.snapshot_epoch + 1 if known is not None else 0,
+            state_epoch=state_epoch,
+            leader_epoch=UNKNOWN,
+            start_offset=start_offset,
+            delivery_complete_count=UNKNOWN if start_offset == UNKNOWN else 0,
+            created_ms=now_ms,
+            written_ms=now_ms,
+        )
+        return Effects([_snapshot_record(key, state)], [Reply(token, result(partition=key[2]))])
+
+    def read(self, token: object, key: SharePartitionKey, leader_epoch: int) -> Effects:
+        """The state, for the partition's owner; a new owner's epoch is written down, which fences the old one."""
+        result = m.ReadShareGroupStateResponse.PartitionResult
+        state = self._states.get(key)
+        if not self._partition_exists(key[1], key[2]):
+            return _refused(token, result, key, UnknownTopicOrPartition("The partition does not exist."))
+        if state is None:
+            return _refused(token, result, key, InvalidRequest("The share-partition is not initialized."))
+        if UNKNOWN < leader_epoch < state.leader_epoch:
+            return _refused(token, result, key, FencedLeaderEpoch("The state has a higher leader epoch."))
+        effects = Effects()
+        if leader_epoch > state.leader_epoch:
+            effects.records.append(_update_record(key, state, leader_epoch, state.start_offset, UNKNOWN, []))
+        batches = m.ReadShareGroupStateResponse.StateBatch
+        effects.reply(
+            token,
+            result(
+                partition=key[2],
+                state_epoch=state.state_epoch,
+                start_offset=state.start_offset,
+                state_batches=[
+                    batches(
+                        first_offset=batch.first_offset,
+                        last_offset=batch.last_offset,
+                        delivery_state=batch.delivery_state,
+                        delivery_count=batch.delivery_count,
+                    )
+                    for batch in state.batches
+                ],
+            ),
+        )
+        return effects
+
+    def write(
+        self,
+        token: object,
+        key: SharePartitionKey,
+        *,
+        state_epoch: int,
+        leader_epoch: int,
+        start_offset: int,
+        delivery_complete_count: int,
+        batches: Iterable[StateBatch],
+        now_ms: int,
+    ) -> Effects:
+        result = m.WriteShareGroupStateResponse.PartitionResult
+        state = self._states.get(key)
+        if not self._partition_exists(key[1], key[2]):
+            return _refused(token, result, key, UnknownTopicOrPartition("The partition does not exist."))
+        if state is None:
+            return _refused(token, result, key, InvalidRequest("The share-partition is not initialized."))
+        if UNKNOWN < leader_epoch < state.leader_epoch:
+            return _refused(token, result, key, FencedLeaderEpoch("The state has a higher leader epoch."))
+        if UNKNOWN < state_epoch < state.state_epoch:
+            return _refused(token, result, key, FencedStateEpoch("The state has a higher state epoch."))
+        start, count = _furthest(state, start_offset, delivery_complete_count)
+        changed = list(batches)
+        if self._updates.get(key, 0) >= self._updates_per_snapshot:
+            merged = ShareGroupState(
+                snapshot_epoch=state.snapshot_epoch + 1,
+                state_epoch=state.state_epoch,
+                leader_epoch=state.leader_epoch,
+                start_offset=start,
+                delivery_complete_count=count,
+                created_ms=now_ms,
+                written_ms=now_ms,
+                batches=merge_batches(start, state.batches, changed),
+            )
+            record = _snapshot_record(key, merged)
+        else:
+            record = _update_record(key, state, state.leader_epoch, start, count, changed)
+        return Effects([record], [Reply(token, result(partition=key[2]))])
+
+    def delete(self, token: object, key: SharePartitionKey) -> Effects:
+        """Deleting what is not there is fine, so that a delete can be repeated."""
+        effects = Effects(replies=[Reply(token, m.DeleteShareGroupStateResponse.PartitionResult(partition=key[2]))])
+        if key in self._states:
+            effects.records.append(CoordinatorRecord(_snapshot_key(key), None))
+        return effects
+
+    def read_summary(self, token: object, key: SharePartitionKey) -> Effects:
+        state = self._states.get(key)
+        result = m.ReadShareGroupStateSummaryResponse.PartitionResult(
+            partition=key[2], start_offset=UNKNOWN, delivery_complete_count=UNKNOWN
+        )
+        if state is not None:
+            result.state_epoch = state.state_epoch
+            result.leader_epoch = state.leader_epoch
+            result.start_offset = state.start_offset
+            result.delivery_complete_count = state.delivery_complete_count
+        return Effects(replies=[Reply(token, result)])
+
+    def topics_deleted(self, topic_ids: Collection[bytes]) -> Effects:
+        gone = [key for key in self._states if key[1] in topic_ids]
+        return Effects([CoordinatorRecord(_snapshot_key(key), None) for key in gone])
+
+    def cold_snapshots(self, now_ms: int, interval_ms: int) -> Effects:
+        """Fresh snapshots for keys that nobody writes, so that older records can be deleted.
+
+        When every key has had one since its last write there is nothing to gain.
+        """
+        states = self._states.values()
+        if all(state.created_ms != state.written_ms for state in states):
+            return Effects()
+        effects = Effects()
+        for key, state in self._states.items():
+            if now_ms - state.written_ms >= interval_ms:
+                fresh = ShareGroupState(
+                    state.snapshot_epoch + 1,
+                    state.state_epoch,
+                    state.leader_epoch,
+                    state.start_offset,
+                    state.delivery_complete_count,
+                    state.created_ms,
+                    now_ms,
+                    state.batches,
+                )
+                effects.records.append(_snapshot_record(key, fresh))
+        return effects
+
+    def redundant_offset(self) -> int | None:
+        """Records of the shard's log before this offset are no longer needed."""
+        return min(self._snapshot_offsets.values(), default=None)
+
+    def append_failed(self, effects: Effects) -> list[Reply]:
+        """The log could not take the records: everyone who waits for them is told to come again."""
+        failed: list[Reply] = []
+        for token, response in effects.replies:
+            assert isinstance(response, _Result)
+            response.error_code = CoordinatorNotAvailable.code
+            failed.append(Reply(token, response))
+        return failed
+
+    # Replay: the only way state changes
+
+    def replay(self, key: bytes, value: bytes | None, offset: int = UNKNOWN) -> None:
+        parsed = decode_key(key, _KEYS)
+        assert isinstance(parsed, m.ShareSnapshotKey | m.ShareUpdateKey)
+        name = (parsed.group_id, parsed.topic_id, parsed.partition)
+        if isinstance(parsed, m.ShareSnapshotKey):
+            self._replay_snapshot(name, value, offset)
+        elif value is not None:
+            self._replay_update(name, value)
+
+    def _replay_snapshot(self, key: SharePartitionKey, value: bytes | None, offset: int) -> None:
+        self._updates.pop(key, None)
+        if value is None:
+            self._states.pop(key, None)
+            self._snapshot_offsets.pop(key, None)
+            return
+        snapshot = decode_versioned(m.ShareSnapshotValue, value)
+        self._states[key] = ShareGroupState(
+            snapshot.snapshot_epoch,
+            snapshot.state_epoch,
+            snapshot.leader_epoch,
+            snapshot.start_offset,
+            snapshot.delivery_complete_count,
+            snapshot.create_timestamp,
+            snapshot.write_timestamp,
+            [
+                StateBatch(batch.first_offset, batch.last_offset, batch.delivery_state, batch.delivery_count)
+                for batch in snapshot.state_batches
+            ],
+        )
+        if offset != UNKNOWN:
+            self._snapshot_offsets[key] = offset
+
+    def _replay_update(self, key: SharePartitionKey, value: bytes) -> None:
+        state = self._states.get(key)
+        if state is None:
+            return  # its snapshot was deleted after it: the topic was deleted, and the tombstone pruned
+        update = decode_versioned(m.ShareUpdateValue, value)
+        state.leader_epoch = update.leader_epoch
+        if update.start_offset != UNKNOWN:
+            state.start_offset = update.start_offset
+        if update.delivery_complete_count != UNKNOWN:
+            state.delivery_complete_count = update.delivery_complete_count
+        changed = [
+            StateBatch(batch.first_offset, batch.last_offset, batch.delivery_state, batch.delivery_count)
+            for batch in update.state_batches
+        ]
+        state.batches = merge_batches(state.start_offset, state.batches, changed)
+        self._updates[key] = self._updates.get(key, 0) + 1
+
+
+def _refused(token: object, result: Callable[..., _Result], key: SharePartitionKey, error: KafkaError) -> Effects:
+    refusal = result(partition=key[2], error_code=int(error.code), error_message=error.message)
+    return Effects(replies=[Reply(token, refusal)])
+
+
+def _furthest(state: ShareGroupState, start_offset: int, delivery_complete_count: int) -> tuple[int, int]:
+    """Writes may arrive out of order: the furthest start offset holds, and the count that belongs to it."""
+    if start_offset > state.start_offset:
+        return start_offset, delivery_complete_count
+    if start_offset == state.start_offset:
+        return start_offset, max(delivery_complete_count, state.delivery_complete_count)
+    return state.start_offset, state.delivery_complete_count
+
+
+def _snapshot_key(key: SharePartitionKey) -> bytes:
+    return encode_key(m.ShareSnapshotKey(group_id=key[0], topic_id=key[1], partition=key[2]))
+
+
+def _snapshot_record(key: SharePartitionKey, state: ShareGroupState) -> CoordinatorRecord:
+    batch_class = m.ShareSnapshotValue.StateBatch
+    value = m.ShareSnapshotValue(
+        snapshot_epoch=state.snapshot_epoch,
+        state_epoch=state.state_epoch,
+        leader_epoch=state.leader_epoch,
+        start_offset=state.start_offset,
+        delivery_complete_count=state.delivery_complete_count,
+        create_timestamp=state.created_ms,
+        write_timestamp=state.written_ms,
+        state_batches=[
+            batch_class(first_offset=first, last_offset=last, delivery_state=delivery_state, delivery_count=count)
+            for first, last, delivery_state, count in state.batches
+        ],
+    )
+    return CoordinatorRecord(_snapshot_key(key), encode_versioned(value, _VALUE_VERSION))
+
+
+def _update_record(
+    key: SharePartitionKey,
+    state: ShareGroupState,
+    leader_epoch: int,
+    start_offset: int,
+    delivery_complete_count: int,
+    batches: Iterable[StateBatch],
+) -> CoordinatorRecord:
+    batch_class = m.ShareUpdateValue.StateBatch
+    value = m.ShareUpdateValue(
+        snapshot_epoch=state.snapshot_epoch,
+        leader_epoch=leader_epoch,
+        start_offset=start_offset,
+        delivery_complete_count=delivery_complete_count,
+        state_batches=[
+            batch_class(first_offset=first, last_offset=last, delivery_state=delivery_state, delivery_count=count)
+            for first, last, delivery_state, count in batches
+        ],
+    )
+    record_key = encode_key(m.ShareUpdateKey(group_id=key[0], topic_id=key[1], partition=key[2]))
+    return CoordinatorRecord(record_key, encode_versioned(value, _VALUE_VERSION))
