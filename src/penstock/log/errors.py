@@ -1,0 +1,11 @@
+"""Errors of the storage itself, as opposed to those that a peer caused (which are `penstock.wire.errors`)."""
+
+from __future__ import annotations
+
+
+class StorageError(Exception):
+    """The disk refused (full, read-only, broken). Nothing half-written is visible; nothing may be acknowledged."""
+
+
+class FolderInUse(Exception):
+    """Another process holds the data folder's lock."""

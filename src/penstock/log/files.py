@@ -1,0 +1,156 @@
+"""Open files, kept few and closed only when nobody reads from them any more.
+
+A segment's file is opened when it is first needed. A `SegmentFile` closes itself when its last holder lets it go, so a
+slow `sendfile` or a running `fdatasync` keeps working while the segment behind it is deleted, compacted away or evicted
+from the cache of open files: no lock and no bookkeeping of readers is needed.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import os
+from collections import deque
+from pathlib import Path
+from typing import Protocol
+
+from penstock.log.errors import FolderInUse, StorageError
+
+DEFAULT_OPEN_FILES_MAX = 512
+
+
+class SegmentFile:
+    """An open file descriptor that lives as long as someone holds this object."""
+
+    __slots__ = ("fd",)
+
+    def __init__(self, path: str, flags: int = os.O_RDWR) -> None:
+        self.fd = -1
+        self.fd = os.open(path, flags | os.O_CLOEXEC, 0o644)
+
+    def fileno(self) -> int:
+        return self.fd
+
+    def __del__(self) -> None:
+        if self.fd >= 0:
+            os.close(self.fd)
+
+
+class FileOwner(Protocol):
+    """What the cache of open files needs to know of a segment."""
+
+    file: SegmentFile | None
+    file_used: bool
+
+
+class OpenFiles:
+    """Bounds how many segments keep their file open: the first one not used since the last look lets go of it."""
+
+    __slots__ = ("_limit", "_owners")
+
+    def __init__(self, limit: int = DEFAULT_OPEN_FILES_MAX) -> None:
+        self._limit = limit
+        self._owners: deque[FileOwner] = deque()
+
+    def opened(self, owner: FileOwner) -> None:
+        self._owners.append(owner)
+        while len(self._owners) > self._limit:
+            candidate = self._owners.popleft()
+            if candidate.file_used and candidate is not owner:
+                candidate.file_used = False
+                self._owners.append(candidate)
+            else:
+                candidate.file = None
+
+    def forget(self, owner: FileOwner) -> None:
+        if owner.file is not None:
+            owner.file = None
+            self._owners.remove(owner)
+
+    def __len__(self) -> int:
+        return len(self._owners)
+
+
+def write_file(path: str, data: bytes | bytearray | memoryview, *, sync: bool = False) -> None:
+    """Replace a small file as a whole: a crash leaves the old one or the new one, never a mixture."""
+    temporary = path + ".tmp"
+    fd = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o644)
+    try:
+        write_all(fd, data)
+        if sync:
+            os.fdatasync(fd)
+    finally:
+        os.close(fd)
+    os.replace(temporary, path)
+    if sync:
+        sync_path(os.path.dirname(path) or ".")
+
+
+def write_all(fd: int, data: bytes | bytearray | memoryview) -> None:
+    view = memoryview(data)
+    while view:
+        view = view[os.write(fd, view) :]
+
+
+def pwrite_all(fd: int, data: bytes | bytearray | memoryview, position: int) -> None:
+    """One `pwrite` in nearly all cases; the kernel may still take less than it was given."""
+    written = os.pwrite(fd, data, position)
+    if written != len(data):
+        view = memoryview(data)
+        while written < len(view):
+            written += os.pwrite(fd, view[written:], position + written)
+
+
+def pread_all(fd: int, size: int, position: int) -> bytes:
+    """Read exactly `size` bytes, or fewer only where the file ends."""
+    data = os.pread(fd, size, position)
+    if len(data) == size or not data:
+        return data
+    parts = [data]
+    got = len(data)
+    while got < size:
+        data = os.pread(fd, size - got, position + got)
+        if not data:
+            break
+        parts.append(data)
+        got += len(data)
+    return b"".join(parts)
+
+
+def sync_path(path: str) -> None:
+    """Make a file's contents, or a folder's entries, survive a power cut."""
+    fd = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+    try:
+        os.fsync(fd)
+    finally:
+        os.close(fd)
+
+
+def remove_if_there(path: str) -> None:
+    try:
+        os.unlink(path)
+    except FileNotFoundError:
+        pass
+
+
+class FolderLock:
+    """An exclusive `flock` on a data folder: a second broker on the same data is refused, a crash releases it."""
+
+    __slots__ = ("_fd", "path")
+
+    def __init__(self, folder: Path) -> None:
+        self.path = folder / ".lock"
+        try:
+            self._fd = os.open(self.path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
+        except OSError as error:
+            raise StorageError(f"cannot create {self.path}: {error.strerror}") from error
+        try:
+            fcntl.flock(self._fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except OSError as error:
+            os.close(self._fd)
+            self._fd = -1
+            raise FolderInUse(f"{folder} is in use by another process (it holds the lock on {self.path})") from error
+
+    def release(self) -> None:
+        if self._fd >= 0:
+            os.close(self._fd)
+            self._fd = -1

@@ -1,0 +1,112 @@
+"""Group commit: one `fdatasync` answers everyone who waits for the disk.
+
+A thread of its own takes whatever has been asked for since it last looked, syncs each log once, and hands all the
+callbacks back to the event loop in one go. While it waits for the disk (without the interpreter lock) more appends
+gather, so the slower the disk the larger the groups.
+
+A failed sync is fatal. The kernel may have dropped the dirty pages, and a later sync that succeeds proves nothing, so
+no append that waits is ever reported as done; the shell is told once and must stop.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable
+from typing import Protocol
+
+from penstock.log.errors import StorageError
+
+Callback = Callable[[StorageError | None], None]
+"""Called with None when the append is on disk, else with what went wrong."""
+
+
+class Syncable(Protocol):
+    """What the flusher knows of a log."""
+
+    recovery_point: int
+
+    def sync(self) -> None: ...
+
+
+class HasPosition(Protocol):
+    position: int
+
+
+class Flusher:
+    """`call_soon` runs a function in the owner's thread (an event loop's `call_soon_threadsafe`).
+
+    `on_fatal` is called there once, when the disk has failed. `close` syncs what is waiting and ends the thread.
+    """
+
+    def __init__(
+        self,
+        call_soon: Callable[[Callable[[], None]], object],
+        on_fatal: Callable[[StorageError], None],
+    ) -> None:
+        self._call_soon = call_soon
+        self._on_fatal = on_fatal
+        self._waiting: list[tuple[Syncable, Callback | None]] = []
+        self._wake = threading.Condition()
+        self._failure: StorageError | None = None
+        self._closing = False
+        self._thread: threading.Thread | None = None
+        self.syncs = 0
+        """How many rounds there were; the appends answered per round tell how well the grouping works."""
+
+    def request(self, log: Syncable, appended: HasPosition, callback: Callback) -> None:
+        """Have `callback` called when the append is on disk."""
+        if appended.position <= log.recovery_point and self._failure is None:
+            self._call_soon(lambda: callback(None))
+        else:
+            self._enqueue(log, callback)
+
+    def request_sync(self, log: Syncable) -> None:
+        """Have a log synced with nobody waiting for it, as after a roll."""
+        self._enqueue(log, None)
+
+    def _enqueue(self, log: Syncable, callback: Callback | None) -> None:
+        with self._wake:
+            self._waiting.append((log, callback))
+            if self._thread is None:
+                self._thread = threading.Thread(target=self._run, name="penstock-flusher", daemon=True)
+                self._thread.start()
+            self._wake.notify()
+
+    def close(self) -> None:
+        """Sync what is waiting, then end the thread. The callbacks have been handed to `call_soon` on return."""
+        with self._wake:
+            self._closing = True
+            self._wake.notify()
+        if self._thread is not None:
+            self._thread.join()
+
+    def _run(self) -> None:
+        while True:
+            with self._wake:
+                while not self._waiting and not self._closing:
+                    self._wake.wait()
+                waiting, self._waiting = self._waiting, []
+                if not waiting:
+                    return
+            self._sync(list({id(log): log for log, _ in waiting}.values()))
+            callbacks = [callback for _, callback in waiting if callback is not None]
+            if callbacks:
+                self._hand_back(callbacks, self._failure)
+
+    def _sync(self, logs: list[Syncable]) -> None:
+        if self._failure is not None:
+            return
+        self.syncs += 1
+        try:
+            for log in logs:
+                log.sync()
+        except StorageError as error:
+            failure = self._failure = error
+            self._call_soon(lambda: self._on_fatal(failure))
+
+    def _hand_back(self, callbacks: list[Callback], failure: StorageError | None) -> None:
+        def deliver() -> None:
+            for callback in callbacks:
+                callback(failure)
+
+        self._call_soon(deliver)

@@ -1,0 +1,797 @@
+"""A partition's log: the face of this room.
+
+`append` writes one batch behind the last one (to the page cache; durability is the flusher's business), `read` finds
+the byte range that answers a fetch without reading it. There is one replica, so the high watermark is the log end
+offset: a consumer may see a record before it is on disk, as in Kafka, where `acks=all` does not wait for the disk
+either. What `acks=all` promises here, that an acknowledged record survives a power cut, is kept by acknowledging only
+after the flush; what a consumer saw just before a power cut may still be gone after it.
+
+One thread, the event loop's, owns a log. Only `sync` may be called from another one.
+
+Offsets, in Kafka's words: log start offset <= last stable offset <= high watermark = log end offset.
+"""
+
+from __future__ import annotations
+
+import os
+from base64 import urlsafe_b64encode
+from bisect import bisect_right
+from collections.abc import Callable
+from enum import IntEnum
+from pathlib import Path
+from typing import NamedTuple
+
+from penstock.log.config import LogConfig
+from penstock.log.errors import StorageError
+from penstock.log.files import OpenFiles, SegmentFile, pread_all, remove_if_there, sync_path, write_file
+from penstock.log.leader_epochs import LeaderEpochs
+from penstock.log.producer_state import AppendOrigin, EndMarker, ProducerState
+from penstock.log.recovery import (
+    DELETED_SUFFIX,
+    list_folder,
+    load_producer_state,
+    read_marker,
+    recover_segments,
+    snapshot_path,
+)
+from penstock.log.retention import below_log_start, expired_by_size, expired_by_time
+from penstock.log.segment import (
+    INDEX_SUFFIX,
+    LOG_SUFFIX,
+    RELATIVE_OFFSET_MAX,
+    SUFFIXES,
+    TIME_INDEX_SUFFIX,
+    TXN_INDEX_SUFFIX,
+    BatchAt,
+    Segment,
+)
+from penstock.log.transaction_index import AbortedTransaction
+from penstock.records.batch import CONTROL, LOG_APPEND_TIME, BatchHeader, WritableBuffer, patch_append
+from penstock.records.record import Record, iter_records
+from penstock.wire.errors import OffsetOutOfRange, RecordListTooLarge
+
+_NEVER = 2**63
+_ALWAYS = -2
+LEADER_EPOCHS_FILE = "leader-epoch-checkpoint"
+PARTITION_METADATA_FILE = "partition.metadata"
+DELETED_FOLDER_SUFFIX = "-delete"
+STRAY_FOLDER_SUFFIX = "-stray"
+
+
+class IsolationLevel(IntEnum):
+    """As in a fetch request."""
+
+    READ_UNCOMMITTED = 0
+    READ_COMMITTED = 1
+
+
+class Appended:
+    """Where a batch is in the log. Of a duplicate: where it has been all along."""
+
+    __slots__ = ("base_offset", "duplicate", "last_offset", "log_append_time_ms", "log_start_offset", "position")
+
+    def __init__(
+        self,
+        base_offset: int,
+        last_offset: int,
+        log_append_time_ms: int,
+        log_start_offset: int,
+        duplicate: bool,
+        position: int,
+    ) -> None:
+        self.base_offset = base_offset
+        self.last_offset = last_offset
+        self.log_append_time_ms = log_append_time_ms
+        self.log_start_offset = log_start_offset
+        self.duplicate = duplicate
+        self.position = position
+        """The batch is on disk when the log's recovery point has reached this offset."""
+
+
+class FetchSlice:
+    """A byte range of whole batches in one segment file, with the offsets that were true when it was cut.
+
+    `file` stays open for as long as the slice holds it, whatever happens to the segment. It is None when `size` is 0.
+    """
+
+    __slots__ = ("aborted", "file", "high_watermark", "last_stable_offset", "log_start_offset", "position", "size")
+
+    def __init__(
+        self,
+        high_watermark: int,
+        last_stable_offset: int,
+        log_start_offset: int,
+        aborted: list[AbortedTransaction] | None,
+    ) -> None:
+        self.file: SegmentFile | None = None
+        self.position = 0
+        self.size = 0
+        self.high_watermark = high_watermark
+        self.last_stable_offset = last_stable_offset
+        self.log_start_offset = log_start_offset
+        self.aborted = aborted
+
+    def read(self) -> bytes:
+        """The bytes themselves, for callers that do not hand the range on to `sendfile`."""
+        return pread_all(self.file.fd, self.size, self.position) if self.file is not None else b""
+
+
+class TimestampAndOffset(NamedTuple):
+    timestamp: int
+    offset: int
+    leader_epoch: int
+
+
+class PartitionLog:
+    """See the module's docstring. Made by `open`."""
+
+    __slots__ = (
+        "_active",
+        "_bases",
+        "_folder_changed",
+        "_index_entries_max",
+        "_last_offset_max",
+        "_open_files",
+        "_pending_deletes",
+        "_prepared",
+        "_roll_clock",
+        "_roll_timestamp",
+        "_segment_bytes",
+        "_segments",
+        "_snapshots",
+        "_unsynced",
+        "config",
+        "epochs",
+        "folder",
+        "leader_epoch",
+        "log_end_offset",
+        "log_start_offset",
+        "on_roll",
+        "partition",
+        "producer_state",
+        "recovery_point",
+        "topic",
+        "topic_id",
+        "truncated_bytes",
+    )
+
+    def __init__(
+        self, folder: Path, topic: str, partition: int, topic_id: bytes, config: LogConfig, open_files: OpenFiles
+    ) -> None:
+        self.folder = folder
+        self.topic = topic
+        self.partition = partition
+        self.topic_id = topic_id
+        self.config = config
+        self.leader_epoch = 0
+        self.log_start_offset = 0
+        self.log_end_offset = 0
+        self.recovery_point = 0
+        """Everything below this offset is on disk."""
+        self.truncated_bytes = 0
+        """How much of a torn tail the recovery cut off when this log was opened."""
+        self.on_roll: Callable[[PartitionLog], None] | None = None
+        """Told when a segment has rolled, so that the shell can have it synced in the background."""
+        self.producer_state = ProducerState()
+        self.epochs = LeaderEpochs(str(folder / LEADER_EPOCHS_FILE))
+        self._open_files = open_files
+        self._active: Segment
+        self._segments: list[Segment] = []
+        self._bases: list[int] = []
+        self._snapshots: list[int] = []
+        self._unsynced: list[Segment] = []
+        self._pending_deletes: list[tuple[int, list[str]]] = []
+        self._folder_changed = False
+        self._prepared = False
+        self._last_offset_max = self._roll_timestamp = self._roll_clock = _ALWAYS
+        self._apply_config()
+
+    # Opening and closing
+
+    @classmethod
+    def open(
+        cls,
+        data_folder: Path,
+        topic: str,
+        partition: int,
+        topic_id: bytes,
+        config: LogConfig,
+        now_ms: int,
+        *,
+        clean: bool = False,
+        recovery_point: int = 0,
+        log_start_offset: int = 0,
+        leader_epoch: int = 0,
+        open_files: OpenFiles | None = None,
+    ) -> PartitionLog:
+        """Open the log in `<data_folder>/<topic>-<partition>`, or create it.
+
+        `clean` says that the log was closed properly; `recovery_point` and `log_start_offset` come from the data
+        folder's checkpoints. Without them everything is checked, which is slower and never wrong.
+        """
+        folder = data_folder / f"{topic}-{partition}"
+        log = cls(folder, topic, partition, topic_id, config, open_files if open_files is not None else OpenFiles())
+        try:
+            log._claim_folder()
+            log._load(now_ms, clean, recovery_point, log_start_offset)
+        except OSError as error:
+            raise StorageError(f"cannot open the log in {folder}: {error.strerror}") from error
+        log.leader_epoch = max(leader_epoch, log.epochs.latest)
+        return log
+
+    def _claim_folder(self) -> None:
+        """Create the folder, or make sure that it is this topic's and not one of an earlier topic of the same name."""
+        metadata = self.folder / PARTITION_METADATA_FILE
+        encoded = urlsafe_b64encode(self.topic_id).rstrip(b"=").decode()
+        try:
+            stored = dict(line.split(": ", 1) for line in metadata.read_text().splitlines() if ": " in line)
+            if stored.get("topic_id", encoded) == encoded:
+                return
+            self.folder.rename(_unused_name(self.folder, stored["topic_id"], STRAY_FOLDER_SUFFIX))
+        except FileNotFoundError:
+            pass
+        created = not self.folder.exists()
+        self.folder.mkdir(parents=True, exist_ok=True)
+        write_file(str(metadata), f"version: 0\ntopic_id: {encoded}\n".encode())
+        if created:
+            self._folder_changed = True
+            sync_path(str(self.folder.parent))
+
+    def _load(self, now_ms: int, clean: bool, recovery_point: int, log_start_offset: int) -> None:
+        folder = str(self.folder)
+        found = list_folder(folder)
+        self._snapshots = found.snapshots
+        segments = [
+            Segment(
+                folder,
+                base_offset,
+                found.segment_sizes[base_offset],
+                self._open_files,
+                created_ms=now_ms,
+                index_interval_bytes=self.config.index_interval_bytes,
+                has_txn_index=base_offset in found.txn_indexes,
+            )
+            for base_offset in sorted(found.segment_sizes)
+        ]
+        if not segments:
+            self._start_empty(log_start_offset, now_ms)
+            return
+        self.log_start_offset = max(log_start_offset, segments[0].base_offset)
+        end_offset = self._clean_end_offset(segments, now_ms) if clean else None
+        if end_offset is None:
+            recovered = recover_segments(
+                folder,
+                segments,
+                found.snapshots,
+                recovery_point=recovery_point,
+                log_start_offset=self.log_start_offset,
+                state=self.producer_state,
+                epochs=self.epochs,
+                now_ms=now_ms,
+            )
+            end_offset = recovered.log_end_offset
+            self.truncated_bytes = recovered.truncated_bytes
+            self.recovery_point = min(recovery_point, end_offset)
+        else:
+            self.recovery_point = end_offset
+        self._segments = segments
+        self._bases = [segment.base_offset for segment in segments]
+        self._active = segments[-1]
+        self.log_end_offset = max(end_offset, self.log_start_offset)
+        if self.log_end_offset > end_offset:
+            # DeleteRecords had gone beyond what survived: go on from there, so that no offset is given out twice.
+            self._roll(now_ms)
+        self._disarm()
+
+    def _start_empty(self, log_start_offset: int, now_ms: int) -> None:
+        self.log_start_offset = self.log_end_offset = self.recovery_point = log_start_offset
+        for offset in self._snapshots:
+            remove_if_there(snapshot_path(str(self.folder), offset))
+        self._snapshots = []
+        self.epochs.truncate_end(log_start_offset)
+        self._add_segment(self._create_segment(log_start_offset, now_ms))
+
+    def _clean_end_offset(self, segments: list[Segment], now_ms: int) -> int | None:
+        """The end offset of a log that was closed properly, from the name of the snapshot that was written then."""
+        active = segments[-1]
+        if not self._snapshots:
+            return None
+        offset = self._snapshots[-1]
+        empty = offset == active.base_offset
+        if offset < active.base_offset or empty != (active.size == 0):
+            return None
+        loaded = load_producer_state(str(self.folder), self._snapshots, offset, self.producer_state, now_ms)
+        return offset if loaded == offset else None
+
+    def close(self) -> None:
+        """Make everything durable and save what lets the next start read nothing."""
+        try:
+            self._active.write_indexes()
+            self._take_snapshot()
+            self.sync()
+            self._sync_side_files(self._active, self.log_end_offset)
+        except OSError as error:
+            raise StorageError(f"cannot close the log in {self.folder}: {error.strerror}") from error
+        for segment in self._segments:
+            segment.release()
+
+    def delete(self) -> Path:
+        """Take the log out of use. Returns the renamed folder, which is left for the caller to remove at leisure."""
+        for segment in self._segments:
+            segment.release()
+        self._unsynced.clear()
+        target = _unused_name(self.folder, os.urandom(16).hex(), DELETED_FOLDER_SUFFIX)
+        try:
+            self.folder.rename(target)
+            sync_path(str(self.folder.parent))
+        except OSError as error:
+            raise StorageError(f"cannot delete the log in {self.folder}: {error.strerror}") from error
+        return target
+
+    def update_config(self, config: LogConfig) -> None:
+        self.config = config
+        self._apply_config()
+        for segment in self._segments:
+            segment.index_interval_bytes = config.index_interval_bytes
+        self._disarm()
+
+    def _apply_config(self) -> None:
+        self._segment_bytes = min(self.config.segment_bytes, RELATIVE_OFFSET_MAX)
+        self._index_entries_max = max(self.config.segment_index_bytes // 8, 1)
+
+    # Where things are
+
+    @property
+    def high_watermark(self) -> int:
+        return self.log_end_offset
+
+    @property
+    def last_stable_offset(self) -> int:
+        unstable = self.producer_state.first_unstable_offset
+        return self.log_end_offset if unstable is None else max(unstable, self.log_start_offset)
+
+    @property
+    def size(self) -> int:
+        """Bytes of all segments."""
+        return sum([segment.size for segment in self._segments])
+
+    @property
+    def segments(self) -> list[Segment]:
+        """Oldest first; the last one is the active one."""
+        return self._segments
+
+    def __repr__(self) -> str:
+        return f"PartitionLog({self.topic}-{self.partition}, {self.log_start_offset}..{self.log_end_offset})"
+
+    # Appending
+
+    def append(
+        self,
+        batch: WritableBuffer,
+        header: BatchHeader,
+        *,
+        now_ms: int,
+        origin: AppendOrigin = AppendOrigin.CLIENT,
+        verified_txn: bool = False,
+        transaction_version: int = 0,
+    ) -> Appended:
+        """Append one validated batch; its base offset and leader epoch are written into `batch` in place.
+
+        `header` is the batch's header as it is now (after the timestamps were settled). `verified_txn` says that the
+        transaction coordinator vouches for a transactional batch. Raises a KafkaError that the producer is to see, or
+        StorageError, after which nothing of the batch is in the log.
+        """
+        marker = None
+        if header.producer_id >= 0:
+            if header.attributes & CONTROL:
+                marker = read_marker(batch)
+            duplicate = self.producer_state.check(header, origin, marker, verified_txn, transaction_version)
+            if duplicate is not None:
+                first, last = duplicate.first_offset, duplicate.last_offset
+                return Appended(first, last, duplicate.timestamp, self.log_start_offset, True, last + 1)
+
+        base_offset = self.log_end_offset
+        last_offset = base_offset + header.last_offset_delta
+        timestamp = header.max_timestamp
+        segment = self._active
+        if (
+            timestamp > self._roll_timestamp
+            or now_ms > self._roll_clock
+            or last_offset > self._last_offset_max
+            or segment.size + len(batch) > self._segment_bytes
+        ):
+            segment = self._segment_for(len(batch), last_offset, timestamp, now_ms)
+        if self.leader_epoch > self.epochs.latest:
+            self._start_epoch(base_offset)
+        patch_append(batch, 0, base_offset, self.leader_epoch)
+        segment.append(batch, last_offset, timestamp)
+        self.log_end_offset = end_offset = last_offset + 1
+
+        if header.producer_id >= 0:
+            if marker is None:
+                self.producer_state.apply_data(header, base_offset, now_ms)
+            else:
+                self._complete_transaction(segment, header, marker, base_offset, now_ms)
+        append_time = timestamp if header.attributes & LOG_APPEND_TIME else -1
+        return Appended(base_offset, last_offset, append_time, self.log_start_offset, False, end_offset)
+
+    def _complete_transaction(
+        self, segment: Segment, header: BatchHeader, marker: EndMarker, offset: int, now_ms: int
+    ) -> None:
+        completed = self.producer_state.apply_marker(header, marker, offset, now_ms)
+        if completed is None or not completed.aborted:
+            return
+        entry = AbortedTransaction(
+            completed.producer_id, completed.first_offset, completed.last_offset, completed.last_stable_offset
+        )
+        try:
+            segment.txn_index.append(entry)
+        except OSError as error:
+            # The marker is in the log and in memory; a fetch must not miss the entry, so it stays in memory too.
+            segment.txn_index.entries.append(entry)
+            raise StorageError(f"cannot write {segment.txn_index.path}: {error.strerror}") from error
+
+    def _start_epoch(self, base_offset: int) -> None:
+        try:
+            self.epochs.assign(self.leader_epoch, base_offset)
+        except OSError as error:
+            raise StorageError(f"cannot write the leader epochs in {self.folder}: {error.strerror}") from error
+
+    # Rolling
+
+    def _segment_for(self, size: int, last_offset: int, timestamp: int, now_ms: int) -> Segment:
+        """The slow way round of an append: the active segment made ready, or a new one if it is full or too old."""
+        if size > self._segment_bytes:
+            raise RecordListTooLarge(
+                f"Message batch size is {size} bytes in append to partition {self.topic}-{self.partition}, which "
+                f"exceeds the maximum configured segment size of {self._segment_bytes}."
+            )
+        self._arm()
+        segment = self._active
+        if segment.size and (
+            segment.size + size > self._segment_bytes
+            or last_offset > self._last_offset_max
+            or timestamp > self._roll_timestamp
+            or now_ms > self._roll_clock
+            or segment.index_entries() >= self._index_entries_max
+        ):
+            return self._roll(now_ms)
+        return segment
+
+    def _arm(self) -> None:
+        """Work out when the active segment must roll, so that an append only compares three numbers."""
+        segment = self._active
+        if not self._prepared:
+            segment.prepare_to_append()
+            self._prepared = True
+        self._last_offset_max = segment.base_offset + RELATIVE_OFFSET_MAX
+        if segment.first_timestamp is None:
+            # The first append comes back here, and so does the second, which then finds the first one's timestamp.
+            self._roll_timestamp = self._roll_clock = _ALWAYS
+        elif segment.first_timestamp >= 0:
+            self._roll_timestamp = segment.first_timestamp + self.config.roll_ms
+            self._roll_clock = _NEVER
+        else:
+            self._roll_timestamp = _NEVER
+            self._roll_clock = segment.created_ms + self.config.roll_ms
+
+    def _disarm(self) -> None:
+        """Let the next append go the slow way round."""
+        self._roll_timestamp = self._roll_clock = self._last_offset_max = _ALWAYS
+
+    def roll(self, now_ms: int) -> None:
+        """Start a new segment, unless the active one is empty."""
+        if self._active.size:
+            self._roll(now_ms)
+
+    def _roll(self, now_ms: int) -> Segment:
+        rolled = self._active
+        try:
+            segment = self._create_segment(self.log_end_offset, now_ms)
+        except OSError as error:
+            raise StorageError(f"cannot start a new segment in {self.folder}: {error.strerror}") from error
+        rolled.freeze()
+        try:
+            self._take_snapshot()
+        except OSError:
+            pass  # The snapshot before it and a longer replay do as well.
+        self._add_segment(segment)
+        if self.on_roll is not None:
+            self.on_roll(self)
+        return segment
+
+    def _create_segment(self, base_offset: int, now_ms: int) -> Segment:
+        return Segment.create(
+            str(self.folder),
+            base_offset,
+            self._open_files,
+            created_ms=now_ms,
+            index_interval_bytes=self.config.index_interval_bytes,
+        )
+
+    def _add_segment(self, segment: Segment) -> None:
+        # In this order, because the flusher's thread looks at the active segment first and at the rolled ones then.
+        if self._segments:
+            self._unsynced.append(self._segments[-1])
+        self._folder_changed = True
+        self._segments.append(segment)
+        self._bases.append(segment.base_offset)
+        self._active = segment
+        self._prepared = True
+        self._disarm()
+
+    def _take_snapshot(self) -> None:
+        offset = self.log_end_offset
+        if not self._snapshots or self._snapshots[-1] < offset:
+            self.producer_state.write_snapshot(snapshot_path(str(self.folder), offset))
+            self._snapshots.append(offset)
+
+    # Durability
+
+    def sync(self) -> None:
+        """Bring everything appended so far to the disk and move the recovery point. May run in another thread."""
+        end_offset = self.log_end_offset
+        active = self._active
+        rolled = list(self._unsynced)
+        if end_offset <= self.recovery_point and not rolled:
+            return
+        folder_changed, self._folder_changed = self._folder_changed, False
+        try:
+            for segment in rolled:
+                if segment is not active:
+                    _sync_segment(segment)
+                    self._sync_side_files(segment, -1)
+            _sync_segment(active)
+            if folder_changed:
+                sync_path(str(self.folder))
+        except OSError as error:
+            self._folder_changed = True
+            raise StorageError(f"cannot sync the log in {self.folder}: {error.strerror}") from error
+        for segment in rolled:
+            if segment is not active and segment in self._unsynced:
+                self._unsynced.remove(segment)
+        self.recovery_point = max(self.recovery_point, end_offset)
+
+    def flush(self) -> None:
+        self.sync()
+
+    def _sync_side_files(self, segment: Segment, snapshot_offset: int) -> None:
+        """The indexes of a segment that will not be checked again must be as durable as its data."""
+        paths = [segment.stem + suffix for suffix in (INDEX_SUFFIX, TIME_INDEX_SUFFIX)]
+        if segment.txn_index.entries:
+            paths.append(segment.stem + TXN_INDEX_SUFFIX)
+        if snapshot_offset >= 0:
+            paths.append(snapshot_path(str(self.folder), snapshot_offset))
+        for path in paths:
+            try:
+                sync_path(path)
+            except FileNotFoundError:
+                continue
+
+    # Reading
+
+    def read(
+        self,
+        offset: int,
+        max_bytes: int,
+        *,
+        min_one_batch: bool = True,
+        isolation: int = IsolationLevel.READ_UNCOMMITTED,
+    ) -> FetchSlice:
+        """The byte range that answers a fetch: whole batches of one segment, from the one that holds `offset` on.
+
+        At most `max_bytes`, except that `min_one_batch` lets the first batch exceed them.
+        """
+        end_offset = self.log_end_offset
+        if not self.log_start_offset <= offset <= end_offset:
+            raise OffsetOutOfRange(
+                f"Received request for offset {offset} for partition {self.topic}-{self.partition}, but we only have "
+                f"log segments from offset {self.log_start_offset} up to {end_offset}."
+            )
+        stable = self.last_stable_offset
+        committed = isolation == IsolationLevel.READ_COMMITTED
+        found = FetchSlice(end_offset, stable, self.log_start_offset, [] if committed else None)
+        bound = stable if committed else end_offset
+        if offset >= bound:
+            return found
+        segment = self._active
+        slot = len(self._segments) - 1
+        if offset < segment.base_offset:
+            slot = max(bisect_right(self._bases, offset) - 1, 0)
+            segment = self._segments[slot]
+        start = segment.position_of(offset)
+        while start >= segment.size:
+            # Compaction can leave a segment's last offsets without a batch: the next batch is in a later segment.
+            slot += 1
+            if slot == len(self._segments):
+                return found
+            segment = self._segments[slot]
+            start = 0
+        if segment.base_offset >= bound:
+            return found
+        stop = segment.size
+        if bound < end_offset:
+            stop = segment.position_of(bound)
+        if stop - start > max_bytes:
+            stop = segment.whole_batches_end(start, start + max_bytes)
+            if stop == start and min_one_batch:
+                stop = start + segment.batch_size_at(start)
+        if stop > start:
+            found.file = segment.open_file()
+            found.position = start
+            found.size = stop - start
+            if found.aborted is not None:
+                self._collect_aborted(found.aborted, slot, offset, stop)
+        return found
+
+    def read_bytes(
+        self,
+        offset: int,
+        max_bytes: int,
+        *,
+        min_one_batch: bool = True,
+        isolation: int = IsolationLevel.READ_UNCOMMITTED,
+    ) -> bytes:
+        return self.read(offset, max_bytes, min_one_batch=min_one_batch, isolation=isolation).read()
+
+    def _collect_aborted(self, aborted: list[AbortedTransaction], slot: int, offset: int, stop: int) -> None:
+        """Aborted transactions that may have records in the range. One too many is harmless, one too few is not."""
+        segment = self._segments[slot]
+        upper = segment.offset_bound_after(stop) if stop < segment.size else -1
+        if upper < 0:
+            upper = self._bases[slot + 1] if slot + 1 < len(self._bases) else self.log_end_offset
+        for later in self._segments[slot:]:
+            if later.txn_index.collect(offset, upper, aborted):
+                break
+        aborted.sort(key=lambda entry: entry.first_offset)
+
+    # Lookups
+
+    def offset_for_timestamp(
+        self, timestamp: int, isolation: int = IsolationLevel.READ_UNCOMMITTED
+    ) -> TimestampAndOffset | None:
+        """The first record, by offset, at or after a timestamp; None if there is none that a reader may see."""
+        bound = self.last_stable_offset if isolation == IsolationLevel.READ_COMMITTED else self.log_end_offset
+        first = max(bisect_right(self._bases, self.log_start_offset) - 1, 0)
+        for segment in self._segments[first:]:
+            segment.load_timestamps()
+            if segment.max_timestamp < timestamp:
+                continue
+            for batch in segment.batches_since(timestamp):
+                if batch.last_offset < self.log_start_offset:
+                    continue
+                for record in self._records_at(segment, batch):
+                    if record.timestamp >= timestamp and record.offset >= self.log_start_offset:
+                        if record.offset >= bound:
+                            return None
+                        return TimestampAndOffset(record.timestamp, record.offset, self.epochs.epoch_at(record.offset))
+        return None
+
+    def max_timestamp_offset(self) -> TimestampAndOffset | None:
+        """The first record that carries the largest timestamp in the log; None of a log without timestamps."""
+        best: Segment | None = None
+        for segment in self._segments:
+            segment.load_timestamps()
+            if segment.max_timestamp > (best.max_timestamp if best is not None else -1):
+                best = segment
+        if best is None:
+            return None
+        batch = best.find(best.max_timestamp_offset)
+        if batch is None:
+            return None
+        for record in self._records_at(best, batch):
+            if record.timestamp == best.max_timestamp:
+                return TimestampAndOffset(record.timestamp, record.offset, self.epochs.epoch_at(record.offset))
+        return None
+
+    def _records_at(self, segment: Segment, batch: BatchAt) -> list[Record]:
+        return list(iter_records(pread_all(segment.open_file().fd, batch.size, batch.position)))
+
+    def earliest_epoch(self) -> int:
+        """The leader epoch at the log start offset, -1 if unknown."""
+        return self.epochs.epoch_at(self.log_start_offset)
+
+    def end_offset_for_epoch(self, epoch: int) -> tuple[int, int]:
+        """(epoch, end offset) as OffsetForLeaderEpoch answers it; (-1, -1) if unknown."""
+        return self.epochs.end_offset_for(epoch, self.log_end_offset)
+
+    # Removing
+
+    def delete_records(self, offset: int, now_ms: int) -> int:
+        """Make everything below `offset` (-1: all there is) invisible. Returns the new log start offset."""
+        if offset == -1:
+            offset = self.high_watermark
+        if not 0 <= offset <= self.high_watermark:
+            raise OffsetOutOfRange(
+                f"Cannot increment the log start offset to {offset} of partition {self.topic}-{self.partition} since "
+                f"it is larger than the high watermark {self.high_watermark}"
+            )
+        if offset > self.log_start_offset:
+            self._move_log_start(offset)
+            self._drop_segments(below_log_start(self._bases, offset), now_ms)
+        return self.log_start_offset
+
+    def apply_retention(self, now_ms: int) -> int:
+        """Delete what `retention.ms` and `retention.bytes` no longer keep. Returns how many segments went."""
+        dropped = self._drop_segments(below_log_start(self._bases, self.log_start_offset), now_ms)
+        if self.config.deletes:
+            ages = [segment.largest_timestamp for segment in self._segments]
+            dropped += self._expire(expired_by_time(ages, now_ms, self.config.retention_ms), now_ms)
+            sizes = [segment.size for segment in self._segments]
+            dropped += self._expire(expired_by_size(sizes, self.config.retention_bytes), now_ms)
+        self.producer_state.remove_expired(now_ms, self.config.producer_id_expiration_ms)
+        return dropped
+
+    def _expire(self, count: int, now_ms: int) -> int:
+        if count == len(self._segments):
+            if not self._active.size:
+                count -= 1
+            else:
+                self._roll(now_ms)
+        if count:
+            self._move_log_start(max(self.log_start_offset, self._bases[count]))
+        return self._drop_segments(count, now_ms)
+
+    def _move_log_start(self, offset: int) -> None:
+        self.log_start_offset = offset
+        try:
+            self.epochs.truncate_start(offset)
+        except OSError as error:
+            raise StorageError(f"cannot write the leader epochs in {self.folder}: {error.strerror}") from error
+
+    def _drop_segments(self, count: int, now_ms: int) -> int:
+        """Take the oldest segments out of the log; their files go when `purge` finds their time has come."""
+        for segment in self._segments[:count]:
+            snapshot = snapshot_path(str(self.folder), segment.base_offset)
+            self.retire_files(segment, [*(segment.stem + suffix for suffix in SUFFIXES), snapshot], now_ms)
+            if segment.base_offset in self._snapshots:
+                self._snapshots.remove(segment.base_offset)
+        del self._segments[:count]
+        del self._bases[:count]
+        return count
+
+    def retire_files(self, segment: Segment, paths: list[str], now_ms: int) -> None:
+        """Rename a segment's files out of the way and let `purge` remove them when readers have had their time."""
+        segment.release()
+        if segment in self._unsynced:
+            self._unsynced.remove(segment)
+        renamed = []
+        try:
+            for path in paths:
+                try:
+                    os.rename(path, path + DELETED_SUFFIX)
+                except FileNotFoundError:
+                    continue
+                renamed.append(path + DELETED_SUFFIX)
+        except OSError as error:
+            raise StorageError(f"cannot delete {segment.stem}{LOG_SUFFIX}: {error.strerror}") from error
+        self._pending_deletes.append((now_ms + self.config.file_delete_delay_ms, renamed))
+
+    def purge(self, now_ms: int) -> int:
+        """Remove the files whose `file.delete.delay.ms` is over. Returns how many files went."""
+        due = [paths for due_ms, paths in self._pending_deletes if due_ms <= now_ms]
+        if due:
+            self._pending_deletes = [pending for pending in self._pending_deletes if pending[0] > now_ms]
+        count = 0
+        for paths in due:
+            for path in paths:
+                remove_if_there(path)
+                count += 1
+        return count
+
+
+def _sync_segment(segment: Segment) -> None:
+    """Also of a segment whose file is closed; one that was deleted in the meantime needs no sync."""
+    file = segment.file
+    if file is None:
+        try:
+            file = SegmentFile(segment.stem + LOG_SUFFIX)
+        except FileNotFoundError:
+            return
+    os.fdatasync(file.fd)
+
+
+def _unused_name(folder: Path, unique: str, suffix: str) -> Path:
+    """A name for a folder that is out of use, as Kafka makes it, cut to what a file system takes."""
+    tail = f".{unique}{suffix}"
+    return folder.with_name(folder.name[: 255 - len(tail)] + tail)

@@ -1,0 +1,83 @@
+"""The aborted transactions of a segment, which a `read_committed` fetch sends along with the data.
+
+An entry is written when an ABORT marker closes a transaction that has data, into the segment that holds the marker. On
+disk (`.txnindex`) it is 34 bytes: int16 version 0, int64 producer id, int64 first offset of the transaction, int64
+offset of the marker, int64 last stable offset once the transaction was closed. Entries are in order of their markers.
+"""
+
+from __future__ import annotations
+
+import os
+import struct
+from typing import NamedTuple
+
+from penstock.log.files import write_all
+
+_ENTRY = struct.Struct(">hqqqq")
+ENTRY_SIZE = _ENTRY.size
+
+
+class AbortedTransaction(NamedTuple):
+    producer_id: int
+    first_offset: int
+    last_offset: int
+    """The offset of the ABORT marker."""
+    last_stable_offset: int
+
+
+class TransactionIndex:
+    """Written through at once: aborts are rare, and a fetch must never miss one."""
+
+    __slots__ = ("_entries", "path")
+
+    def __init__(self, path: str, entries: list[AbortedTransaction] | None = None) -> None:
+        self.path = path
+        self._entries = entries
+
+    @property
+    def entries(self) -> list[AbortedTransaction]:
+        if self._entries is None:
+            self._entries = read_transaction_index(self.path)
+        return self._entries
+
+    def append(self, aborted: AbortedTransaction) -> None:
+        entries = self.entries
+        fd = os.open(self.path, os.O_WRONLY | os.O_CREAT | os.O_CLOEXEC, 0o644)
+        try:
+            os.lseek(fd, len(entries) * ENTRY_SIZE, os.SEEK_SET)
+            write_all(fd, _ENTRY.pack(0, *aborted))
+        finally:
+            os.close(fd)
+        entries.append(aborted)
+
+    def collect(self, fetch_offset: int, upper_offset: int, found: list[AbortedTransaction]) -> bool:
+        """Add the transactions that overlap [fetch_offset, upper_offset). True if later segments can hold no more."""
+        for aborted in self.entries:
+            if aborted.last_offset >= fetch_offset and aborted.first_offset < upper_offset:
+                found.append(aborted)
+            if aborted.last_stable_offset >= upper_offset:
+                return True
+        return False
+
+
+def read_transaction_index(path: str) -> list[AbortedTransaction]:
+    """The whole entries of a file in order; a torn or senseless tail is left out."""
+    try:
+        with open(path, "rb", buffering=0) as file:
+            data = file.read()
+    except FileNotFoundError:
+        return []
+    entries: list[AbortedTransaction] = []
+    for position in range(0, len(data) - ENTRY_SIZE + 1, ENTRY_SIZE):
+        version, *values = _ENTRY.unpack_from(data, position)
+        entry = AbortedTransaction(*values)
+        if version != 0 or entry.last_offset < entry.first_offset:
+            break
+        if entries and entry.last_offset <= entries[-1].last_offset:
+            break
+        entries.append(entry)
+    return entries
+
+
+def transaction_index_bytes(entries: list[AbortedTransaction]) -> bytes:
+    return b"".join([_ENTRY.pack(0, *entry) for entry in entries])
