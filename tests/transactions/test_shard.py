@@ -1,0 +1,167 @@
+"""What the face of the coordinator adds to the rules: recovery, waiting, failed appends."""
+
+from __future__ import annotations
+
+import pytest
+
+from penstock.groups.effects import RequestContext
+from penstock.transactions.shard import MAX_WAITING, RETRY_MS
+from penstock.transactions.states import TransactionState
+from penstock.wire import messages as m
+from penstock.wire.errors import CoordinatorLoadInProgress, ErrorCode
+from tests.transactions.harness import TV_0, Coordinator
+
+
+@pytest.mark.parametrize("commit", [True, False])
+def test_a_prepared_outcome_completes_after_a_crash(commit: bool) -> None:
+    coordinator = Coordinator()
+    pid, epoch, _ = coordinator.init()
+    coordinator.add(pid, epoch, ("a", 0), ("b", 1))
+    coordinator.end(pid, epoch, commit=commit)
+    coordinator.crash()
+    coordinator.finish()
+    assert coordinator.marked == [(("a", 0), pid, epoch + 1, commit), (("b", 1), pid, epoch + 1, commit)]
+    assert coordinator.entry.state == (TransactionState.COMPLETE_COMMIT if commit else TransactionState.COMPLETE_ABORT)
+
+
+def test_an_open_transaction_stays_open_after_a_crash() -> None:
+    coordinator = Coordinator()
+    pid, epoch, _ = coordinator.init()
+    coordinator.add(pid, epoch)
+    coordinator.crash()
+    assert coordinator.entry.state == TransactionState.ONGOING
+    assert coordinator.end(pid, epoch, commit=True) == (pid, epoch + 1, ErrorCode.NONE)
+
+
+def test_a_repeated_end_is_answered_the_same_after_a_crash_even_over_a_new_producer_id() -> None:
+    coordinator = Coordinator()
+    pid = coordinator.init()[0]
+    for _ in range(32766):
+        coordinator.init()
+    coordinator.add(pid, 32766)
+    answer = coordinator.end(pid, 32766, commit=True)
+    coordinator.finish()
+    coordinator.crash()
+    assert coordinator.end(pid, 32766, commit=True) == answer == (pid + 1, 0, ErrorCode.NONE)
+
+
+def test_memory_after_a_crash_is_memory_before_it() -> None:
+    coordinator = Coordinator()
+    pid, epoch, _ = coordinator.init()
+    coordinator.add(pid, epoch, version=TV_0)
+    before = coordinator.entry
+    coordinator.crash()
+    assert coordinator.entry == before
+
+
+def test_the_next_transaction_waits_for_the_end_of_the_one_before() -> None:
+    coordinator = Coordinator(concurrent_wait_ms=100)
+    pid, epoch, _ = coordinator.init()
+    coordinator.add(pid, epoch)
+    coordinator.end(pid, epoch, commit=True)
+    assert coordinator.add(pid, epoch + 1, ("b", 1)) is None
+    assert coordinator.add(pid, epoch + 1, ("c", 2)) is None
+    zombie = coordinator.token() + 1
+    assert coordinator.add(pid, epoch, ("c", 2)) is None
+    coordinator.finish()
+    assert list(coordinator.replies.values())[-3:] == [ErrorCode.NONE, ErrorCode.NONE, ErrorCode.PRODUCER_FENCED]
+    assert coordinator.replies[zombie] == ErrorCode.PRODUCER_FENCED
+    assert coordinator.entry.state == TransactionState.ONGOING
+    assert coordinator.entry.partitions == {("b", 1), ("c", 2)}
+
+
+def test_the_wait_is_bounded_in_time_and_number() -> None:
+    coordinator = Coordinator(concurrent_wait_ms=100)
+    pid, epoch, _ = coordinator.init()
+    coordinator.add(pid, epoch)
+    coordinator.end(pid, epoch, commit=True)
+    for _ in range(MAX_WAITING):
+        assert coordinator.add(pid, epoch + 1) is None
+    assert coordinator.add(pid, epoch + 1) == ErrorCode.CONCURRENT_TRANSACTIONS
+    assert coordinator.shard.next_deadline_ms() == coordinator.now_ms + 100
+    coordinator.now_ms += 100
+    coordinator.tick()
+    answers = [answer for answer in coordinator.replies.values() if answer == ErrorCode.CONCURRENT_TRANSACTIONS]
+    assert len(answers) == MAX_WAITING + 1
+    coordinator.finish()
+    assert coordinator.entry.state == TransactionState.COMPLETE_COMMIT
+
+
+def test_when_the_log_cannot_be_written_nothing_has_happened_and_the_client_may_try_again() -> None:
+    coordinator = Coordinator()
+    pid, epoch, _ = coordinator.init()
+    coordinator.add(pid, epoch)
+    shard = coordinator.shard
+    end = m.EndTxnRequest(transactional_id="t", producer_id=pid, producer_epoch=epoch, committed=True)
+    ctx = RequestContext(coordinator.now_ms, 5)
+    (reply,) = shard.append_failed(shard.end_txn("end", ctx, end), coordinator.now_ms).replies
+    assert reply == ("end", m.EndTxnResponse(error_code=ErrorCode.COORDINATOR_NOT_AVAILABLE))
+    assert coordinator.entry.state == TransactionState.ONGOING
+    assert [topic.topic for topic in shard.describe("t").topics] == ["a"]
+    init = m.InitProducerIdRequest(transactional_id="new", transaction_timeout_ms=1000)
+    (reply,) = shard.append_failed(shard.init_producer_id("init", ctx, init), coordinator.now_ms).replies
+    assert isinstance(reply.response, m.InitProducerIdResponse)
+    assert reply.response.error_code == ErrorCode.COORDINATOR_NOT_AVAILABLE
+    assert reply.response.producer_id == -1
+    assert shard.metadata("new") is None
+    assert coordinator.end(pid, epoch, commit=True) == (pid, epoch + 1, ErrorCode.NONE)
+
+
+def test_a_completion_that_could_not_be_written_is_tried_again() -> None:
+    coordinator = Coordinator()
+    pid, epoch, _ = coordinator.init()
+    coordinator.add(pid, epoch)
+    coordinator.end(pid, epoch, commit=True)
+    (markers,) = coordinator.to_mark
+    failed = coordinator.shard.markers_written(markers, markers.partitions, coordinator.now_ms)
+    coordinator.shard.append_failed(failed, coordinator.now_ms)
+    assert coordinator.entry.state == TransactionState.PREPARE_COMMIT
+    coordinator.now_ms += RETRY_MS
+    coordinator.tick()
+    assert coordinator.entry.state == TransactionState.COMPLETE_COMMIT
+
+
+def test_an_abort_for_timeout_that_could_not_be_written_is_tried_again() -> None:
+    coordinator = Coordinator()
+    pid, epoch, _ = coordinator.init(timeout_ms=1_000)
+    coordinator.add(pid, epoch)
+    coordinator.now_ms += 1_001
+    coordinator.shard.append_failed(coordinator.shard.tick(coordinator.now_ms), coordinator.now_ms)
+    assert coordinator.entry.state == TransactionState.ONGOING
+    coordinator.now_ms += RETRY_MS
+    assert coordinator.shard.next_deadline_ms() == coordinator.now_ms
+    coordinator.tick()
+    assert coordinator.entry.state == TransactionState.PREPARE_ABORT
+
+
+def test_an_empty_abort_that_could_not_be_written_leaves_no_trace() -> None:
+    coordinator = Coordinator()
+    pid, epoch, _ = coordinator.init()
+    end = m.EndTxnRequest(transactional_id="t", producer_id=pid, producer_epoch=epoch, committed=False)
+    shard = coordinator.shard
+    shard.append_failed(shard.end_txn("end", RequestContext(coordinator.now_ms, 5), end), coordinator.now_ms)
+    coordinator.now_ms += RETRY_MS
+    coordinator.tick()
+    assert coordinator.entry.state == TransactionState.EMPTY
+
+
+def test_without_producer_ids_the_client_is_told_to_come_back() -> None:
+    coordinator = Coordinator()
+
+    def none_left() -> int:
+        raise CoordinatorLoadInProgress
+
+    coordinator.shard._new_producer_id = none_left
+    assert coordinator.init()[2] == ErrorCode.COORDINATOR_LOAD_IN_PROGRESS
+
+
+def test_the_coordinator_knows_which_partitions_of_a_producer_it_will_close() -> None:
+    coordinator = Coordinator()
+    pid, epoch, _ = coordinator.init()
+    coordinator.add(pid, epoch, ("a", 0))
+    assert coordinator.shard.holds(pid, ("a", 0))
+    assert not coordinator.shard.holds(pid, ("a", 1))
+    assert not coordinator.shard.holds(pid + 1, ("a", 0))
+    coordinator.end(pid, epoch, commit=True)
+    coordinator.finish()
+    assert not coordinator.shard.holds(pid, ("a", 0))
