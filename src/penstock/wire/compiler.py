@@ -206,7 +206,9 @@ class _DecoderWriter(_Writer):
             self.line(depth, f"if {length} == -1: {place} = None")
             self.line(depth, "else:")
             depth += 1
-        self.line(depth, f"if {length} < 0 or {length} > end - pos: raise bad_length({label}, {length})")
+        # A compact length could hold more, but Kafka's strings end at 32767 bytes in every version.
+        too_long = f" or {length} > 32767" if field.type == "string" and not field.is_array and self.flexible else ""
+        self.line(depth, f"if {length} < 0 or {length} > end - pos{too_long}: raise bad_length({label}, {length})")
         return depth
 
     def read_field(self, depth: int, field: schema.Field, place: str) -> None:

@@ -43,10 +43,7 @@ _TYPES = {
 
 
 def _type(field: schema.Field, message: schema.Message) -> str:
-    if field.struct is not None:
-        kind = f"{message.name}.{field.struct.name}"
-    else:
-        kind = _TYPES.get(field.type, "int")
+    kind = _TYPES.get(field.type, "int") if field.struct is None else f"{message.name}.{field.struct.name}"
     if field.is_array:
         kind = f"list[{kind}]"
     if field.nullable != schema.NEVER or default_source(field) == "None":

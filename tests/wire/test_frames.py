@@ -1,0 +1,121 @@
+from __future__ import annotations
+
+import io
+import struct
+from io import BytesIO
+
+import pytest
+from kio.schema.request_header.v1.header import RequestHeader as HeaderV1
+from kio.schema.request_header.v2.header import RequestHeader as HeaderV2
+from kio.serial import entity_writer
+from kio.static.primitive import i16, i32
+
+from penstock.wire import messages as m
+from penstock.wire.api import ApiKey
+from penstock.wire.codec import MalformedMessage, decode, encode_parts
+from penstock.wire.frames import RequestHeader, parse_request_header, request_frame, response_frame, skip_tags
+
+
+def kio_header(cls: type[HeaderV1] | type[HeaderV2], key: int, version: int, client_id: str | None) -> bytes:
+    with BytesIO() as buffer:
+        header = cls(
+            request_api_key=i16(key), request_api_version=i16(version), correlation_id=i32(7), client_id=client_id
+        )
+        entity_writer(cls)(buffer, header)  # type: ignore[arg-type]
+        return buffer.getvalue()
+
+
+@pytest.mark.parametrize("client_id", ["my-client", "", "ü", None])
+@pytest.mark.parametrize(("cls", "version"), [(HeaderV1, 8), (HeaderV2, 9)])
+def test_a_request_header_is_read_as_kio_writes_it(
+    cls: type[HeaderV1] | type[HeaderV2], version: int, client_id: str | None
+) -> None:
+    data = kio_header(cls, ApiKey.METADATA, version, client_id)
+    header, body = parse_request_header(memoryview(data + b"body"))
+    assert header == RequestHeader(ApiKey.METADATA, version, 7, client_id)
+    assert body == len(data)
+
+
+@pytest.mark.parametrize("client_id", ["my-client", None])
+@pytest.mark.parametrize("version", [3, 4])
+def test_a_request_frame_is_size_header_and_body(client_id: str | None, version: int) -> None:
+    request = m.HeartbeatRequest(group_id="g", generation_id=3, member_id="m")
+    frame = b"".join(request_frame(request, version, 7, client_id))  # type: ignore[arg-type]
+    assert struct.unpack(">i", frame[:4])[0] == len(frame) - 4
+    header, body = parse_request_header(memoryview(frame)[4:])
+    assert header == RequestHeader(ApiKey.HEARTBEAT, version, 7, client_id)
+    assert decode(m.HeartbeatRequest, frame[4 + body :], version) == request
+
+
+def test_tagged_fields_of_a_header_are_skipped() -> None:
+    plain = kio_header(HeaderV2, ApiKey.METADATA, 9, "c")
+    header, body = parse_request_header(memoryview(plain[:-1] + b"\x02\x00\x02ab\x07\x00" + b"body"))
+    assert header.client_id == "c"
+    assert body == len(plain) + 6
+
+
+def test_an_unknown_api_still_gives_its_header() -> None:
+    header, _ = parse_request_header(memoryview(struct.pack(">hhih", 999, 0, 5, -1)))
+    assert header == RequestHeader(999, 0, 5, None)
+
+
+@pytest.mark.parametrize("version", [8, 9])
+def test_a_header_cut_short_at_any_byte_is_malformed(version: int) -> None:
+    data = kio_header(HeaderV2 if version == 9 else HeaderV1, ApiKey.METADATA, version, "client")
+    for size in range(len(data)):
+        with pytest.raises(MalformedMessage):
+            parse_request_header(memoryview(data[:size]))
+
+
+@pytest.mark.parametrize(
+    "tags", [b"\x01\x00\x7f", b"\xff\xff\xff\xff\x07", b"\x80\x80\x80\x80\x80\x80", b"\x01\x00\xff\xff\xff\xff\x0f"]
+)
+def test_tagged_fields_longer_than_the_message_are_malformed(tags: bytes) -> None:
+    plain = kio_header(HeaderV2, ApiKey.METADATA, 9, "c")
+    with pytest.raises(MalformedMessage):
+        parse_request_header(memoryview(plain[:-1] + tags))
+
+
+def test_a_client_id_that_is_not_utf8_is_malformed() -> None:
+    with pytest.raises(MalformedMessage):
+        parse_request_header(memoryview(struct.pack(">hhih", 3, 1, 5, 2) + b"\xff\xff"))
+
+
+@pytest.mark.parametrize(
+    ("key", "version", "header"),
+    [
+        (ApiKey.HEARTBEAT, 3, b"\0\0\0\x07"),
+        (ApiKey.HEARTBEAT, 4, b"\0\0\0\x07\0"),
+        (ApiKey.API_VERSIONS, 4, b"\0\0\0\x07"),
+    ],
+)
+def test_a_response_frame_starts_with_the_header_of_its_version(key: ApiKey, version: int, header: bytes) -> None:
+    frame = b"".join(response_frame([b"body", memoryview(b"more")], key, version, 7))  # type: ignore[arg-type]
+    assert frame == struct.pack(">i", len(header) + 8) + header + b"bodymore"
+
+
+def test_a_response_frame_counts_parts_that_are_not_bytes() -> None:
+    class FileRange:
+        def __len__(self) -> int:
+            return 1000
+
+    partition = m.FetchResponse.PartitionData(records=FileRange())
+    topic = m.FetchResponse.FetchableTopicResponse(topic="t", partitions=[partition])
+    parts = encode_parts(m.FetchResponse(responses=[topic]), 12)
+    frame = response_frame(parts, ApiKey.FETCH, 12, 1)
+    head = frame[0]
+    assert isinstance(head, bytes)
+    sizes = sum(len(part) for part in frame)  # type: ignore[arg-type, misc]
+    assert struct.unpack(">i", head[:4])[0] == sizes - 4
+
+
+def test_skip_tags_returns_the_position_behind_them() -> None:
+    assert skip_tags(memoryview(b"x\x00y"), 1) == 2
+    assert skip_tags(memoryview(b"\x01\x05\x02abz"), 0) == 5
+
+
+def test_frames_join_into_a_stream() -> None:
+    stream = io.BytesIO()
+    for correlation_id in (1, 2):
+        stream.writelines(request_frame(m.ApiVersionsRequest(), 0, correlation_id, None))  # type: ignore[arg-type]
+    assert stream.getvalue().count(b"\x00\x12\x00\x00") == 2
