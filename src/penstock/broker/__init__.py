@@ -1,0 +1,1 @@
+"""The shell around the core: listeners, connections, request dispatch, long polls, timers."""

@@ -1,0 +1,303 @@
+"""One client connection: frames in, responses out in request order, the kernel moving the bytes.
+
+The socket is non-blocking and driven by the event loop's readiness callbacks rather than by a transport, because a
+response may contain ranges of segment files that go out with `sendfile` and never enter this process.
+
+Reading. All connections of a broker share one scratch buffer. What one `recv` brings is cut into frames and handled at
+once; only a frame that has not arrived whole is kept, in a buffer of the connection that the rest is received into
+directly. Pipelined requests that arrive together are handled together and answered with one `sendmsg`.
+
+Writing. Each request takes a slot in `_slots` when it arrives. A slot is filled when its response is ready, and the
+filled slots at the front are what may be sent.
+
+Cold data. A range that is not in the page cache would stall the event loop in `sendfile`, and every client with it. So
+a range is probed first without blocking (`preadv` with `RWF_NOWAIT`); if a part of it is on disk only, a thread reads it
+into the cache while the others are served.
+
+Bounds. A connection is not read while it has `MAX_IN_FLIGHT` unanswered requests or `MAX_QUEUED_BYTES` unsent bytes.
+A frame larger than `socket.request.max.bytes` closes the connection.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import socket
+from collections import deque
+from typing import TYPE_CHECKING
+
+from penstock.broker.file_range import FileRange
+from penstock.wire.codec import MalformedMessage
+from penstock.wire.frames import SIZE
+from penstock.wire.messages import Message
+
+if TYPE_CHECKING:
+    from penstock.broker.dispatch import Dispatcher
+    from penstock.broker.requests import Request
+
+MAX_IN_FLIGHT = 1024
+MAX_QUEUED_BYTES = 64 << 20
+SCRATCH_BYTES = 1 << 20
+_MAX_VECTORS = 256
+_SENDFILE_BYTES = 4 << 20
+_PROBE_STEP_BYTES = 128 << 10
+_RETRY = (BlockingIOError, InterruptedError)
+
+_unpack_size = SIZE.unpack_from
+
+
+class Connection:
+    def __init__(
+        self,
+        sock: socket.socket,
+        peer: tuple[str, int],
+        loop: asyncio.AbstractEventLoop,
+        dispatcher: Dispatcher,
+        scratch: memoryview,
+        max_request_bytes: int,
+        listener_name: str,
+    ) -> None:
+        self.peer_host, self.peer_port = peer[0], peer[1]
+        self.listener_name = listener_name
+        self.closed = False
+        self.last_active = loop.time()
+        self._socket = sock
+        self._fd = sock.fileno()
+        self._loop = loop
+        self._dispatcher = dispatcher
+        self._scratch = scratch
+        self._max_request_bytes = max_request_bytes
+        self._buffer: memoryview | None = None  # an incomplete frame; None when there is none
+        self._filled = 0
+        self._slots: deque[list[object]] = deque()
+        self._out: deque[object] = deque()
+        self._reading = True
+        self._writing = False
+        self._warming = False
+        self._in_read = False
+        loop.add_reader(self._fd, self._on_readable)
+
+    # -- reading ---------------------------------------------------------------------------------------------------
+
+    def _on_readable(self) -> None:
+        try:
+            buffer = self._buffer
+            if buffer is None:
+                received = self._socket.recv_into(self._scratch)
+                filled = received
+                view = self._scratch
+            else:
+                received = self._socket.recv_into(buffer[self._filled :])
+                filled = self._filled = self._filled + received
+                view = buffer
+        except _RETRY:
+            return
+        except OSError:
+            self.close()
+            return
+        if not received:
+            self.close()
+            return
+        self.last_active = self._loop.time()
+        self._in_read = True
+        try:
+            self._handle_frames(view, filled)
+        except MalformedMessage:
+            self.close()
+        finally:
+            self._in_read = False
+        if not self.closed and self._slots:
+            self._flush_slots()
+
+    def _handle_frames(self, view: memoryview, filled: int) -> None:
+        position = 0
+        handle = self._dispatcher.handle
+        while filled - position >= 4:
+            size: int = _unpack_size(view, position)[0]
+            start = position + 4
+            if size > self._max_request_bytes or size < 8:
+                self._dispatcher.refuse_frame(self, size)
+                return
+            if filled - start < size:
+                break
+            position = start + size
+            handle(self, view[start:position])
+            if self.closed:
+                return
+        self._keep_rest(view, position, filled)
+        if len(self._slots) >= MAX_IN_FLIGHT:
+            self._pause_reading()
+
+    def _keep_rest(self, view: memoryview, position: int, filled: int) -> None:
+        """Keep an incomplete frame in a buffer of its own, large enough for all of it."""
+        rest = filled - position
+        if not rest:
+            self._buffer = None
+            return
+        if position == 0 and view is self._buffer and (rest < 4 or len(view) >= _unpack_size(view)[0] + 4):
+            return
+        needed = 4 + _unpack_size(view, position)[0] if rest >= 4 else 4096
+        buffer = memoryview(bytearray(max(needed, 4096)))
+        buffer[:rest] = view[position:filled]
+        self._buffer = buffer
+        self._filled = rest
+
+    def _pause_reading(self) -> None:
+        if self._reading and not self.closed:
+            self._reading = False
+            self._loop.remove_reader(self._fd)
+
+    def _resume_reading(self) -> None:
+        if not self._reading and not self.closed:
+            self._reading = True
+            self._loop.add_reader(self._fd, self._on_readable)
+
+    # -- writing ---------------------------------------------------------------------------------------------------
+
+    def take_slot(self) -> list[object]:
+        slot: list[object] = []
+        self._slots.append(slot)
+        return slot
+
+    def drop_slot(self, slot: list[object]) -> None:
+        """The request of this slot, which is the newest, is never answered."""
+        dropped = self._slots.pop()
+        assert dropped is slot
+
+    def respond(self, request: Request, response: Message) -> None:
+        """Encode a response into its slot and send what may be sent."""
+        if self.closed:
+            return
+        self._dispatcher.encode(request, response)
+        if not self._in_read:
+            self._flush_slots()
+
+    def _flush_slots(self) -> None:
+        slots, out = self._slots, self._out
+        while slots and slots[0]:
+            parts = slots.popleft()
+            out.extend(parts)
+        if out and not self._writing and not self._warming:
+            self._write()
+        if not self._reading and len(slots) < MAX_IN_FLIGHT // 2 and len(out) < MAX_IN_FLIGHT and not self._writing:
+            self._resume_reading()
+
+    def _write(self) -> None:
+        out = self._out
+        try:
+            while out:
+                if isinstance(out[0], FileRange):
+                    if not out[0].is_warm and not self._is_cached(out[0]):
+                        self._warm_up(out[0])
+                        return
+                    self._send_file(out[0])
+                elif not self._send_bytes():
+                    break
+        except _RETRY:
+            pass
+        except OSError:
+            self.close()
+            return
+        if out:
+            if not self._writing:
+                self._writing = True
+                self._loop.add_writer(self._fd, self._on_writable)
+                if sum(len(part) for part in out) > MAX_QUEUED_BYTES:  # type: ignore[arg-type, misc]
+                    self._pause_reading()
+        elif self._writing:
+            self._writing = False
+            self._loop.remove_writer(self._fd)
+
+    def _send_bytes(self) -> bool:
+        """Send the byte strings at the front with one call; False when the socket took only a part of them."""
+        out = self._out
+        vectors: list[bytes | memoryview] = []
+        total = 0
+        more = 0
+        for part in out:
+            if isinstance(part, FileRange):
+                more = socket.MSG_MORE  # the file range follows in the same segment
+                break
+            vectors.append(part)  # type: ignore[arg-type]
+            total += len(part)  # type: ignore[arg-type]
+            if len(vectors) == _MAX_VECTORS:
+                break
+        sent = self._socket.sendmsg(vectors, (), more)
+        if sent == total:
+            if len(vectors) == len(out):
+                out.clear()
+            else:
+                for _ in vectors:
+                    out.popleft()
+            return True
+        for part in vectors:
+            if sent < len(part):
+                out[0] = memoryview(part)[sent:]
+                break
+            sent -= len(part)
+            out.popleft()
+        return False
+
+    def _send_file(self, part: FileRange) -> None:
+        sent = os.sendfile(self._fd, part.file.fd, part.position, min(part.size, _SENDFILE_BYTES))
+        if sent == 0:
+            raise OSError("a segment file is shorter than its index says")
+        if sent == part.size:
+            self._out.popleft()
+        else:
+            part.position += sent
+            part.size -= sent
+
+    def _is_cached(self, part: FileRange) -> bool:
+        """Whether the kernel has a range in memory, judged by a byte of every 128 KiB and the last one."""
+        fd, end = part.file.fd, part.position + part.size
+        byte = bytearray(1)
+        try:
+            for position in range(part.position, end, _PROBE_STEP_BYTES):
+                os.preadv(fd, [byte], position, os.RWF_NOWAIT)
+            os.preadv(fd, [byte], end - 1, os.RWF_NOWAIT)
+        except BlockingIOError:
+            return False
+        except OSError:
+            pass  # a file system without RWF_NOWAIT: send as it is
+        part.is_warm = True
+        return True
+
+    def _warm_up(self, part: FileRange) -> None:
+        """Have a thread read a range into the page cache; sending goes on when it is there."""
+        if self._writing:
+            self._writing = False
+            self._loop.remove_writer(self._fd)
+        self._warming = True
+        self._loop.run_in_executor(None, part.warm_up).add_done_callback(self._warmed_up)
+
+    def _warmed_up(self, _: asyncio.Future[None]) -> None:
+        self._warming = False
+        if not self.closed:
+            self._write()
+            self._flush_slots()
+
+    def _on_writable(self) -> None:
+        self.last_active = self._loop.time()
+        self._write()
+        if not self.closed and not self._writing:
+            self._flush_slots()
+
+    # -- the end ---------------------------------------------------------------------------------------------------
+
+    @property
+    def has_unsent(self) -> bool:
+        return bool(self._out)
+
+    def close(self) -> None:
+        if self.closed:
+            return
+        self.closed = True
+        if self._reading:
+            self._loop.remove_reader(self._fd)
+        if self._writing:
+            self._loop.remove_writer(self._fd)
+        self._out.clear()
+        self._slots.clear()
+        self._socket.close()
+        self._dispatcher.connection_closed(self)

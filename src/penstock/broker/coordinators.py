@@ -1,0 +1,282 @@
+"""Runs the event-sourced coordinators over their internal topics.
+
+A coordinator (groups, transactions, share state) is split into shards, one per partition of its internal topic. Each
+command on a shard yields `Effects`; this module is what makes them happen, in the order that keeps memory and log the
+same: append the records as one batch, replay them into the shard, and send the replies when the batch is on disk.
+
+Loading. A shard is loaded when the broker starts (or when its topic is created) by replaying its partition, a slice per
+turn of the event loop so that the broker keeps serving; until then its commands raise COORDINATOR_LOAD_IN_PROGRESS.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Callable, Iterable, Mapping
+from typing import TYPE_CHECKING, Generic, Protocol, TypeVar
+
+from penstock.broker.requests import Pending
+from penstock.broker.topics import Partition, Topic
+from penstock.groups.effects import Effects
+from penstock.log.errors import StorageError
+from penstock.log.flusher import Callback as FlushCallback
+from penstock.records.batch import CorruptBatch, iter_headers, parse_header
+from penstock.records.builder import build_batch
+from penstock.records.control import ControlType, parse_control
+from penstock.records.record import iter_records
+from penstock.wire.errors import CoordinatorLoadInProgress, KafkaError
+from penstock.wire.hashing import coordinator_partition
+from penstock.wire.messages import Message
+
+if TYPE_CHECKING:
+    from penstock.broker.server import Broker
+
+log = logging.getLogger("penstock.coordinator")
+
+_LOAD_BYTES = 4 << 20
+
+
+class Shard(Protocol):
+    """What this module needs of a shard; see the rooms groups, transactions and queues."""
+
+    def replay(self, key: bytes, value: bytes | None, producer_id: int = -1) -> None: ...
+
+    def replay_end_marker(self, producer_id: int, commit: bool) -> None: ...
+
+    def loaded(self, now_ms: int) -> Effects: ...
+
+    def tick(self, now_ms: int) -> Effects: ...
+
+    def next_deadline_ms(self) -> int | None: ...
+
+    def append_failed(self, effects: Effects) -> Effects: ...
+
+
+S = TypeVar("S", bound=Shard)
+
+
+class ShardHandle(Generic[S]):
+    """A shard, the partition that keeps its records, and its timer."""
+
+    __slots__ = ("_deadline_ms", "_runtime", "_timer", "index", "is_loaded", "partition", "shard")
+
+    def __init__(self, runtime: CoordinatorRuntime[S], index: int, partition: Partition, shard: S) -> None:
+        self._runtime = runtime
+        self.index = index
+        self.partition = partition
+        self.shard = shard
+        self.is_loaded = False
+        self._timer: asyncio.TimerHandle | None = None
+        self._deadline_ms: int | None = None
+
+    def run(self, effects: Effects) -> bool:
+        """Carry out what a command asked for. False when its records could not be written."""
+        written = self._runtime.carry_out(self, effects)
+        self._reschedule()
+        return written
+
+    def _reschedule(self) -> None:
+        deadline_ms = self.shard.next_deadline_ms()
+        if deadline_ms == self._deadline_ms and self._timer is not None:
+            return
+        if self._timer is not None:
+            self._timer.cancel()
+            self._timer = None
+        self._deadline_ms = deadline_ms
+        if deadline_ms is not None:
+            broker = self._runtime.broker
+            delay_ms = max(0, deadline_ms - broker.now_ms())
+            self._timer = broker.loop.call_later(delay_ms / 1000, self._tick)
+
+    def _tick(self) -> None:
+        self._timer = None
+        self._deadline_ms = None
+        self.run(self.shard.tick(self._runtime.broker.now_ms()))
+
+    def finish_loading(self) -> None:
+        self.is_loaded = True
+        self.run(self.shard.loaded(self._runtime.broker.now_ms()))
+
+    def stop(self) -> None:
+        if self._timer is not None:
+            self._timer.cancel()
+            self._timer = None
+
+
+class CoordinatorRuntime(Generic[S]):
+    def __init__(
+        self,
+        broker: Broker,
+        topic_name: str,
+        partitions: int,
+        topic_configs: Mapping[str, str],
+        make_shard: Callable[[int], S],
+        on_action: Callable[[ShardHandle[S], object], None] | None = None,
+    ) -> None:
+        self.broker = broker
+        self.topic_name = topic_name
+        self._partitions = partitions
+        self._topic_configs = topic_configs
+        self._make_shard = make_shard
+        self._on_action = on_action
+        self._handles: list[ShardHandle[S]] = []
+        self._load_task: asyncio.Task[None] | None = None
+        self.skipped_records = 0
+        """Records that could not be read and were left out, each reported in the log."""
+
+    # -- the topic and its shards ----------------------------------------------------------------------------------
+
+    def start(self) -> None:
+        """Load the shards of a topic that is there already."""
+        topic = self.broker.topics.find(self.topic_name)
+        if topic is not None:
+            self._open(topic)
+
+    def topic(self) -> Topic:
+        """The internal topic, created on first use."""
+        topic = self.broker.topics.find(self.topic_name)
+        if topic is None:
+            topic = self.broker.topics.create(self.topic_name, self._partitions, self._topic_configs)
+            self._open(topic)
+        return topic
+
+    def _open(self, topic: Topic) -> None:
+        self._handles = [
+            ShardHandle(self, partition.index, partition, self._make_shard(partition.index))
+            for partition in topic.partitions
+        ]
+        unread = []
+        for handle in self._handles:
+            if handle.partition.log.log_end_offset == handle.partition.log.log_start_offset:
+                handle.finish_loading()
+            else:
+                unread.append(handle)
+        if unread:
+            self._load_task = self.broker.loop.create_task(self._load(unread))
+
+    def partition_for(self, name: str) -> int:
+        topic = self.topic()
+        return coordinator_partition(name, len(topic.partitions))
+
+    def find(self, name: str) -> ShardHandle[S]:
+        """The loaded shard that is responsible for a group or transactional id."""
+        return self.handle(self.partition_for(name))
+
+    def handle(self, index: int) -> ShardHandle[S]:
+        self.topic()
+        handle = self._handles[index]
+        if not handle.is_loaded:
+            raise CoordinatorLoadInProgress()
+        return handle
+
+    def loaded_handles(self) -> list[ShardHandle[S]]:
+        return [handle for handle in self._handles if handle.is_loaded]
+
+    @property
+    def is_loading(self) -> bool:
+        return any(not handle.is_loaded for handle in self._handles)
+
+    # -- effects ---------------------------------------------------------------------------------------------------
+
+    def carry_out(self, handle: ShardHandle[S], effects: Effects) -> bool:
+        on_durable = None
+        if effects.records:
+            try:
+                on_durable = self._append(handle, effects)
+            except (StorageError, KafkaError) as error:
+                log.error("cannot write to %s-%d: %s", self.topic_name, handle.index, error)
+                self._fail(handle, effects)
+                return False
+            producer_id = effects.transaction.producer_id if effects.transaction is not None else -1
+            for key, value in effects.records:
+                handle.shard.replay(key, value, producer_id)
+        if self._on_action is not None:
+            for action in effects.actions:
+                self._on_action(handle, action)
+        if effects.replies:
+            if on_durable is None:
+                self._send(effects)
+            else:
+                on_durable(lambda failure: self._send(effects) if failure is None else self._fail(handle, effects))
+        return True
+
+    def _append(self, handle: ShardHandle[S], effects: Effects) -> Callable[[FlushCallback], None] | None:
+        """Append the records. Returns how to be told of their durability, or None when there is nothing to wait for."""
+        now_ms = self.broker.now_ms()
+        transaction = effects.transaction
+        batch = build_batch(
+            ((now_ms, record.key, record.value, ()) for record in effects.records),
+            producer_id=transaction.producer_id if transaction is not None else -1,
+            producer_epoch=transaction.producer_epoch if transaction is not None else -1,
+            transactional=transaction is not None,
+        )
+        appended = self.broker.append_internal(handle.partition, batch, now_ms)
+        if not self.broker.flush_acks_all:
+            return None
+        return lambda callback: self.broker.flush(handle.partition.log, appended, callback)
+
+    def _fail(self, handle: ShardHandle[S], effects: Effects) -> None:
+        self._send(handle.shard.append_failed(effects))
+
+    def _send(self, effects: Effects) -> None:
+        for token, response in effects.replies:
+            if isinstance(token, Pending):
+                assert isinstance(response, Message)
+                token.complete(response)
+            elif callable(token):
+                token(response)
+
+    # -- loading ---------------------------------------------------------------------------------------------------
+
+    async def _load(self, handles: Iterable[ShardHandle[S]]) -> None:
+        for handle in handles:
+            try:
+                await self._load_one(handle)
+            except StorageError:
+                log.exception("cannot load %s-%d", self.topic_name, handle.index)
+                continue
+            handle.finish_loading()
+
+    async def _load_one(self, handle: ShardHandle[S]) -> None:
+        partition_log = handle.partition.log
+        offset = partition_log.log_start_offset
+        end = partition_log.log_end_offset
+        while offset < end:
+            data = partition_log.read_bytes(offset, _LOAD_BYTES)
+            if not data:
+                break
+            position = 0
+            for header in iter_headers(data):
+                self._replay_batch(handle, data, position)
+                position += header.size
+                offset = header.last_offset + 1
+            await asyncio.sleep(0)
+
+    def _replay_batch(self, handle: ShardHandle[S], data: bytes, position: int) -> None:
+        header = parse_header(data, position)
+        try:
+            if header.is_control:
+                for record in iter_records(data, position):
+                    kind = parse_control(record).kind
+                    if kind in (ControlType.ABORT, ControlType.COMMIT):
+                        handle.shard.replay_end_marker(header.producer_id, kind == ControlType.COMMIT)
+                return
+            producer_id = header.producer_id if header.is_transactional else -1
+            for record in iter_records(data, position):
+                try:
+                    if record.key is not None:
+                        handle.shard.replay(bytes(record.key), record.value, producer_id)
+                except ValueError as error:
+                    self._skip(handle, record.offset, error)
+        except CorruptBatch as error:
+            self._skip(handle, header.base_offset, error)
+
+    def _skip(self, handle: ShardHandle[S], offset: int, error: Exception) -> None:
+        self.skipped_records += 1
+        log.error("skipped offset %d of %s-%d: %s", offset, self.topic_name, handle.index, error)
+
+    async def stop(self) -> None:
+        if self._load_task is not None:
+            self._load_task.cancel()
+        for handle in self._handles:
+            handle.stop()

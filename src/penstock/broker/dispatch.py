@@ -1,0 +1,189 @@
+"""From a frame to a handler and back: versions, decoding, encoding, errors.
+
+An API that has no handler is not advertised. A request of an unknown API or version, or with a malformed body, closes
+the connection, because no response could carry the error; ApiVersions alone answers UNSUPPORTED_VERSION in its oldest
+form, so that newer clients can step down.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import inspect
+import logging
+import struct
+from collections.abc import Awaitable, Callable
+from typing import TYPE_CHECKING, cast
+
+from penstock.broker.connection import Connection
+from penstock.broker.requests import NO_RESPONSE, Answer, Handler, Pending, Request
+from penstock.wire.api import API_TABLE, ApiInfo, ApiKey
+from penstock.wire.codec import MalformedMessage, decoder, encoder
+from penstock.wire.compiler import Decoder
+from penstock.wire.frames import skip_tags
+from penstock.wire.messages import Message
+
+if TYPE_CHECKING:
+    from penstock.broker.server import Broker
+
+log = logging.getLogger("penstock.broker")
+
+_HEADER = struct.Struct(">hhih")
+_unpack_header = _HEADER.unpack_from
+_FRAME = struct.Struct(">ii")
+_FLEXIBLE_FRAME = struct.Struct(">iix")
+
+# Produce 0 to 2 carried message sets, which Kafka 4 advertises (see wire.api) and refuses.
+_LOWEST_TAKEN = {ApiKey.PRODUCE: 3}
+
+Fault = Callable[[Request], Answer | None]
+"""A hook for tests: called before the handler, may answer in its place (see penstock.testing)."""
+
+
+class Route:
+    """What the dispatcher knows of one (API, version)."""
+
+    __slots__ = ("decode", "flexible", "handler", "info")
+
+    def __init__(self, info: ApiInfo, version: int, handler: Handler) -> None:
+        self.info = info
+        self.handler = handler
+        self.decode: Decoder = decoder(info.request, version)
+        self.flexible = version >= info.first_flexible
+
+
+class Dispatcher:
+    def __init__(self, broker: Broker, handlers: dict[ApiKey, Handler]) -> None:
+        self._broker = broker
+        self.handlers = handlers
+        self._routes: dict[int, Route] = {}
+        self._tasks: set[asyncio.Task[None]] = set()
+        self.faults: dict[int, Fault] = {}
+        self.connections: set[Connection] = set()
+        self.requests_total: dict[int, int] = dict.fromkeys(handlers, 0)
+
+    def advertised(self) -> list[ApiInfo]:
+        return [info for key, info in API_TABLE.items() if key in self.handlers]
+
+    # -- requests --------------------------------------------------------------------------------------------------
+
+    def handle(self, connection: Connection, frame: memoryview) -> None:
+        """Handle one whole request. Raises MalformedMessage when the connection is to be closed."""
+        try:
+            key, version, correlation_id, length = _unpack_header(frame)
+        except struct.error as error:
+            raise MalformedMessage("the request is shorter than its header") from error
+        route = self._routes.get(key << 16 | version & 0xFFFF)
+        if route is None:
+            route = self._new_route(connection, key, version, correlation_id)
+            if route is None:
+                return
+        try:
+            position = 10
+            client_id = ""
+            if length > 0:
+                position += length
+                client_id = str(frame[10:position], "utf-8")
+            if route.flexible:
+                position = position + 1 if frame[position] == 0 else skip_tags(frame, position)
+            body, end = route.decode(frame, position)
+        except (struct.error, IndexError, UnicodeDecodeError) as error:
+            raise MalformedMessage(f"malformed {route.info.name} request: {error}") from error
+        if end != len(frame):
+            raise MalformedMessage(f"{route.info.name} request of the wrong length")
+        slot = connection.take_slot()
+        request = Request(connection, key, version, correlation_id, client_id, body, slot)
+        self.requests_total[key] += 1
+        try:
+            if self.faults and key in self.faults:
+                answer = self.faults[key](request)
+                if answer is None:
+                    answer = route.handler(self._broker, request)
+            else:
+                answer = route.handler(self._broker, request)
+        except MalformedMessage:
+            raise
+        except Exception:
+            # One client's trouble is not another's: say what happened and let this client reconnect.
+            log.exception("%s version %d from %s failed", route.info.name, version, connection.peer_host)
+            connection.close()
+            return
+        if isinstance(answer, Message):
+            self.encode(request, answer)
+        elif answer is NO_RESPONSE:
+            connection.drop_slot(slot)
+        elif not isinstance(answer, Pending):
+            self._await(request, cast("Awaitable[Answer]", answer))
+
+    def _await(self, request: Request, answer: Awaitable[Answer]) -> None:
+        assert inspect.iscoroutine(answer), answer
+        task = self._broker.loop.create_task(self._finish(request, answer))
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
+
+    async def _finish(self, request: Request, coroutine: Awaitable[Answer]) -> None:
+        try:
+            answer = await coroutine
+        except asyncio.CancelledError:
+            raise
+        except Exception:
+            log.exception("%s failed", ApiKey(request.api_key).name)
+            request.connection.close()
+            return
+        if isinstance(answer, Message):
+            request.connection.respond(request, answer)
+
+    def _new_route(self, connection: Connection, key: int, version: int, correlation_id: int) -> Route | None:
+        info = API_TABLE.get(key)
+        handler = self.handlers.get(ApiKey(key)) if info is not None else None
+        if info is None or handler is None:
+            raise MalformedMessage(f"API {key} is not served")
+        if not _LOWEST_TAKEN.get(info.key, info.min_version) <= version <= info.max_version:
+            if info.key == ApiKey.API_VERSIONS:
+                self._refuse_api_versions(connection, correlation_id)
+                return None
+            raise MalformedMessage(f"{info.name} version {version} is not served")
+        route = self._routes[key << 16 | version] = Route(info, version, handler)
+        return route
+
+    def _refuse_api_versions(self, connection: Connection, correlation_id: int) -> None:
+        from penstock.broker.handlers.versions import unsupported_version
+
+        slot = connection.take_slot()
+        request = Request(connection, ApiKey.API_VERSIONS, 0, correlation_id, "", Message(), slot)
+        self.encode(request, unsupported_version())
+
+    def refuse_frame(self, connection: Connection, size: int) -> None:
+        log.warning("closed the connection of %s: a frame of %d bytes", connection.peer_host, size)
+        connection.close()
+
+    # -- responses -------------------------------------------------------------------------------------------------
+
+    def encode(self, request: Request, response: Message) -> None:
+        """Encode a response into the slot of its request."""
+        version = request.api_version
+        parts = request.slot
+        parts.append(b"")
+        encoder(type(response), version)(response, parts)
+        size = 4
+        for part in parts:
+            size += len(part)  # type: ignore[arg-type]
+        if response_is_flexible(request.api_key, version):
+            parts[0] = _FLEXIBLE_FRAME.pack(size + 1, request.correlation_id)
+        else:
+            parts[0] = _FRAME.pack(size, request.correlation_id)
+
+    # -- connections -----------------------------------------------------------------------------------------------
+
+    def connection_closed(self, connection: Connection) -> None:
+        self.connections.discard(connection)
+        self._broker.connection_closed(connection)
+
+    async def stop(self) -> None:
+        for task in list(self._tasks):
+            task.cancel()
+        if self._tasks:
+            await asyncio.wait(self._tasks, timeout=1)
+
+
+def response_is_flexible(api_key: int, api_version: int) -> bool:
+    return api_version >= API_TABLE[api_key].first_flexible and api_key != ApiKey.API_VERSIONS

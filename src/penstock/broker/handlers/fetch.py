@@ -1,0 +1,220 @@
+"""Fetch: whole batches from the log, by long poll.
+
+A fetch is answered at once when it has `MinBytes` of data, an error, or no patience (`MaxWaitMs` 0); otherwise it waits
+on its partitions and looks again when one of them grows (for `read_committed`: when a transaction ends), until its time
+is up. The first partition with data may exceed the size limits so that a large batch always gets through; after that
+the limits hold. Batches go out as they are stored: the response names ranges of segment files (`FileRange`), which the
+kernel sends.
+
+Sessions (KIP-227) are in `fetch_sessions`. A fetch from a follower (ReplicaId ≥ 0) is refused: this broker's logs are
+replicated by the storage below it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
+
+from penstock.broker.fetch_sessions import FetchContext, FetchPartition
+from penstock.broker.file_range import FileRange
+from penstock.broker.requests import Answer, Pending, Request
+from penstock.broker.topics import Partition, Topic, leader_epoch_error
+from penstock.wire import messages as m
+from penstock.wire.errors import ErrorCode, KafkaError
+
+if TYPE_CHECKING:
+    from penstock.broker.server import Broker
+
+READ_COMMITTED = 1
+_TOPIC_IDS = 13
+_DIVERGING_EPOCHS = 12
+
+Found = tuple[FetchPartition, m.FetchResponse.PartitionData]
+
+
+class FetchWait:
+    """A parked fetch. It is woken by its partitions, or by its timer."""
+
+    __slots__ = ("_broker", "_context", "_pending", "_request", "_scheduled", "_timer", "_waiting_on")
+
+    def __init__(self, broker: Broker, request: Request, context: FetchContext, waiting_on: list[Partition]) -> None:
+        body = request.body
+        assert isinstance(body, m.FetchRequest)
+        self._broker = broker
+        self._request = request
+        self._context = context
+        self._pending = request.defer()
+        self._scheduled = False
+        self._waiting_on = waiting_on
+        self._timer = broker.loop.call_later(body.max_wait_ms / 1000, self._look, True)
+        self._wait()
+
+    @property
+    def pending(self) -> Pending:
+        return self._pending
+
+    def wake(self) -> None:
+        """Look again soon: once, however many appends arrive until then."""
+        if not self._scheduled:
+            self._scheduled = True
+            self._broker.loop.call_soon(self._look, False)
+
+    def _wait(self) -> None:
+        for partition in self._waiting_on:
+            partition.waiters.add(self)
+
+    def _look(self, time_is_up: bool) -> None:
+        self._scheduled = False
+        if self._pending.done:
+            return
+        if not self._pending.is_open:
+            self._finish()
+            return
+        body = self._request.body
+        assert isinstance(body, m.FetchRequest)
+        found, size, waiting_on, is_final = _read(self._broker, self._request, self._context)
+        if time_is_up or is_final or size >= body.min_bytes:
+            self._finish()
+            self._pending.complete(_respond(self._request, self._context, found))
+        else:
+            self._waiting_on = waiting_on
+            self._wait()
+
+    def _finish(self) -> None:
+        self._timer.cancel()
+        for partition in self._waiting_on:
+            partition.waiters.discard(self)
+
+
+def handle_fetch(broker: Broker, request: Request) -> Answer:
+    body = request.body
+    assert isinstance(body, m.FetchRequest)
+    try:
+        context = broker.fetch_sessions.context(body, request.api_version, broker.now_ms())
+    except KafkaError as error:
+        return m.FetchResponse(error_code=error.code)
+    found, size, waiting_on, is_final = _read(broker, request, context)
+    if is_final or size >= body.min_bytes or body.max_wait_ms <= 0 or not waiting_on:
+        return _respond(request, context, found)
+    return FetchWait(broker, request, context, waiting_on).pending
+
+
+def _read(broker: Broker, request: Request, context: FetchContext) -> tuple[list[Found], int, list[Partition], bool]:
+    """Read all partitions once.
+
+    Returns what was found, how many bytes, the partitions that can be waited on, and whether an answer must not wait.
+    """
+    body = request.body
+    assert isinstance(body, m.FetchRequest)
+    budget = min(body.max_bytes, broker.config.fetch_max_bytes)
+    by_id = request.api_version >= _TOPIC_IDS
+    replica_id = body.replica_state.replica_id if request.api_version >= 15 else body.replica_id
+    found: list[Found] = []
+    waiting_on: list[Partition] = []
+    total = 0
+    is_final = False
+    topics = broker.topics
+    topic: Topic | None = None
+    topic_key: str | bytes | None = None
+    for asked in context.partitions.values():
+        data = m.FetchResponse.PartitionData(asked.index)
+        found.append((asked, data))
+        if asked.topic != topic_key:
+            topic_key = asked.topic
+            topic = topics.by_id(topic_key) if isinstance(topic_key, bytes) else topics.find(topic_key)
+        if topic is None or not 0 <= asked.index < len(topic.partitions):
+            unknown = ErrorCode.UNKNOWN_TOPIC_ID if by_id and topic is None else ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+            _fail(data, unknown)
+            continue
+        partition = topic.partitions[asked.index]
+        if replica_id >= 0:
+            _fail(data, ErrorCode.NOT_LEADER_OR_FOLLOWER)
+            is_final = True
+            continue
+        try:
+            is_final |= _read_partition(partition, asked, data, budget - total, body.isolation_level, total == 0)
+        except KafkaError as error:
+            _fail(data, error.code)
+            is_final = True
+            continue
+        total += len(data.records) if data.records is not None else 0
+        waiting_on.append(partition)
+    return found, total, waiting_on, is_final
+
+
+def _read_partition(
+    partition: Partition,
+    asked: FetchPartition,
+    data: m.FetchResponse.PartitionData,
+    budget: int,
+    isolation: int,
+    is_first: bool,
+) -> bool:
+    """Fill in one partition. Returns True when the answer must not wait (the consumer's log diverged)."""
+    log = partition.log
+    epoch = asked.current_leader_epoch
+    if epoch >= 0 and epoch != log.leader_epoch:
+        raise leader_epoch_error(epoch, log.leader_epoch)
+    if asked.last_fetched_epoch >= 0:
+        end_epoch, end_offset = log.end_offset_for_epoch(asked.last_fetched_epoch)
+        if end_epoch < asked.last_fetched_epoch or end_offset < asked.fetch_offset:
+            data.diverging_epoch = m.FetchResponse.EpochEndOffset(end_epoch, end_offset)
+            data.records = b""
+            data.high_watermark = log.high_watermark
+            data.last_stable_offset = log.last_stable_offset
+            data.log_start_offset = log.log_start_offset
+            return True
+    limit = min(asked.max_bytes, budget)
+    found = log.read(asked.fetch_offset, limit, min_one_batch=is_first, isolation=isolation)
+    data.high_watermark = found.high_watermark
+    data.last_stable_offset = found.last_stable_offset
+    data.log_start_offset = found.log_start_offset
+    data.records = FileRange(found.file, found.position, found.size) if found.file is not None and found.size else b""
+    if isolation == READ_COMMITTED:
+        data.aborted_transactions = [
+            m.FetchResponse.AbortedTransaction(txn.producer_id, txn.first_offset) for txn in found.aborted or ()
+        ]
+    else:
+        data.aborted_transactions = None
+    return False
+
+
+def _fail(data: m.FetchResponse.PartitionData, code: int) -> None:
+    data.error_code = code
+    data.high_watermark = data.last_stable_offset = data.log_start_offset = -1
+    data.records = b""
+    data.aborted_transactions = None
+
+
+def _respond(request: Request, context: FetchContext, found: list[Found]) -> m.FetchResponse:
+    response = m.FetchResponse(session_id=context.session_id)
+    by_id = request.api_version >= _TOPIC_IDS
+    answer: m.FetchResponse.FetchableTopicResponse | None = None
+    topic: str | bytes | None = None
+    for asked, data in _to_tell(context, found):
+        if asked.topic != topic or answer is None:
+            topic = asked.topic
+            answer = m.FetchResponse.FetchableTopicResponse()
+            if by_id:
+                assert isinstance(topic, bytes)
+                answer.topic_id = topic
+            else:
+                assert isinstance(topic, str)
+                answer.topic = topic
+            response.responses.append(answer)
+        answer.partitions.append(data)
+    return response
+
+
+def _to_tell(context: FetchContext, found: list[Found]) -> Iterator[Found]:
+    """All partitions in a full response; those with news in an incremental one."""
+    session = context.session
+    if session is None:
+        yield from found
+        return
+    for asked, data in found:
+        has_news = asked.has_news(data)
+        if has_news or not context.incremental:
+            yield asked, data
+        if data.records:
+            session.served((asked.topic, asked.index))

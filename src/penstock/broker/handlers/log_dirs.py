@@ -1,0 +1,50 @@
+"""DescribeLogDirs: where the records are and how much room they take."""
+
+from __future__ import annotations
+
+import os
+from typing import TYPE_CHECKING
+
+from penstock.broker.requests import Request
+from penstock.broker.topics import Topic
+from penstock.wire import messages as m
+
+if TYPE_CHECKING:
+    from penstock.broker.server import Broker
+
+
+def handle_describe_log_dirs(broker: Broker, request: Request) -> m.DescribeLogDirsResponse:
+    body = request.body
+    assert isinstance(body, m.DescribeLogDirsRequest)
+    asked: dict[str, set[int]] | None = None
+    if body.topics is not None:
+        asked = {topic.topic: set(topic.partitions) for topic in body.topics}
+    response = m.DescribeLogDirsResponse
+    topics = []
+    for topic in broker.topics.all():
+        if asked is not None and topic.name not in asked:
+            continue
+        partitions = _partitions(topic, asked[topic.name] if asked is not None else None)
+        if partitions:
+            topics.append(response.DescribeLogDirsTopic(name=topic.name, partitions=partitions))
+    disk = os.statvfs(broker.folder)
+    return response(
+        results=[
+            response.DescribeLogDirsResult(
+                log_dir=str(broker.folder.resolve()),
+                topics=topics,
+                total_bytes=disk.f_frsize * disk.f_blocks,
+                usable_bytes=disk.f_frsize * disk.f_bavail,
+            )
+        ]
+    )
+
+
+def _partitions(topic: Topic, asked: set[int] | None) -> list[m.DescribeLogDirsResponse.DescribeLogDirsPartition]:
+    return [
+        m.DescribeLogDirsResponse.DescribeLogDirsPartition(
+            partition_index=partition.index, partition_size=partition.log.size
+        )
+        for partition in topic.partitions
+        if asked is None or partition.index in asked
+    ]

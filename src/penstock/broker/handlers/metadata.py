@@ -1,0 +1,184 @@
+"""Metadata, DescribeCluster, DescribeTopicPartitions: which brokers and topics there are.
+
+Metadata by name creates a missing topic when client and broker both allow it, and answers with the topic at once
+(Apache Kafka answers UNKNOWN_TOPIC_OR_PARTITION first and has the client ask again). An invalid name is
+INVALID_TOPIC_EXCEPTION, an unknown topic id is UNKNOWN_TOPIC_ID. Authorized operations are "all" while nothing
+authorizes. DescribeTopicPartitions pages through topics sorted by name.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from penstock.broker.requests import Request
+from penstock.broker.topics import Topic
+from penstock.wire import messages as m
+from penstock.wire.errors import ErrorCode, KafkaError
+from penstock.wire.messages import ZERO_UUID
+
+if TYPE_CHECKING:
+    from penstock.broker.server import Broker
+
+NOT_REQUESTED = -(2**31)
+# Bits by operation code: read 3, write 4, create 5, delete 6, alter 7, describe 8, cluster action 9, describe
+# configs 10, alter configs 11, idempotent write 12.
+TOPIC_OPERATIONS = sum(1 << code for code in (3, 4, 5, 6, 7, 8, 10, 11))
+CLUSTER_OPERATIONS = sum(1 << code for code in (5, 7, 8, 9, 10, 11, 12))
+
+_BY_ID_VERSION = 12
+_BROKERS, _CONTROLLERS = 1, 2
+
+
+def handle_metadata(broker: Broker, request: Request) -> m.MetadataResponse:
+    body = request.body
+    assert isinstance(body, m.MetadataRequest)
+    host, port = broker.advertised_address(request.connection.listener_name)
+    response = m.MetadataResponse(
+        brokers=[m.MetadataResponse.MetadataResponseBroker(node_id=broker.node_id, host=host, port=port)],
+        cluster_id=broker.cluster_id,
+        controller_id=broker.node_id,
+    )
+    if 8 <= request.api_version <= 10:
+        response.cluster_authorized_operations = (
+            CLUSTER_OPERATIONS if body.include_cluster_authorized_operations else NOT_REQUESTED
+        )
+    operations = TOPIC_OPERATIONS if body.include_topic_authorized_operations else NOT_REQUESTED
+    if body.topics is None or (request.api_version == 0 and not body.topics):
+        response.topics = [_topic(broker, topic, operations) for topic in broker.topics.all()]
+        return response
+    if request.api_version < _BY_ID_VERSION and any(
+        asked.topic_id != ZERO_UUID or asked.name is None for asked in body.topics
+    ):
+        response.topics = [_topic_error(asked.name, asked.topic_id, ErrorCode.INVALID_REQUEST) for asked in body.topics]
+        return response
+    for asked in body.topics:
+        response.topics.append(_asked_topic(broker, asked, body.allow_auto_topic_creation, operations))
+    return response
+
+
+def _asked_topic(
+    broker: Broker, asked: m.MetadataRequest.MetadataRequestTopic, may_create: bool, operations: int
+) -> m.MetadataResponse.MetadataResponseTopic:
+    if asked.name is None:
+        topic = broker.topics.by_id(asked.topic_id)
+        if topic is None:
+            return _topic_error(None, asked.topic_id, ErrorCode.UNKNOWN_TOPIC_ID)
+        return _topic(broker, topic, operations)
+    try:
+        topic = broker.topics.get_or_create(asked.name) if may_create else broker.topics.get(asked.name)
+    except KafkaError as error:
+        return _topic_error(asked.name, ZERO_UUID, error.code, broker.topics.is_internal(asked.name))
+    return _topic(broker, topic, operations)
+
+
+def _topic_error(
+    name: str | None, topic_id: bytes, code: int, is_internal: bool = False
+) -> m.MetadataResponse.MetadataResponseTopic:
+    return m.MetadataResponse.MetadataResponseTopic(
+        error_code=code, name=name, topic_id=topic_id, is_internal=is_internal
+    )
+
+
+def _topic(broker: Broker, topic: Topic, operations: int) -> m.MetadataResponse.MetadataResponseTopic:
+    node = broker.node_id
+    return m.MetadataResponse.MetadataResponseTopic(
+        name=topic.name,
+        topic_id=topic.topic_id,
+        is_internal=topic.is_internal,
+        partitions=[
+            m.MetadataResponse.MetadataResponsePartition(
+                partition_index=partition.index,
+                leader_id=node,
+                leader_epoch=partition.leader_epoch,
+                replica_nodes=[node],
+                isr_nodes=[node],
+            )
+            for partition in topic.partitions
+        ],
+        topic_authorized_operations=operations,
+    )
+
+
+def handle_describe_cluster(broker: Broker, request: Request) -> m.DescribeClusterResponse:
+    body = request.body
+    assert isinstance(body, m.DescribeClusterRequest)
+    if body.endpoint_type != _BROKERS:
+        error = ErrorCode.MISMATCHED_ENDPOINT_TYPE if body.endpoint_type == _CONTROLLERS else None
+        return m.DescribeClusterResponse(
+            error_code=error if error is not None else ErrorCode.UNSUPPORTED_ENDPOINT_TYPE,
+            error_message="The request was sent to an endpoint of the wrong type."
+            if error is not None
+            else f"Unsupported endpoint type {body.endpoint_type}",
+        )
+    host, port = broker.advertised_address(request.connection.listener_name)
+    return m.DescribeClusterResponse(
+        cluster_id=broker.cluster_id,
+        controller_id=broker.node_id,
+        brokers=[m.DescribeClusterResponse.DescribeClusterBroker(broker_id=broker.node_id, host=host, port=port)],
+        cluster_authorized_operations=CLUSTER_OPERATIONS
+        if body.include_cluster_authorized_operations
+        else NOT_REQUESTED,
+    )
+
+
+def handle_describe_topic_partitions(broker: Broker, request: Request) -> m.DescribeTopicPartitionsResponse:
+    body = request.body
+    assert isinstance(body, m.DescribeTopicPartitionsRequest)
+    response = m.DescribeTopicPartitionsResponse()
+    cursor = body.cursor
+    if cursor is not None and cursor.partition_index < 0:
+        raise_invalid = m.DescribeTopicPartitionsResponse.DescribeTopicPartitionsResponseTopic(
+            error_code=ErrorCode.INVALID_REQUEST, name=cursor.topic_name
+        )
+        response.topics = [raise_invalid]
+        return response
+    names = sorted({topic.name for topic in body.topics}) or [topic.name for topic in broker.topics.all()]
+    if cursor is not None:
+        names = [name for name in names if name >= cursor.topic_name]
+    left = min(body.response_partition_limit, broker.config.max_request_partition_size_limit)
+    for name in names:
+        start = cursor.partition_index if cursor is not None and name == cursor.topic_name else 0
+        if left <= 0:
+            response.next_cursor = m.DescribeTopicPartitionsResponse.Cursor(topic_name=name, partition_index=start)
+            break
+        described, shown, total = _describe_topic(broker, name, start, left)
+        response.topics.append(described)
+        left -= max(shown, 0)
+        if start + shown < total:
+            response.next_cursor = m.DescribeTopicPartitionsResponse.Cursor(
+                topic_name=name, partition_index=start + shown
+            )
+            break
+    return response
+
+
+def _describe_topic(
+    broker: Broker, name: str, start: int, limit: int
+) -> tuple[m.DescribeTopicPartitionsResponse.DescribeTopicPartitionsResponseTopic, int, int]:
+    """The description, how many partitions it shows, and how many the topic has."""
+    response = m.DescribeTopicPartitionsResponse
+    try:
+        topic = broker.topics.get(name)
+    except KafkaError as error:
+        return response.DescribeTopicPartitionsResponseTopic(error_code=error.code, name=name), 0, 0
+    node = broker.node_id
+    partitions = [
+        response.DescribeTopicPartitionsResponsePartition(
+            partition_index=partition.index,
+            leader_id=node,
+            leader_epoch=partition.leader_epoch,
+            replica_nodes=[node],
+            isr_nodes=[node],
+            eligible_leader_replicas=[],
+            last_known_elr=[],
+        )
+        for partition in topic.partitions[start : start + limit]
+    ]
+    described = response.DescribeTopicPartitionsResponseTopic(
+        name=name,
+        topic_id=topic.topic_id,
+        is_internal=topic.is_internal,
+        partitions=partitions,
+        topic_authorized_operations=TOPIC_OPERATIONS,
+    )
+    return described, len(partitions), len(topic.partitions)

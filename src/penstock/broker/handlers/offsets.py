@@ -1,0 +1,146 @@
+"""ListOffsets, OffsetForLeaderEpoch, DeleteRecords: where a partition begins, ends, and what lies where.
+
+ListOffsets takes a time, or one of the special timestamps: -1 latest (the last stable offset for `read_committed`), -2
+earliest, -3 the record with the largest timestamp, -4 earliest local (the same as -2, there is no second tier), -5
+latest tiered and -6 earliest pending upload (none). A time after the last record finds nothing: offset -1, no error.
+Which special timestamps are known depends on the version; an unknown one is UNSUPPORTED_VERSION for its partition. A
+partition named twice is an INVALID_REQUEST.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from typing import TYPE_CHECKING
+
+from penstock.broker.requests import Request
+from penstock.broker.topics import Partition, leader_epoch_error
+from penstock.wire import messages as m
+from penstock.wire.errors import (
+    ErrorCode,
+    InvalidTopic,
+    KafkaError,
+    OffsetOutOfRange,
+    PolicyViolation,
+    UnsupportedVersion,
+)
+
+if TYPE_CHECKING:
+    from penstock.broker.server import Broker
+
+LATEST, EARLIEST, MAX_TIMESTAMP, EARLIEST_LOCAL, LATEST_TIERED, EARLIEST_PENDING_UPLOAD = -1, -2, -3, -4, -5, -6
+# The version of ListOffsets from which a special timestamp is known.
+_SINCE = {LATEST: 1, EARLIEST: 1, MAX_TIMESTAMP: 7, EARLIEST_LOCAL: 8, LATEST_TIERED: 9, EARLIEST_PENDING_UPLOAD: 11}
+_READ_COMMITTED = 1
+_CONSUMER = -1
+_DEBUGGING_CONSUMER = -2
+
+
+def handle_list_offsets(broker: Broker, request: Request) -> m.ListOffsetsResponse:
+    body = request.body
+    assert isinstance(body, m.ListOffsetsRequest)
+    response = m.ListOffsetsResponse()
+    times = Counter((topic.name, asked.partition_index) for topic in body.topics for asked in topic.partitions)
+    for topic in body.topics:
+        answers = []
+        for asked in topic.partitions:
+            answer = m.ListOffsetsResponse.ListOffsetsPartitionResponse(partition_index=asked.partition_index)
+            answers.append(answer)
+            if times[topic.name, asked.partition_index] > 1:
+                answer.error_code = ErrorCode.INVALID_REQUEST
+                continue
+            try:
+                _list_offset(broker, request, topic.name, asked, answer)
+            except KafkaError as error:
+                answer.error_code = error.code
+        response.topics.append(m.ListOffsetsResponse.ListOffsetsTopicResponse(name=topic.name, partitions=answers))
+    return response
+
+
+def _list_offset(
+    broker: Broker,
+    request: Request,
+    topic: str,
+    asked: m.ListOffsetsRequest.ListOffsetsPartition,
+    answer: m.ListOffsetsResponse.ListOffsetsPartitionResponse,
+) -> None:
+    body = request.body
+    assert isinstance(body, m.ListOffsetsRequest)
+    timestamp = asked.timestamp
+    if timestamp < 0 and request.api_version < _SINCE.get(timestamp, 2**15):
+        raise UnsupportedVersion()
+    log = broker.topics.partition(topic, asked.partition_index).log
+    if asked.current_leader_epoch >= 0 and asked.current_leader_epoch != log.leader_epoch:
+        raise leader_epoch_error(asked.current_leader_epoch, log.leader_epoch)
+    committed = body.isolation_level == _READ_COMMITTED
+    if timestamp == LATEST:
+        answer.offset = log.last_stable_offset if committed else log.high_watermark
+        if body.replica_id not in (_CONSUMER, _DEBUGGING_CONSUMER):
+            answer.offset = log.log_end_offset
+        answer.leader_epoch = log.leader_epoch
+    elif timestamp in (EARLIEST, EARLIEST_LOCAL):
+        answer.offset = log.log_start_offset
+        answer.leader_epoch = log.earliest_epoch()
+    elif timestamp in (LATEST_TIERED, EARLIEST_PENDING_UPLOAD):
+        answer.offset = answer.leader_epoch = -1
+    else:
+        if timestamp == MAX_TIMESTAMP:
+            found = log.max_timestamp_offset()
+        else:
+            found = log.offset_for_timestamp(timestamp, body.isolation_level)
+        if found is not None:
+            answer.timestamp, answer.offset, answer.leader_epoch = found.timestamp, found.offset, found.leader_epoch
+
+
+def handle_offset_for_leader_epoch(broker: Broker, request: Request) -> m.OffsetForLeaderEpochResponse:
+    body = request.body
+    assert isinstance(body, m.OffsetForLeaderEpochRequest)
+    response = m.OffsetForLeaderEpochResponse()
+    for topic in body.topics:
+        answers = []
+        for asked in topic.partitions:
+            answer = m.OffsetForLeaderEpochResponse.EpochEndOffset(partition=asked.partition)
+            answers.append(answer)
+            try:
+                log = broker.topics.partition(topic.topic, asked.partition).log
+                if asked.current_leader_epoch >= 0 and asked.current_leader_epoch != log.leader_epoch:
+                    raise leader_epoch_error(asked.current_leader_epoch, log.leader_epoch)
+                answer.leader_epoch, answer.end_offset = log.end_offset_for_epoch(asked.leader_epoch)
+            except KafkaError as error:
+                answer.error_code = error.code
+        response.topics.append(
+            m.OffsetForLeaderEpochResponse.OffsetForLeaderTopicResult(topic=topic.topic, partitions=answers)
+        )
+    return response
+
+
+def handle_delete_records(broker: Broker, request: Request) -> m.DeleteRecordsResponse:
+    body = request.body
+    assert isinstance(body, m.DeleteRecordsRequest)
+    response = m.DeleteRecordsResponse()
+    for topic in body.topics:
+        answers = []
+        for asked in topic.partitions:
+            answer = m.DeleteRecordsResponse.DeleteRecordsPartitionResult(
+                partition_index=asked.partition_index, low_watermark=-1
+            )
+            answers.append(answer)
+            try:
+                partition = broker.topics.partition(topic.name, asked.partition_index)
+                answer.low_watermark = _delete_records(partition, asked.offset, broker.now_ms())
+            except KafkaError as error:
+                answer.error_code = error.code
+        response.topics.append(m.DeleteRecordsResponse.DeleteRecordsTopicResult(name=topic.name, partitions=answers))
+    return response
+
+
+def _delete_records(partition: Partition, offset: int, now_ms: int) -> int:
+    if partition.topic.is_internal:
+        raise InvalidTopic(f"Cannot delete records of internal topic {partition.topic.name}")
+    config = partition.topic.log_config
+    if config.compacts and not config.deletes:
+        raise PolicyViolation("Records of a topic that is only compacted cannot be deleted.")
+    if offset < -1:
+        raise OffsetOutOfRange()
+    low_watermark = partition.log.delete_records(offset, now_ms)
+    partition.wake()
+    return low_watermark

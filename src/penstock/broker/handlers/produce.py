@@ -1,0 +1,169 @@
+"""Produce: append one batch per partition.
+
+Each partition's batch is checked from its header and CRC (`records.validation`), appended to the partition's log, and
+answered as durably as the producer asked: acks=0 never, acks=1 after the write, acks=all after the flush that covers
+all of the request's appends (one `fdatasync` serves every request that waits), or at once where
+`penstock.acks.all.flush` is false, as Apache Kafka does. A partition that fails does not hold up the others.
+
+The order of the checks, and so which error wins, is Kafka's: acks, transactional id, topic, internal topic, batch,
+producer state.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from penstock.broker.requests import NO_RESPONSE, Answer, Pending, Request
+from penstock.broker.topics import Partition, Topic
+from penstock.log.errors import StorageError
+from penstock.records.batch import TRANSACTIONAL
+from penstock.records.validation import RecordsRejected, TimestampsRejected, sole_batch, validate_produced
+from penstock.wire import messages as m
+from penstock.wire.errors import (
+    ErrorCode,
+    InvalidRequiredAcks,
+    InvalidTopic,
+    KafkaError,
+    KafkaStorageError,
+    UnknownTopicId,
+    UnknownTopicOrPartition,
+)
+
+if TYPE_CHECKING:
+    from penstock.broker.server import Broker
+    from penstock.log.partition import Appended
+
+ACKS_ALL = -1
+ADMIN_CLIENT_ID = "__admin_client"
+_TOPIC_IDS = 13
+
+
+class DurableReply:
+    """A produce response that goes out when the last of its appends has reached the disk."""
+
+    __slots__ = ("deadline", "missing", "pending", "response")
+
+    def __init__(self, pending: Pending, response: m.ProduceResponse, missing: int, deadline: float) -> None:
+        self.pending = pending
+        self.response = response
+        self.missing = missing
+        self.deadline = deadline
+
+    def flushed(self, failure: StorageError | None) -> None:
+        if failure is not None:
+            self.fail(ErrorCode.KAFKA_STORAGE_ERROR)
+            return
+        self.missing -= 1
+        if not self.missing:
+            self.pending.complete(self.response)
+
+    def fail(self, code: ErrorCode) -> None:
+        """Answer without the certainty that the records are on disk."""
+        for topic in self.response.responses:
+            for partition in topic.partition_responses:
+                if partition.error_code == ErrorCode.NONE:
+                    partition.error_code = code
+                    partition.base_offset = -1
+        self.pending.complete(self.response)
+
+
+def handle_produce(broker: Broker, request: Request) -> Answer:
+    body = request.body
+    assert isinstance(body, m.ProduceRequest)
+    acks = body.acks
+    response = m.ProduceResponse()
+    appends: list[tuple[Partition, Appended]] = []
+    failed = False
+    by_id = request.api_version >= _TOPIC_IDS
+    for topic_data in body.topic_data:
+        if by_id:
+            topic = broker.topics.by_id(topic_data.topic_id)
+        else:
+            topic = broker.topics.find(topic_data.name)
+        answer = m.ProduceResponse.TopicProduceResponse(topic_data.name, topic_data.topic_id)
+        response.responses.append(answer)
+        for data in topic_data.partition_data:
+            try:
+                if topic is None:
+                    raise UnknownTopicId() if by_id else UnknownTopicOrPartition()
+                partition, appended = _append(broker, request, body, topic, data)
+            except KafkaError as error:
+                failed = True
+                answer.partition_responses.append(_failure(data.index, error))
+                continue
+            appends.append((partition, appended))
+            answer.partition_responses.append(
+                m.ProduceResponse.PartitionProduceResponse(
+                    data.index, 0, appended.base_offset, appended.log_append_time_ms, appended.log_start_offset
+                )
+            )
+    if acks == 0:
+        if failed:
+            # The producer does not read responses; a closed connection is how it learns of trouble.
+            request.connection.close()
+        return NO_RESPONSE
+    if acks == ACKS_ALL and appends and broker.flush_acks_all:
+        return _answer_when_durable(broker, request, response, appends, body.timeout_ms)
+    return response
+
+
+def _append(
+    broker: Broker,
+    request: Request,
+    body: m.ProduceRequest,
+    topic: Topic,
+    data: m.ProduceRequest.PartitionProduceData,
+) -> tuple[Partition, Appended]:
+    if not -1 <= body.acks <= 1:
+        raise InvalidRequiredAcks()
+    if topic.is_internal and request.client_id != ADMIN_CLIENT_ID:
+        raise InvalidTopic(f"The topic {topic.name} is written by the broker only.")
+    if not 0 <= data.index < len(topic.partitions):
+        raise UnknownTopicOrPartition()
+    partition = topic.partitions[data.index]
+    records = data.records
+    assert isinstance(records, memoryview | None)
+    header = sole_batch(records, request.api_version)
+    assert records is not None
+    now_ms = broker.now_ms()
+    batch, header = validate_produced(
+        records[: header.size], header, topic.rules, now_ms=now_ms, topic=topic.name, partition=data.index
+    )
+    verified = True
+    if header.attributes & TRANSACTIONAL:
+        verified = broker.verify_transactional_append(request, body.transactional_id, topic, partition, header)
+    try:
+        appended = partition.log.append(batch, header, now_ms=now_ms, verified_txn=verified)
+    except StorageError as error:
+        raise KafkaStorageError(str(error)) from error
+    if partition.waiters:
+        partition.wake()
+    return partition, appended
+
+
+def _failure(index: int, error: KafkaError) -> m.ProduceResponse.PartitionProduceResponse:
+    response = m.ProduceResponse.PartitionProduceResponse(
+        index=index, error_code=error.code, base_offset=-1, log_append_time_ms=-1, log_start_offset=-1
+    )
+    response.error_message = error.args[0]
+    if isinstance(error, RecordsRejected | TimestampsRejected):
+        response.record_errors = [
+            m.ProduceResponse.BatchIndexAndErrorMessage(batch_index=at, batch_index_error_message=text)
+            for at, text in error.record_errors
+        ]
+    return response
+
+
+def _answer_when_durable(
+    broker: Broker,
+    request: Request,
+    response: m.ProduceResponse,
+    appends: list[tuple[Partition, Appended]],
+    timeout_ms: int,
+) -> Pending:
+    pending = request.defer()
+    reply = DurableReply(pending, response, len(appends), broker.loop.time() + timeout_ms / 1000)
+    for partition, appended in appends:
+        broker.flush(partition.log, appended, reply.flushed)
+    broker.await_durable(reply)
+    return pending

@@ -1,0 +1,62 @@
+"""InitProducerId for idempotent producers, and DescribeProducers.
+
+Without a transactional id every call gets a fresh producer id with epoch 0, whatever id and epoch the producer had.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from penstock.broker.requests import Request
+from penstock.wire import messages as m
+from penstock.wire.errors import ErrorCode, KafkaError
+
+if TYPE_CHECKING:
+    from penstock.broker.server import Broker
+
+
+def handle_init_producer_id(broker: Broker, request: Request) -> m.InitProducerIdResponse:
+    body = request.body
+    assert isinstance(body, m.InitProducerIdRequest)
+    if body.transactional_id is not None:
+        return m.InitProducerIdResponse(
+            error_code=ErrorCode.COORDINATOR_NOT_AVAILABLE, producer_id=-1, producer_epoch=-1
+        )
+    return m.InitProducerIdResponse(producer_id=broker.producer_ids.next(), producer_epoch=0)
+
+
+def handle_describe_producers(broker: Broker, request: Request) -> m.DescribeProducersResponse:
+    body = request.body
+    assert isinstance(body, m.DescribeProducersRequest)
+    response = m.DescribeProducersResponse()
+    for topic in body.topics:
+        response.topics.append(
+            m.DescribeProducersResponse.TopicResponse(
+                name=topic.name,
+                partitions=[_describe(broker, topic.name, index) for index in topic.partition_indexes],
+            )
+        )
+    return response
+
+
+def _describe(broker: Broker, topic: str, index: int) -> m.DescribeProducersResponse.PartitionResponse:
+    response = m.DescribeProducersResponse
+    try:
+        partition = broker.topics.partition(topic, index)
+    except KafkaError as error:
+        return response.PartitionResponse(partition_index=index, error_code=error.code, error_message=error.message)
+    return response.PartitionResponse(
+        partition_index=index,
+        error_code=ErrorCode.NONE,
+        active_producers=[
+            response.ProducerState(
+                producer_id=state.producer_id,
+                producer_epoch=state.producer_epoch,
+                last_sequence=state.last_sequence,
+                last_timestamp=state.last_timestamp,
+                coordinator_epoch=state.coordinator_epoch,
+                current_txn_start_offset=state.current_txn_first_offset,
+            )
+            for state in partition.log.producer_state.active()
+        ],
+    )

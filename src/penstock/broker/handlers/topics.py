@@ -1,0 +1,245 @@
+"""CreateTopics, DeleteTopics, CreatePartitions: the admin's side of topics.
+
+Every topic of a request succeeds or fails on its own, and a topic that is named twice fails with INVALID_REQUEST.
+`validate_only` does everything but the change. There is one broker, so a replication factor of 1 (or -1, the default)
+and replica assignments that name this broker are what can be had.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Protocol
+
+from penstock.broker.config import ConfigError
+from penstock.broker.requests import Request
+from penstock.broker.topics import MAX_PARTITIONS, Topic, check_name
+from penstock.log.errors import StorageError
+from penstock.wire import messages as m
+from penstock.wire.errors import (
+    ErrorCode,
+    InvalidConfig,
+    InvalidPartitions,
+    InvalidReplicaAssignment,
+    InvalidReplicationFactor,
+    InvalidRequest,
+    InvalidTopic,
+    KafkaError,
+    KafkaStorageError,
+    TopicAlreadyExists,
+    TopicDeletionDisabled,
+    UnknownTopicId,
+    UnknownTopicOrPartition,
+)
+from penstock.wire.messages import ZERO_UUID
+
+if TYPE_CHECKING:
+    from penstock.broker.server import Broker
+
+_CONFIGS_IN_RESPONSE = 5
+_BY_ID = 6
+
+
+class _Assignment(Protocol):
+    broker_ids: list[int]
+
+
+def handle_create_topics(broker: Broker, request: Request) -> m.CreateTopicsResponse:
+    body = request.body
+    assert isinstance(body, m.CreateTopicsRequest)
+    response = m.CreateTopicsResponse()
+    times = Counter(topic.name for topic in body.topics)
+    for name in times:
+        asked = next(topic for topic in body.topics if topic.name == name)
+        result = m.CreateTopicsResponse.CreatableTopicResult(
+            name=name, num_partitions=-1, replication_factor=-1, configs=[]
+        )
+        response.topics.append(result)
+        try:
+            if times[name] > 1:
+                raise InvalidRequest("Duplicate topic name.")
+            _create(broker, asked, body.validate_only, result)
+        except KafkaError as error:
+            result.error_code = error.code
+            result.error_message = error.message
+        except StorageError as error:
+            result.error_code = ErrorCode.KAFKA_STORAGE_ERROR
+            result.error_message = str(error)
+    return response
+
+
+def _create(
+    broker: Broker,
+    asked: m.CreateTopicsRequest.CreatableTopic,
+    validate_only: bool,
+    result: m.CreateTopicsResponse.CreatableTopicResult,
+) -> None:
+    check_name(asked.name)
+    if broker.topics.find(asked.name) is not None:
+        raise TopicAlreadyExists(f"Topic '{asked.name}' already exists.")
+    collisions = broker.topics.colliding(asked.name)
+    if collisions:
+        raise InvalidTopic(f"Topic '{asked.name}' collides with existing topic: {collisions[0]}")
+    partitions = _partition_count(broker, asked)
+    configs = _configs(broker, asked)
+    result.num_partitions = partitions
+    result.replication_factor = 1
+    if not validate_only:
+        result.topic_id = broker.topics.create(asked.name, partitions, configs).topic_id
+    result.configs = [
+        m.CreateTopicsResponse.CreatableTopicConfigs(
+            name=entry.name,
+            value=entry.value,
+            read_only=entry.read_only,
+            config_source=entry.source,
+            is_sensitive=entry.is_sensitive,
+        )
+        for entry in broker.configs.topic_entries(configs)
+    ]
+
+
+def _partition_count(broker: Broker, asked: m.CreateTopicsRequest.CreatableTopic) -> int:
+    if asked.assignments:
+        if asked.num_partitions != -1:
+            raise InvalidRequest("A manual partition assignment was specified, but numPartitions was not set to -1.")
+        if asked.replication_factor != -1:
+            raise InvalidRequest(
+                "A manual partition assignment was specified, but replication factor was not set to -1."
+            )
+        indexes = sorted(assignment.partition_index for assignment in asked.assignments)
+        if len(set(indexes)) != len(indexes):
+            raise InvalidReplicaAssignment("Found multiple manual partition assignments for the same partition.")
+        if indexes != list(range(len(indexes))):
+            raise InvalidReplicaAssignment("partitions should be a consecutive 0-based integer sequence")
+        _check_assignments(broker, asked.assignments)
+        return len(indexes)
+    if asked.replication_factor < -1 or asked.replication_factor == 0:
+        raise InvalidReplicationFactor("Replication factor must be larger than 0, or -1 to use the default value.")
+    if asked.num_partitions < -1 or asked.num_partitions == 0:
+        raise InvalidPartitions("Number of partitions was set to an invalid non-positive value.")
+    if asked.num_partitions > MAX_PARTITIONS:
+        raise InvalidPartitions(f"Number of partitions must not be larger than {MAX_PARTITIONS}.")
+    if asked.replication_factor > 1:
+        raise InvalidReplicationFactor(
+            f"Unable to replicate the partition {asked.replication_factor} time(s): "
+            "The target replication factor of "
+            f"{asked.replication_factor} cannot be reached because only 1 broker(s) are registered."
+        )
+    return broker.config.num_partitions if asked.num_partitions == -1 else asked.num_partitions
+
+
+def _check_assignments(broker: Broker, assignments: Sequence[_Assignment]) -> None:
+    for assignment in assignments:
+        if not assignment.broker_ids:
+            raise InvalidReplicaAssignment("The manual partition assignment includes an empty replica list.")
+        if len(set(assignment.broker_ids)) != len(assignment.broker_ids):
+            raise InvalidReplicaAssignment("The manual partition assignment includes a broker more than once.")
+        for broker_id in assignment.broker_ids:
+            if broker_id != broker.node_id:
+                raise InvalidReplicaAssignment(
+                    f"The manual partition assignment includes broker {broker_id}, but no such broker is registered."
+                )
+
+
+def _configs(broker: Broker, asked: m.CreateTopicsRequest.CreatableTopic) -> dict[str, str]:
+    configs: dict[str, str] = {}
+    for config in asked.configs:
+        if config.name in configs:
+            raise InvalidConfig(f"Duplicate config name: {config.name}")
+        if config.value is None:
+            raise InvalidConfig(f"Null value not supported for topic configs: {config.name}")
+        configs[config.name] = config.value
+    try:
+        broker.configs.check_topic(configs)
+    except ConfigError as error:
+        raise InvalidConfig(str(error)) from error
+    return configs
+
+
+def handle_delete_topics(broker: Broker, request: Request) -> m.DeleteTopicsResponse:
+    body = request.body
+    assert isinstance(body, m.DeleteTopicsRequest)
+    response = m.DeleteTopicsResponse()
+    if request.api_version >= _BY_ID:
+        asked = [(topic.name, topic.topic_id) for topic in body.topics]
+    else:
+        asked = [(name, ZERO_UUID) for name in body.topic_names]
+    times = Counter(asked)
+    for name, topic_id in times:
+        result = m.DeleteTopicsResponse.DeletableTopicResult(name=name, topic_id=topic_id)
+        response.responses.append(result)
+        try:
+            if times[name, topic_id] > 1:
+                raise InvalidRequest("Duplicate topic.")
+            topic = _topic_to_delete(broker, name, topic_id)
+            if not broker.config.delete_topic_enable:
+                raise TopicDeletionDisabled("Topic deletion is disabled.")
+            result.name, result.topic_id = topic.name, topic.topic_id
+            broker.delete_topic(topic)
+        except KafkaError as error:
+            result.error_code = error.code
+            result.error_message = error.message
+    return response
+
+
+def _topic_to_delete(broker: Broker, name: str | None, topic_id: bytes) -> Topic:
+    if name is not None and topic_id != ZERO_UUID:
+        raise InvalidRequest("You may not specify both topic name and topic id.")
+    if name is not None:
+        topic = broker.topics.find(name)
+        if topic is None:
+            raise UnknownTopicOrPartition("This server does not host this topic-partition.")
+        return topic
+    if topic_id == ZERO_UUID:
+        raise InvalidRequest("Neither topic name nor id were specified.")
+    found = broker.topics.by_id(topic_id)
+    if found is None:
+        raise UnknownTopicId("This server does not host this topic ID.")
+    return found
+
+
+def handle_create_partitions(broker: Broker, request: Request) -> m.CreatePartitionsResponse:
+    body = request.body
+    assert isinstance(body, m.CreatePartitionsRequest)
+    response = m.CreatePartitionsResponse()
+    times = Counter(topic.name for topic in body.topics)
+    for name in times:
+        asked = next(topic for topic in body.topics if topic.name == name)
+        result = m.CreatePartitionsResponse.CreatePartitionsTopicResult(name=name)
+        response.results.append(result)
+        try:
+            if times[name] > 1:
+                raise InvalidRequest("Duplicate topic name.")
+            _grow(broker, asked, body.validate_only)
+        except KafkaError as error:
+            result.error_code = error.code
+            result.error_message = error.message
+    return response
+
+
+def _grow(broker: Broker, asked: m.CreatePartitionsRequest.CreatePartitionsTopic, validate_only: bool) -> None:
+    topic = broker.topics.find(asked.name)
+    if topic is None:
+        raise UnknownTopicOrPartition("This server does not host this topic-partition.")
+    have = len(topic.partitions)
+    if asked.count == have:
+        raise InvalidPartitions(f"Topic already has {have} partition(s).")
+    if asked.count < have:
+        raise InvalidPartitions(
+            f"The topic {asked.name} currently has {have} partition(s); {asked.count} would not be an increase."
+        )
+    if asked.count > MAX_PARTITIONS:
+        raise InvalidPartitions(f"Number of partitions must not be larger than {MAX_PARTITIONS}.")
+    if asked.assignments is not None:
+        added = asked.count - have
+        if len(asked.assignments) != added:
+            raise InvalidReplicaAssignment(
+                f"Attempted to add {added} additional partition(s), but only {len(asked.assignments)} assignment(s) "
+                "were specified."
+            )
+        _check_assignments(broker, asked.assignments)
+    if not validate_only:
+        try:
+            broker.topics.grow(topic, asked.count)
+        except StorageError as error:
+            raise KafkaStorageError(str(error)) from error

@@ -1,0 +1,81 @@
+"""ApiVersions: what this broker can do.
+
+A client learns the range of versions of each API and the finalized features of the cluster. From version 3 on it names
+its own software; a name or version that is not of the form of a package name is an INVALID_REQUEST. Features that start
+at level 0 are left out of versions below 4, which older Java clients could not read (KAFKA-17011).
+"""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING
+
+from penstock.broker.requests import Request
+from penstock.wire import messages as m
+from penstock.wire.api import API_TABLE, ApiKey
+from penstock.wire.errors import ErrorCode
+
+if TYPE_CHECKING:
+    from penstock.broker.server import Broker
+
+_SOFTWARE = re.compile(r"[a-zA-Z0-9](?:[a-zA-Z0-9\-.]*[a-zA-Z0-9])?")
+_FLEXIBLE = 3
+_ZERO_FEATURES = 4
+
+# name: (lowest level, highest level, finalized level), as a fresh Kafka 4.3 cluster has them.
+FEATURES: dict[str, tuple[int, int, int]] = {
+    "eligible.leader.replicas.version": (0, 1, 1),
+    "group.version": (0, 1, 1),
+    "kraft.version": (0, 1, 1),
+    "metadata.version": (7, 30, 30),
+    "share.version": (0, 1, 1),
+    "streams.version": (0, 1, 1),
+    "transaction.version": (0, 2, 2),
+}
+
+
+def _needed_api(feature: str) -> ApiKey | None:
+    """A feature is announced only together with the API that it is about."""
+    return {
+        "group.version": ApiKey.CONSUMER_GROUP_HEARTBEAT,
+        "share.version": ApiKey.SHARE_FETCH,
+        "streams.version": ApiKey.STREAMS_GROUP_HEARTBEAT,
+        "transaction.version": ApiKey.ADD_PARTITIONS_TO_TXN,
+    }.get(feature)
+
+
+def _version(key: int, low: int, high: int) -> m.ApiVersionsResponse.ApiVersion:
+    return m.ApiVersionsResponse.ApiVersion(api_key=key, min_version=low, max_version=high)
+
+
+def unsupported_version() -> m.ApiVersionsResponse:
+    """The answer to a version that is too new: the range of this API only, for the client to choose from."""
+    info = API_TABLE[ApiKey.API_VERSIONS]
+    return m.ApiVersionsResponse(
+        error_code=ErrorCode.UNSUPPORTED_VERSION, api_keys=[_version(info.key, info.min_version, info.max_version)]
+    )
+
+
+def handle_api_versions(broker: Broker, request: Request) -> m.ApiVersionsResponse:
+    body = request.body
+    assert isinstance(body, m.ApiVersionsRequest)
+    if request.api_version >= _FLEXIBLE and not (
+        _SOFTWARE.fullmatch(body.client_software_name) and _SOFTWARE.fullmatch(body.client_software_version)
+    ):
+        return m.ApiVersionsResponse(error_code=ErrorCode.INVALID_REQUEST)
+    response = m.ApiVersionsResponse(
+        api_keys=[_version(info.key, info.min_version, info.max_version) for info in broker.dispatcher.advertised()],
+        finalized_features_epoch=broker.features_epoch,
+    )
+    for name, (low, high, level) in FEATURES.items():
+        needed = _needed_api(name)
+        if needed is not None and needed not in broker.dispatcher.handlers:
+            continue
+        if low > 0 or request.api_version >= _ZERO_FEATURES:
+            response.supported_features.append(
+                m.ApiVersionsResponse.SupportedFeatureKey(name=name, min_version=low, max_version=high)
+            )
+        response.finalized_features.append(
+            m.ApiVersionsResponse.FinalizedFeatureKey(name=name, max_version_level=level, min_version_level=level)
+        )
+    return response

@@ -1,0 +1,108 @@
+"""Listening sockets: where clients connect, and the address that they are told to come back to."""
+
+from __future__ import annotations
+
+import errno
+import ipaddress
+import logging
+import socket
+from collections.abc import Callable
+from dataclasses import dataclass
+
+log = logging.getLogger("penstock.broker")
+
+DEFAULT_PORT = 9092
+_BACKLOG = 1024
+
+
+class ListenError(Exception):
+    """An address that cannot be listened on; the message says what to do."""
+
+
+@dataclass(slots=True, frozen=True)
+class Address:
+    name: str
+    host: str
+    port: int
+
+    def __str__(self) -> str:
+        return f"[{self.host}]:{self.port}" if ":" in self.host else f"{self.host}:{self.port}"
+
+
+def parse_address(text: str, default_name: str = "PLAINTEXT") -> Address:
+    """`HOST:PORT`, `PORT`, `[::1]:9092`, or Kafka's `NAME://HOST:PORT`; an empty host means all interfaces."""
+    name, separator, rest = text.strip().partition("://")
+    if not separator:
+        name, rest = default_name, text.strip()
+    host, colon, port = rest.rpartition(":")
+    if not colon:
+        host, port = ("127.0.0.1", rest) if rest.isdigit() else (rest, str(DEFAULT_PORT))
+    host = host.strip("[]")
+    if not port.isdigit() or int(port) > 65535:
+        raise ListenError(f"{text!r} is not an address; write HOST:PORT, for example 127.0.0.1:{DEFAULT_PORT}")
+    return Address(name.upper(), host, int(port))
+
+
+def is_loopback(host: str) -> bool:
+    if host == "localhost":
+        return True
+    try:
+        return ipaddress.ip_address(host).is_loopback
+    except ValueError:
+        return False
+
+
+def reachable_host(host: str) -> str:
+    """What to tell clients when nothing is advertised: this machine's name stands for "all interfaces"."""
+    return socket.gethostname() if host in ("", "0.0.0.0", "::") else host
+
+
+class Listener:
+    """One listening socket, accepting until it is closed."""
+
+    def __init__(self, address: Address) -> None:
+        self.address = address
+        family = socket.AF_INET6 if ":" in address.host else socket.AF_INET
+        self._socket = socket.socket(family, socket.SOCK_STREAM)
+        try:
+            self._socket.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+            self._socket.setblocking(False)
+            self._socket.bind((address.host, address.port))
+            self._socket.listen(_BACKLOG)
+        except OSError as error:
+            self._socket.close()
+            raise ListenError(_why(address, error)) from error
+        self.port: int = self._socket.getsockname()[1]
+
+    def fileno(self) -> int:
+        return self._socket.fileno()
+
+    def accept_all(self, connected: Callable[[socket.socket, tuple[str, int]], None]) -> None:
+        """Accept what waits, up to a bound so that a flood of connections does not starve those at work."""
+        for _ in range(64):
+            try:
+                sock, peer = self._socket.accept()
+            except (BlockingIOError, InterruptedError, ConnectionAbortedError):
+                return
+            except OSError as error:
+                log.warning("cannot accept a connection: %s", error.strerror)
+                return
+            sock.setblocking(False)
+            sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+            connected(sock, peer)
+
+    def close(self) -> None:
+        self._socket.close()
+
+
+def _why(address: Address, error: OSError) -> str:
+    if error.errno == errno.EADDRINUSE:
+        return (
+            f"{address} is in use by another program (maybe another Penstock); stop it, or listen elsewhere: "
+            f"penstock serve --listen {address.host or '127.0.0.1'}:{address.port + 1}"
+        )
+    if error.errno == errno.EACCES:
+        return f"{address} needs privileges; choose a port above 1023: penstock serve --listen {address.host}:9092"
+    if error.errno == errno.EADDRNOTAVAIL or isinstance(error, socket.gaierror):
+        return f"{address.host!r} is not an address of this machine; try --listen 127.0.0.1:{address.port}"
+    return f"cannot listen on {address}: {error.strerror}"

@@ -1,0 +1,81 @@
+"""One request on its way through the broker, and the reply that may come later.
+
+A handler is called with the broker and a `Request` and returns the response message. A handler that cannot answer yet
+(a long poll, an append that waits for the disk) returns `request.defer()`, keeps that `Pending` and completes it later;
+the connection sends responses in the order of the requests whatever the order in which they complete.
+
+The body of a request may hold views into the connection's read buffer (`records` fields). They are good until the
+handler returns, not longer.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable
+from typing import TYPE_CHECKING, TypeAlias
+
+from penstock.wire.messages import Message
+
+if TYPE_CHECKING:
+    from penstock.broker.connection import Connection
+    from penstock.broker.server import Broker
+
+NO_RESPONSE = object()
+"""What a handler returns for a request that is never answered (Produce with acks=0)."""
+
+
+class Request:
+    __slots__ = ("api_key", "api_version", "body", "client_id", "connection", "correlation_id", "slot")
+
+    def __init__(
+        self,
+        connection: Connection,
+        api_key: int,
+        api_version: int,
+        correlation_id: int,
+        client_id: str,
+        body: Message,
+        slot: list[object],
+    ) -> None:
+        self.connection = connection
+        self.api_key = api_key
+        self.api_version = api_version
+        self.correlation_id = correlation_id
+        self.client_id = client_id
+        self.body = body
+        self.slot = slot
+
+    @property
+    def client_host(self) -> str:
+        """The peer's address as Kafka prints it in group descriptions: `/127.0.0.1`."""
+        return "/" + self.connection.peer_host
+
+    def defer(self) -> Pending:
+        return Pending(self)
+
+
+class Pending:
+    """A reply that is still to come. Completing it twice, or after the connection has gone, does nothing."""
+
+    __slots__ = ("done", "request")
+
+    def __init__(self, request: Request) -> None:
+        self.request = request
+        self.done = False
+
+    @property
+    def is_open(self) -> bool:
+        return not self.done and not self.request.connection.closed
+
+    def complete(self, response: Message) -> None:
+        if not self.done:
+            self.done = True
+            self.request.connection.respond(self.request, response)
+
+    def close_connection(self) -> None:
+        """Answer by closing, as Kafka does where no error code can be carried."""
+        self.done = True
+        self.request.connection.close()
+
+
+Answer: TypeAlias = Message | Pending | object
+Handler: TypeAlias = "Callable[[Broker, Request], Answer | Awaitable[Answer]]"

@@ -1,0 +1,299 @@
+"""The broker: one process, one event loop, one owner of all state.
+
+`Broker` puts the rooms together: catalog, logs, coordinators, and the connections in front of them. Everything runs in
+the thread of its event loop, so nothing is locked; only syncing files happens elsewhere (`log.flusher`).
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import random
+import shutil
+import socket
+import time
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from penstock.broker.checkpoint import Checkpoints
+from penstock.broker.config import BrokerConfig, Configs
+from penstock.broker.connection import SCRATCH_BYTES, Connection
+from penstock.broker.dispatch import Dispatcher
+from penstock.broker.fetch_sessions import FetchSessions
+from penstock.broker.listeners import Address, Listener, is_loopback, parse_address, reachable_host
+from penstock.broker.producer_ids import ProducerIds
+from penstock.broker.topics import Partition, Topic, Topics
+from penstock.catalog import Catalog
+from penstock.log.errors import StorageError
+from penstock.log.files import FolderLock
+from penstock.log.flusher import Callback as FlushCallback
+from penstock.log.flusher import Flusher
+from penstock.log.partition import Appended, PartitionLog
+from penstock.log.producer_state import AppendOrigin
+from penstock.records.batch import BatchHeader, parse_header
+from penstock.wire.errors import ErrorCode
+
+if TYPE_CHECKING:
+    from penstock.broker.handlers.produce import DurableReply
+    from penstock.broker.requests import Request
+
+log = logging.getLogger("penstock.broker")
+
+CATALOG_FILE = "catalog.sqlite"
+_SWEEP_SECONDS = 1.0
+_CHECKPOINT_SECONDS = 60.0
+_STOP_SECONDS = 5.0
+
+
+@dataclass(slots=True)
+class Settings:
+    """What a broker is started with; `configs` are Kafka's names and string values."""
+
+    data: Path = Path("penstock-data")
+    listen: list[str] = field(default_factory=lambda: ["127.0.0.1:9092"])
+    advertise: list[str] = field(default_factory=list)
+    configs: dict[str, str] = field(default_factory=dict)
+
+
+class Broker:
+    def __init__(self, settings: Settings) -> None:
+        self.settings = settings
+        self.config = BrokerConfig(settings.configs)
+        self.node_id = self.config.node_id
+        self.features_epoch = 1
+        self.loop: asyncio.AbstractEventLoop
+        self.folder = settings.data
+        self.catalog: Catalog
+        self.topics: Topics
+        self.configs: Configs
+        self.dispatcher: Dispatcher
+        self.failure: BaseException | None = None
+        self.fetch_sessions = FetchSessions(
+            self.config.max_incremental_fetch_session_cache_slots, lambda: random.randrange(1, 2**31)
+        )
+        self.producer_ids = ProducerIds(self)
+        self.on_connection_closed: list[Callable[[Connection], None]] = []
+        self.on_topic_deleted: list[Callable[[Topic], None]] = []
+        self._listeners: list[Listener] = []
+        self._advertised: dict[str, Address] = {}
+        self._durable_replies: set[DurableReply] = set()
+        self._timers: list[asyncio.TimerHandle] = []
+        self._scratch = memoryview(bytearray(SCRATCH_BYTES))
+        self._stopping = asyncio.Event()
+
+    # -- life ------------------------------------------------------------------------------------------------------
+
+    async def start(self) -> None:
+        """Open everything and begin to listen. Raises ListenError, StorageError or ConfigError with what to do."""
+        from penstock.broker.handlers.table import HANDLERS
+
+        self.loop = asyncio.get_running_loop()
+        self.folder.mkdir(parents=True, exist_ok=True)
+        self._lock = FolderLock(self.folder)
+        try:
+            self.catalog = Catalog.open(self.folder / CATALOG_FILE)
+            self.cluster_id = self.catalog.cluster_id
+            self.configs = Configs(self.config, self.catalog)
+            self._checkpoints = Checkpoints(self.folder)
+            self.topics = Topics(self.folder, self.catalog, self.configs, self._checkpoints, self.now_ms)
+            self.topics.open_all()
+            self._checkpoints.opened()
+            self._flusher = Flusher(self._call_soon, self._storage_failed)
+            self.dispatcher = Dispatcher(self, HANDLERS)
+            self._listen()
+        except BaseException:
+            self._lock.release()
+            raise
+        self._every(_SWEEP_SECONDS, self._sweep)
+        self._every(_CHECKPOINT_SECONDS, self._save_checkpoints)
+        self._every(self.config.log_retention_check_interval_ms / 1000, self._apply_retention)
+
+    def _listen(self) -> None:
+        advertised = [parse_address(text) for text in self.settings.advertise or self.config.advertised_listeners]
+        for index, text in enumerate(self.settings.listen):
+            address = parse_address(text)
+            listener = Listener(address)
+            self._listeners.append(listener)
+            told = next((a for a in advertised if a.name == address.name), None)
+            if told is None and len(advertised) == len(self.settings.listen):
+                told = advertised[index]
+            self._advertised[address.name] = told or Address(address.name, reachable_host(address.host), listener.port)
+            self.loop.add_reader(listener.fileno(), self._accept, listener)
+            if not is_loopback(address.host):
+                log.warning(
+                    "listening on %s without authentication: everybody who can reach it can read, write and delete",
+                    address,
+                )
+
+    @property
+    def port(self) -> int:
+        """The port of the first listener, also when it was chosen by the system."""
+        return self._listeners[0].port
+
+    @property
+    def bootstrap(self) -> str:
+        """What to put into a client's `bootstrap.servers`."""
+        return ",".join(f"{a.host}:{a.port}" for a in self._advertised.values())
+
+    def advertised_address(self, listener_name: str) -> tuple[str, int]:
+        address = self._advertised[listener_name]
+        return address.host, address.port
+
+    async def serve(self) -> None:
+        """Serve until `stop` is called or the storage fails."""
+        await self._stopping.wait()
+        await self._close()
+        if self.failure is not None:
+            raise self.failure
+
+    def stop(self) -> None:
+        self._stopping.set()
+
+    async def _close(self) -> None:
+        """Answer what is under way, flush, and leave the data folder clean."""
+        for listener in self._listeners:
+            self.loop.remove_reader(listener.fileno())
+            listener.close()
+        for timer in self._timers:
+            timer.cancel()
+        await self.dispatcher.stop()
+        await self._drain()
+        for connection in list(self.dispatcher.connections):
+            connection.close()
+        try:
+            self._flusher.close()
+            if self.failure is None:
+                self.topics.close()
+                self._checkpoints.save(self.topics.all())
+                self._checkpoints.mark_clean()
+        finally:
+            self.catalog.close()
+            self._lock.release()
+
+    async def _drain(self) -> None:
+        """Give appends that wait for the disk, and responses on their way, a moment to get out."""
+        deadline = self.loop.time() + _STOP_SECONDS
+        while self.loop.time() < deadline and self.failure is None:
+            busy = [c for c in self.dispatcher.connections if c.has_unsent]
+            if not busy and all(reply.pending.done for reply in self._durable_replies):
+                return
+            await asyncio.sleep(0.01)
+
+    # -- connections -----------------------------------------------------------------------------------------------
+
+    def _accept(self, listener: Listener) -> None:
+        listener.accept_all(lambda sock, peer: self._connected(listener, sock, peer))
+
+    def _connected(self, listener: Listener, sock: socket.socket, peer: tuple[str, int]) -> None:
+        connections = self.dispatcher.connections
+        if len(connections) >= self.config.max_connections:
+            log.warning("refused %s: %d connections are open (max.connections)", peer[0], len(connections))
+            sock.close()
+            return
+        connection = Connection(
+            sock,
+            peer,
+            self.loop,
+            self.dispatcher,
+            self._scratch,
+            self.config.socket_request_max_bytes,
+            listener.address.name,
+        )
+        connections.add(connection)
+
+    def connection_closed(self, connection: Connection) -> None:
+        for callback in self.on_connection_closed:
+            callback(connection)
+
+    # -- time ------------------------------------------------------------------------------------------------------
+
+    def now_ms(self) -> int:
+        return int(time.time() * 1000)
+
+    def _every(self, seconds: float, callback: Callable[[], None]) -> None:
+        slot = len(self._timers)
+
+        def run() -> None:
+            try:
+                callback()
+            except StorageError as error:
+                log.error("%s", error)
+            self._timers[slot] = self.loop.call_later(seconds, run)
+
+        self._timers.append(self.loop.call_later(seconds, run))
+
+    def _sweep(self) -> None:
+        """Bounds on waiting: idle connections are closed, appends that the disk does not take are answered."""
+        now = self.loop.time()
+        idle_since = now - self.config.connections_max_idle_ms / 1000
+        for connection in [c for c in self.dispatcher.connections if c.last_active < idle_since]:
+            connection.close()
+        done = []
+        for reply in self._durable_replies:
+            if not reply.pending.done and reply.deadline < now:
+                reply.fail(ErrorCode.REQUEST_TIMED_OUT)
+            if reply.pending.done:
+                done.append(reply)
+        self._durable_replies.difference_update(done)
+
+    def _apply_retention(self) -> None:
+        now_ms = self.now_ms()
+        for topic in self.topics.all():
+            for partition in topic.partitions:
+                if partition.log.apply_retention(now_ms):
+                    log.info("retention deleted segments of %s-%d", topic.name, partition.index)
+                partition.log.purge(now_ms)
+
+    def _save_checkpoints(self) -> None:
+        self._checkpoints.save(self.topics.all())
+
+    # -- storage ---------------------------------------------------------------------------------------------------
+
+    @property
+    def flush_acks_all(self) -> bool:
+        return self.config.penstock_acks_all_flush
+
+    def flush(self, partition_log: PartitionLog, appended: Appended, callback: FlushCallback) -> None:
+        """Call back when an append is on disk, or cannot be brought there."""
+        self._flusher.request(partition_log, appended, callback)
+
+    def await_durable(self, reply: DurableReply) -> None:
+        self._durable_replies.add(reply)
+
+    def _call_soon(self, callback: Callable[[], None]) -> None:
+        self.loop.call_soon_threadsafe(callback)
+
+    def _storage_failed(self, error: BaseException) -> None:
+        """The disk did not keep what it took: nothing more can be promised, so stop rather than guess."""
+        log.critical("storage failed, stopping: %s", error)
+        self.failure = error
+        self.stop()
+
+    def append_internal(self, partition: Partition, batch: bytearray, now_ms: int) -> Appended:
+        """Append a batch of the broker's own (a coordinator's records)."""
+        header = parse_header(batch)
+        appended = partition.log.append(
+            memoryview(batch), header, now_ms=now_ms, origin=AppendOrigin.COORDINATOR, verified_txn=True
+        )
+        if partition.waiters:
+            partition.wake()
+        return appended
+
+    def verify_transactional_append(
+        self, request: Request, transactional_id: str | None, topic: Topic, partition: Partition, header: BatchHeader
+    ) -> bool:
+        """Whether a transactional batch belongs to an open transaction. Without a coordinator there is none."""
+        return False
+
+    def delete_topic(self, topic: Topic) -> None:
+        for callback in self.on_topic_deleted:
+            callback(topic)
+        folders = self.topics.delete(topic)
+        self.loop.run_in_executor(None, _remove_folders, folders)
+
+
+def _remove_folders(folders: list[Path]) -> None:
+    for folder in folders:
+        shutil.rmtree(folder, ignore_errors=True)
