@@ -94,12 +94,12 @@ def test_when_the_log_cannot_be_written_nothing_has_happened_and_the_client_may_
     shard = coordinator.shard
     end = m.EndTxnRequest(transactional_id="t", producer_id=pid, producer_epoch=epoch, committed=True)
     ctx = RequestContext(coordinator.now_ms, 5)
-    (reply,) = shard.append_failed(shard.end_txn("end", ctx, end), coordinator.now_ms).replies
+    (reply,) = shard.append_failed(shard.end_txn("end", ctx, end)).replies
     assert reply == ("end", m.EndTxnResponse(error_code=ErrorCode.COORDINATOR_NOT_AVAILABLE))
     assert coordinator.entry.state == TransactionState.ONGOING
     assert [topic.topic for topic in shard.describe("t").topics] == ["a"]
     init = m.InitProducerIdRequest(transactional_id="new", transaction_timeout_ms=1000)
-    (reply,) = shard.append_failed(shard.init_producer_id("init", ctx, init), coordinator.now_ms).replies
+    (reply,) = shard.append_failed(shard.init_producer_id("init", ctx, init)).replies
     assert isinstance(reply.response, m.InitProducerIdResponse)
     assert reply.response.error_code == ErrorCode.COORDINATOR_NOT_AVAILABLE
     assert reply.response.producer_id == -1
@@ -114,7 +114,7 @@ def test_a_completion_that_could_not_be_written_is_tried_again() -> None:
     coordinator.end(pid, epoch, commit=True)
     (markers,) = coordinator.to_mark
     failed = coordinator.shard.markers_written(markers, markers.partitions, coordinator.now_ms)
-    coordinator.shard.append_failed(failed, coordinator.now_ms)
+    coordinator.shard.append_failed(failed)
     assert coordinator.entry.state == TransactionState.PREPARE_COMMIT
     coordinator.now_ms += RETRY_MS
     coordinator.tick()
@@ -126,7 +126,7 @@ def test_an_abort_for_timeout_that_could_not_be_written_is_tried_again() -> None
     pid, epoch, _ = coordinator.init(timeout_ms=1_000)
     coordinator.add(pid, epoch)
     coordinator.now_ms += 1_001
-    coordinator.shard.append_failed(coordinator.shard.tick(coordinator.now_ms), coordinator.now_ms)
+    coordinator.shard.append_failed(coordinator.shard.tick(coordinator.now_ms))
     assert coordinator.entry.state == TransactionState.ONGOING
     coordinator.now_ms += RETRY_MS
     assert coordinator.shard.next_deadline_ms() == coordinator.now_ms
@@ -139,7 +139,7 @@ def test_an_empty_abort_that_could_not_be_written_leaves_no_trace() -> None:
     pid, epoch, _ = coordinator.init()
     end = m.EndTxnRequest(transactional_id="t", producer_id=pid, producer_epoch=epoch, committed=False)
     shard = coordinator.shard
-    shard.append_failed(shard.end_txn("end", RequestContext(coordinator.now_ms, 5), end), coordinator.now_ms)
+    shard.append_failed(shard.end_txn("end", RequestContext(coordinator.now_ms, 5), end))
     coordinator.now_ms += RETRY_MS
     coordinator.tick()
     assert coordinator.entry.state == TransactionState.EMPTY

@@ -1,11 +1,15 @@
-"""ListTransactions (KIP-664, KIP-994, KIP-1152) and DescribeTransactions: what the coordinator knows, for people."""
+"""ListTransactions (KIP-664, KIP-994, KIP-1152) and DescribeTransactions: what the coordinator knows, for people.
+
+Patterns are RE2's and are matched in linear time, by the same automaton that matches topic subscriptions: no pattern can
+stop the broker.
+"""
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterable
 from dataclasses import dataclass
 
+from penstock.groups.consumer.regex import TopicRegex
 from penstock.transactions.metadata import TopicPartition, TransactionMetadata
 from penstock.transactions.states import STATE_OF_LABEL, TransactionState
 from penstock.wire import messages as m
@@ -20,7 +24,7 @@ class ListFilter:
     by_state: bool
     producer_ids: frozenset[int]
     duration_ms: int
-    pattern: re.Pattern[str] | None
+    pattern: TopicRegex | None
     unknown_states: tuple[str, ...]
 
     def lets_pass(self, meta: TransactionMetadata, now_ms: int) -> bool:
@@ -32,7 +36,7 @@ class ListFilter:
             return False
         if self.duration_ms >= 0 and now_ms - meta.start_timestamp_ms <= self.duration_ms:
             return False
-        return self.pattern is None or self.pattern.fullmatch(meta.transactional_id) is not None
+        return self.pattern is None or self.pattern.matches(meta.transactional_id)
 
 
 def list_filter(request: m.ListTransactionsRequest) -> ListFilter:
@@ -46,12 +50,12 @@ def list_filter(request: m.ListTransactionsRequest) -> ListFilter:
     )
 
 
-def _compiled(pattern: str | None) -> re.Pattern[str] | None:
+def _compiled(pattern: str | None) -> TopicRegex | None:
     if not pattern:
         return None
     try:
-        return re.compile(pattern)
-    except re.error as error:
+        return TopicRegex(pattern)
+    except (ValueError, RecursionError) as error:
         raise InvalidRegularExpression(
             f"Transaction ID pattern `{pattern}` is not a valid regular expression: {error}."
         ) from None

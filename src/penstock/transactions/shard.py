@@ -107,6 +107,7 @@ class TransactionShard:
         self._waiting: dict[str, list[_Waiting]] = {}
         self._next_removal_ms: int | None = None
         self._retry_completion_ms: int | None = None
+        self._now_ms = 0  # of the last command that may be followed by `append_failed`
 
     # --- commands ---
 
@@ -194,7 +195,7 @@ class TransactionShard:
 
     # --- the log ---
 
-    def replay(self, key: bytes, value: bytes | None) -> None:
+    def replay(self, key: bytes, value: bytes | None, producer_id: int = -1) -> None:
         transactional_id = records.transactional_id_of(key)
         if transactional_id is None:
             return
@@ -222,15 +223,19 @@ class TransactionShard:
             self._next_removal_ms = now_ms + self._settings.remove_expired_interval_ms
         return effects
 
-    def append_failed(self, effects: Effects, now_ms: int) -> Effects:
+    def replay_end_marker(self, producer_id: int, commit: bool) -> None:
+        """`__transaction_state` itself is not written in transactions."""
+
+    def append_failed(self, effects: Effects) -> Effects:
         """The records could not be appended: nothing has happened, and everybody may try again."""
+        retry_ms = self._now_ms + RETRY_MS
         self._handed_out.clear()
         for transactional_id in list(self._unmarked):
             if self._entries[transactional_id].state not in ENDING:
                 del self._unmarked[transactional_id]
-        self._retry_completion_ms = now_ms + RETRY_MS
+        self._retry_completion_ms = retry_ms
         if self._abort_deadlines_ms:
-            self._earliest_abort_ms = now_ms + RETRY_MS
+            self._earliest_abort_ms = retry_ms
         failed = Effects()
         for token, response in effects.replies:
             failed.reply(token, _failed(response))
@@ -338,6 +343,7 @@ class TransactionShard:
             after = self._add(effects, waiting.token, after, waiting.add, now_ms)
 
     def _write(self, effects: Effects, meta: TransactionMetadata) -> None:
+        self._now_ms = meta.last_update_timestamp_ms
         value = records.value_of(meta, self._settings.server_version)
         self._handed_out[value] = meta
         effects.records.append(CoordinatorRecord(records.key_of(meta.transactional_id), value))
