@@ -4,7 +4,7 @@ One shard per partition of that topic. A share-partition's state is its start of
 and the state batches: ranges of records that are done or were delivered before. It is written as a *snapshot* now and
 then and as an *update* with only the changed ranges in between
 (`share.coordinator.snapshot.update.records.per.snapshot`), byte for byte as Apache Kafka writes them. The topic is not
-compacted: records older than every key's latest snapshot are deleted (`redundant_offset`), and keys that went cold get
+compacted: records older than every key's latest snapshot are deleted (`records_needed`), and keys that went cold get
 a fresh snapshot so that they do not pin the rest.
 
 Two epochs fence those who are late. The *state epoch* is set by Initialize and grows when an administrator resets the
@@ -62,12 +62,20 @@ class ShareGroupState:
 
 
 class ShareStateShard:
-    def __init__(self, partition_exists: Callable[[bytes, int], bool], updates_per_snapshot: int = 500) -> None:
+    def __init__(
+        self,
+        partition_exists: Callable[[bytes, int], bool],
+        updates_per_snapshot: int = 500,
+        cold_interval_ms: int = 300_000,
+    ) -> None:
         self._partition_exists = partition_exists
         self._updates_per_snapshot = updates_per_snapshot
+        self._cold_interval_ms = cold_interval_ms
+        self._next_cold_ms = 0
+        self._replayed = 0
         self._states: dict[SharePartitionKey, ShareGroupState] = {}
         self._updates: dict[SharePartitionKey, int] = {}
-        self._snapshot_offsets: dict[SharePartitionKey, int] = {}
+        self._snapshot_at: dict[SharePartitionKey, int] = {}
 
     def __len__(self) -> int:
         return len(self._states)
@@ -218,35 +226,58 @@ class ShareStateShard:
                 effects.records.append(_snapshot_record(key, fresh))
         return effects
 
-    def redundant_offset(self) -> int | None:
-        """Records of the shard's log before this offset are no longer needed."""
-        return min(self._snapshot_offsets.values(), default=None)
+    def records_needed(self) -> int:
+        """How many of the shard's latest records a restart needs: those from the oldest of the latest snapshots on.
 
-    def append_failed(self, effects: Effects) -> list[Reply]:
+        Everything before them can be deleted from the log.
+        """
+        return self._replayed - min(self._snapshot_at.values(), default=self._replayed)
+
+    def append_failed(self, effects: Effects) -> Effects:
         """The log could not take the records: everyone who waits for them is told to come again."""
-        failed: list[Reply] = []
+        failed = Effects()
         for token, response in effects.replies:
             assert isinstance(response, _Result)
             response.error_code = CoordinatorNotAvailable.code
-            failed.append(Reply(token, response))
+            failed.reply(token, response)
         return failed
+
+    # Time
+
+    def loaded(self, now_ms: int) -> Effects:
+        self._next_cold_ms = now_ms + self._cold_interval_ms
+        return Effects()
+
+    def next_deadline_ms(self) -> int | None:
+        return self._next_cold_ms if self._states else None
+
+    def tick(self, now_ms: int) -> Effects:
+        if now_ms < self._next_cold_ms:
+            return Effects()
+        self._next_cold_ms = now_ms + self._cold_interval_ms
+        return self.cold_snapshots(now_ms, self._cold_interval_ms)
 
     # Replay: the only way state changes
 
-    def replay(self, key: bytes, value: bytes | None, offset: int = UNKNOWN) -> None:
+    def replay(self, key: bytes, value: bytes | None, producer_id: int = -1) -> None:
+        self._replayed += 1
         parsed = decode_key(key, _KEYS)
         assert isinstance(parsed, m.ShareSnapshotKey | m.ShareUpdateKey)
         name = (parsed.group_id, parsed.topic_id, parsed.partition)
         if isinstance(parsed, m.ShareSnapshotKey):
-            self._replay_snapshot(name, value, offset)
+            self._replay_snapshot(name, value)
         elif value is not None:
             self._replay_update(name, value)
 
-    def _replay_snapshot(self, key: SharePartitionKey, value: bytes | None, offset: int) -> None:
+    def replay_end_marker(self, producer_id: int, commit: bool) -> None:
+        """Nobody writes share state inside a transaction."""
+        self._replayed += 1
+
+    def _replay_snapshot(self, key: SharePartitionKey, value: bytes | None) -> None:
         self._updates.pop(key, None)
         if value is None:
             self._states.pop(key, None)
-            self._snapshot_offsets.pop(key, None)
+            self._snapshot_at.pop(key, None)
             return
         snapshot = decode_versioned(m.ShareSnapshotValue, value)
         self._states[key] = ShareGroupState(
@@ -262,8 +293,7 @@ class ShareStateShard:
                 for batch in snapshot.state_batches
             ],
         )
-        if offset != UNKNOWN:
-            self._snapshot_offsets[key] = offset
+        self._snapshot_at[key] = self._replayed - 1
 
     def _replay_update(self, key: SharePartitionKey, value: bytes) -> None:
         state = self._states.get(key)

@@ -1,0 +1,157 @@
+"""From acquired ranges to the bytes of an answer: only the acquired records, however the producer batched them.
+
+A batch that is acquired whole goes out as it is stored. One that is acquired in part is cut; it is opened (and
+decompressed) once, and kept while the window is over it, so that a batch of 10,000 records that is handed out twenty at
+a time is read once and not five hundred times. The memory for that is bounded: beyond the bound batches are let go, and
+read again when they are needed.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_left
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+
+from penstock.queues.transitions import AcquiredRange
+from penstock.records.batch import BatchHeader, Buffer, iter_headers
+from penstock.records.cutting import OpenedBatch
+
+DEFAULT_CACHE_BYTES = 32 << 20
+
+Load = Callable[[int], Buffer]
+"""Reads whole batches from the log, the first of which holds the offset or comes after it; empty at the end."""
+
+
+class CachedBatch:
+    __slots__ = ("_opened", "base_offset", "last_offset", "raw", "records_count")
+
+    def __init__(self, header: BatchHeader, raw: Buffer) -> None:
+        self.base_offset = header.base_offset
+        self.last_offset = header.last_offset
+        self.records_count = max(1, header.records_count)
+        self.raw = raw
+        self._opened: OpenedBatch | None = None
+
+    @property
+    def size(self) -> int:
+        return len(self.raw) + (self._opened.size if self._opened is not None else 0)
+
+    def bytes_per_record(self) -> int:
+        size = self._opened.size if self._opened is not None else len(self.raw)
+        return max(1, size // self.records_count)
+
+    def cut(self, first_offset: int, last_offset: int) -> Buffer:
+        if first_offset <= self.base_offset and last_offset >= self.last_offset:
+            return self.raw
+        if self._opened is None:
+            self._opened = OpenedBatch(self.raw)
+        return self._opened.cut(first_offset, last_offset)
+
+
+@dataclass(slots=True)
+class Assembled:
+    """Parts of a `records` field, and the ranges that they answer."""
+
+    parts: list[Buffer] = field(default_factory=list)
+    ranges: list[AcquiredRange] = field(default_factory=list)
+    size: int = 0
+
+
+class BatchCache:
+    def __init__(self, cache_bytes_max: int = DEFAULT_CACHE_BYTES) -> None:
+        self._cache_bytes_max = cache_bytes_max
+        self._last_offsets: list[int] = []
+        self._batches: list[CachedBatch] = []
+        self._bytes = 0
+
+    def __len__(self) -> int:
+        return len(self._batches)
+
+    def put(self, header: BatchHeader, raw: Buffer) -> None:
+        at = bisect_left(self._last_offsets, header.base_offset)
+        if at < len(self._batches) and self._batches[at].base_offset <= header.last_offset:
+            return
+        if self._bytes > self._cache_bytes_max:
+            self.clear()
+            at = 0
+        self._last_offsets.insert(at, header.last_offset)
+        self._batches.insert(at, CachedBatch(header, raw))
+        self._bytes += len(raw)
+
+    def forget_below(self, offset: int) -> None:
+        done = bisect_left(self._last_offsets, offset)
+        if done:
+            del self._batches[:done], self._last_offsets[:done]
+            self._bytes = sum(batch.size for batch in self._batches)
+
+    def clear(self) -> None:
+        self._batches.clear()
+        self._last_offsets.clear()
+        self._bytes = 0
+
+    def assemble(self, ranges: Sequence[AcquiredRange], max_bytes: int, load: Load) -> Assembled:
+        """The records of the ranges, in order, until the bytes are used up; the first record always fits (KIP-74)."""
+        done = Assembled()
+        for wanted in ranges:
+            reached = self._add_range(done, wanted, max_bytes, load)
+            if reached >= wanted.first_offset:
+                done.ranges.append(wanted._replace(last_offset=reached))
+            if reached < wanted.last_offset:
+                break
+        return done
+
+    def _add_range(self, done: Assembled, wanted: AcquiredRange, max_bytes: int, load: Load) -> int:
+        """Add what fits; returns the last offset that did."""
+        offset = wanted.first_offset
+        while offset <= wanted.last_offset:
+            batch = self._find(offset, load)
+            if batch is None or batch.base_offset > wanted.last_offset:
+                return wanted.last_offset
+            offset = max(offset, batch.base_offset)
+            last = min(wanted.last_offset, batch.last_offset)
+            left = max_bytes - done.size
+            fitting = left // batch.bytes_per_record()
+            whole = offset <= batch.base_offset and last == batch.last_offset and len(batch.raw) <= left
+            if not whole and fitting < last - offset + 1:
+                if fitting <= 0 and done.parts:
+                    return offset - 1
+                last = offset + max(1, fitting) - 1
+            piece = batch.cut(offset, last)
+            if piece:
+                done.parts.append(piece)
+                done.size += len(piece)
+            offset = last + 1
+            if last < min(wanted.last_offset, batch.last_offset):
+                return last
+        return wanted.last_offset
+
+    def _find(self, offset: int, load: Load) -> CachedBatch | None:
+        batch = self._cached(offset)
+        if batch is not None:
+            return batch
+        data = load(offset)
+        view = memoryview(data)
+        first: CachedBatch | None = None
+        for position, header in iter_headers(data):
+            raw = view[position : position + header.size]
+            if header.last_offset >= offset:
+                self.put(header, raw)
+                first = first or self._cached(header.last_offset) or CachedBatch(header, raw)
+        return first
+
+    def _cached(self, offset: int) -> CachedBatch | None:
+        at = bisect_left(self._last_offsets, offset)
+        if at < len(self._batches) and self._batches[at].base_offset <= offset:
+            return self._batches[at]
+        return None
+
+
+def split_entries(ranges: Sequence[AcquiredRange], batch_size: int) -> list[AcquiredRange]:
+    """Entries of at most BatchSize records, the unit in which a `batch_optimized` client acknowledges (KIP-1206)."""
+    if batch_size <= 0 or all(last - first < batch_size for first, last, _ in ranges):
+        return list(ranges)
+    return [
+        AcquiredRange(start, min(start + batch_size - 1, last), count)
+        for first, last, count in ranges
+        for start in range(first, last + 1, batch_size)
+    ]

@@ -1,0 +1,88 @@
+"""From the batches of the log to the rows of a window: which offsets hold a record that can be delivered.
+
+Some hold none: a compacted topic has lost records (between batches and inside of them), the end of a transaction is a
+control record, and under `share.isolation.level=read_committed` the records of an aborted transaction do not count.
+Kafka hands such offsets out and lets the client report them as gaps; here they are known from the batch headers before
+anything is acquired, and only a batch with holes is opened.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
+from typing import Protocol
+
+from penstock.records.batch import BatchHeader, Buffer, iter_headers
+from penstock.records.record import iter_records, records_section
+from penstock.records.scan import record_heads
+
+
+class AbortedTransaction(Protocol):
+    """An entry of the log's transaction index."""
+
+    @property
+    def producer_id(self) -> int: ...
+
+    @property
+    def first_offset(self) -> int: ...
+
+    @property
+    def last_offset(self) -> int: ...
+
+
+@dataclass(slots=True)
+class Discovered:
+    end_offset: int
+    absent: list[tuple[int, int]] = field(default_factory=list)
+    batches: list[tuple[BatchHeader, int]] = field(default_factory=list)
+    """Headers of the batches with records, and where in the data they begin."""
+
+
+def discover(data: Buffer, from_offset: int, aborted: Sequence[AbortedTransaction] = ()) -> Discovered:
+    """Look at whole batches, the first of which holds `from_offset` or comes after it."""
+    found = Discovered(from_offset)
+    for position, header in iter_headers(data):
+        expected = found.end_offset
+        if header.base_offset > expected:
+            found.absent.append((expected, header.base_offset - 1))
+        if header.last_offset >= from_offset:
+            if header.is_control or _is_aborted(header, aborted):
+                found.absent.append((max(header.base_offset, from_offset), header.last_offset))
+            else:
+                found.batches.append((header, position))
+                if header.records_count != header.last_offset_delta + 1:
+                    found.absent += _holes(data, position, header)
+        found.end_offset = max(expected, header.last_offset + 1)
+    return found
+
+
+def delivery_times(data: Buffer, position: int, header_name: str) -> list[tuple[int, int]]:
+    """(offset, earliest delivery in ms) of the records of a batch that carry the header; unreadable ones do not."""
+    times = []
+    for record in iter_records(data, position):
+        for name, value in record.headers:
+            if name == header_name and value is not None and value.strip().isdigit():
+                times.append((record.offset, int(value)))
+                break
+    return times
+
+
+def _is_aborted(header: BatchHeader, aborted: Iterable[AbortedTransaction]) -> bool:
+    return header.is_transactional and any(
+        entry.producer_id == header.producer_id and entry.first_offset <= header.base_offset <= entry.last_offset
+        for entry in aborted
+    )
+
+
+def _holes(data: Buffer, position: int, header: BatchHeader) -> list[tuple[int, int]]:
+    section = records_section(data, position, header)
+    holes = []
+    expected = header.base_offset
+    for _, delta, _ in record_heads(section, header.records_count):
+        offset = header.base_offset + delta
+        if offset > expected:
+            holes.append((expected, offset - 1))
+        expected = offset + 1
+    if expected <= header.last_offset:
+        holes.append((expected, header.last_offset))
+    return holes

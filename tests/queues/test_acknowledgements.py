@@ -1,0 +1,56 @@
+"""The form of acknowledgements."""
+
+from __future__ import annotations
+
+import pytest
+
+from penstock.queues.acknowledgements import check_batches, count_by_type
+from penstock.queues.transitions import AcknowledgementBatch, AcknowledgeType
+from penstock.wire import messages as m
+from penstock.wire.errors import InvalidRequest
+
+
+def wire(first: int, last: int, *types: int) -> m.ShareFetchRequest.AcknowledgementBatch:
+    return m.ShareFetchRequest.AcknowledgementBatch(first_offset=first, last_offset=last, acknowledge_types=list(types))
+
+
+def check(
+    *batches: m.ShareFetchRequest.AcknowledgementBatch, renew_supported: bool = True, renew: bool = False
+) -> list[AcknowledgementBatch]:
+    return check_batches(batches, renew_supported=renew_supported, is_renew_acknowledge=renew)
+
+
+def test_one_type_or_one_per_offset() -> None:
+    assert check(wire(0, 4, 1), wire(5, 6, 2, 3)) == [
+        AcknowledgementBatch(0, 4, b"\1"),
+        AcknowledgementBatch(5, 6, b"\2\3"),
+    ]
+
+
+@pytest.mark.parametrize(
+    "batches",
+    [
+        (wire(5, 4, 1),),
+        (wire(5, 9, 1), wire(2, 3, 1)),
+        (wire(0, 4),),
+        (wire(0, 4, 1, 1),),
+        (wire(0, 0, 5),),
+        (wire(0, 0, -1),),
+        (wire(0, 0, 4),),
+    ],
+    ids=["backwards", "out of order", "no type", "too few types", "unknown type", "negative", "renewal unannounced"],
+)
+def test_malformed_batches_are_refused(batches: tuple[m.ShareFetchRequest.AcknowledgementBatch, ...]) -> None:
+    with pytest.raises(InvalidRequest):
+        check(*batches)
+
+
+def test_renewal_needs_version_two_and_its_flag() -> None:
+    assert check(wire(0, 0, 4), renew=True)
+    with pytest.raises(InvalidRequest):
+        check(wire(0, 0, 4), renew_supported=False, renew=True)
+
+
+def test_answers_are_counted_by_type_and_gaps_are_not() -> None:
+    counted = count_by_type(check(wire(0, 9, 1), wire(10, 13, 2, 0, 3, 2)))
+    assert counted == {AcknowledgeType.ACCEPT: 10, AcknowledgeType.RELEASE: 2, AcknowledgeType.REJECT: 1}

@@ -1,0 +1,112 @@
+"""Only the acquired records go out, however the producer batched them."""
+
+from __future__ import annotations
+
+import pytest
+
+from penstock.queues.assembly import BatchCache, split_entries
+from penstock.queues.transitions import AcquiredRange
+from penstock.records.batch import Buffer, iter_headers
+from penstock.records.builder import build_batch
+from penstock.records.codecs import Codec
+from penstock.records.record import iter_batches_records
+
+PLENTY = 1 << 30
+
+
+class FakeLog:
+    """Batches one after the other, read as the broker reads them: from the batch that holds an offset on."""
+
+    def __init__(self, *batches: Buffer) -> None:
+        self.data = b"".join(bytes(batch) for batch in batches)
+        self.reads = 0
+
+    def load(self, offset: int) -> Buffer:
+        self.reads += 1
+        for position, header in iter_headers(self.data):
+            if header.last_offset >= offset:
+                return self.data[position:]
+        return b""
+
+
+def batch(base_offset: int, number: int, codec: Codec = Codec.NONE, size: int = 10) -> bytes:
+    records = [(1_000 + i, None, b"%d" % (base_offset + i) + b"." * size, ()) for i in range(number)]
+    return bytes(build_batch(records, base_offset=base_offset, codec=codec))
+
+
+def offsets(parts: list[Buffer]) -> list[int]:
+    return [record.offset for record in iter_batches_records(b"".join(bytes(part) for part in parts))]
+
+
+def acquired(*spans: tuple[int, int]) -> list[AcquiredRange]:
+    return [AcquiredRange(first, last, 1) for first, last in spans]
+
+
+@pytest.mark.parametrize("codec", list(Codec))
+def test_a_batch_that_is_acquired_in_part_is_cut(codec: Codec) -> None:
+    log = FakeLog(batch(0, 100, codec))
+    done = BatchCache().assemble(acquired((20, 39)), PLENTY, log.load)
+    assert offsets(done.parts) == list(range(20, 40))
+    assert next(record.value for record in iter_batches_records(bytes(done.parts[0]))).startswith(b"20.")
+
+
+def test_a_batch_that_is_acquired_whole_goes_out_as_it_is_stored() -> None:
+    stored = batch(0, 100, Codec.GZIP)
+    done = BatchCache().assemble(acquired((0, 99)), PLENTY, FakeLog(stored).load)
+    assert [bytes(part) for part in done.parts] == [stored]
+
+
+def test_a_large_batch_is_read_and_opened_once_while_it_is_handed_out() -> None:
+    log = FakeLog(batch(0, 1_000, Codec.ZSTD))
+    cache = BatchCache()
+    got = []
+    for first in range(0, 1_000, 20):
+        got += offsets(cache.assemble(acquired((first, first + 19)), PLENTY, log.load).parts)
+    assert got == list(range(1_000))
+    assert log.reads == 1
+
+
+def test_many_small_batches_are_gathered_into_one_answer() -> None:
+    log = FakeLog(*(batch(offset, 1) for offset in range(50)))
+    done = BatchCache().assemble(acquired((0, 19), (30, 39)), PLENTY, log.load)
+    assert offsets(done.parts) == [*range(20), *range(30, 40)]
+
+
+def test_ranges_may_span_batches_and_touch_only_parts_of_them() -> None:
+    log = FakeLog(batch(0, 10), batch(10, 10), batch(20, 10))
+    done = BatchCache().assemble(acquired((5, 24)), PLENTY, log.load)
+    assert offsets(done.parts) == list(range(5, 25))
+
+
+def test_the_bytes_of_an_answer_are_bounded_but_one_record_always_fits() -> None:
+    log = FakeLog(batch(0, 10, size=1_000), batch(10, 10, size=1_000))
+    done = BatchCache().assemble(acquired((0, 19)), 5_000, log.load)
+    assert 1 <= len(offsets(done.parts)) <= 6
+    assert done.ranges == [AcquiredRange(0, len(offsets(done.parts)) - 1, 1)]
+    tiny = BatchCache().assemble(acquired((3, 19)), 1, log.load)
+    assert offsets(tiny.parts) == [3]
+    assert tiny.ranges == [AcquiredRange(3, 3, 1)]
+
+
+def test_what_the_log_has_lost_is_left_out_of_the_bytes() -> None:
+    log = FakeLog(batch(0, 5), batch(10, 5))
+    done = BatchCache().assemble(acquired((3, 11)), PLENTY, log.load)
+    assert offsets(done.parts) == [3, 4, 10, 11]
+    assert done.ranges == acquired((3, 11))
+
+
+def test_the_cache_lets_go_of_what_is_done_and_of_what_is_too_much() -> None:
+    log = FakeLog(batch(0, 10), batch(10, 10), batch(20, 10))
+    cache = BatchCache()
+    cache.assemble(acquired((0, 29)), PLENTY, log.load)
+    cache.forget_below(15)
+    assert len(cache) == 2
+    small = BatchCache(cache_bytes_max=100)
+    assert offsets(small.assemble(acquired((0, 29)), PLENTY, log.load).parts) == list(range(30))
+    assert offsets(small.assemble(acquired((0, 29)), PLENTY, log.load).parts) == list(range(30))
+
+
+def test_entries_are_split_into_the_clients_acknowledgement_batches() -> None:
+    assert split_entries(acquired((0, 4)), 2) == acquired((0, 1), (2, 3), (4, 4))
+    assert split_entries(acquired((0, 4)), 5) == acquired((0, 4))
+    assert split_entries(acquired((0, 4)), 0) == acquired((0, 4))

@@ -1,0 +1,73 @@
+"""Which offsets of the log hold a record that can be delivered."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+from penstock.queues.discovery import delivery_times, discover
+from penstock.records.builder import build_batch
+from penstock.records.control import ControlType, end_marker_batch
+
+
+class Aborted(NamedTuple):
+    producer_id: int
+    first_offset: int
+    last_offset: int
+
+
+def batch(base_offset: int, number: int, producer_id: int = -1, deltas: list[int] | None = None) -> bytes:
+    return bytes(
+        build_batch(
+            [(0, b"k", b"v", ()) for _ in range(number)],
+            base_offset=base_offset,
+            producer_id=producer_id,
+            producer_epoch=0 if producer_id >= 0 else -1,
+            base_sequence=0 if producer_id >= 0 else -1,
+            transactional=producer_id >= 0,
+            offset_deltas=deltas,
+        )
+    )
+
+
+def marker(offset: int, kind: ControlType, producer_id: int) -> bytes:
+    data = end_marker_batch(kind, producer_id, 0, 0, 0)
+    data[0:8] = offset.to_bytes(8, "big")
+    return bytes(data)
+
+
+def test_dense_batches_hold_a_record_at_each_offset() -> None:
+    found = discover(batch(0, 5) + batch(5, 3), 0)
+    assert (found.end_offset, found.absent) == (8, [])
+    assert [header.base_offset for header, _ in found.batches] == [0, 5]
+
+
+def test_offsets_between_and_inside_batches_may_be_lost_to_compaction() -> None:
+    found = discover(batch(2, 2) + batch(10, 3, deltas=[0, 3, 5]), 0)
+    assert found.absent == [(0, 1), (4, 9), (11, 12), (14, 14)]
+    assert found.end_offset == 16
+
+
+def test_control_records_are_not_delivered() -> None:
+    found = discover(batch(0, 2, producer_id=7) + marker(2, ControlType.COMMIT, 7) + batch(3, 1), 0)
+    assert found.absent == [(2, 2)]
+
+
+def test_records_of_aborted_transactions_are_not_delivered_under_read_committed() -> None:
+    data = batch(0, 2, producer_id=7) + batch(2, 2, producer_id=8) + marker(4, ControlType.ABORT, 7)
+    found = discover(data + batch(5, 1, producer_id=7), 0, [Aborted(7, 0, 4)])
+    assert found.absent == [(0, 1), (4, 4)]
+    assert discover(data, 0).absent == [(4, 4)]
+
+
+def test_a_read_that_begins_inside_a_batch_tells_nothing_of_what_came_before() -> None:
+    found = discover(batch(0, 10) + marker(10, ControlType.COMMIT, 7), 6)
+    assert (found.end_offset, found.absent) == (11, [(10, 10)])
+
+
+def test_a_header_names_the_earliest_delivery() -> None:
+    records = [
+        (0, None, b"a", ()),
+        (0, None, b"b", [("deliver.at", b"12345")]),
+        (0, None, b"c", [("deliver.at", b"soon"), ("other", None)]),
+    ]
+    assert delivery_times(bytes(build_batch(records, base_offset=4)), 0, "deliver.at") == [(5, 12345)]

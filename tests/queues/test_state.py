@@ -1,0 +1,212 @@
+"""The share coordinator's logic over `__share_group_state`."""
+
+from __future__ import annotations
+
+from penstock.groups.effects import Effects
+from penstock.queues.state import ShareStateShard
+from penstock.queues.transitions import StateBatch
+from penstock.wire import messages as m
+from penstock.wire.codec import decode_versioned
+from penstock.wire.errors import ErrorCode
+
+KEY = ("g", bytes(15) + b"\1", 0)
+OTHER = ("g", bytes(15) + b"\1", 1)
+
+
+class Log:
+    """A shard with the records it wrote, as the shell would keep them."""
+
+    def __init__(self, updates_per_snapshot: int = 500, partitions: int = 10) -> None:
+        self.partitions = partitions
+        self.updates_per_snapshot = updates_per_snapshot
+        self.shard = self.new_shard()
+        self.records: list[tuple[bytes, bytes | None]] = []
+
+    def new_shard(self) -> ShareStateShard:
+        return ShareStateShard(lambda _, index: index < self.partitions, self.updates_per_snapshot)
+
+    def run(self, effects: Effects) -> object:
+        for key, value in effects.records:
+            self.records.append((key, value))
+            self.shard.replay(key, value)
+        return effects.replies[0].response if effects.replies else None
+
+    def reload(self, after: int = 0) -> None:
+        self.shard = self.new_shard()
+        for key, value in self.records[after:]:
+            self.shard.replay(key, value)
+
+    def initialize(self, state_epoch: int = 1, start: int = -1) -> int:
+        result = self.run(self.shard.initialize("t", KEY, state_epoch, start, 1_000))
+        assert isinstance(result, m.InitializeShareGroupStateResponse.PartitionResult)
+        return result.error_code
+
+    def read(self, leader_epoch: int = 0) -> m.ReadShareGroupStateResponse.PartitionResult:
+        result = self.run(self.shard.read("t", KEY, leader_epoch))
+        assert isinstance(result, m.ReadShareGroupStateResponse.PartitionResult)
+        return result
+
+    def write(
+        self, start: int, *batches: StateBatch, state_epoch: int = 1, leader_epoch: int = 0, complete: int = 0
+    ) -> int:
+        result = self.run(
+            self.shard.write(
+                "t",
+                KEY,
+                state_epoch=state_epoch,
+                leader_epoch=leader_epoch,
+                start_offset=start,
+                delivery_complete_count=complete,
+                batches=batches,
+                now_ms=2_000,
+            )
+        )
+        assert isinstance(result, m.WriteShareGroupStateResponse.PartitionResult)
+        return result.error_code
+
+
+def spans(result: m.ReadShareGroupStateResponse.PartitionResult) -> list[tuple[int, int, int, int]]:
+    return [(b.first_offset, b.last_offset, b.delivery_state, b.delivery_count) for b in result.state_batches]
+
+
+def test_a_state_is_initialized_read_and_written() -> None:
+    log = Log()
+    assert log.initialize() == ErrorCode.NONE
+    assert log.read().start_offset == -1
+    assert log.write(10, StateBatch(12, 13, 2, 1), complete=2) == ErrorCode.NONE
+    state = log.read()
+    assert (state.start_offset, state.state_epoch, spans(state)) == (10, 1, [(12, 13, 2, 1)])
+
+
+def test_an_uninitialized_state_can_be_neither_read_nor_written() -> None:
+    log = Log()
+    assert log.read().error_code == ErrorCode.INVALID_REQUEST
+    assert log.write(0) == ErrorCode.INVALID_REQUEST
+
+
+def test_a_partition_that_does_not_exist_has_no_state() -> None:
+    log = Log(partitions=0)
+    assert log.initialize() == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+    assert log.read().error_code == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+    assert log.write(0) == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+
+
+def test_an_old_state_epoch_is_fenced() -> None:
+    log = Log()
+    log.initialize(state_epoch=5)
+    assert log.initialize(state_epoch=4) == ErrorCode.FENCED_STATE_EPOCH
+    assert log.write(3, state_epoch=4) == ErrorCode.FENCED_STATE_EPOCH
+    assert log.write(3, state_epoch=5) == ErrorCode.NONE
+
+
+def test_a_new_owner_fences_the_old_one_by_reading() -> None:
+    log = Log()
+    log.initialize()
+    log.read(leader_epoch=7)
+    assert log.read(leader_epoch=6).error_code == ErrorCode.FENCED_LEADER_EPOCH
+    assert log.write(0, leader_epoch=6) == ErrorCode.FENCED_LEADER_EPOCH
+    assert log.write(0, leader_epoch=8) == ErrorCode.NONE
+    assert log.read(leader_epoch=7).error_code == ErrorCode.NONE, "writing does not raise the stored epoch"
+
+
+def test_reading_again_writes_nothing() -> None:
+    log = Log()
+    log.initialize()
+    log.read(leader_epoch=0)
+    number = len(log.records)
+    log.read(leader_epoch=0)
+    assert len(log.records) == number
+
+
+def test_writes_that_arrive_late_do_not_move_the_start_offset_back() -> None:
+    log = Log()
+    log.initialize()
+    log.write(20, complete=3)
+    log.write(10, StateBatch(15, 25, 2, 1), complete=9)
+    assert log.read().start_offset == 20
+    assert spans(log.read()) == [(20, 25, 2, 1)]
+    state = log.shard.get(KEY)
+    assert state is not None
+    assert state.delivery_complete_count == 3
+
+
+def test_a_snapshot_is_written_after_so_many_updates() -> None:
+    log = Log(updates_per_snapshot=3)
+    log.initialize()
+    for offset in range(1, 6):
+        log.write(0, StateBatch(offset, offset, 2, 1))
+    assert [int.from_bytes(key[:2], "big") for key, _ in log.records] == [0, 1, 1, 1, 0, 1]
+    _key, value = log.records[4]
+    assert value is not None
+    snapshot = decode_versioned(m.ShareSnapshotValue, value)
+    assert snapshot.snapshot_epoch == 1
+    assert [(b.first_offset, b.last_offset) for b in snapshot.state_batches] == [(1, 4)]
+
+
+def test_a_restart_needs_only_the_records_since_the_oldest_latest_snapshot() -> None:
+    log = Log(updates_per_snapshot=2)
+    log.initialize()
+    for offset in range(1, 8):
+        log.write(0, StateBatch(offset, offset, 2, 1))
+    before = spans(log.read())
+    needed = log.shard.records_needed()
+    assert needed < len(log.records)
+    log.reload(after=len(log.records) - needed)
+    assert spans(log.read()) == before
+
+
+def test_a_deleted_state_is_gone_and_holds_nothing_back() -> None:
+    log = Log()
+    log.initialize()
+    log.run(log.shard.delete("t", KEY))
+    assert log.read().error_code == ErrorCode.INVALID_REQUEST
+    assert log.records[-1][1] is None
+    assert log.shard.records_needed() == 0
+    assert log.shard.delete("t", KEY).records == [], "deleting twice is fine"
+
+
+def test_deleted_topics_take_their_states_along() -> None:
+    log = Log()
+    log.initialize()
+    log.run(log.shard.topics_deleted({KEY[1]}))
+    assert len(log.shard) == 0
+
+
+def test_the_summary_of_what_nobody_knows_is_unknown() -> None:
+    log = Log()
+    summary = log.run(log.shard.read_summary("t", KEY))
+    assert isinstance(summary, m.ReadShareGroupStateSummaryResponse.PartitionResult)
+    assert (summary.error_code, summary.start_offset, summary.delivery_complete_count) == (0, -1, -1)
+    log.initialize(start=5)
+    log.write(9, complete=4)
+    summary = log.run(log.shard.read_summary("t", KEY))
+    assert isinstance(summary, m.ReadShareGroupStateSummaryResponse.PartitionResult)
+    assert (summary.start_offset, summary.delivery_complete_count) == (9, 4)
+
+
+def test_initializing_again_wipes_what_was_in_flight() -> None:
+    log = Log()
+    log.initialize()
+    log.write(10, StateBatch(12, 13, 2, 1))
+    log.initialize(state_epoch=2, start=3)
+    state = log.read()
+    assert (state.start_offset, state.state_batches) == (3, [])
+
+
+def test_cold_keys_get_a_fresh_snapshot_once() -> None:
+    log = Log()
+    log.initialize()
+    log.run(log.shard.initialize("t", OTHER, 1, -1, 1_000))
+    assert log.shard.cold_snapshots(2_000, 300_000).records == []
+    log.run(log.shard.cold_snapshots(400_000, 300_000))
+    assert len(log.records) == 4
+    assert log.shard.cold_snapshots(900_000, 300_000).records == []
+
+
+def test_a_failed_append_tells_everyone_to_come_again() -> None:
+    log = Log()
+    failed = log.shard.append_failed(log.shard.initialize("t", KEY, 1, -1, 0))
+    response = failed.replies[0].response
+    assert isinstance(response, m.InitializeShareGroupStateResponse.PartitionResult)
+    assert response.error_code == ErrorCode.COORDINATOR_NOT_AVAILABLE
+    assert len(log.shard) == 0
