@@ -1,0 +1,349 @@
+"""The two brokers that the benchmark and the conformance tests compare, each a child process on a free loopback port.
+
+A peer is started, answers ApiVersions, is measured (CPU seconds and memory of its whole process tree, read from /proc)
+and is stopped for sure: at the end of a `with` block, at interpreter exit, and when the harness itself is killed (the
+child asks the kernel for a SIGTERM at its parent's death).
+
+Apache Kafka comes as jars from Maven Central (`mvn dependency:copy-dependencies`), kept in $PENSTOCK_KAFKA_JARS or
+~/.cache/penstock/kafka-4.3.1. It runs as one KRaft node with the JVM options that its own `kafka-server-start` sets.
+"""
+
+from __future__ import annotations
+
+import atexit
+import ctypes
+import os
+import shutil
+import signal
+import socket
+import struct
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Mapping
+from pathlib import Path
+from types import TracebackType
+from typing import Self
+
+KAFKA_VERSION = "4.3.1"
+HOST = "127.0.0.1"
+START_TIMEOUT_S = 60.0
+STOP_TIMEOUT_S = 20.0
+CLUSTER_ID = "AAAAAAAAAAAAAAAAAAAAAQ"
+
+# What `kafka-server-start` and `kafka-run-class` of the release pass to java.
+SHIPPED_JVM_OPTIONS = (
+    "-Xmx1G",
+    "-Xms1G",
+    "-server",
+    "-XX:+UseG1GC",
+    "-XX:MaxGCPauseMillis=20",
+    "-XX:InitiatingHeapOccupancyPercent=35",
+    "-XX:+ExplicitGCInvokesConcurrent",
+    "-XX:MaxInlineLevel=15",
+    "-Djava.awt.headless=true",
+)
+# For tests that only ask what Kafka answers: starts sooner and leaves the second core to others.
+SMALL_JVM_OPTIONS = ("-Xmx512m", "-XX:TieredStopAtLevel=1", "-XX:+UseSerialGC")
+
+SINGLE_NODE_SETTINGS = {
+    "offsets.topic.replication.factor": "1",
+    "transaction.state.log.replication.factor": "1",
+    "transaction.state.log.min.isr": "1",
+    "share.coordinator.state.topic.replication.factor": "1",
+    "share.coordinator.state.topic.min.isr": "1",
+}
+
+
+class PeerError(Exception):
+    """A broker or one of the tools it needs is missing or did not start; the message says what to do."""
+
+
+def kafka_jars() -> Path:
+    """The folder of Apache Kafka's jars, fetched once."""
+    default = Path.home() / ".cache" / "penstock" / f"kafka-{KAFKA_VERSION}"
+    folder = Path(os.environ.get("PENSTOCK_KAFKA_JARS", default))
+    if (folder / f"kafka-clients-{KAFKA_VERSION}.jar").exists():
+        return folder
+    if shutil.which("mvn") is None:
+        raise PeerError("Apache Kafka's jars are missing and so is mvn: apt-get install maven default-jdk-headless")
+    with tempfile.TemporaryDirectory(prefix="kafka-jars-") as build:
+        shutil.copy(Path(__file__).parent / "kafka" / "pom.xml", build)
+        print(f"fetching Apache Kafka {KAFKA_VERSION} from Maven Central into {folder} ...", file=sys.stderr)
+        subprocess.run(
+            ["mvn", "-q", "-B", "dependency:copy-dependencies", f"-DoutputDirectory={build}/jars"],
+            cwd=build,
+            check=True,
+        )
+        folder.parent.mkdir(parents=True, exist_ok=True)
+        shutil.copytree(Path(build) / "jars", folder, dirs_exist_ok=True)
+    return folder
+
+
+def java_command(*jvm_options: str) -> list[str]:
+    if shutil.which("java") is None:
+        raise PeerError("java is missing: apt-get install default-jdk-headless")
+    return ["java", *jvm_options, "-cp", f"{kafka_jars()}/*"]
+
+
+def free_port() -> int:
+    with socket.socket() as probe:
+        probe.bind((HOST, 0))
+        port: int = probe.getsockname()[1]
+    return port
+
+
+def _die_with_parent() -> None:
+    pr_set_pdeathsig = 1
+    ctypes.CDLL(None).prctl(pr_set_pdeathsig, signal.SIGTERM)
+
+
+def answers_api_versions(port: int, timeout_s: float = 2.0) -> bool:
+    """One ApiVersions v0 request over a fresh connection; True when the answer is a response to it."""
+    request = struct.pack(">hhih", 18, 0, 7, -1)
+    try:
+        with socket.create_connection((HOST, port), timeout=timeout_s) as connection:
+            connection.sendall(struct.pack(">i", len(request)) + request)
+            answer = b""
+            while len(answer) < 10:
+                chunk = connection.recv(4096)
+                if not chunk:
+                    return False
+                answer += chunk
+    except OSError:
+        return False
+    _, correlation_id, error_code = struct.unpack_from(">iih", answer)
+    return (correlation_id, error_code) == (7, 0)
+
+
+class Peer:
+    """One broker process. Subclasses say how it is prepared and started."""
+
+    name = "broker"
+
+    def __init__(self, settings: Mapping[str, str] | None = None, folder: Path | None = None) -> None:
+        self.settings = dict(settings or {})
+        self._owns_folder = folder is None
+        self.folder = folder or Path(
+            tempfile.mkdtemp(prefix=f"bench-{self.name}-", dir=os.environ.get("PENSTOCK_BENCH_DIR"))
+        )
+        self.port = free_port()
+        self.start_ms = 0.0
+        self._process: subprocess.Popen[bytes] | None = None
+
+    @property
+    def bootstrap(self) -> str:
+        return f"{HOST}:{self.port}"
+
+    @property
+    def log_file(self) -> Path:
+        return self.folder / "broker.out"
+
+    def prepare(self) -> None:
+        """What an administrator does once before the first start."""
+
+    def command(self) -> list[str]:
+        raise PeerError(f"{type(self).__name__} does not say how it is started")
+
+    def start(self) -> Self:
+        self.prepare()
+        with self.log_file.open("ab") as output:
+            started = time.monotonic()
+            self._process = subprocess.Popen(
+                self.command(),
+                stdin=subprocess.DEVNULL,
+                stdout=output,
+                stderr=subprocess.STDOUT,
+                start_new_session=True,
+                preexec_fn=_die_with_parent,
+            )
+        atexit.register(self.stop)
+        while not answers_api_versions(self.port):
+            if self._process.poll() is not None:
+                raise PeerError(f"{self.name} ended with code {self._process.returncode}:\n{self._log_tail()}")
+            if time.monotonic() - started > START_TIMEOUT_S:
+                self.stop()
+                raise PeerError(f"{self.name} did not answer within {START_TIMEOUT_S:.0f} s:\n{self._log_tail()}")
+            time.sleep(0.005)
+        self.start_ms = (time.monotonic() - started) * 1000
+        return self
+
+    def _log_tail(self) -> str:
+        return self.log_file.read_text(errors="replace")[-3000:] if self.log_file.exists() else ""
+
+    def stop(self, *, kill: bool = False) -> None:
+        """Ends the process (SIGKILL with `kill`, as a crash would) and, if the folder is ours, removes it."""
+        atexit.unregister(self.stop)
+        process, self._process = self._process, None
+        if process is not None and process.poll() is None:
+            os.killpg(process.pid, signal.SIGKILL if kill else signal.SIGTERM)
+            try:
+                process.wait(STOP_TIMEOUT_S)
+            except subprocess.TimeoutExpired:
+                os.killpg(process.pid, signal.SIGKILL)
+                process.wait()
+        if self._owns_folder:
+            shutil.rmtree(self.folder, ignore_errors=True)
+
+    def restart(self) -> float:
+        """Stops and starts again on the same data; returns the milliseconds until it answered."""
+        keep, self._owns_folder = self._owns_folder, False
+        self.stop()
+        self._owns_folder = keep
+        self.start()
+        return self.start_ms
+
+    def __enter__(self) -> Self:
+        return self.start()
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.stop()
+
+    # --- measuring -------------------------------------------------------------------------------------------------
+
+    @property
+    def pid(self) -> int:
+        if self._process is None:
+            raise PeerError(f"{self.name} is not running")
+        return self._process.pid
+
+    def cpu_s(self) -> float:
+        """User and system time of the process tree so far, ended children included."""
+        ticks = 0
+        for pid in process_tree(self.pid):
+            fields = _read(f"/proc/{pid}/stat").rpartition(")")[2].split()
+            if fields:
+                ticks += sum(int(fields[i]) for i in (11, 12, 13, 14))
+        return ticks / os.sysconf("SC_CLK_TCK")
+
+    def rss_mb(self) -> float:
+        return self._memory_mb("VmRSS")
+
+    def peak_rss_mb(self) -> float:
+        """The most memory each process of the tree has had since `reset_peak`."""
+        return self._memory_mb("VmHWM")
+
+    def reset_peak(self) -> None:
+        for pid in process_tree(self.pid):
+            try:
+                Path(f"/proc/{pid}/clear_refs").write_text("5")
+            except OSError:
+                continue  # it has ended meanwhile
+
+    def _memory_mb(self, field: str) -> float:
+        kilobytes = 0
+        for pid in process_tree(self.pid):
+            for line in _read(f"/proc/{pid}/status").splitlines():
+                if line.startswith(field + ":"):
+                    kilobytes += int(line.split()[1])
+        return kilobytes / 1024
+
+    def data_mb(self) -> float:
+        """Bytes on disk under the data folder (a file that vanishes meanwhile counts as nothing)."""
+        total = 0
+        for path in self.folder.rglob("*"):
+            try:
+                total += path.stat().st_blocks * 512
+            except OSError:
+                continue
+        return total / 1e6
+
+
+def _read(path: str) -> str:
+    try:
+        return Path(path).read_text()
+    except OSError:
+        return ""
+
+
+def process_tree(root: int) -> list[int]:
+    tree, queue = [], [root]
+    while queue:
+        pid = queue.pop()
+        tree.append(pid)
+        tasks = Path(f"/proc/{pid}/task")
+        try:
+            for task in tasks.iterdir():
+                queue += [int(child) for child in _read(f"{task}/children").split()]
+        except OSError:
+            continue
+    return tree
+
+
+class KafkaPeer(Peer):
+    """Apache Kafka, one KRaft node that is broker and controller."""
+
+    name = "kafka"
+
+    def __init__(
+        self,
+        settings: Mapping[str, str] | None = None,
+        folder: Path | None = None,
+        jvm_options: tuple[str, ...] = SHIPPED_JVM_OPTIONS,
+    ) -> None:
+        super().__init__(settings, folder)
+        self._jvm_options = jvm_options
+        self._controller_port = free_port()
+
+    @property
+    def data(self) -> Path:
+        return self.folder / "data"
+
+    @property
+    def _properties(self) -> Path:
+        return self.folder / "server.properties"
+
+    def prepare(self) -> None:
+        if self._properties.exists():
+            return
+        settings = {
+            **SINGLE_NODE_SETTINGS,
+            "process.roles": "broker,controller",
+            "node.id": "1",
+            "controller.quorum.bootstrap.servers": f"{HOST}:{self._controller_port}",
+            "listeners": f"PLAINTEXT://{HOST}:{self.port},CONTROLLER://{HOST}:{self._controller_port}",
+            "advertised.listeners": f"PLAINTEXT://{HOST}:{self.port}",
+            "inter.broker.listener.name": "PLAINTEXT",
+            "controller.listener.names": "CONTROLLER",
+            "listener.security.protocol.map": "CONTROLLER:PLAINTEXT,PLAINTEXT:PLAINTEXT",
+            "log.dirs": str(self.data),
+            **self.settings,
+        }
+        self._properties.write_text("".join(f"{name}={value}\n" for name, value in settings.items()))
+        command = java_command("-XX:TieredStopAtLevel=1")
+        command += ["kafka.tools.StorageTool", "format", "--standalone", "-t", CLUSTER_ID, "-c", str(self._properties)]
+        done = subprocess.run(command, capture_output=True, text=True)
+        if done.returncode:
+            raise PeerError(f"formatting Kafka's folder failed:\n{done.stdout}{done.stderr}")
+
+    def command(self) -> list[str]:
+        return [*java_command(*self._jvm_options), "kafka.Kafka", str(self._properties)]
+
+
+class PenstockPeer(Peer):
+    """`penstock serve`, from the environment that runs the harness unless $PENSTOCK names another command."""
+
+    name = "penstock"
+
+    @property
+    def data(self) -> Path:
+        return self.folder / "data"
+
+    def command(self) -> list[str]:
+        beside = Path(sys.executable).parent / "penstock"
+        program = os.environ.get("PENSTOCK") or (str(beside) if beside.exists() else shutil.which("penstock"))
+        if not program:
+            raise PeerError("the penstock command is missing: pip install -e . first")
+        options = [part for name, value in self.settings.items() for part in ("-c", f"{name}={value}")]
+        return [program, "serve", "--data", str(self.data), "--listen", self.bootstrap, *options]
+
+
+def run_java_tool(
+    class_name: str, *arguments: str, timeout_s: float = 120.0, stdin: str = ""
+) -> subprocess.CompletedProcess[str]:
+    """One of Kafka's own command-line tools, by its main class."""
+    command = [*java_command("-Xmx256m", "-XX:TieredStopAtLevel=1", "-XX:+UseSerialGC"), class_name, *arguments]
+    return subprocess.run(command, capture_output=True, text=True, timeout=timeout_s, input=stdin)

@@ -1,0 +1,163 @@
+"""`python -m bench.run`: every row on Penstock and on Apache Kafka, side by side, as one table of ratios.
+
+Rounds alternate between the two brokers so that both see the same machine; the first round of a row only warms up, and
+the medians of the next three are compared. The table also goes to bench/results/<date>.json.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+import os
+import platform
+import sys
+import time
+from contextlib import ExitStack
+from dataclasses import asdict
+from pathlib import Path
+
+import click
+from rich.console import Console
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
+from rich.table import Table
+
+from bench.harness import Bench, Measurement, Row, build_load, median
+from bench.peers import KAFKA_VERSION, KafkaPeer, Peer, PeerError, PenstockPeer
+from bench.rows import FAMILIES
+
+RESULTS = Path(__file__).parent / "results"
+PEERS: dict[str, type[Peer]] = {"kafka": KafkaPeer, "penstock": PenstockPeer}
+
+# A deleted topic's files go at once instead of after a minute, so that a round gives its page cache back to the next.
+SETTINGS = {"log.segment.delete.delay.ms": "100"}
+
+Medians = dict[str, dict[str, Measurement]]
+"""Row name, then broker name."""
+
+
+def measure_rows(
+    rows: list[Row], names: list[str], bench: Bench, rounds: int | None, progress: Progress
+) -> tuple[Medians, dict[str, str]]:
+    medians: Medians = {}
+    failures: dict[str, str] = {}
+    planned = {row.name: (rounds or row.rounds) + row.warm_up for row in rows}
+    task = progress.add_task("starting", total=sum(planned.values()) * len(names))
+    with ExitStack() as stack:
+        peers = [stack.enter_context(PEERS[name](SETTINGS)) for name in names]
+        for row in rows:
+            taken: dict[str, list[Measurement]] = {name: [] for name in names}
+            for number in range(planned[row.name]):
+                for peer in peers if number % 2 == 0 else peers[::-1]:
+                    warming = row.warm_up and number == 0
+                    progress.update(task, description=f"{row.name} on {peer.name}{', warm-up' if warming else ''}")
+                    try:
+                        measured = row.measure(bench, peer)
+                    except PeerError as error:
+                        failures[f"{row.name} on {peer.name}"] = str(error)
+                    else:
+                        taken[peer.name] += [] if warming else [measured]
+                    progress.advance(task)
+            medians[row.name] = {name: median(rounds_) for name, rounds_ in taken.items() if rounds_}
+    return medians, failures
+
+
+def figure(value: float) -> str:
+    if math.isnan(value):
+        return "-"
+    return f"{value:,.0f}" if abs(value) >= 100 else f"{value:.3g}"
+
+
+def verdict(row: Row, found: dict[str, Measurement]) -> bool | None:
+    """Whether every target is met; None when the row has none or a side is missing."""
+    if not row.targets or "penstock" not in found:
+        return None
+    ours, theirs = found["penstock"], found.get("kafka", Measurement(math.nan))
+    return all(target.meets(ours.metric(target.metric), theirs.metric(target.metric)) for target in row.targets)
+
+
+def cpu_column(found: dict[str, Measurement]) -> str:
+    costs = [found[name].more.get("cpu_s_per_million") for name in ("kafka", "penstock") if name in found]
+    return " → ".join(figure(cost) for cost in costs if cost is not None)
+
+
+def table_of(rows: list[Row], medians: Medians) -> Table:
+    table = Table(title=f"Penstock beside Apache Kafka {KAFKA_VERSION}", title_justify="left")
+    for heading in ("row", "unit", "Apache Kafka", "Penstock", "ratio", "broker CPU s per million", "target", ""):
+        table.add_column(heading, justify="left" if heading in ("row", "unit", "target", "") else "right")
+    for row in rows:
+        found = medians.get(row.name, {})
+        ours, theirs = found.get("penstock"), found.get("kafka")
+        ratio = f"{ours.value / theirs.value:.2f}×" if ours and theirs and theirs.value else "-"
+        mark = {True: "[green]pass[/]", False: "[red]FAIL[/]", None: ""}[verdict(row, found)]
+        values = [figure(side.value) if side else "-" for side in (theirs, ours)]
+        target = ", ".join(str(target) for target in row.targets)
+        table.add_row(row.title, row.unit, *values, ratio, cpu_column(found), target, mark)
+    return table
+
+
+def as_json(rows: list[Row], medians: Medians, failures: dict[str, str], bench: Bench) -> dict[str, object]:
+    return {
+        "taken": time.strftime("%Y-%m-%dT%H:%M:%S%z"),
+        "machine": {"cores": os.cpu_count(), "system": platform.platform(), "python": platform.python_version()},
+        "kafka": KAFKA_VERSION,
+        "scale": bench.scale,
+        "rows": [
+            {
+                "name": row.name,
+                "title": row.title,
+                "unit": row.unit,
+                "targets": [asdict(target) for target in row.targets],
+                "met": verdict(row, medians.get(row.name, {})),
+                **{name: {"value": m.value, **m.more} for name, m in medians.get(row.name, {}).items()},
+            }
+            for row in rows
+        ],
+        "failures": failures,
+    }
+
+
+def chosen_rows(families: tuple[str, ...], names: tuple[str, ...]) -> list[Row]:
+    known = {row.name: row for family in FAMILIES.values() for row in family}
+    unknown = [name for name in names if name not in known]
+    if unknown:
+        raise click.UsageError(f"no row named {', '.join(unknown)}; there are: {', '.join(known)}")
+    if names:
+        return [known[name] for name in names]
+    return [row for family in families or FAMILIES for row in FAMILIES[family]]
+
+
+@click.command()
+@click.option("--rows", "-r", multiple=True, metavar="NAME", help="Only this row (may be given several times).")
+@click.option("--family", "-f", multiple=True, type=click.Choice(list(FAMILIES)), help="Only the rows of this family.")
+@click.option("--only", type=click.Choice(list(PEERS)), help="Only this broker, without ratios.")
+@click.option("--quick", is_flag=True, help="A tenth of the data and one round: a look, not a verdict.")
+@click.option("--json", "print_json", is_flag=True, help="Print the JSON instead of the table.")
+def main(rows: tuple[str, ...], family: tuple[str, ...], only: str | None, quick: bool, print_json: bool) -> None:
+    """Measure Penstock beside Apache Kafka: same load, same client, same machine."""
+    chosen = chosen_rows(family, rows)
+    bench = Bench(scale=0.1 if quick else 1.0)
+    names = [only] if only else list(PEERS)
+    screen = Console(stderr=True)
+    columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn())
+    try:
+        build_load()
+        with Progress(*columns, console=screen, transient=True) as progress:
+            medians, failures = measure_rows(chosen, names, bench, 1 if quick else None, progress)
+    except PeerError as error:
+        raise click.ClickException(str(error)) from error
+    result = as_json(chosen, medians, failures, bench)
+    RESULTS.mkdir(exist_ok=True)
+    file = RESULTS / f"{time.strftime('%Y-%m-%d-%H%M%S')}.json"
+    file.write_text(json.dumps(result, indent=1) + "\n")
+    if print_json:
+        print(json.dumps(result, indent=1))
+    else:
+        Console(width=None if sys.stdout.isatty() else 160).print(table_of(chosen, medians))
+        screen.print(f"written to {file.relative_to(Path.cwd()) if file.is_relative_to(Path.cwd()) else file}")
+    for where, why in failures.items():
+        screen.print(f"[red]{where}[/]: {why}")
+    sys.exit(1 if failures else 0)
+
+
+if __name__ == "__main__":
+    main()
