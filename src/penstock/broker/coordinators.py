@@ -20,7 +20,7 @@ from penstock.broker.topics import Partition, Topic
 from penstock.groups.effects import Effects
 from penstock.log.errors import StorageError
 from penstock.log.flusher import Callback as FlushCallback
-from penstock.records.batch import CorruptBatch, iter_headers, parse_header
+from penstock.records.batch import BatchHeader, CorruptBatch, iter_headers
 from penstock.records.builder import build_batch
 from penstock.records.control import ControlType, parse_control
 from penstock.records.record import iter_records
@@ -245,15 +245,12 @@ class CoordinatorRuntime(Generic[S]):
             data = partition_log.read_bytes(offset, _LOAD_BYTES)
             if not data:
                 break
-            position = 0
-            for header in iter_headers(data):
-                self._replay_batch(handle, data, position)
-                position += header.size
-                offset = header.last_offset + 1
+            for position, header in iter_headers(data):
+                self._replay_batch(handle, data, position, header)
+                offset = header.next_offset
             await asyncio.sleep(0)
 
-    def _replay_batch(self, handle: ShardHandle[S], data: bytes, position: int) -> None:
-        header = parse_header(data, position)
+    def _replay_batch(self, handle: ShardHandle[S], data: bytes, position: int, header: BatchHeader) -> None:
         try:
             if header.is_control:
                 for record in iter_records(data, position):

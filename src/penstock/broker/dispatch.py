@@ -32,6 +32,9 @@ _unpack_header = _HEADER.unpack_from
 _FRAME = struct.Struct(">ii")
 _FLEXIBLE_FRAME = struct.Struct(">iix")
 
+# Responses whose `records` fields may be ranges of files.
+_WITH_FILE_RANGES = frozenset({ApiKey.FETCH, ApiKey.SHARE_FETCH})
+
 # Produce 0 to 2 carried message sets, which Kafka 4 advertises (see wire.api) and refuses.
 _LOWEST_TAKEN = {ApiKey.PRODUCE: 3}
 
@@ -161,16 +164,20 @@ class Dispatcher:
     def encode(self, request: Request, response: Message) -> None:
         """Encode a response into the slot of its request."""
         version = request.api_version
-        parts = request.slot
-        parts.append(b"")
+        parts: list[object] = []
         encoder(type(response), version)(response, parts)
+        if request.api_key in _WITH_FILE_RANGES:
+            parts = merge_bytes(parts)
+        else:
+            parts = [b"".join(cast("list[bytes]", parts))]
         size = 4
         for part in parts:
             size += len(part)  # type: ignore[arg-type]
         if response_is_flexible(request.api_key, version):
-            parts[0] = _FLEXIBLE_FRAME.pack(size + 1, request.correlation_id)
+            request.slot.append(_FLEXIBLE_FRAME.pack(size + 1, request.correlation_id))
         else:
-            parts[0] = _FRAME.pack(size, request.correlation_id)
+            request.slot.append(_FRAME.pack(size, request.correlation_id))
+        request.slot.extend(parts)
 
     # -- connections -----------------------------------------------------------------------------------------------
 
@@ -183,6 +190,23 @@ class Dispatcher:
             task.cancel()
         if self._tasks:
             await asyncio.wait(self._tasks, timeout=1)
+
+
+def merge_bytes(parts: list[object]) -> list[object]:
+    """Join neighbouring byte strings, so that few pieces are left between the file ranges."""
+    merged: list[object] = []
+    run: list[bytes] = []
+    for part in parts:
+        if isinstance(part, bytes):
+            run.append(part)
+            continue
+        if run:
+            merged.append(b"".join(run))
+            run = []
+        merged.append(part)
+    if run:
+        merged.append(b"".join(run))
+    return merged
 
 
 def response_is_flexible(api_key: int, api_version: int) -> bool:

@@ -1,7 +1,7 @@
 """Producer ids, unique for the life of the cluster.
 
-They come in blocks of a thousand that the catalog remembers before the first of them is given away, so that none is ever
-given twice, whatever happens to the broker.
+They come in blocks of a thousand that the catalog remembers before the first of them is given away, so that none is
+ever given twice, whatever happens to the broker.
 """
 
 from __future__ import annotations

@@ -30,8 +30,9 @@ from penstock.log.errors import StorageError
 from penstock.log.files import FolderLock
 from penstock.log.flusher import Callback as FlushCallback
 from penstock.log.flusher import Flusher
-from penstock.log.partition import Appended, PartitionLog
+from penstock.log.partition import PartitionLog
 from penstock.log.producer_state import AppendOrigin
+from penstock.log.results import Appended
 from penstock.records.batch import BatchHeader, parse_header
 from penstock.wire.errors import ErrorCode
 

@@ -270,8 +270,8 @@ class Topics:
     def _remove_strays(self) -> None:
         """Finish deletions that a crash interrupted; set aside folders that the catalog does not know.
 
-        A folder that no topic owns is left by a crash while creating, or by a catalog that was lost: it is renamed, never
-        removed, because it may hold records.
+        A folder that no topic owns is left by a crash while creating, or by a catalog that was lost: it is renamed,
+        never removed, because it may hold records.
         """
         known = {
             f"{topic.name}-{partition.index}" for topic in self._by_name.values() for partition in topic.partitions

@@ -30,11 +30,6 @@ class Struct:
 
     __slots__ = ()
 
-    def __eq__(self, other: object) -> bool:
-        if other.__class__ is not self.__class__:
-            return NotImplemented
-        return all(getattr(self, name) == getattr(other, name) for name in self.__slots__)
-
     __hash__ = None  # type: ignore[assignment]
 
     def __repr__(self) -> str:
@@ -85,13 +80,21 @@ def _build(struct: schema.Struct, base: type, namespace: dict[str, object]) -> t
         else:
             parameters.append(f"{field.name}={default}")
             body.append(f"    self.{field.name} = {field.name}")
-    source = f"def __init__(self, {', '.join(parameters)}):\n" + "\n".join(body or ["    pass"])
+    same = " and ".join(f"self.{field.name} == other.{field.name}" for field in struct.fields) or "True"
+    source = (
+        f"def __init__(self, {', '.join(parameters)}):\n" + "\n".join(body or ["    pass"]) + "\n"
+        "def __eq__(self, other):\n"
+        "    if other.__class__ is not self.__class__: return NotImplemented\n"
+        f"    return {same}\n"
+    )
     made: dict[str, object] = {}
     exec(source, namespace, made)
     attributes = {
         "__slots__": tuple(field.name for field in struct.fields),
         "__match_args__": tuple(field.name for field in struct.fields),
         "__init__": made["__init__"],
+        "__eq__": made["__eq__"],
+        "__hash__": None,
         "__module__": __name__,
     }
     return type(struct.name, (base,), attributes)

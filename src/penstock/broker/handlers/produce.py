@@ -31,7 +31,7 @@ from penstock.wire.errors import (
 
 if TYPE_CHECKING:
     from penstock.broker.server import Broker
-    from penstock.log.partition import Appended
+    from penstock.log.results import Appended
 
 ACKS_ALL = -1
 ADMIN_CLIENT_ID = "__admin_client"
@@ -76,10 +76,7 @@ def handle_produce(broker: Broker, request: Request) -> Answer:
     failed = False
     by_id = request.api_version >= _TOPIC_IDS
     for topic_data in body.topic_data:
-        if by_id:
-            topic = broker.topics.by_id(topic_data.topic_id)
-        else:
-            topic = broker.topics.find(topic_data.name)
+        topic = broker.topics.by_id(topic_data.topic_id) if by_id else broker.topics.find(topic_data.name)
         answer = m.ProduceResponse.TopicProduceResponse(topic_data.name, topic_data.topic_id)
         response.responses.append(answer)
         for data in topic_data.partition_data:

@@ -57,6 +57,6 @@ def _describe(broker: Broker, topic: str, index: int) -> m.DescribeProducersResp
                 coordinator_epoch=state.coordinator_epoch,
                 current_txn_start_offset=state.current_txn_first_offset,
             )
-            for state in partition.log.producer_state.active()
+            for state in partition.log.producer_state.entries.values()
         ],
     )
