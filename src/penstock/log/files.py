@@ -52,14 +52,14 @@ class OpenFiles:
         self._owners: deque[FileOwner] = deque()
 
     def opened(self, owner: FileOwner) -> None:
-        self._owners.append(owner)
-        while len(self._owners) > self._limit:
+        while len(self._owners) >= self._limit:
             candidate = self._owners.popleft()
-            if candidate.file_used and candidate is not owner:
+            if candidate.file_used:
                 candidate.file_used = False
                 self._owners.append(candidate)
             else:
                 candidate.file = None
+        self._owners.append(owner)
 
     def forget(self, owner: FileOwner) -> None:
         if owner.file is not None:
@@ -100,15 +100,15 @@ def pwrite_all(fd: int, data: bytes | bytearray | memoryview, position: int) -> 
             written += os.pwrite(fd, view[written:], position + written)
 
 
-def pread_all(fd: int, size: int, position: int) -> bytes:
+def pread_all(file: SegmentFile, size: int, position: int) -> bytes:
     """Read exactly `size` bytes, or fewer only where the file ends."""
-    data = os.pread(fd, size, position)
+    data = os.pread(file.fd, size, position)
     if len(data) == size or not data:
         return data
     parts = [data]
     got = len(data)
     while got < size:
-        data = os.pread(fd, size - got, position + got)
+        data = os.pread(file.fd, size - got, position + got)
         if not data:
             break
         parts.append(data)

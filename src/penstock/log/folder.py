@@ -74,11 +74,8 @@ class LogFolder:
         return log
 
     def forget(self, log: PartitionLog) -> None:
-        """The log was deleted: its name must not lend its offsets to a later topic."""
-        key = (log.topic, log.partition)
-        self._logs.pop(key, None)
-        self._recovery_points.pop(key, None)
-        self._log_starts.pop(key, None)
+        """The log was deleted; the next checkpoint leaves it out."""
+        self._logs.pop((log.topic, log.partition), None)
 
     @property
     def logs(self) -> Iterable[PartitionLog]:

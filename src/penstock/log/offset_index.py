@@ -118,10 +118,10 @@ class OffsetIndex:
         slot = bisect_right(self._offsets, relative_offset) - 1
         return (self._offsets[slot], self._positions[slot]) if slot >= 0 else (-1, 0)
 
-    def position_at_or_before(self, position: int) -> int:
-        """The last indexed batch start that is not beyond `position`, else the beginning."""
+    def before_position(self, position: int) -> tuple[int, int]:
+        """The last entry whose batch does not start beyond `position` as (offset, position); (-1, 0) if none."""
         slot = bisect_right(self._positions, position) - 1
-        return self._positions[slot] if slot >= 0 else 0
+        return (self._offsets[slot], self._positions[slot]) if slot >= 0 else (-1, 0)
 
     def offset_at_or_after(self, position: int) -> int:
         """The last offset of the first indexed batch that starts at or after `position`; -1 if there is none."""

@@ -17,14 +17,13 @@ import os
 from base64 import urlsafe_b64encode
 from bisect import bisect_right
 from collections.abc import Callable
-from enum import IntEnum
 from pathlib import Path
-from typing import NamedTuple
 
 from penstock.log.config import LogConfig
 from penstock.log.errors import StorageError
-from penstock.log.files import OpenFiles, SegmentFile, pread_all, remove_if_there, sync_path, write_file
+from penstock.log.files import OpenFiles, remove_if_there, sync_path, write_file
 from penstock.log.leader_epochs import LeaderEpochs
+from penstock.log.lookup import first_record_since, youngest_record
 from penstock.log.producer_state import AppendOrigin, EndMarker, ProducerState
 from penstock.log.recovery import (
     DELETED_SUFFIX,
@@ -34,20 +33,11 @@ from penstock.log.recovery import (
     recover_segments,
     snapshot_path,
 )
+from penstock.log.results import Appended, FetchSlice, IsolationLevel, TimestampAndOffset
 from penstock.log.retention import below_log_start, expired_by_size, expired_by_time
-from penstock.log.segment import (
-    INDEX_SUFFIX,
-    LOG_SUFFIX,
-    RELATIVE_OFFSET_MAX,
-    SUFFIXES,
-    TIME_INDEX_SUFFIX,
-    TXN_INDEX_SUFFIX,
-    BatchAt,
-    Segment,
-)
+from penstock.log.segment import LOG_SUFFIX, RELATIVE_OFFSET_MAX, SUFFIXES, Segment
 from penstock.log.transaction_index import AbortedTransaction
 from penstock.records.batch import CONTROL, LOG_APPEND_TIME, BatchHeader, WritableBuffer, patch_append
-from penstock.records.record import Record, iter_records
 from penstock.wire.errors import OffsetOutOfRange, RecordListTooLarge
 
 _NEVER = 2**63
@@ -58,76 +48,13 @@ DELETED_FOLDER_SUFFIX = "-delete"
 STRAY_FOLDER_SUFFIX = "-stray"
 
 
-class IsolationLevel(IntEnum):
-    """As in a fetch request."""
-
-    READ_UNCOMMITTED = 0
-    READ_COMMITTED = 1
-
-
-class Appended:
-    """Where a batch is in the log. Of a duplicate: where it has been all along."""
-
-    __slots__ = ("base_offset", "duplicate", "last_offset", "log_append_time_ms", "log_start_offset", "position")
-
-    def __init__(
-        self,
-        base_offset: int,
-        last_offset: int,
-        log_append_time_ms: int,
-        log_start_offset: int,
-        duplicate: bool,
-        position: int,
-    ) -> None:
-        self.base_offset = base_offset
-        self.last_offset = last_offset
-        self.log_append_time_ms = log_append_time_ms
-        self.log_start_offset = log_start_offset
-        self.duplicate = duplicate
-        self.position = position
-        """The batch is on disk when the log's recovery point has reached this offset."""
-
-
-class FetchSlice:
-    """A byte range of whole batches in one segment file, with the offsets that were true when it was cut.
-
-    `file` stays open for as long as the slice holds it, whatever happens to the segment. It is None when `size` is 0.
-    """
-
-    __slots__ = ("aborted", "file", "high_watermark", "last_stable_offset", "log_start_offset", "position", "size")
-
-    def __init__(
-        self,
-        high_watermark: int,
-        last_stable_offset: int,
-        log_start_offset: int,
-        aborted: list[AbortedTransaction] | None,
-    ) -> None:
-        self.file: SegmentFile | None = None
-        self.position = 0
-        self.size = 0
-        self.high_watermark = high_watermark
-        self.last_stable_offset = last_stable_offset
-        self.log_start_offset = log_start_offset
-        self.aborted = aborted
-
-    def read(self) -> bytes:
-        """The bytes themselves, for callers that do not hand the range on to `sendfile`."""
-        return pread_all(self.file.fd, self.size, self.position) if self.file is not None else b""
-
-
-class TimestampAndOffset(NamedTuple):
-    timestamp: int
-    offset: int
-    leader_epoch: int
-
-
 class PartitionLog:
     """See the module's docstring. Made by `open`."""
 
     __slots__ = (
         "_active",
         "_bases",
+        "_created",
         "_folder_changed",
         "_index_entries_max",
         "_last_offset_max",
@@ -181,6 +108,7 @@ class PartitionLog:
         self._snapshots: list[int] = []
         self._unsynced: list[Segment] = []
         self._pending_deletes: list[tuple[int, list[str]]] = []
+        self._created = False
         self._folder_changed = False
         self._prepared = False
         self._last_offset_max = self._roll_timestamp = self._roll_clock = _ALWAYS
@@ -206,36 +134,37 @@ class PartitionLog:
     ) -> PartitionLog:
         """Open the log in `<data_folder>/<topic>-<partition>`, or create it.
 
-        `clean` says that the log was closed properly; `recovery_point` and `log_start_offset` come from the data
-        folder's checkpoints. Without them everything is checked, which is slower and never wrong.
+        `recovery_point` and `log_start_offset` come from the data folder's checkpoints, `clean` says that the log was
+        closed properly (its recovery point is then its end). Without them everything is checked: slower, never wrong.
         """
         folder = data_folder / f"{topic}-{partition}"
         log = cls(folder, topic, partition, topic_id, config, open_files if open_files is not None else OpenFiles())
         try:
-            log._claim_folder()
-            log._load(now_ms, clean, recovery_point, log_start_offset)
+            if log._claim_folder():
+                log._load(now_ms, clean, recovery_point, log_start_offset)
+            else:
+                log._start_empty(0, now_ms)
         except OSError as error:
             raise StorageError(f"cannot open the log in {folder}: {error.strerror}") from error
         log.leader_epoch = max(leader_epoch, log.epochs.latest)
         return log
 
-    def _claim_folder(self) -> None:
-        """Create the folder, or make sure that it is this topic's and not one of an earlier topic of the same name."""
+    def _claim_folder(self) -> bool:
+        """Whether the folder is there and this topic's. One of an earlier topic of the same name is put aside."""
         metadata = self.folder / PARTITION_METADATA_FILE
         encoded = urlsafe_b64encode(self.topic_id).rstrip(b"=").decode()
         try:
             stored = dict(line.split(": ", 1) for line in metadata.read_text().splitlines() if ": " in line)
             if stored.get("topic_id", encoded) == encoded:
-                return
+                return True
             self.folder.rename(_unused_name(self.folder, stored["topic_id"], STRAY_FOLDER_SUFFIX))
         except FileNotFoundError:
             pass
-        created = not self.folder.exists()
+        existed = self.folder.exists()
         self.folder.mkdir(parents=True, exist_ok=True)
         write_file(str(metadata), f"version: 0\ntopic_id: {encoded}\n".encode())
-        if created:
-            self._folder_changed = True
-            sync_path(str(self.folder.parent))
+        self._created = not existed
+        return existed
 
     def _load(self, now_ms: int, clean: bool, recovery_point: int, log_start_offset: int) -> None:
         folder = str(self.folder)
@@ -257,8 +186,9 @@ class PartitionLog:
             self._start_empty(log_start_offset, now_ms)
             return
         self.log_start_offset = max(log_start_offset, segments[0].base_offset)
-        end_offset = self._clean_end_offset(segments, now_ms) if clean else None
-        if end_offset is None:
+        if clean and self._load_clean(segments, recovery_point, now_ms):
+            end_offset = self.recovery_point = recovery_point
+        else:
             recovered = recover_segments(
                 folder,
                 segments,
@@ -272,8 +202,7 @@ class PartitionLog:
             end_offset = recovered.log_end_offset
             self.truncated_bytes = recovered.truncated_bytes
             self.recovery_point = min(recovery_point, end_offset)
-        else:
-            self.recovery_point = end_offset
+            self._unsynced = segments[recovered.first_suspect : -1]
         self._segments = segments
         self._bases = [segment.base_offset for segment in segments]
         self._active = segments[-1]
@@ -291,25 +220,26 @@ class PartitionLog:
         self.epochs.truncate_end(log_start_offset)
         self._add_segment(self._create_segment(log_start_offset, now_ms))
 
-    def _clean_end_offset(self, segments: list[Segment], now_ms: int) -> int | None:
-        """The end offset of a log that was closed properly, from the name of the snapshot that was written then."""
+    def _load_clean(self, segments: list[Segment], end_offset: int, now_ms: int) -> bool:
+        """Load what closing the log saved. False if it is not all there, and the log must be recovered after all."""
         active = segments[-1]
-        if not self._snapshots:
-            return None
-        offset = self._snapshots[-1]
-        empty = offset == active.base_offset
-        if offset < active.base_offset or empty != (active.size == 0):
-            return None
-        loaded = load_producer_state(str(self.folder), self._snapshots, offset, self.producer_state, now_ms)
-        return offset if loaded == offset else None
+        if not self._snapshots or self._snapshots[-1] != end_offset or end_offset < active.base_offset:
+            return False
+        if (end_offset == active.base_offset) != (active.size == 0):
+            return False
+        loaded = load_producer_state(str(self.folder), self._snapshots, end_offset, self.producer_state, now_ms)
+        return loaded == end_offset
 
     def close(self) -> None:
-        """Make everything durable and save what lets the next start read nothing."""
+        """Make everything durable and save what lets the next start read nothing.
+
+        Of the files written here only the transaction index must be durable too: damage to the others is noticed.
+        """
         try:
             self._active.write_indexes()
             self._take_snapshot()
             self.sync()
-            self._sync_side_files(self._active, self.log_end_offset)
+            self._active.txn_index.save(sync=True)
         except OSError as error:
             raise StorageError(f"cannot close the log in {self.folder}: {error.strerror}") from error
         for segment in self._segments:
@@ -399,6 +329,7 @@ class PartitionLog:
             or now_ms > self._roll_clock
             or last_offset > self._last_offset_max
             or segment.size + len(batch) > self._segment_bytes
+            or segment.index_entries >= self._index_entries_max
         ):
             segment = self._segment_for(len(batch), last_offset, timestamp, now_ms)
         if self.leader_epoch > self.epochs.latest:
@@ -424,12 +355,7 @@ class PartitionLog:
         entry = AbortedTransaction(
             completed.producer_id, completed.first_offset, completed.last_offset, completed.last_stable_offset
         )
-        try:
-            segment.txn_index.append(entry)
-        except OSError as error:
-            # The marker is in the log and in memory; a fetch must not miss the entry, so it stays in memory too.
-            segment.txn_index.entries.append(entry)
-            raise StorageError(f"cannot write {segment.txn_index.path}: {error.strerror}") from error
+        segment.txn_index.append(entry)
 
     def _start_epoch(self, base_offset: int) -> None:
         try:
@@ -453,7 +379,7 @@ class PartitionLog:
             or last_offset > self._last_offset_max
             or timestamp > self._roll_timestamp
             or now_ms > self._roll_clock
-            or segment.index_entries() >= self._index_entries_max
+            or segment.index_entries >= self._index_entries_max
         ):
             return self._roll(now_ms)
         return segment
@@ -536,16 +462,18 @@ class PartitionLog:
         if end_offset <= self.recovery_point and not rolled:
             return
         folder_changed, self._folder_changed = self._folder_changed, False
+        created, self._created = self._created, False
         try:
             for segment in rolled:
                 if segment is not active:
-                    _sync_segment(segment)
-                    self._sync_side_files(segment, -1)
-            _sync_segment(active)
+                    segment.sync()
+                    segment.txn_index.save(sync=True)
+            active.sync()
             if folder_changed:
                 sync_path(str(self.folder))
+            if created:
+                sync_path(str(self.folder.parent))
         except OSError as error:
-            self._folder_changed = True
             raise StorageError(f"cannot sync the log in {self.folder}: {error.strerror}") from error
         for segment in rolled:
             if segment is not active and segment in self._unsynced:
@@ -554,19 +482,6 @@ class PartitionLog:
 
     def flush(self) -> None:
         self.sync()
-
-    def _sync_side_files(self, segment: Segment, snapshot_offset: int) -> None:
-        """The indexes of a segment that will not be checked again must be as durable as its data."""
-        paths = [segment.stem + suffix for suffix in (INDEX_SUFFIX, TIME_INDEX_SUFFIX)]
-        if segment.txn_index.entries:
-            paths.append(segment.stem + TXN_INDEX_SUFFIX)
-        if snapshot_offset >= 0:
-            paths.append(snapshot_path(str(self.folder), snapshot_offset))
-        for path in paths:
-            try:
-                sync_path(path)
-            except FileNotFoundError:
-                continue
 
     # Reading
 
@@ -653,39 +568,17 @@ class PartitionLog:
         """The first record, by offset, at or after a timestamp; None if there is none that a reader may see."""
         bound = self.last_stable_offset if isolation == IsolationLevel.READ_COMMITTED else self.log_end_offset
         first = max(bisect_right(self._bases, self.log_start_offset) - 1, 0)
-        for segment in self._segments[first:]:
-            segment.load_timestamps()
-            if segment.max_timestamp < timestamp:
-                continue
-            for batch in segment.batches_since(timestamp):
-                if batch.last_offset < self.log_start_offset:
-                    continue
-                for record in self._records_at(segment, batch):
-                    if record.timestamp >= timestamp and record.offset >= self.log_start_offset:
-                        if record.offset >= bound:
-                            return None
-                        return TimestampAndOffset(record.timestamp, record.offset, self.epochs.epoch_at(record.offset))
-        return None
+        record = first_record_since(self._segments[first:], timestamp, self.log_start_offset)
+        if record is None or record.offset >= bound:
+            return None
+        return TimestampAndOffset(record.timestamp, record.offset, self.epochs.epoch_at(record.offset))
 
     def max_timestamp_offset(self) -> TimestampAndOffset | None:
         """The first record that carries the largest timestamp in the log; None of a log without timestamps."""
-        best: Segment | None = None
-        for segment in self._segments:
-            segment.load_timestamps()
-            if segment.max_timestamp > (best.max_timestamp if best is not None else -1):
-                best = segment
-        if best is None:
+        record = youngest_record(self._segments)
+        if record is None:
             return None
-        batch = best.find(best.max_timestamp_offset)
-        if batch is None:
-            return None
-        for record in self._records_at(best, batch):
-            if record.timestamp == best.max_timestamp:
-                return TimestampAndOffset(record.timestamp, record.offset, self.epochs.epoch_at(record.offset))
-        return None
-
-    def _records_at(self, segment: Segment, batch: BatchAt) -> list[Record]:
-        return list(iter_records(pread_all(segment.open_file().fd, batch.size, batch.position)))
+        return TimestampAndOffset(record.timestamp, record.offset, self.epochs.epoch_at(record.offset))
 
     def earliest_epoch(self) -> int:
         """The leader epoch at the log start offset, -1 if unknown."""
@@ -778,17 +671,6 @@ class PartitionLog:
                 remove_if_there(path)
                 count += 1
         return count
-
-
-def _sync_segment(segment: Segment) -> None:
-    """Also of a segment whose file is closed; one that was deleted in the meantime needs no sync."""
-    file = segment.file
-    if file is None:
-        try:
-            file = SegmentFile(segment.stem + LOG_SUFFIX)
-        except FileNotFoundError:
-            return
-    os.fdatasync(file.fd)
 
 
 def _unused_name(folder: Path, unique: str, suffix: str) -> Path:

@@ -17,7 +17,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from itertools import pairwise
 
-from penstock.log.files import pread_all, remove_if_there, write_file
+from penstock.log.files import SegmentFile, pread_all, remove_if_there
 from penstock.log.leader_epochs import LeaderEpochs
 from penstock.log.producer_state import CorruptSnapshot, EndMarker, ProducerState
 from penstock.log.segment import (
@@ -27,7 +27,7 @@ from penstock.log.segment import (
     Segment,
     file_stem,
 )
-from penstock.log.transaction_index import AbortedTransaction, TransactionIndex, transaction_index_bytes
+from penstock.log.transaction_index import AbortedTransaction, TransactionIndex
 from penstock.records.batch import (
     CONTROL,
     HEADER_SIZE,
@@ -61,7 +61,8 @@ class FolderContents:
 @dataclass(slots=True)
 class Recovered:
     log_end_offset: int
-    segments: list[Segment]
+    first_suspect: int
+    """Slot of the first segment that is not known to be on disk."""
     truncated_bytes: int = 0
     dropped_segments: int = 0
 
@@ -105,7 +106,7 @@ def read_marker(batch: Buffer) -> EndMarker | None:
 
 
 def iter_stored_batches(
-    fd: int, position: int, end: int, *, crc_from_offset: int
+    file: SegmentFile, position: int, end: int, *, crc_from_offset: int
 ) -> Iterator[tuple[int, BatchHeader, memoryview]]:
     """Whole, well-formed batches as (position, header, bytes) up to the first that is not.
 
@@ -116,7 +117,7 @@ def iter_stored_batches(
     while position + HEADER_SIZE <= end:
         at = position - chunk_at
         if at + HEADER_SIZE > len(chunk):
-            chunk = pread_all(fd, min(_CHUNK, end - position), position)
+            chunk = pread_all(file, min(_CHUNK, end - position), position)
             chunk_at, at = position, 0
         try:
             header = parse_header(chunk, at)
@@ -126,7 +127,7 @@ def iter_stored_batches(
         if position + size > end or header.last_offset_delta < 0:
             return
         if at + size > len(chunk):
-            chunk = pread_all(fd, max(size, min(_CHUNK, end - position)), position)
+            chunk = pread_all(file, max(size, min(_CHUNK, end - position)), position)
             chunk_at, at = position, 0
         if header.base_offset + header.last_offset_delta >= crc_from_offset and not crc_is_valid(chunk, at, size):
             return
@@ -173,13 +174,14 @@ def recover_segments(
             _replay(segment, replay_from, state, epochs, now_ms)
 
     next_offset = suspect_base
-    recovered = Recovered(next_offset, segments)
+    recovered = Recovered(next_offset, first_suspect)
     for slot in range(first_suspect, len(segments)):
         segment = segments[slot]
         file_size = segment.size
         next_offset = max(next_offset, segment.base_offset)
         replay_after = replay_from if slot == first_suspect else segment.base_offset
-        next_offset = _recover_segment(segment, next_offset, recovery_point, replay_after, state, epochs, now_ms)
+        limit = segments[slot + 1].base_offset if slot + 1 < len(segments) else segment.base_offset + 2**31
+        next_offset = _recover_segment(segment, next_offset, limit, recovery_point, replay_after, state, epochs, now_ms)
         recovered.truncated_bytes += file_size - segment.size
         if segment.size < file_size:
             for dropped in segments[slot + 1 :]:
@@ -200,7 +202,7 @@ def recover_segments(
 
 def _replay(segment: Segment, from_offset: int, state: ProducerState, epochs: LeaderEpochs, now_ms: int) -> None:
     for _, header, data in iter_stored_batches(
-        segment.open_file().fd, segment.position_of(from_offset), segment.size, crc_from_offset=2**63
+        segment.open_file(), segment.position_of(from_offset), segment.size, crc_from_offset=2**63
     ):
         epochs.assign(header.partition_leader_epoch, header.base_offset)
         if header.base_offset >= from_offset:
@@ -210,6 +212,7 @@ def _replay(segment: Segment, from_offset: int, state: ProducerState, epochs: Le
 def _recover_segment(
     segment: Segment,
     next_offset: int,
+    limit_offset: int,
     recovery_point: int,
     replay_from: int,
     state: ProducerState,
@@ -220,9 +223,9 @@ def _recover_segment(
     aborted: list[AbortedTransaction] = []
     kept_bytes = 0
     for position, header, data in iter_stored_batches(
-        segment.open_file().fd, 0, segment.size, crc_from_offset=recovery_point
+        segment.open_file(), 0, segment.size, crc_from_offset=recovery_point
     ):
-        if header.base_offset < next_offset:
+        if not next_offset <= header.base_offset <= header.last_offset < limit_offset:
             break
         next_offset = header.base_offset + header.last_offset_delta + 1
         kept_bytes = position + len(data)
@@ -249,9 +252,4 @@ def _restore_transaction_index(
     """Entries before the replay are kept from the file; those that the replay saw are written anew."""
     path = segment.stem + TXN_INDEX_SUFFIX
     kept = [entry for entry in TransactionIndex(path).entries if entry.last_offset < min(replay_from, end_offset)]
-    entries = kept + replayed
-    if entries:
-        write_file(path, transaction_index_bytes(entries))
-    else:
-        remove_if_there(path)
-    segment.txn_index = TransactionIndex(path, entries)
+    segment.txn_index = TransactionIndex.rebuilt(path, kept + replayed)

@@ -53,14 +53,14 @@ def file_stem(folder: str, base_offset: int) -> str:
     return f"{folder}/{base_offset:020d}"
 
 
-def walk_batches(fd: int, position: int, end: int, chunk_size: int = _WALK_CHUNK) -> Iterator[BatchAt]:
+def walk_batches(file: SegmentFile, position: int, end: int, chunk_size: int = _WALK_CHUNK) -> Iterator[BatchAt]:
     """The batches from `position`, which must be a batch's start, to `end`. One that goes beyond `end` is left out."""
     chunk = b""
     chunk_at = position
     while position + _HEADER_SIZE <= end:
         at = position - chunk_at
         if at + _HEADER_SIZE > len(chunk):
-            chunk = pread_all(fd, min(chunk_size, end - position), position)
+            chunk = pread_all(file, min(chunk_size, end - position), position)
             chunk_at, at = position, 0
             if len(chunk) < _HEADER_SIZE:
                 return
@@ -88,6 +88,7 @@ class Segment:
         "file",
         "file_used",
         "first_timestamp",
+        "index_entries",
         "index_interval_bytes",
         "max_timestamp",
         "max_timestamp_offset",
@@ -113,6 +114,7 @@ class Segment:
         self.created_ms = created_ms
         self.index_interval_bytes = index_interval_bytes
         self.bytes_since_index = 0
+        self.index_entries = 0
         self.first_timestamp: int | None = None
         """The first batch's max timestamp, which time-based rolling counts from; None until it is known."""
         self.max_timestamp = -1
@@ -173,6 +175,16 @@ class Segment:
         self._offset_index = None
         self._time_index = None
 
+    def sync(self) -> None:
+        """Bring the batches to the disk. A file that was deleted in the meantime needs no sync."""
+        file = self.file
+        if file is None:
+            try:
+                file = SegmentFile(self.stem + LOG_SUFFIX)
+            except FileNotFoundError:
+                return
+        os.fdatasync(file.fd)
+
     # Appending
 
     def prepare_to_append(self) -> None:
@@ -183,10 +195,11 @@ class Segment:
             self.rebuild_indexes()
         else:
             self._offset_index = index
+            self.index_entries = len(index)
         if self._time_index is None:
             self._time_index = TimeIndex.loaded(self.stem + TIME_INDEX_SUFFIX) or TimeIndex()
         if self.first_timestamp is None and self.size:
-            first = next(walk_batches(self.open_file().fd, 0, self.size), None)
+            first = next(walk_batches(self.open_file(), 0, self.size), None)
             self.first_timestamp = first.max_timestamp if first is not None else None
 
     def append(self, batch: bytes | bytearray | memoryview, last_offset: int, timestamp: int) -> None:
@@ -226,6 +239,7 @@ class Segment:
         assert offset_index is not None
         assert time_index is not None
         offset_index.append(last_offset - self.base_offset, position)
+        self.index_entries += 1
         time_index.maybe_append(self.max_timestamp, self.max_timestamp_offset - self.base_offset)
 
     def _cut_file(self, size: int) -> None:
@@ -234,9 +248,6 @@ class Segment:
             os.ftruncate(self.open_file().fd, size)
         except OSError:
             pass
-
-    def index_entries(self) -> int:
-        return len(self._offset_index) if self._offset_index is not None else 0
 
     def write_indexes(self) -> None:
         """Save the indexes of a segment that was appended to. They can be rebuilt, so a full disk is no error here."""
@@ -291,7 +302,7 @@ class Segment:
 
     def batches_from(self, offset: int) -> Iterator[BatchAt]:
         """Batches in order, starting at or somewhat before the one that holds `offset`."""
-        return walk_batches(self.open_file().fd, self._indexed_position(offset), self.size)
+        return walk_batches(self.open_file(), self._indexed_position(offset), self.size)
 
     def _indexed_position(self, offset: int) -> int:
         relative = offset - self.base_offset
@@ -305,7 +316,7 @@ class Segment:
         """Whether an index entry tells the truth. An index is not checksummed, so a damaged one is found here."""
         if position < 0:
             return False
-        header = os.pread(self.open_file().fd, _HEADER_SIZE, position)
+        header = pread_all(self.open_file(), _HEADER_SIZE, position)
         if len(header) < _HEADER_SIZE:
             return False
         base_offset, _, last_delta, _ = _POSITION_FIELDS(header, 0)
@@ -319,8 +330,10 @@ class Segment:
         if tail and limit >= tail[0]:
             slot = bisect_left(tail, limit + 1) - 1
             return max(tail[slot], start)
-        position = max(self._lookup_index().position_at_or_before(limit), start)
-        for batch in walk_batches(self.open_file().fd, position, self.size):
+        entry_offset, position = self._lookup_index().before_position(limit)
+        if position <= start or not self._is_batch(position, self.base_offset + entry_offset):
+            position = start
+        for batch in walk_batches(self.open_file(), position, self.size):
             if batch.position > limit:
                 break
             position = batch.position
@@ -331,7 +344,7 @@ class Segment:
 
     def batch_size_at(self, position: int) -> int:
         """Size of the batch that begins at `position`."""
-        header = os.pread(self.open_file().fd, 12, position)
+        header = pread_all(self.open_file(), 12, position)
         return int.from_bytes(header[8:], "big") + 12
 
     def offset_bound_after(self, position: int) -> int:
@@ -373,7 +386,7 @@ class Segment:
 
     def _has_no_timestamps(self) -> bool:
         """An empty time index is right only if no batch carries a timestamp; the first one tells."""
-        first = next(walk_batches(self.open_file().fd, 0, self.size), None)
+        first = next(walk_batches(self.open_file(), 0, self.size), None)
         return first is None or first.max_timestamp < 0
 
     def largest_timestamp(self) -> int:
@@ -390,7 +403,7 @@ class Segment:
             index = TimeIndex.loaded(self.stem + TIME_INDEX_SUFFIX) or TimeIndex()
         relative = index.offset_before(timestamp)
         start = self._indexed_position(self.base_offset + relative) if relative >= 0 else 0
-        for batch in walk_batches(self.open_file().fd, start, self.size):
+        for batch in walk_batches(self.open_file(), start, self.size):
             if batch.max_timestamp >= timestamp:
                 yield batch
 
@@ -399,9 +412,9 @@ class Segment:
         offset_index, time_index = OffsetIndex(), TimeIndex()
         self._offset_index, self._time_index, self._time_loaded = offset_index, time_index, True
         self.max_timestamp = self.max_timestamp_offset = -1
-        self.bytes_since_index = 0
+        self.bytes_since_index = self.index_entries = 0
         self.first_timestamp = None
-        for batch in walk_batches(self.open_file().fd, 0, self.size, 1 << 16):
+        for batch in walk_batches(self.open_file(), 0, self.size, 1 << 16):
             if batch.max_timestamp > self.max_timestamp:
                 self.max_timestamp, self.max_timestamp_offset = batch.max_timestamp, batch.last_offset
             if self.first_timestamp is None:

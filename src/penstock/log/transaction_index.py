@@ -11,7 +11,7 @@ import os
 import struct
 from typing import NamedTuple
 
-from penstock.log.files import write_all
+from penstock.log.files import remove_if_there, write_all
 
 _ENTRY = struct.Struct(">hqqqq")
 ENTRY_SIZE = _ENTRY.size
@@ -26,29 +26,58 @@ class AbortedTransaction(NamedTuple):
 
 
 class TransactionIndex:
-    """Written through at once: aborts are rare, and a fetch must never miss one."""
+    """Written through at once: aborts are rare, and a fetch must never miss one.
 
-    __slots__ = ("_entries", "path")
+    A full disk does not lose an entry: it stays in memory and is written with the next one or at `save`, and a log
+    whose `save` fails is not closed properly, so the next start makes the index anew.
+    """
+
+    __slots__ = ("_entries", "_saved", "_synced", "path")
 
     def __init__(self, path: str, entries: list[AbortedTransaction] | None = None) -> None:
         self.path = path
         self._entries = entries
+        self._saved = self._synced = len(entries) if entries is not None else 0
+
+    @classmethod
+    def rebuilt(cls, path: str, entries: list[AbortedTransaction]) -> TransactionIndex:
+        """An index that takes the place of whatever is in the file."""
+        remove_if_there(path)
+        index = cls(path, [])
+        index._entries = entries
+        index.save()
+        return index
 
     @property
     def entries(self) -> list[AbortedTransaction]:
         if self._entries is None:
             self._entries = read_transaction_index(self.path)
+            self._saved = self._synced = len(self._entries)
         return self._entries
 
     def append(self, aborted: AbortedTransaction) -> None:
-        entries = self.entries
+        self.entries.append(aborted)
+        try:
+            self.save()
+        except OSError:
+            return
+
+    def save(self, *, sync: bool = False) -> None:
+        """Write the entries that are not in the file yet."""
+        entries = self._entries
+        count = len(entries) if entries is not None else 0
+        if entries is None or self._synced == count or (self._saved == count and not sync):
+            return
         fd = os.open(self.path, os.O_WRONLY | os.O_CREAT | os.O_CLOEXEC, 0o644)
         try:
-            os.lseek(fd, len(entries) * ENTRY_SIZE, os.SEEK_SET)
-            write_all(fd, _ENTRY.pack(0, *aborted))
+            os.lseek(fd, self._saved * ENTRY_SIZE, os.SEEK_SET)
+            write_all(fd, transaction_index_bytes(entries[self._saved : count]))
+            self._saved = count
+            if sync:
+                os.fdatasync(fd)
+                self._synced = count
         finally:
             os.close(fd)
-        entries.append(aborted)
 
     def collect(self, fetch_offset: int, upper_offset: int, found: list[AbortedTransaction]) -> bool:
         """Add the transactions that overlap [fetch_offset, upper_offset). True if later segments can hold no more."""
