@@ -53,6 +53,7 @@ class Cluster:
         self._opening: dict[tuple[int, str], asyncio.Task[Connection]] = {}
         self._coordinators: dict[tuple[int, str], int] = {}
         self._wanted: set[str] = set()
+        self._wants_all = False
         self._refreshing: asyncio.Task[None] | None = None
         self._keeper: asyncio.Task[None] | None = None
         self._refreshed_at = 0.0
@@ -291,13 +292,15 @@ class Cluster:
         """Keep these topics in the metadata from the next refresh on."""
         self._wanted.update(topics)
 
-    def set_wanted(self, topics: Iterable[str]) -> None:
-        self._wanted = set(topics)
+    def set_wanted(self, topics: Iterable[str] | None) -> None:
+        """Keep exactly these topics in the metadata; None keeps all that the cluster has."""
+        self._wants_all = topics is None
+        self._wanted = set(topics or ())
 
     async def refresh(self, topics: Iterable[str] = ()) -> None:
         """Ask for the metadata of `topics` and of all that are wanted. Calls at the same time share one request."""
         wanted = set(topics)
-        if self._refreshing is not None and wanted <= self._wanted:
+        if self._refreshing is not None and (wanted <= self._wanted or self._wants_all):
             await asyncio.shield(self._refreshing)
             return
         while self._refreshing is not None:
@@ -317,7 +320,7 @@ class Cluster:
         pause = self._refreshed_at + _NOTHING_NEW - loop.time()
         if pause > 0:
             await asyncio.sleep(pause)
-        await self._fetch_metadata(sorted(self._wanted))
+        await self._fetch_metadata(None if self._wants_all else sorted(self._wanted))
 
     async def refresh_all(self) -> None:
         """Ask for every topic of the cluster."""

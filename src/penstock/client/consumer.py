@@ -1,0 +1,694 @@
+"""The consumer: reads topics, alone or as one of a group.
+
+    async with Consumer(bootstrap_servers="127.0.0.1:9092", group_id="billing") as consumer:
+        consumer.subscribe(["orders"])
+        async for record in consumer:
+            await handle(record)
+
+`poll` returns a list of records, `poll_batches` whole batches as columns, iterating one record at a time. Records are
+fetched ahead in the background. A consumer belongs to one task: calls of several tasks at once are refused, because they
+would return each other's records.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import inspect
+import logging
+import re
+from collections import deque
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Mapping, Sequence
+from typing import Generic, TypeVar, Unpack, cast, overload
+
+from penstock.client.assignors import Assignor, assignors_named
+from penstock.client.batches import RecordBatch
+from penstock.client.cluster import Cluster
+from penstock.client.config import ConsumerConfig, ConsumerSettings, load
+from penstock.client.errors import (
+    IllegalState,
+    NoOffsetForPartition,
+    RecordDeserializationError,
+    UsageError,
+)
+from penstock.client.fetcher import Fetcher
+from penstock.client.membership import Hooks, Membership, NoMembership, RebalanceListener
+from penstock.client.metrics import MetricName, Metrics
+from penstock.client.offsets import commit_offsets, fetch_committed, list_offsets
+from penstock.client.resets import reset_timestamp
+from penstock.client.subscription import PartitionState, Subscription
+from penstock.client.transactions import ConsumerGroupMetadata
+from penstock.client.types import (
+    ConsumerRecord,
+    IsolationLevel,
+    K,
+    OffsetAndMetadata,
+    OffsetAndTimestamp,
+    OffsetSpec,
+    TopicPartition,
+    V,
+)
+from penstock.wire.errors import KafkaError, UnstableOffsetCommit
+
+_log = logging.getLogger("penstock.client")
+
+Offsets = Mapping[TopicPartition, OffsetAndMetadata | int]
+_NEVER = 366 * 86_400.0
+_T = TypeVar("_T")
+
+
+class Consumer(Generic[K, V]):
+    """See the module's text. Keys and values are bytes unless deserializers are given; a null never reaches them."""
+
+    @overload
+    def __init__(
+        self: Consumer[bytes, bytes],
+        config: Mapping[str, object] | None = None,
+        /,
+        *,
+        assignors: Sequence[Assignor] | None = None,
+        **settings: Unpack[ConsumerSettings],
+    ) -> None: ...
+    @overload
+    def __init__(
+        self: Consumer[bytes, V],
+        config: Mapping[str, object] | None = None,
+        /,
+        *,
+        value_deserializer: Callable[[bytes], V],
+        assignors: Sequence[Assignor] | None = None,
+        **settings: Unpack[ConsumerSettings],
+    ) -> None: ...
+    @overload
+    def __init__(
+        self,
+        config: Mapping[str, object] | None = None,
+        /,
+        *,
+        key_deserializer: Callable[[bytes], K],
+        value_deserializer: Callable[[bytes], V],
+        assignors: Sequence[Assignor] | None = None,
+        **settings: Unpack[ConsumerSettings],
+    ) -> None: ...
+    def __init__(
+        self,
+        config: Mapping[str, object] | None = None,
+        /,
+        *,
+        key_deserializer: Callable[[bytes], K] | None = None,
+        value_deserializer: Callable[[bytes], V] | None = None,
+        assignors: Sequence[Assignor] | None = None,
+        **settings: Unpack[ConsumerSettings],
+    ) -> None:
+        self.config = load(ConsumerConfig, config, settings)
+        reset_timestamp(self.config.auto_offset_reset)
+        self._key_deserializer = key_deserializer
+        self._value_deserializer = value_deserializer
+        self._assignors = list(assignors or assignors_named(self.config.partition_assignment_strategy))
+        self._cluster = Cluster(self.config)
+        self._metrics = Metrics(self.config.client_id)
+        self._subscription = Subscription()
+        self._listener: RebalanceListener | None = None
+        self._membership: Membership = NoMembership(self.config.group_id)
+        self._fetcher: Fetcher | None = None
+        self._locating: asyncio.Task[None] | None = None
+        self._commits: set[asyncio.Task[None]] = set()
+        self._unyielded: deque[ConsumerRecord[K, V]] = deque()
+        self._user: asyncio.Task[object] | None = None
+        self._next_auto_commit = 0.0
+        self._closed = False
+        self._polls = self._metrics.sensor("consumer-metrics", "poll-records", "avg")
+        self._commit_count = self._metrics.sensor("consumer-coordinator-metrics", "commit", "rate", "total")
+
+    # Life
+
+    async def start(self) -> Consumer[K, V]:
+        """Connect. Joining the group begins with the first poll."""
+        if self._closed:
+            raise IllegalState("this consumer is closed; make another one")
+        if self._fetcher is None:
+            await self._cluster.start()
+            self._fetcher = Fetcher(
+                self._cluster, self.config, self._subscription, self._metrics, self._position_out_of_range
+            )
+            self._cluster.on_change(self._metadata_changed)
+            self._next_auto_commit = self._now() + self.config.auto_commit_interval_ms / 1000
+        return self
+
+    async def close(self) -> None:
+        """Commit (with auto-commit), leave the group, disconnect."""
+        if self._closed:
+            return
+        try:
+            if self._fetcher is not None:
+                await self._close_group()
+        finally:
+            self._closed = True
+            if self._locating is not None:
+                self._locating.cancel()
+                await asyncio.gather(self._locating, return_exceptions=True)
+            if self._fetcher is not None:
+                await self._fetcher.close()
+            await self._cluster.close()
+
+    async def _close_group(self) -> None:
+        try:
+            if self.config.enable_auto_commit and self.config.group_id and self._subscription.partitions:
+                await self._commit(self._consumed(), timeout_ms=5_000)
+            if self._commits:
+                await asyncio.wait(self._commits, timeout=5)
+            await self._membership.leave()
+        except KafkaError as error:
+            _log.warning("while closing: %s", error)
+
+    async def __aenter__(self) -> Consumer[K, V]:
+        try:
+            return await self.start()
+        except BaseException:
+            await self._cluster.close()
+            raise
+
+    async def __aexit__(self, *_: object) -> None:
+        await self.close()
+
+    # What to read
+
+    def subscribe(
+        self, topics: Iterable[str] | str | re.Pattern[str], *, listener: RebalanceListener | None = None
+    ) -> None:
+        """Read these topics as a member of the group. A compiled pattern stands for all topics whose names it matches
+        in full, those that do not exist yet included."""
+        if not self.config.group_id:
+            raise UsageError("subscribe needs a group_id; to read partitions without a group use consumer.assign(…)")
+        if self._subscription.is_manual:
+            raise IllegalState("this consumer uses assign; call consumer.unsubscribe() before consumer.subscribe(…)")
+        self._listener = listener
+        if isinstance(topics, re.Pattern):
+            self._subscription.pattern = topics
+            self._subscription.topics = set()
+            self._cluster.set_wanted(None)
+        else:
+            names = {topics} if isinstance(topics, str) else set(topics)
+            if not names:
+                raise UsageError("subscribe got no topics; to stop reading use consumer.unsubscribe()")
+            self._subscription.pattern = None
+            self._subscription.topics = names
+            self._cluster.set_wanted(names)
+        if isinstance(self._membership, NoMembership):
+            self._membership = self._join()
+        else:
+            self._membership.subscription_changed()
+
+    def assign(self, partitions: Iterable[TopicPartition | tuple[str, int]]) -> None:
+        """Read exactly these partitions, without a group."""
+        if self._subscription.is_by_group:
+            raise IllegalState("this consumer uses subscribe; call consumer.unsubscribe() before consumer.assign(…)")
+        wanted = [TopicPartition(*tp) for tp in partitions]
+        self._subscription.is_manual = bool(wanted)
+        self._subscription.assign(wanted)
+        self._cluster.set_wanted(tp.topic for tp in wanted)
+        self._kick()
+
+    async def unsubscribe(self) -> None:
+        """Stop reading; leave the group."""
+        if not isinstance(self._membership, NoMembership):
+            await self._membership.leave()
+            self._membership = NoMembership(self.config.group_id)
+        self._subscription.topics = set()
+        self._subscription.pattern = None
+        self._subscription.is_manual = False
+        self._subscription.assign([])
+        self._unyielded.clear()
+        self._recount()
+
+    def subscription(self) -> set[str]:
+        return set(self._subscription.topics)
+
+    def assignment(self) -> list[TopicPartition]:
+        return list(self._subscription.partitions)
+
+    def enforce_rebalance(self) -> None:
+        """Ask the group to rebalance at the next poll."""
+        self._membership.enforce_rebalance()
+
+    def group_metadata(self) -> ConsumerGroupMetadata:
+        """Who this member is, for `Producer.send_offsets_to_transaction`."""
+        return self._membership.identity()
+
+    def _join(self) -> Membership:
+        hooks = Hooks(
+            self._subscribed, self.assignment, self._revoke, self._lose, self._receive, self._wake, self._refresh
+        )
+        if self.config.group_protocol == "consumer":
+            from penstock.client.membership_consumer import ConsumerMembership
+
+            return ConsumerMembership(self._cluster, self.config, hooks, self._metrics)
+        from penstock.client.membership_classic import ClassicMembership
+
+        return ClassicMembership(self._cluster, self.config, hooks, self._assignors, self._metrics)
+
+    def _subscribed(self) -> set[str]:
+        if self._subscription.pattern is None:
+            return set(self._subscription.topics)
+        return {
+            topic.name
+            for topic in self._cluster.metadata.topics.values()
+            if self._subscription.matches(topic.name, topic.is_internal, self.config.exclude_internal_topics)
+        }
+
+    def _metadata_changed(self) -> None:
+        if self._subscription.is_by_group and not self._closed:
+            self._membership.subscription_changed()
+
+    # Reading
+
+    async def poll(
+        self, timeout_ms: float | None = None, *, max_records: int | None = None
+    ) -> list[ConsumerRecord[K, V]]:
+        """The next records, at most `max_poll_records`; an empty list if none came within the timeout (None: wait)."""
+        limit = max_records or self.config.max_poll_records
+        self._unyielded.clear()
+        fetcher = self._ready()
+        records = await self._wait_for(fetcher.take_records, limit, timeout_ms)
+        if records:
+            self._polls.record(len(records))
+        if self._key_deserializer is None and self._value_deserializer is None:
+            return cast("list[ConsumerRecord[K, V]]", records)
+        return self._deserialized(records)
+
+    async def poll_batches(self, timeout_ms: float | None = None, *, max_records: int | None = None) -> list[RecordBatch]:
+        """Like `poll`, but whole batches, whose columns are decoded only when they are asked for."""
+        limit = max_records or self.config.max_poll_records
+        fetcher = self._ready()
+        return await self._wait_for(fetcher.take_batches, limit, timeout_ms)
+
+    async def __aiter__(self) -> AsyncIterator[ConsumerRecord[K, V]]:
+        unyielded = self._unyielded
+        while not self._closed:
+            while unyielded:
+                yield unyielded.popleft()
+            unyielded.extend(await self.poll())
+
+    async def get_one(self, timeout_ms: float | None = None) -> ConsumerRecord[K, V] | None:
+        """The next record, or None if none came within the timeout."""
+        if not self._unyielded:
+            self._unyielded.extend(await self.poll(timeout_ms))
+        return self._unyielded.popleft() if self._unyielded else None
+
+    def _ready(self) -> Fetcher:
+        if self._fetcher is None or self._closed:
+            raise IllegalState("this consumer is not started; use it in `async with consumer:`")
+        if not self._subscription.is_by_group and not self._subscription.is_manual:
+            raise IllegalState("nothing to read yet: call consumer.subscribe([…]) or consumer.assign([…]) first")
+        return self._fetcher
+
+    async def _wait_for(self, take: Callable[[int], list[_T]], limit: int, timeout_ms: float | None) -> list[_T]:
+        task = cast("asyncio.Task[object] | None", asyncio.current_task())
+        if self._user is not None and self._user is not task:
+            raise IllegalState("another task is polling this consumer; give each task a consumer of its own")
+        self._user = task
+        try:
+            return await self._poll(take, limit, timeout_ms)
+        finally:
+            self._user = None
+
+    async def _poll(self, take: Callable[[int], list[_T]], limit: int, timeout_ms: float | None) -> list[_T]:
+        fetcher = self._fetcher
+        assert fetcher is not None
+        now = self._now()
+        deadline = now + (_NEVER if timeout_ms is None else timeout_ms / 1000)
+        self._auto_commit(now)
+        while True:
+            await self._membership.advance(deadline)
+            if fetcher.error is not None:
+                error, fetcher.error = fetcher.error, None
+                raise error
+            self._locate()
+            taken = take(limit)
+            if taken:
+                return taken
+            fetcher.arrived.clear()
+            if fetcher.has_data() or not self._membership.is_settled():
+                continue
+            remaining = deadline - self._now()
+            if remaining <= 0:
+                # One turn for the background, so that a loop of polls with no timeout makes progress.
+                await asyncio.sleep(0)
+                return []
+            try:
+                async with asyncio.timeout(min(remaining, 1.0)):
+                    await fetcher.arrived.wait()
+            except TimeoutError:
+                continue
+
+    def _deserialized(self, records: list[ConsumerRecord[bytes, bytes]]) -> list[ConsumerRecord[K, V]]:
+        made: list[ConsumerRecord[K, V]] = []
+        for record in records:
+            key: object = record.key
+            value: object = record.value
+            try:
+                if key is not None and self._key_deserializer is not None:
+                    key = self._key_deserializer(record.key or b"")
+                if value is not None and self._value_deserializer is not None:
+                    value = self._value_deserializer(record.value or b"")
+            except Exception as error:
+                state = self._subscription.partitions.get(record.topic_partition)
+                if made:
+                    # Give out what came before it; the next poll starts at the bad one and raises.
+                    self._rewind(records[len(made) :])
+                    return made
+                if state is not None:
+                    self._rewind(records)
+                raise RecordDeserializationError(record.topic, record.partition, record.offset) from error
+            made.append(cast("ConsumerRecord[K, V]", record._replace(key=key, value=value)))  # type: ignore[arg-type]
+        return made
+
+    def _rewind(self, records: list[ConsumerRecord[bytes, bytes]]) -> None:
+        first: dict[TopicPartition, int] = {}
+        for record in records:
+            first.setdefault(record.topic_partition, record.offset)
+        for tp, offset in first.items():
+            if tp in self._subscription.partitions:
+                self.seek(tp, offset)
+
+    # Positions
+
+    def seek(self, tp: TopicPartition, offset: int | OffsetAndMetadata) -> None:
+        """Read on from `offset`."""
+        state = self._held(tp)
+        number, epoch = (offset.offset, offset.leader_epoch) if isinstance(offset, OffsetAndMetadata) else (offset, -1)
+        if number < 0:
+            raise UsageError(f"cannot seek to offset {number}; use seek_to_beginning or seek_to_end")
+        self._subscription.seek(state, number, epoch)
+        self._forget_unyielded([tp])
+        self._recount()
+        self._kick()
+
+    def seek_to_beginning(self, *partitions: TopicPartition) -> None:
+        self._seek_by_time(partitions, OffsetSpec.EARLIEST)
+
+    def seek_to_end(self, *partitions: TopicPartition) -> None:
+        self._seek_by_time(partitions, OffsetSpec.LATEST)
+
+    def _seek_by_time(self, partitions: Iterable[TopicPartition], timestamp: int) -> None:
+        chosen = list(partitions) or self.assignment()
+        for tp in chosen:
+            self._subscription.seek_by_time(self._held(tp), timestamp)
+        self._forget_unyielded(chosen)
+        self._recount()
+        self._locate()
+
+    async def position(self, tp: TopicPartition, timeout_ms: int | None = None) -> int:
+        """The offset of the next record that will be returned."""
+        state = self._held(tp)
+        for record in self._unyielded:
+            if record.topic == tp.topic and record.partition == tp.partition:
+                return record.offset
+        limit = self.config.default_api_timeout_ms if timeout_ms is None else timeout_ms
+        async with asyncio.timeout(limit / 1000):
+            while state.position is None:
+                self._locate()
+                if self._locating is not None:
+                    await asyncio.shield(self._locating)
+                fetcher = self._fetcher
+                if fetcher is not None and fetcher.error is not None:
+                    error, fetcher.error = fetcher.error, None
+                    raise error
+        return state.position
+
+    def pause(self, *partitions: TopicPartition) -> None:
+        """Return no records of these partitions until `resume`; they stay assigned."""
+        for tp in partitions:
+            self._held(tp).paused = True
+
+    def resume(self, *partitions: TopicPartition) -> None:
+        for tp in partitions:
+            self._held(tp).paused = False
+        self._wake()
+        self._kick()
+
+    def paused(self) -> set[TopicPartition]:
+        return {tp for tp, state in self._subscription.partitions.items() if state.paused}
+
+    def current_lag(self, tp: TopicPartition) -> int | None:
+        """How many offsets the position is behind the end, as of the last fetch; None before the first."""
+        state = self._held(tp)
+        end = state.high_watermark
+        if self.config.isolation_level == "read_committed":
+            end = state.last_stable_offset
+        return None if end < 0 or state.position is None else max(end - state.position, 0)
+
+    async def beginning_offsets(self, partitions: Iterable[TopicPartition]) -> dict[TopicPartition, int]:
+        return await self._edges(partitions, OffsetSpec.EARLIEST)
+
+    async def end_offsets(self, partitions: Iterable[TopicPartition]) -> dict[TopicPartition, int]:
+        """The offset behind the last record that this consumer may see."""
+        return await self._edges(partitions, OffsetSpec.LATEST)
+
+    async def _edges(self, partitions: Iterable[TopicPartition], spec: OffsetSpec) -> dict[TopicPartition, int]:
+        found = await list_offsets(self._cluster, dict.fromkeys(partitions, int(spec)), self._isolation())
+        return {tp: place.offset for tp, place in found.items()}
+
+    async def offsets_for_times(
+        self, timestamps: Mapping[TopicPartition, int]
+    ) -> dict[TopicPartition, OffsetAndTimestamp | None]:
+        """The first record at or after each time (ms since 1970); None where there is no such record."""
+        found = await list_offsets(self._cluster, timestamps, self._isolation())
+        return {tp: found[tp] if found[tp].offset >= 0 else None for tp in timestamps}
+
+    async def partitions_for(self, topic: str) -> list[int]:
+        await self._cluster.topic(topic)
+        return sorted(self._cluster.metadata.topics[topic].partitions)
+
+    def metrics(self) -> dict[MetricName, float]:
+        return self._metrics.snapshot()
+
+    # Finding positions
+
+    def _locate(self) -> None:
+        """See to partitions that have no position: the committed offset, else by `auto_offset_reset`."""
+        if self._locating is None and not self._closed and any(self._subscription.without_position()):
+            self._locating = asyncio.create_task(self._find_positions())
+            self._locating.add_done_callback(self._located)
+
+    def _located(self, task: asyncio.Task[None]) -> None:
+        self._locating = None
+        if task.cancelled() or self._fetcher is None:
+            return
+        error = task.exception()
+        if error is not None:
+            self._fetcher.error = error if isinstance(error, Exception) else None
+        self._fetcher.arrived.set()
+        self._fetcher.kick()
+
+    async def _find_positions(self) -> None:
+        waiting = [(state, state.serial) for state in self._subscription.without_position()]
+        unknown = [state.tp for state, _ in waiting if state.reset_to is None]
+        committed: dict[TopicPartition, OffsetAndMetadata] = {}
+        if unknown and self.config.group_id:
+            committed = await self._committed(unknown)
+        by_time: dict[TopicPartition, int] = {}
+        for state, serial in waiting:
+            if self._subscription.current(state.tp, serial) is not state or state.position is not None:
+                continue
+            if state.reset_to is None and state.tp in committed:
+                place = committed[state.tp]
+                self._subscription.seek(state, place.offset, place.leader_epoch)
+                continue
+            target = state.reset_to if state.reset_to is not None else reset_timestamp(self.config.auto_offset_reset)
+            if target is None:
+                raise NoOffsetForPartition(
+                    f"{state.tp} has no committed offset and auto_offset_reset is none; seek, or set it to "
+                    "earliest or latest"
+                )
+            by_time[state.tp] = target
+        if not by_time:
+            return
+        found = await list_offsets(self._cluster, by_time, self._isolation())
+        late = {tp: int(OffsetSpec.LATEST) for tp, place in found.items() if place.offset < 0}
+        if late:
+            found |= await list_offsets(self._cluster, late, self._isolation())
+        for state, serial in waiting:
+            if state.tp in found and self._subscription.current(state.tp, serial) is state and state.position is None:
+                self._subscription.seek(state, found[state.tp].offset, found[state.tp].leader_epoch)
+
+    def _position_out_of_range(self, state: PartitionState) -> None:
+        target = reset_timestamp(self.config.auto_offset_reset)
+        if target is None:
+            assert self._fetcher is not None
+            self._fetcher.error = NoOffsetForPartition(
+                f"{state.tp} has no offset {state.fetched_to} (any more) and auto_offset_reset is none; seek to one"
+            )
+            self._fetcher.arrived.set()
+            state.retry_at = self._now() + 1.0
+            return
+        _log.info("%s has no offset %d (any more); starting over by auto_offset_reset", state.tp, state.fetched_to)
+        self._subscription.seek_by_time(state, target)
+        self._recount()
+        self._locate()
+
+    # Commits
+
+    async def commit(self, offsets: Offsets | None = None, *, timeout_ms: int | None = None) -> None:
+        """Commit offsets (of the *next* record to read), by default of all that poll has returned. Returns when done."""
+        self._require_group()
+        await self._commit(self._whole(offsets), timeout_ms)
+
+    def commit_async(
+        self,
+        offsets: Offsets | None = None,
+        callback: Callable[[dict[TopicPartition, OffsetAndMetadata], Exception | None], object] | None = None,
+    ) -> asyncio.Task[None]:
+        """Commit in the background, without retrying for long; `callback` hears how it ended."""
+        self._require_group()
+        whole = self._whole(offsets)
+
+        async def work() -> None:
+            failure: Exception | None = None
+            try:
+                await self._commit(whole, self.config.request_timeout_ms)
+            except KafkaError as error:
+                failure = error
+            if callback is not None:
+                callback(whole, failure)
+            elif failure is not None:
+                _log.warning("offsets were not committed: %s", failure)
+
+        task = asyncio.create_task(work())
+        self._commits.add(task)
+        task.add_done_callback(self._commits.discard)
+        return task
+
+    async def committed(self, partitions: Iterable[TopicPartition]) -> dict[TopicPartition, OffsetAndMetadata | None]:
+        """What the group has committed; None where there is no commit."""
+        self._require_group()
+        wanted = list(partitions)
+        found = await self._committed(wanted)
+        return {tp: found.get(tp) for tp in wanted}
+
+    async def _committed(self, partitions: list[TopicPartition]) -> dict[TopicPartition, OffsetAndMetadata]:
+        stable = True  # as Kafka does: wait for transactions that are about to commit offsets (KIP-447)
+        while True:
+            try:
+                return await fetch_committed(
+                    self._cluster, self.config.group_id, partitions, require_stable=stable
+                )
+            except UnstableOffsetCommit:
+                await asyncio.sleep(self.config.retry_backoff_ms / 1000)
+
+    async def _commit(self, offsets: dict[TopicPartition, OffsetAndMetadata], timeout_ms: int | None) -> None:
+        self._commit_count.record()
+        await commit_offsets(
+            self._cluster, self._membership.identity, offsets, timeout_ms, by_epoch=self._membership.by_epoch
+        )
+
+    def _whole(self, offsets: Offsets | None) -> dict[TopicPartition, OffsetAndMetadata]:
+        if offsets is None:
+            return self._consumed()
+        return {
+            TopicPartition(*tp): OffsetAndMetadata(offset) if isinstance(offset, int) else offset
+            for tp, offset in offsets.items()
+        }
+
+    def _consumed(self, partitions: Iterable[TopicPartition] | None = None) -> dict[TopicPartition, OffsetAndMetadata]:
+        """The positions, less what an iteration holds back."""
+        chosen = self._subscription.partitions if partitions is None else set(partitions)
+        offsets = {
+            tp: OffsetAndMetadata(state.position, "", state.position_epoch)
+            for tp, state in self._subscription.partitions.items()
+            if tp in chosen and state.position is not None
+        }
+        for record in reversed(self._unyielded):
+            tp = TopicPartition(record.topic, record.partition)
+            if tp in offsets:
+                offsets[tp] = OffsetAndMetadata(record.offset, "", record.leader_epoch)
+        return offsets
+
+    def _auto_commit(self, now: float) -> None:
+        if not self.config.enable_auto_commit or not self.config.group_id or now < self._next_auto_commit:
+            return
+        self._next_auto_commit = now + self.config.auto_commit_interval_ms / 1000
+        if self._subscription.partitions and not self._commits:
+            self.commit_async(None)
+
+    def _require_group(self) -> None:
+        if not self.config.group_id:
+            raise UsageError("committing offsets needs a group_id: Consumer(group_id='my-app')")
+        if self._fetcher is None or self._closed:
+            raise IllegalState("this consumer is not started; use it in `async with consumer:`")
+
+    # What the group does to the assignment
+
+    async def _revoke(self, partitions: list[TopicPartition]) -> None:
+        if not partitions:
+            return
+        if self.config.enable_auto_commit:
+            try:
+                await self._commit(self._consumed(partitions), self.config.request_timeout_ms)
+            except KafkaError as error:
+                _log.warning("offsets of revoked partitions were not committed: %s", error)
+        if self._listener is not None:
+            await _called(self._listener.on_partitions_revoked(partitions))
+        self._let_go(partitions)
+
+    async def _lose(self, partitions: list[TopicPartition]) -> None:
+        if not partitions:
+            return
+        if self._listener is not None:
+            await _called(self._listener.on_partitions_lost(partitions))
+        self._let_go(partitions)
+
+    def _let_go(self, partitions: list[TopicPartition]) -> None:
+        gone = set(partitions)
+        self._forget_unyielded(gone)
+        self._subscription.assign(tp for tp in self._subscription.partitions if tp not in gone)
+        self._recount()
+
+    async def _receive(self, partitions: list[TopicPartition]) -> None:
+        self._subscription.assign([*self._subscription.partitions, *partitions])
+        self._cluster.want(tp.topic for tp in partitions)
+        if self._listener is not None:
+            await _called(self._listener.on_partitions_assigned(partitions))
+        self._locate()
+        self._kick()
+
+    # Small things
+
+    def _held(self, tp: TopicPartition) -> PartitionState:
+        state = self._subscription.partitions.get(tp)
+        if state is None:
+            raise IllegalState(f"{TopicPartition(*tp)} is not assigned to this consumer; it has {self.assignment()}")
+        return state
+
+    def _forget_unyielded(self, partitions: Iterable[TopicPartition]) -> None:
+        gone = set(partitions)
+        kept = [record for record in self._unyielded if (record.topic, record.partition) not in gone]
+        self._unyielded.clear()
+        self._unyielded.extend(kept)
+
+    def _isolation(self) -> IsolationLevel:
+        return IsolationLevel[self.config.isolation_level.upper()]
+
+    def _wake(self) -> None:
+        if self._fetcher is not None:
+            self._fetcher.arrived.set()
+
+    def _refresh(self) -> None:
+        if self._fetcher is not None:
+            self._fetcher.refresh_metadata()
+
+    def _kick(self) -> None:
+        if self._fetcher is not None:
+            self._fetcher.kick()
+
+    def _recount(self) -> None:
+        if self._fetcher is not None:
+            self._fetcher.recount()
+
+    @staticmethod
+    def _now() -> float:
+        return asyncio.get_running_loop().time()
+
+
+async def _called(result: Awaitable[None] | None) -> None:
+    if inspect.isawaitable(result):
+        await result
