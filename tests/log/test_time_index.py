@@ -1,0 +1,45 @@
+"""The time index."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from penstock.log.time_index import TimeIndex, read_last_entry
+
+
+def filled(*entries: tuple[int, int]) -> TimeIndex:
+    index = TimeIndex()
+    for timestamp, offset in entries:
+        index.maybe_append(timestamp, offset)
+    return index
+
+
+def test_the_file_format_is_kafkas() -> None:
+    assert filled((0x0102030405060708, 9)).to_bytes().hex() == "010203040506070800000009"
+
+
+def test_only_growing_timestamps_are_added() -> None:
+    index = filled((-1, 0), (10, 1), (10, 5), (9, 6), (11, 7))
+    assert len(index) == 2
+    assert index.last() == (11, 7)
+    assert TimeIndex().last() == (-1, -1)
+
+
+def test_a_lookup_gives_an_offset_before_which_everything_is_older() -> None:
+    index = filled((10, 3), (20, 8))
+    assert [index.offset_before(timestamp) for timestamp in (5, 10, 11, 20, 21)] == [-1, -1, 3, 3, 8]
+
+
+def test_it_is_read_back_whole_or_only_its_last_entry(tmp_path: Path) -> None:
+    path = tmp_path / "x.timeindex"
+    path.write_bytes(filled((10, 3), (20, 8)).to_bytes())
+    loaded = TimeIndex.loaded(str(path))
+    assert loaded is not None
+    assert loaded.to_bytes() == path.read_bytes()
+    assert read_last_entry(str(path)) == (20, 8)
+    path.write_bytes(b"")
+    assert read_last_entry(str(path)) == (-1, -1)
+    path.write_bytes(b"odd")
+    assert read_last_entry(str(path)) is None
+    assert TimeIndex.loaded(str(path)) is None
+    assert read_last_entry(str(tmp_path / "missing")) is None
