@@ -1,0 +1,104 @@
+# Everything a developer does, by name. `make help` lists it. Nothing but Python 3.11 or newer and make is needed:
+# the environment in .venv is created on first use, from locked versions.
+
+PYTHON ?= python3
+VENV := .venv
+BIN := $(VENV)/bin
+STAMP := $(VENV)/.ready
+KAFKA_TESTS ?= ../shared/tools/kafka-tests/run
+GROUPS ?= requests consumer share rest
+WORKERS ?= 2
+SECONDS ?= 300
+
+.DEFAULT_GOAL := help
+
+.PHONY: help
+help: ## Show this list
+	@awk 'BEGIN {FS = ":.*## "} /^[a-z-]+:.*## / {printf "  make %-12s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+
+# -- set-up -------------------------------------------------------------------------------------------------------------
+
+.PHONY: venv
+venv: $(STAMP) ## Create the environment in .venv (every other target does it when needed)
+
+$(STAMP): requirements/dev.txt pyproject.toml
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || { \
+		echo "Penstock needs Python 3.11 or newer; '$(PYTHON)' is older or missing. Try: make PYTHON=python3.12 ..."; exit 1; }
+	@test -x $(BIN)/pip || $(PYTHON) -m venv $(VENV) || { rm -rf $(VENV); \
+		echo "Python's venv module is incomplete. On Debian and Ubuntu: apt-get install python3-venv"; exit 1; }
+	@echo "Installing the locked dependencies into $(VENV) ..."
+	@$(BIN)/pip install --quiet --disable-pip-version-check --require-hashes -r requirements/dev.txt
+	@$(BIN)/pip install --quiet --disable-pip-version-check --no-deps --no-build-isolation --editable .
+	@touch $(STAMP)
+
+.PHONY: lock
+lock: $(STAMP) ## Resolve requirements/dev.txt anew
+	$(BIN)/pip install --quiet pip-tools
+	$(BIN)/pip-compile --quiet --upgrade --strip-extras --generate-hashes --no-emit-index-url --no-emit-trusted-host \
+		--no-emit-find-links --no-header --output-file requirements/dev.txt pyproject.toml requirements/dev.in
+
+# -- see it work --------------------------------------------------------------------------------------------------------
+
+.PHONY: demo
+demo: $(STAMP) ## Start a broker, produce and consume real records with a real client, print the rates
+	@$(BIN)/python -m examples.demo
+
+# -- checks -------------------------------------------------------------------------------------------------------------
+
+.PHONY: test
+test: lint types imports ## Run every check and the whole default test suite
+	$(BIN)/python -m pytest -n $(WORKERS)
+
+.PHONY: lint
+lint: $(STAMP) ## Check style and formatting (ruff)
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+
+.PHONY: types
+types: $(STAMP) ## Check types (mypy --strict)
+	$(BIN)/mypy
+
+.PHONY: imports
+imports: $(STAMP) ## Check who imports whom (import-linter)
+	$(BIN)/lint-imports
+
+.PHONY: fmt
+fmt: $(STAMP) ## Format the code and fix what can be fixed
+	$(BIN)/ruff check --fix .
+	$(BIN)/ruff format .
+
+.PHONY: docs
+docs: $(STAMP) ## Check that the docs are true: links, generated parts, examples
+	$(BIN)/python -m pytest tests/docs
+
+# -- longer runs --------------------------------------------------------------------------------------------------------
+
+.PHONY: bench
+bench: $(STAMP) ## Measure beside Apache Kafka (needs java, mvn, cc, librdkafka-dev)
+	$(BIN)/python -m bench.run
+
+.PHONY: conformance
+conformance: $(STAMP) ## Send the same requests to Apache Kafka and to Penstock and compare (needs java, mvn)
+	$(BIN)/python -m pytest tests/conformance -m 'java or not java'
+
+.PHONY: java
+java: $(STAMP) ## Apache's Java client and command-line tools against Penstock (needs java, mvn)
+	$(BIN)/python -m pytest -m java
+
+.PHONY: kafka-tests
+kafka-tests: $(STAMP) ## Apache Kafka's own integration tests against Penstock (needs java, mvn; GROUPS="requests share")
+	@test -x $(KAFKA_TESTS) || { echo "the harness is not at $(KAFKA_TESTS): set KAFKA_TESTS to its run script"; exit 1; }
+	PENSTOCK=$(CURDIR)/$(BIN)/penstock $(KAFKA_TESTS) $(GROUPS)
+
+.PHONY: soak
+soak: $(STAMP) ## Long crash, chaos and load runs
+	$(BIN)/python -m pytest -m long --ignore=tests/fuzz
+
+.PHONY: fuzz
+fuzz: $(STAMP) ## Fuzz the decoders for SECONDS=300 each
+	PENSTOCK_FUZZ_SECONDS=$(SECONDS) $(BIN)/python -m pytest tests/fuzz -m long
+
+.PHONY: clean
+clean: ## Remove the environment, caches and build results
+	rm -rf $(VENV) .mypy_cache .pytest_cache .ruff_cache .hypothesis .import_linter_cache build dist bench/build
+	find . -name __pycache__ -type d -prune -exec rm -rf {} +
