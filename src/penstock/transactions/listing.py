@@ -1,7 +1,7 @@
 """ListTransactions (KIP-664, KIP-994, KIP-1152) and DescribeTransactions: what the coordinator knows, for people.
 
-Patterns are RE2's and are matched in linear time, by the same automaton that matches topic subscriptions: no pattern can
-stop the broker.
+Patterns are RE2's and are matched in linear time, by the automaton that also matches topic subscriptions: no pattern
+can stop the broker.
 """
 
 from __future__ import annotations
