@@ -1,0 +1,444 @@
+"""One group coordinator: all groups and offsets of one partition of `__consumer_offsets`.
+
+    shard = GroupShard(settings, topics, new_uuid)
+    for record in partition: shard.replay(key, value, producer_id)      # and replay_end_marker for control batches
+    effects = shard.loaded(now_ms)
+    effects = shard.join_group(token, context, request)                 # one method per API
+
+Every command returns `Effects`; see there for what the shell does with them. A command never raises for what a client
+did wrong: the error is a reply.
+
+`tick` does one step per call, because a step sees only what has been replayed: call it as long as `next_deadline_ms()`
+is not after `now_ms`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+
+from penstock.groups import describe
+from penstock.groups.classic.group import ClassicGroup
+from penstock.groups.classic.protocol import ClassicProtocol, join_error
+from penstock.groups.classic.states import ClassicState
+from penstock.groups.consumer.classic_members import ClassicMembers
+from penstock.groups.consumer.group import ConsumerGroup
+from penstock.groups.consumer.protocol import ConsumerProtocol
+from penstock.groups.effects import CoordinatorRecord, Effects, Reply, RequestContext
+from penstock.groups.failures import commit_error, txn_commit_error, with_error
+from penstock.groups.offsets import Offsets, group_error
+from penstock.groups.records import Partitions, group_metadata_tombstone
+from penstock.groups.replay import Replayer
+from penstock.groups.settings import GroupSettings, TopicsView
+from penstock.groups.share.group import ShareGroup
+from penstock.groups.share.protocol import ShareProtocol
+from penstock.groups.state import Group, ShardState
+from penstock.groups.timers import TimerKey, TimerKind
+from penstock.wire import messages as m
+from penstock.wire.codec import MalformedMessage
+from penstock.wire.errors import ErrorCode, KafkaError
+
+# So many tombstones of expired offsets at most go into one batch.
+EXPIRY_BATCH_MAX = 1_000
+SKIPPED_REPORTS_MAX = 100
+
+
+@dataclass(slots=True)
+class _GroupDeletion:
+    """A DeleteGroups request that waits until the share coordinator has forgotten some of its groups."""
+
+    token: object
+    results: dict[str, ErrorCode]
+    waiting: set[str]
+
+
+class GroupShard:
+    def __init__(self, settings: GroupSettings, topics: TopicsView, new_uuid: Callable[[], str]) -> None:
+        self.state = ShardState(settings, topics, new_uuid)
+        self._replayer = Replayer(self.state)
+        self._classic = ClassicProtocol(self.state)
+        self._consumer = ConsumerProtocol(self.state, self._classic)
+        self._classic_members = ClassicMembers(self.state, self._consumer, self._classic)
+        self._share = ShareProtocol(self.state)
+        self._offsets = Offsets(self.state, self._classic)
+        self._deletions: list[_GroupDeletion] = []
+        self._to_expire: list[str] = []
+        # Records that could not be read while loading, for the shell to report.
+        self.skipped: list[str] = []
+        self.skipped_count = 0
+
+    # ---- records -----------------------------------------------------------------------------------------------------
+
+    def replay(self, key: bytes | None, value: bytes | None, producer_id: int | None = None) -> None:
+        """Apply one record of the log. A record that cannot be read is skipped and noted: the rest is served."""
+        try:
+            if key is None:
+                raise MalformedMessage("a record without a key")
+            self._replayer.replay(key, value, producer_id)
+        except MalformedMessage as error:
+            self.skipped_count += 1
+            if len(self.skipped) < SKIPPED_REPORTS_MAX:
+                self.skipped.append(str(error))
+
+    def replay_end_marker(self, producer_id: int, commit: bool) -> None:
+        """A transaction ended: the marker is in the log."""
+        self.state.offsets.end_transaction(producer_id, commit)
+
+    def loaded(self, now_ms: int) -> Effects:
+        """The log has been read to its end: start the sessions of all members."""
+        self.state.loading = False
+        self.state.now_ms = now_ms
+        effects = Effects()
+        for group in self.state.groups.values():
+            if isinstance(group, ClassicGroup):
+                effects.extend(self._classic.start_sessions(group, now_ms))
+            elif isinstance(group, ConsumerGroup):
+                self._consumer.start_sessions(group, now_ms)
+            else:
+                for member_id in group.members:
+                    self._share.start_session(group.group_id, member_id, now_ms)
+        self._schedule_expiry(now_ms)
+        return effects
+
+    def append_failed(self, effects: Effects, error: ErrorCode = ErrorCode.COORDINATOR_NOT_AVAILABLE) -> list[Reply]:
+        """The records could not be written. Whoever waits for them gets an error; nobody is left parked."""
+        replies = [Reply(reply.token, with_error(reply.response, error)) for reply in effects.replies]
+        extra = Effects()
+        touched = {record.key for record in effects.records}
+        for group_id in list(self.state.incoming):
+            if group_metadata_tombstone(group_id).key in touched:
+                del self.state.incoming[group_id]
+        for group in self.state.groups.values():
+            waits = isinstance(group, ClassicGroup) and group.state is ClassicState.COMPLETING_REBALANCE
+            if waits and group_metadata_tombstone(group.group_id).key in touched:
+                assert isinstance(group, ClassicGroup)
+                self._classic.fail_assignment(extra, group, error, self.state.now_ms)
+                self._classic.prepare_rebalance(extra, group, self.state.now_ms)
+        return replies + extra.replies
+
+    def unload(self) -> list[Reply]:
+        """Another broker takes over: parked requests are sent there."""
+        effects = Effects()
+        for group in self.state.groups.values():
+            if isinstance(group, ClassicGroup):
+                for member in group.members.values():
+                    if member.awaiting_join is not None:
+                        effects.reply(member.awaiting_join, join_error(member.member_id, ErrorCode.NOT_COORDINATOR))
+                        member.awaiting_join = None
+                self._classic.fail_assignment(effects, group, ErrorCode.NOT_COORDINATOR, self.state.now_ms)
+        return effects.replies
+
+    # ---- timers ------------------------------------------------------------------------------------------------------
+
+    def next_deadline_ms(self) -> int | None:
+        return self.state.timers.next_deadline_ms()
+
+    def tick(self, now_ms: int) -> Effects:
+        """Run timers that are due, until one of them has something to write or to say."""
+        self.state.now_ms = now_ms
+        while (key := self.state.timers.pop_due(now_ms)) is not None:
+            effects = self._on_timer(key, now_ms)
+            if effects.records or effects.replies or effects.actions:
+                return effects
+        return Effects()
+
+    def _on_timer(self, key: TimerKey, now_ms: int) -> Effects:
+        if key.kind is TimerKind.OFFSETS_EXPIRY:
+            return self._expire(now_ms)
+        if key.kind is TimerKind.SHARE_INITIALIZE:
+            return self._share.on_initialize_timer(key.group_id, now_ms)
+        group = self.state.groups.get(key.group_id)
+        if isinstance(group, ClassicGroup):
+            if key.kind is TimerKind.CLASSIC_SESSION:
+                return self._classic.on_session_expired(group, key.member_id, now_ms)
+            if key.kind is TimerKind.CLASSIC_JOIN:
+                return self._classic.on_join_timer(group, now_ms)
+            if key.kind is TimerKind.CLASSIC_SYNC:
+                return self._classic.on_sync_timer(group, int(key.member_id), now_ms)
+        elif isinstance(group, ConsumerGroup):
+            if key.kind is TimerKind.CONSUMER_REGEX:
+                return self._consumer.on_regex_timer(group, now_ms)
+            if key.kind.name.startswith("CONSUMER_"):
+                return self._consumer.on_member_timer(group, key, now_ms)
+        elif isinstance(group, ShareGroup) and key.kind is TimerKind.SHARE_SESSION:
+            return self._share.on_session_expired(group, key.member_id, now_ms)
+        return Effects()  # the group is gone, or has changed its type since the timer was set
+
+    def _schedule_expiry(self, now_ms: int) -> None:
+        interval_ms = self.state.settings.offsets_retention_check_interval_ms
+        self.state.timers.schedule(TimerKey(TimerKind.OFFSETS_EXPIRY), now_ms + interval_ms)
+
+    def _expire(self, now_ms: int) -> Effects:
+        """Tombstones for expired offsets, and for groups that nothing is left of."""
+        if not self._to_expire:
+            self._to_expire = list(self.state.groups)
+        effects = Effects()
+        while self._to_expire and len(effects.records) < EXPIRY_BATCH_MAX:
+            group = self.state.groups.get(self._to_expire.pop())
+            if not isinstance(group, ClassicGroup | ConsumerGroup):
+                continue  # share groups live until they are deleted
+            tombstones, nothing_left = self._offsets.expire(group, now_ms)
+            effects.records += tombstones
+            if nothing_left and group.is_empty and not (isinstance(group, ClassicGroup) and group.pending_joins):
+                effects.records += _tombstones(group)
+        if self._to_expire:
+            self.state.timers.schedule(TimerKey(TimerKind.OFFSETS_EXPIRY), now_ms)
+        else:
+            self._schedule_expiry(now_ms)
+        return effects
+
+    # ---- classic protocol --------------------------------------------------------------------------------------------
+
+    def join_group(self, token: object, context: RequestContext, request: m.JoinGroupRequest) -> Effects:
+        settings = self.state.settings
+
+        def run() -> Effects:
+            if not request.group_id:
+                return _answer(token, join_error(request.member_id, ErrorCode.INVALID_GROUP_ID))
+            if not (
+                settings.group_min_session_timeout_ms
+                <= request.session_timeout_ms
+                <= settings.group_max_session_timeout_ms
+            ):
+                return _answer(token, join_error(request.member_id, ErrorCode.INVALID_SESSION_TIMEOUT))
+            group = self.state.groups.get(request.group_id)
+            if isinstance(group, ConsumerGroup) and group.members:
+                return self._classic_members.join(token, context, request, group)
+            if isinstance(group, ShareGroup):
+                return _answer(token, join_error("", ErrorCode.INCONSISTENT_GROUP_PROTOCOL))
+            if isinstance(group, ConsumerGroup):
+                # An empty consumer group may be joined with the classic protocol, which turns it into a classic one.
+                effects = self._classic.join(token, context, request, None)
+                if effects.records:
+                    effects.records[:0] = group.tombstones()
+                return effects
+            return self._classic.join(token, context, request, group)
+
+        return self._run(token, context, run, lambda error: join_error("", error.code))
+
+    def sync_group(self, token: object, context: RequestContext, request: m.SyncGroupRequest) -> Effects:
+        def run() -> Effects:
+            if not request.group_id:
+                return _answer(token, m.SyncGroupResponse(error_code=ErrorCode.INVALID_GROUP_ID))
+            group = self.state.groups.get(request.group_id)
+            if isinstance(group, ClassicGroup) and not group.is_empty:
+                return self._classic.sync(token, context, request, group)
+            if isinstance(group, ConsumerGroup) and not group.is_empty:
+                return self._classic_members.sync(token, context, request, group)
+            return _answer(token, m.SyncGroupResponse(error_code=ErrorCode.UNKNOWN_MEMBER_ID))
+
+        return self._run(token, context, run, lambda error: m.SyncGroupResponse(error_code=error.code))
+
+    def heartbeat(self, token: object, context: RequestContext, request: m.HeartbeatRequest) -> Effects:
+        def run() -> Effects:
+            code = ErrorCode.UNKNOWN_MEMBER_ID
+            group = self.state.groups.get(request.group_id)
+            if not request.group_id:
+                code = ErrorCode.INVALID_GROUP_ID
+            elif isinstance(group, ClassicGroup):
+                code = self._classic.heartbeat(context, request, group)
+            elif isinstance(group, ConsumerGroup):
+                code = self._classic_members.heartbeat(context, request, group)
+            return _answer(token, m.HeartbeatResponse(error_code=code))
+
+        return self._run(token, context, run, lambda error: m.HeartbeatResponse(error_code=error.code))
+
+    def leave_group(self, token: object, context: RequestContext, request: m.LeaveGroupRequest) -> Effects:
+        """In the shape of version 3 and later; `single_leave` makes older requests and answers fit."""
+
+        def run() -> Effects:
+            group = self.state.groups.get(request.group_id)
+            if not request.group_id:
+                return _answer(token, m.LeaveGroupResponse(error_code=ErrorCode.INVALID_GROUP_ID))
+            if isinstance(group, ClassicGroup):
+                return self._classic.leave(token, context, request, group)
+            if isinstance(group, ConsumerGroup):
+                return self._classic_members.leave(token, context, request, group)
+            response = m.LeaveGroupResponse(
+                members=[
+                    m.LeaveGroupResponse.MemberResponse(
+                        member_id=member.member_id,
+                        group_instance_id=member.group_instance_id,
+                        error_code=ErrorCode.UNKNOWN_MEMBER_ID,
+                    )
+                    for member in request.members
+                ]
+            )
+            return _answer(token, response)
+
+        return self._run(token, context, run, lambda error: m.LeaveGroupResponse(error_code=error.code))
+
+    # ---- consumer and share protocol ---------------------------------------------------------------------------------
+
+    def consumer_group_heartbeat(
+        self, token: object, context: RequestContext, request: m.ConsumerGroupHeartbeatRequest
+    ) -> Effects:
+        def failed(error: KafkaError) -> object:
+            return m.ConsumerGroupHeartbeatResponse(error_code=error.code, error_message=error.message)
+
+        return self._run(token, context, lambda: self._consumer.heartbeat(token, context, request), failed)
+
+    def share_group_heartbeat(
+        self, token: object, context: RequestContext, request: m.ShareGroupHeartbeatRequest
+    ) -> Effects:
+        def failed(error: KafkaError) -> object:
+            return m.ShareGroupHeartbeatResponse(error_code=error.code, error_message=error.message)
+
+        return self._run(token, context, lambda: self._share.heartbeat(token, context, request), failed)
+
+    # ---- offsets -----------------------------------------------------------------------------------------------------
+
+    def offset_commit(self, token: object, context: RequestContext, request: m.OffsetCommitRequest) -> Effects:
+        """Topics have both name and id: the shell has resolved the one that the request left out."""
+        return self._run(
+            token,
+            context,
+            lambda: self._offsets.commit(token, context, request),
+            lambda error: commit_error(request, error.code),
+        )
+
+    def txn_offset_commit(self, token: object, context: RequestContext, request: m.TxnOffsetCommitRequest) -> Effects:
+        def run() -> Effects:
+            if not request.group_id:
+                return _answer(token, txn_commit_error(request, ErrorCode.INVALID_GROUP_ID))
+            return self._offsets.commit_in_transaction(token, context, request)
+
+        return self._run(token, context, run, lambda error: txn_commit_error(request, error.code))
+
+    def offset_fetch(
+        self, request: m.OffsetFetchRequest.OffsetFetchRequestGroup, require_stable: bool = False
+    ) -> m.OffsetFetchResponse.OffsetFetchResponseGroup:
+        """One group, in the shape of version 8 and later, with topic names."""
+        try:
+            return self._offsets.fetch(request, require_stable)
+        except KafkaError as error:
+            return group_error(request, error.code)
+
+    def offset_delete(self, token: object, context: RequestContext, request: m.OffsetDeleteRequest) -> Effects:
+        def run() -> Effects:
+            if not request.group_id:
+                return _answer(token, m.OffsetDeleteResponse(error_code=ErrorCode.INVALID_GROUP_ID))
+            return self._offsets.delete(token, request)
+
+        return self._run(token, context, run, lambda error: m.OffsetDeleteResponse(error_code=error.code))
+
+    def topics_deleted(self, deleted: dict[str, bytes], now_ms: int) -> Effects:
+        """Topics (name to id) are gone: so are their offsets and their share-partitions."""
+        self.state.now_ms = now_ms
+        effects = self._offsets.topics_deleted(deleted)
+        effects.records += self._share.topics_deleted(frozenset(deleted.values()))
+        return effects
+
+    # ---- groups from outside -----------------------------------------------------------------------------------------
+
+    def list_groups(
+        self, states: Iterable[str] = (), types: Iterable[str] = ()
+    ) -> list[m.ListGroupsResponse.ListedGroup]:
+        return describe.list_groups(self.state.groups.values(), states, types)
+
+    def describe_group(self, group_id: str, api_version: int) -> m.DescribeGroupsResponse.DescribedGroup:
+        return describe.describe_classic(self.state, group_id, api_version)
+
+    def consumer_group_describe(self, group_id: str) -> m.ConsumerGroupDescribeResponse.DescribedGroup:
+        return describe.describe_consumer(self.state, group_id)
+
+    def share_group_describe(self, group_id: str) -> m.ShareGroupDescribeResponse.DescribedGroup:
+        return describe.describe_share(self.state, group_id)
+
+    def delete_groups(self, token: object, context: RequestContext, group_ids: Iterable[str]) -> Effects:
+        """Answers with the DeletableGroupResults of the groups of this shard."""
+        self.state.now_ms = context.now_ms
+        effects = Effects()
+        deletion = _GroupDeletion(token, {}, set())
+        for group_id in group_ids:
+            try:
+                group = self.state.group(group_id)
+                group.validate_delete()
+            except KafkaError as error:
+                deletion.results[group_id] = error.code
+                continue
+            deletion.results[group_id] = ErrorCode.NONE
+            begun = self._share.begin_delete_group(group) if isinstance(group, ShareGroup) else Effects()
+            if begun.actions:
+                effects.extend(begun)
+                deletion.waiting.add(group_id)
+            else:
+                effects.records += self._offsets.delete_all(group_id) + _tombstones(group)
+        if deletion.waiting:
+            self._deletions.append(deletion)
+        else:
+            effects.reply(token, _deleted(deletion))
+        return effects
+
+    # ---- share-partition state ---------------------------------------------------------------------------------------
+
+    def share_state_initialized(
+        self, group_id: str, partitions: Partitions, now_ms: int, succeeded: bool = True
+    ) -> Effects:
+        """The shell has carried out an `InitializeShareState`, or could not."""
+        self.state.now_ms = now_ms
+        return self._share.state_initialized(group_id, partitions, succeeded, now_ms)
+
+    def share_state_deleted(
+        self, group_id: str, topics: frozenset[bytes], now_ms: int, error: ErrorCode = ErrorCode.NONE
+    ) -> Effects:
+        """The shell has carried out a `DeleteShareState`, or could not."""
+        self.state.now_ms = now_ms
+        deletion = next((waiting for waiting in self._deletions if group_id in waiting.waiting), None)
+        if deletion is None:
+            return self._share.state_deleted(group_id, topics) if error is ErrorCode.NONE else Effects()
+        effects = Effects()
+        deletion.waiting.discard(group_id)
+        deletion.results[group_id] = error
+        group = self.state.groups.get(group_id)
+        if error is ErrorCode.NONE and isinstance(group, ShareGroup):
+            effects.records += group.tombstones()
+        if not deletion.waiting:
+            self._deletions.remove(deletion)
+            effects.reply(deletion.token, _deleted(deletion))
+        return effects
+
+    def share_state_partitions(self, group_id: str) -> dict[bytes, frozenset[int]]:
+        """The share-partitions of a group whose state is initialized."""
+        group = self.state.groups.get(group_id)
+        return group.state_partitions.assignable() if isinstance(group, ShareGroup) else {}
+
+    def begin_alter_share_offsets(self, group_id: str, start_offsets: dict[bytes, dict[int, int]]) -> Effects:
+        """Raises KafkaError; the shell carries out the action and reports it with `share_state_initialized`."""
+        return self._share.begin_alter_offsets(group_id, start_offsets)
+
+    def begin_delete_share_offsets(self, group_id: str, topics: frozenset[bytes]) -> Effects:
+        """Raises KafkaError; topics without state are not in the action (UNKNOWN_TOPIC_OR_PARTITION)."""
+        return self._share.begin_delete_offsets(group_id, topics)
+
+    # ---- helpers -----------------------------------------------------------------------------------------------------
+
+    def _run(
+        self,
+        token: object,
+        context: RequestContext,
+        command: Callable[[], Effects],
+        failed: Callable[[KafkaError], object],
+    ) -> Effects:
+        self.state.now_ms = context.now_ms
+        try:
+            return command()
+        except KafkaError as error:
+            return _answer(token, failed(error))
+
+
+def _answer(token: object, response: object) -> Effects:
+    effects = Effects()
+    effects.reply(token, response)
+    return effects
+
+
+def _tombstones(group: Group) -> list[CoordinatorRecord]:
+    return [group_metadata_tombstone(group.group_id)] if isinstance(group, ClassicGroup) else group.tombstones()
+
+
+def _deleted(deletion: _GroupDeletion) -> list[m.DeleteGroupsResponse.DeletableGroupResult]:
+    return [
+        m.DeleteGroupsResponse.DeletableGroupResult(group_id=group_id, error_code=code)
+        for group_id, code in deletion.results.items()
+    ]
