@@ -1,0 +1,32 @@
+"""Kafka's configs: what there is, what a value means, and which of several settings counts."""
+
+from penstock.broker.config.alter import Operation, altered
+from penstock.broker.config.broker import BROKER
+from penstock.broker.config.configs import ALL_BROKERS, Configs
+from penstock.broker.config.definitions import ConfigError, ConfigType, Definition, Value
+from penstock.broker.config.group import GROUP
+from penstock.broker.config.resolver import BrokerConfig, Entry, GroupConfigs, Source, Synonym, TopicConfigs
+from penstock.broker.config.sources import from_environment, read_properties
+from penstock.broker.config.topic import TOPIC
+
+__all__ = [
+    "ALL_BROKERS",
+    "BROKER",
+    "GROUP",
+    "TOPIC",
+    "BrokerConfig",
+    "ConfigError",
+    "ConfigType",
+    "Configs",
+    "Definition",
+    "Entry",
+    "GroupConfigs",
+    "Operation",
+    "Source",
+    "Synonym",
+    "TopicConfigs",
+    "Value",
+    "altered",
+    "from_environment",
+    "read_properties",
+]

@@ -1,0 +1,278 @@
+"""The broker's configs that Penstock obeys, and its own.
+
+Names, types, defaults, bounds and what can be changed at run time are those of Apache Kafka 4.3. Only `node.id` has a
+default here that it lacks there, because a single broker need not be numbered.
+"""
+
+from __future__ import annotations
+
+from penstock.broker.config.broker_unused import UNUSED
+from penstock.broker.config.definitions import read_table
+
+_OBEYED = read_table("""
+add.partitions.to.txn.retry.backoff.max.ms int =100 >=0
+    How long an answer may be held back while a transaction of the same id is being ended.
+advertised.listeners list
+    Addresses that clients are told to connect to, where these differ from the listeners.
+auto.create.topics.enable bool =true
+    Whether a topic is created when a client first asks for it.
+broker.id int =-1
+    The older name of node.id.
+broker.rack string
+    Where the broker stands; told to clients in metadata.
+compression.gzip.level int =-1 gzip-level @cluster
+    Level when batches are compressed again with gzip.
+compression.lz4.level int =9 1..17 @cluster
+    Level when batches are compressed again with LZ4; 9 is the fast compressor.
+compression.type string =producer {uncompressed,zstd,lz4,snappy,gzip,producer} @cluster
+    The codec in which batches are stored; producer keeps what was sent.
+compression.zstd.level int =3 -131072..22 @cluster
+    Level when batches are compressed again with zstd.
+connections.max.idle.ms long =600000
+    A connection without requests for so long is closed.
+default.replication.factor int =1
+    Replicas of a topic that is created without a number. A Penstock partition has one.
+delete.topic.enable bool =true
+    Whether topics may be deleted.
+fetch.max.bytes int =57671680 >=1024
+    The most bytes that one fetch answers, save for a first batch that is larger by itself.
+group.consumer.assignment.interval.ms int =1000 >=0 @cluster
+    The least time between two assignments of a consumer group.
+group.consumer.assignors list =uniform,range
+    Assignors of consumer groups, the default one first.
+group.consumer.heartbeat.interval.ms int =5000 >=1
+    How often members of a consumer group send a heartbeat.
+group.consumer.max.assignment.interval.ms int =15000 >=0
+    Upper bound of a group's own consumer.assignment.interval.ms.
+group.consumer.max.heartbeat.interval.ms int =15000 >=1
+    Upper bound of a group's own consumer.heartbeat.interval.ms.
+group.consumer.max.session.timeout.ms int =60000 >=1
+    Upper bound of a group's own consumer.session.timeout.ms.
+group.consumer.max.size int =2147483647 >=1
+    Members that a consumer group may have.
+group.consumer.migration.policy string =bidirectional {DISABLED,DOWNGRADE,UPGRADE,BIDIRECTIONAL} any-case
+    Whether classic groups become consumer groups and back while members of both kinds join.
+group.consumer.min.assignment.interval.ms int =0 >=0
+    Lower bound of a group's own consumer.assignment.interval.ms.
+group.consumer.min.heartbeat.interval.ms int =5000 >=1
+    Lower bound of a group's own consumer.heartbeat.interval.ms.
+group.consumer.min.session.timeout.ms int =45000 >=1
+    Lower bound of a group's own consumer.session.timeout.ms.
+group.consumer.regex.refresh.interval.ms int =600000 >=10000 internal
+    How often subscriptions by pattern are matched against the topics anew.
+group.consumer.session.timeout.ms int =45000 >=1
+    Silence after which a member of a consumer group is removed.
+group.coordinator.rebalance.protocols list =classic,consumer,streams {consumer,classic,share,streams}
+    Group protocols that are answered.
+group.initial.rebalance.delay.ms int =3000
+    How long the first member of an empty classic group is made to wait for others.
+group.max.session.timeout.ms int =1800000
+    Upper bound of the session timeout that a classic member may ask for.
+group.max.size int =2147483647 >=1
+    Members that a classic group may have.
+group.min.session.timeout.ms int =6000
+    Lower bound of the session timeout that a classic member may ask for.
+group.share.assignment.interval.ms int =1000 >=0 @cluster
+    The least time between two assignments of a share group.
+group.share.assignors list =simple
+    Assignors of share groups.
+group.share.delivery.count.limit int =5 2..10
+    Deliveries after which a record is given up.
+group.share.heartbeat.interval.ms int =5000 >=1
+    How often members of a share group send a heartbeat.
+group.share.max.assignment.interval.ms int =15000 >=0
+    Upper bound of a group's own share.assignment.interval.ms.
+group.share.max.delivery.count.limit int =10 5..25
+    Upper bound of a group's own share.delivery.count.limit.
+group.share.max.heartbeat.interval.ms int =15000 >=1
+    Upper bound of a group's own share.heartbeat.interval.ms.
+group.share.max.partition.max.record.locks int =4000 2000..10000
+    Upper bound of a group's own share.partition.max.record.locks.
+group.share.max.record.lock.duration.ms int =60000 30000..3600000
+    Upper bound of a group's own share.record.lock.duration.ms.
+group.share.max.session.timeout.ms int =60000 >=1
+    Upper bound of a group's own share.session.timeout.ms.
+group.share.max.share.sessions int =2000 >=1
+    Share sessions that a broker holds at a time.
+group.share.max.size int =200 1..1000
+    Members that a share group may have.
+group.share.min.assignment.interval.ms int =0 >=0
+    Lower bound of a group's own share.assignment.interval.ms.
+group.share.min.delivery.count.limit int =2 2..5
+    Lower bound of a group's own share.delivery.count.limit.
+group.share.min.heartbeat.interval.ms int =5000 >=1
+    Lower bound of a group's own share.heartbeat.interval.ms.
+group.share.min.partition.max.record.locks int =100 100..2000
+    Lower bound of a group's own share.partition.max.record.locks.
+group.share.min.record.lock.duration.ms int =15000 1000..30000
+    Lower bound of a group's own share.record.lock.duration.ms.
+group.share.min.session.timeout.ms int =45000 >=1
+    Lower bound of a group's own share.session.timeout.ms.
+group.share.partition.max.record.locks int =2000 100..10000
+    Records of a partition that may be in flight at a time.
+group.share.record.lock.duration.ms int =30000 1000..3600000
+    How long an acquired record belongs to its consumer.
+group.share.session.timeout.ms int =45000 >=1
+    Silence after which a member of a share group is removed.
+listeners list =PLAINTEXT://:9092 @broker
+    Addresses to listen on, as NAME://host:port.
+log.cleaner.backoff.ms long =15000 >=0 @cluster
+    Pause between two looks for logs to compact.
+log.cleaner.dedupe.buffer.size long =134217728 @cluster
+    Memory for the map of keys while compacting.
+log.cleaner.delete.retention.ms long =86400000 >=0 @cluster
+    How long a tombstone stays readable after its key was compacted.
+log.cleaner.enable bool =true
+    Whether logs are compacted at all.
+log.cleaner.max.compaction.lag.ms long =9223372036854775807 >=1 @cluster
+    Age at which a record must have been compacted.
+log.cleaner.min.cleanable.ratio double =0.5 0..1 @cluster
+    Share of a log that must be uncompacted before it is compacted.
+log.cleaner.min.compaction.lag.ms long =0 >=0 @cluster
+    Age below which a record is not compacted.
+log.cleaner.threads int =1 >=0 @cluster
+    Logs that are compacted at a time.
+log.cleanup.policy list =delete {compact,delete} @cluster
+    What becomes of old segments: delete, compact, or both.
+log.dir list =/tmp/kafka-logs
+    As log.dirs.
+log.dirs list
+    The folder of the logs; the older name of the option --data.
+log.flush.interval.messages long =9223372036854775807 >=1 @cluster
+    Records after which a log is written through to the disk.
+log.flush.interval.ms long @cluster
+    Time after which a log is written through to the disk.
+log.flush.scheduler.interval.ms long =9223372036854775807
+    As log.flush.interval.ms when that is not set.
+log.index.interval.bytes int =4096 >=0 @cluster
+    Bytes of log between two entries of the offset index.
+log.index.size.max.bytes int =10485760 >=4 @cluster
+    The largest index of a segment.
+log.local.retention.bytes long =-2 >=-2 @cluster
+    For tiered storage, which Penstock does not have.
+log.local.retention.ms long =-2 >=-2 @cluster
+    For tiered storage, which Penstock does not have.
+log.message.timestamp.after.max.ms long =3600000 >=0 @cluster
+    How far ahead of the broker's clock a record's timestamp may be.
+log.message.timestamp.before.max.ms long =9223372036854775807 >=0 @cluster
+    How far behind the broker's clock a record's timestamp may be.
+log.message.timestamp.type string =CreateTime {CreateTime,LogAppendTime} @cluster
+    Whose timestamp a record carries: CreateTime is the producer's, LogAppendTime the broker's.
+log.preallocate bool =false @cluster
+    Whether segment files are given their full size at once.
+log.retention.bytes long =-1 @cluster
+    Size of a partition above which its oldest segments are deleted; -1 is without limit.
+log.retention.check.interval.ms long =300000 >=1
+    Pause between two looks for segments to delete.
+log.retention.hours int =168
+    Age in hours at which segments are deleted.
+log.retention.minutes int
+    Age in minutes at which segments are deleted; comes before log.retention.hours.
+log.retention.ms long @cluster
+    Age in ms at which segments are deleted, -1 for never; comes before log.retention.minutes.
+log.roll.hours int =168 >=1
+    Age in hours at which a segment is followed by a new one.
+log.roll.jitter.hours int =0 >=0
+    The most hours by which rolling is spread out at random.
+log.roll.jitter.ms long @cluster
+    The most ms by which rolling is spread out at random; comes before log.roll.jitter.hours.
+log.roll.ms long @cluster
+    Age in ms at which a segment is followed by a new one; comes before log.roll.hours.
+log.segment.bytes int =1073741824 >=1048576 @cluster
+    Size at which a segment is followed by a new one.
+log.segment.delete.delay.ms long =60000 >=0 @cluster
+    How long a deleted segment's file is kept for readers that still have it open.
+max.connection.creation.rate int =2147483647 >=0 @cluster
+    New connections per second.
+max.connections int =2147483647 >=0 @cluster
+    Connections at a time.
+max.connections.per.ip int =2147483647 >=0 @cluster
+    Connections at a time from one address.
+max.connections.per.ip.overrides string = @cluster
+    Exceptions from max.connections.per.ip, as address:number, separated by commas.
+max.incremental.fetch.session.cache.slots int =1000 >=0
+    Fetch sessions that are remembered at a time.
+max.request.partition.size.limit int =2000 >=1
+    Partitions that one DescribeTopicPartitions answer may hold.
+message.max.bytes int =1048588 >=0 @cluster
+    The largest batch that is taken, as stored.
+min.insync.replicas int =1 >=1 @cluster
+    Replicas that must hold a record before acks=all is answered. A Penstock partition has one.
+node.id int =1 >=0
+    The number of this broker in its cluster.
+num.partitions int =1 >=1
+    Partitions of a topic that is created without a number.
+offset.metadata.max.bytes int =4096
+    The longest text that a consumer may store beside an offset.
+offsets.commit.timeout.ms int =5000 >=1
+    How long storing offsets may take before the client is told to try again.
+offsets.retention.check.interval.ms long =600000 >=1
+    Pause between two looks for offsets to forget.
+offsets.retention.minutes int =10080 >=1
+    How long the offsets of an empty group are kept.
+offsets.topic.num.partitions int =50 >=1
+    Partitions of __consumer_offsets; fixed once the topic exists.
+offsets.topic.segment.bytes int =104857600 >=1
+    Segment size of __consumer_offsets.
+producer.id.expiration.check.interval.ms int =600000 >=1 internal
+    Pause between two looks for producers to forget.
+producer.id.expiration.ms int =86400000 >=1 @cluster
+    How long a partition remembers an idle producer's sequence numbers.
+queued.max.request.bytes long =-1
+    Bytes of requests that may wait to be answered; -1 leaves it to socket.request.max.bytes.
+request.timeout.ms int =30000
+    How long the broker waits for work inside the cluster.
+share.coordinator.snapshot.update.records.per.snapshot int =500 0..500
+    Updates of a share-partition's state between two snapshots.
+share.coordinator.state.topic.min.isr short =2 >=1
+    Written to the configs of __share_group_state.
+share.coordinator.state.topic.num.partitions int =50 >=1
+    Partitions of __share_group_state; fixed once the topic exists.
+share.coordinator.state.topic.segment.bytes int =104857600 >=1
+    Segment size of __share_group_state.
+share.coordinator.write.timeout.ms int =5000 >=1
+    How long storing a share-partition's state may take.
+socket.listen.backlog.size int =50 >=1
+    Connections that may wait to be accepted.
+socket.receive.buffer.bytes int =102400
+    Receive buffer of a socket; -1 leaves it to the operating system.
+socket.request.max.bytes int =104857600 >=1
+    The largest request that is read; a larger one closes the connection.
+socket.send.buffer.bytes int =102400
+    Send buffer of a socket; -1 leaves it to the operating system.
+transaction.abort.timed.out.transaction.cleanup.interval.ms int =10000 >=1
+    Pause between two looks for transactions that took too long.
+transaction.max.timeout.ms int =900000 >=1
+    The longest timeout that a transactional producer may ask for.
+transaction.partition.verification.enable bool =true @cluster
+    Whether a partition asks the coordinator about a transaction it did not know.
+transaction.remove.expired.transaction.cleanup.interval.ms int =3600000 >=1
+    Pause between two looks for transactional ids to forget.
+transaction.state.log.min.isr int =2 >=1
+    Written to the configs of __transaction_state.
+transaction.state.log.num.partitions int =50 >=1
+    Partitions of __transaction_state; fixed once the topic exists.
+transaction.state.log.segment.bytes int =104857600 >=1
+    Segment size of __transaction_state.
+transactional.id.expiration.ms int =604800000 >=1
+    How long an idle transactional id is remembered.
+unclean.leader.election.enable bool =false @cluster
+    Accepted for topics' sake; there are no replicas to elect.
+""")
+
+_OWN = read_table("""
+penstock.acks.all.flush bool =true
+    Whether acks=all is answered after the records are on the disk; false answers from the page cache, as Kafka does.
+penstock.metrics.listen string =
+    Address as host:port where metrics and health are served over HTTP; empty serves none.
+""")
+
+BROKER = {definition.name: definition for definition in sorted(_OBEYED + _OWN + UNUSED, key=lambda each: each.name)}
+
+# Configs that say the same in different units, the one that counts first. Setting one at run time replaces the others.
+SYNONYMS: tuple[tuple[str, ...], ...] = (
+    ("log.roll.ms", "log.roll.hours"),
+    ("log.roll.jitter.ms", "log.roll.jitter.hours"),
+    ("log.retention.ms", "log.retention.minutes", "log.retention.hours"),
+    ("log.flush.interval.ms", "log.flush.scheduler.interval.ms"),
+)

@@ -1,0 +1,107 @@
+"""All configs of a running broker: the ones it was started with, and the ones that the catalog remembers.
+
+What is set at run time is checked, written to the catalog, and only then counts. Whoever has worked something out from
+configs (a topic's log, say) is told through `listeners` to do so again.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Mapping
+
+from penstock.broker.config.definitions import ConfigError, Value
+from penstock.broker.config.resolver import BrokerConfig, Entry, GroupConfigs, TopicConfigs, check_dynamic
+from penstock.catalog import Catalog, ResourceType
+
+ALL_BROKERS = ""
+"""The name of the resource whose configs hold for every broker."""
+
+
+class Configs:
+    def __init__(self, broker: BrokerConfig, catalog: Catalog) -> None:
+        self.broker = broker
+        self.listeners: list[Callable[[], None]] = []
+        """Called after configs of the broker changed: those of topics and groups that rest on them may have, too."""
+        self._catalog = catalog
+        self._brokers = catalog.config_resources(ResourceType.BROKER)
+        self._groups = catalog.config_resources(ResourceType.GROUP)
+        self._topic_configs = TopicConfigs(broker)
+        self._group_configs = GroupConfigs(broker)
+        self._apply()
+
+    # -- topics: their own configs are kept with the topic ---------------------------------------------------------
+
+    def resolve_topic(self, overrides: Mapping[str, str]) -> dict[str, Value]:
+        """The value of every config of a topic that has set `overrides`."""
+        return self._topic_configs.resolve(overrides)
+
+    def check_topic(self, overrides: Mapping[str, str]) -> None:
+        """Raise ConfigError unless a topic may have these configs."""
+        self._topic_configs.check(overrides)
+
+    def topic_entries(self, overrides: Mapping[str, str], names: Collection[str] | None = None) -> list[Entry]:
+        return self._topic_configs.entries(overrides, names)
+
+    # -- brokers ---------------------------------------------------------------------------------------------------
+
+    def broker_overrides(self, name: str) -> dict[str, str]:
+        """What was set at run time for the broker of that id, or under ALL_BROKERS."""
+        return dict(self._brokers.get(name, {}))
+
+    def broker_names(self) -> list[str]:
+        """Brokers with configs that were set at run time, ALL_BROKERS among them."""
+        return list(self._brokers)
+
+    def broker_entries(self, name: str, names: Collection[str] | None = None) -> list[Entry]:
+        return self.broker.cluster_entries(names) if name == ALL_BROKERS else self.broker.entries(names)
+
+    def check_broker(self, name: str, overrides: Mapping[str, str]) -> None:
+        """Raise ConfigError unless these may be set at run time for that broker or for all."""
+        if name not in (ALL_BROKERS, str(self.broker.node_id)):
+            raise ConfigError(f"Unexpected broker id, expected {self.broker.node_id}, but received {name}")
+        check_dynamic(overrides, for_all_brokers=name == ALL_BROKERS)
+
+    def set_broker(self, name: str, overrides: Mapping[str, str]) -> None:
+        """Replace what was set at run time for a broker, or for all; it counts at once."""
+        self.check_broker(name, overrides)
+        self._catalog.set_configs(ResourceType.BROKER, name, overrides)
+        _replace(self._brokers, name, overrides)
+        self._apply()
+        for listener in self.listeners:
+            listener()
+
+    # -- groups ----------------------------------------------------------------------------------------------------
+
+    def group_overrides(self, group: str) -> dict[str, str]:
+        return dict(self._groups.get(group, {}))
+
+    def group_names(self) -> list[str]:
+        """Groups with configs of their own."""
+        return list(self._groups)
+
+    def resolve_group(self, group: str) -> dict[str, Value]:
+        """The value of every config of a group."""
+        return self._group_configs.resolve(self._groups.get(group, {}))
+
+    def group_entries(self, group: str, names: Collection[str] | None = None) -> list[Entry]:
+        return self._group_configs.entries(self._groups.get(group, {}), names)
+
+    def check_group(self, overrides: Mapping[str, str]) -> None:
+        """Raise ConfigError unless a group may have these configs."""
+        self._group_configs.check(overrides)
+
+    def set_group(self, group: str, overrides: Mapping[str, str]) -> None:
+        """Replace a group's configs."""
+        self.check_group(overrides)
+        self._catalog.set_configs(ResourceType.GROUP, group, overrides)
+        _replace(self._groups, group, overrides)
+
+    def _apply(self) -> None:
+        self.broker.set_dynamic(self._brokers.get(ALL_BROKERS, {}), self._brokers.get(str(self.broker.node_id), {}))
+        self._topic_configs.refresh()
+
+
+def _replace(resources: dict[str, dict[str, str]], name: str, overrides: Mapping[str, str]) -> None:
+    if overrides:
+        resources[name] = dict(overrides)
+    else:
+        resources.pop(name, None)

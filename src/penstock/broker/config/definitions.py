@@ -1,0 +1,239 @@
+"""What a config is: its name, its type, its default, which values it takes, and who may change it when.
+
+Definitions are kept as tables of text, one line each, because there are four hundred of them::
+
+    log.segment.bytes int =1073741824 >=1048576 @cluster
+        Size at which a segment is followed by a new one.
+
+that is: name, type, default (none means null), valid values, and whether it can be changed at run time for the whole
+cluster or for each broker by itself; then a sentence of documentation. A config without documentation is one that
+Penstock has no use for.
+
+Values travel as text, in files, requests and the catalog, and are parsed with Java's rules, since Kafka's users write
+them for Java: numbers may have a sign and surrounding blanks but no underscores; true and false in any case.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from dataclasses import dataclass
+from enum import Enum, IntEnum
+from typing import TypeAlias
+
+Value: TypeAlias = bool | int | float | str
+"""A parsed value. Lists stay text: items separated by commas, without blanks."""
+
+
+class ConfigError(ValueError):
+    """A config was refused; the message says which, why, and what would be accepted."""
+
+
+class ConfigType(IntEnum):
+    """Kafka's numbers, as DescribeConfigs reports them."""
+
+    UNKNOWN = 0
+    BOOLEAN = 1
+    STRING = 2
+    INT = 3
+    SHORT = 4
+    LONG = 5
+    DOUBLE = 6
+    LIST = 7
+    CLASS = 8
+    PASSWORD = 9
+
+
+class Scope(Enum):
+    """Where a broker's config can be changed at run time."""
+
+    READ_ONLY = "read-only"
+    PER_BROKER = "per broker"
+    CLUSTER = "cluster-wide or per broker"
+
+
+@dataclass(frozen=True, slots=True)
+class Definition:
+    name: str
+    type: ConfigType
+    default: str | None
+    valid: str
+    """Which values are taken, in the notation of the tables; empty takes all of the type."""
+    scope: Scope
+    is_internal: bool
+    """Taken, but not shown by DescribeConfigs unless it was set."""
+    documentation: str
+
+    @property
+    def is_used(self) -> bool:
+        return bool(self.documentation)
+
+    @property
+    def is_sensitive(self) -> bool:
+        return self.type is ConfigType.PASSWORD
+
+    def parse(self, text: str) -> Value:
+        """The value that `text` stands for, or a ConfigError in Kafka's words."""
+        value = _parse(self.name, self.type, text)
+        if self.valid and (fault := _fault(self.valid, value)):
+            raise invalid(self.name, text.strip(), fault.format(name=self.name, value=text.strip()))
+        return value
+
+    def default_value(self) -> Value | None:
+        return None if self.default is None else self.parse(self.default)
+
+
+def invalid(name: str, value: str, reason: str) -> ConfigError:
+    return ConfigError(f"Invalid value {value} for configuration {name}: {reason}")
+
+
+def format_value(value: Value | None) -> str | None:
+    """The text of a parsed value, as Kafka's Java would print it."""
+    if isinstance(value, bool):
+        return "true" if value else "false"
+    if isinstance(value, float):
+        return _format_double(value)
+    return None if value is None else str(value)
+
+
+def read_table(table: str) -> list[Definition]:
+    definitions: list[Definition] = []
+    lines = table.strip().splitlines()
+    for at, line in enumerate(lines):
+        if line.startswith(" "):
+            continue
+        name, kind, *words = line.split()
+        is_documented = at + 1 < len(lines) and lines[at + 1].startswith(" ")
+        default, valid, scope, is_internal = None, "", Scope.READ_ONLY, False
+        for word in words:
+            if word.startswith("="):
+                default = word[1:]
+            elif word == "@cluster":
+                scope = Scope.CLUSTER
+            elif word == "@broker":
+                scope = Scope.PER_BROKER
+            elif word == "internal":
+                is_internal = True
+            else:
+                valid += word
+        documentation = lines[at + 1].strip() if is_documented else ""
+        definitions.append(Definition(name, _TYPES[kind], default, valid, scope, is_internal, documentation))
+    return definitions
+
+
+_TYPES = {
+    "bool": ConfigType.BOOLEAN,
+    "string": ConfigType.STRING,
+    "int": ConfigType.INT,
+    "short": ConfigType.SHORT,
+    "long": ConfigType.LONG,
+    "double": ConfigType.DOUBLE,
+    "list": ConfigType.LIST,
+    "class": ConfigType.CLASS,
+    "password": ConfigType.PASSWORD,
+}
+_BITS = {ConfigType.SHORT: 16, ConfigType.INT: 32, ConfigType.LONG: 64}
+_INTEGER = re.compile(r"[+-]?[0-9]+")
+_DOUBLE = re.compile(r"[+-]?([0-9]+\.?[0-9]*|\.[0-9]+)([eE][+-]?[0-9]+)?[fFdD]?")
+_DURATION = re.compile(
+    r"-?P(?=[-+.0-9T])([-+]?[0-9]+D)?(T(?=[-+.0-9])([-+]?[0-9]+H)?([-+]?[0-9]+M)?([-+]?[0-9]+([.,][0-9]{0,9})?S)?)?",
+    re.IGNORECASE,
+)
+_THROTTLED_REPLICAS = re.compile(r"|\*|[0-9]+:[0-9]+(,[0-9]+:[0-9]+)*")
+
+
+def _parse(name: str, kind: ConfigType, text: str) -> Value:
+    text = text.strip()
+    match kind:
+        case ConfigType.BOOLEAN:
+            if text.lower() not in ("true", "false"):
+                raise invalid(name, text, "Expected value to be either true or false")
+            return text.lower() == "true"
+        case ConfigType.INT | ConfigType.SHORT | ConfigType.LONG:
+            bound = 1 << (_BITS[kind] - 1)
+            if not _INTEGER.fullmatch(text) or len(text) > 20 or not -bound <= int(text) < bound:
+                raise invalid(name, text, f"Not a number of type {kind.name}")
+            return int(text)
+        case ConfigType.DOUBLE:
+            if not _DOUBLE.fullmatch(text):
+                raise invalid(name, text, "Not a number of type DOUBLE")
+            return float(text.rstrip("fFdD"))
+        case ConfigType.LIST:
+            return ",".join(item.strip() for item in text.split(","))
+        case _:
+            return text
+
+
+def _format_double(value: float) -> str:
+    text = repr(value)
+    mantissa, exponent_sign, exponent = text.partition("e")
+    if exponent_sign:
+        return f"{mantissa if '.' in mantissa else mantissa + '.0'}E{int(exponent)}"
+    return text
+
+
+def _fault(valid: str, value: Value) -> str:
+    """Why `value` is not among the valid ones; empty when it is."""
+    if named := _NAMED_RULES.get(valid):
+        return named(value)
+    if valid.startswith("{"):
+        return _fault_of_choice(valid, str(value))
+    low, _, high = valid.removeprefix(">=").partition("..")
+    assert isinstance(value, int | float)
+    if value < float(low):
+        return f"Value must be at least {low}"
+    if high and value > float(high):
+        return f"Value must be no more than {high}"
+    return ""
+
+
+def _fault_of_choice(valid: str, value: str) -> str:
+    """`{a,b}` names the choices of a string, or of each item of a list; `any-case` behind it ignores case."""
+    names, _, any_case = valid[1:].partition("}")
+    choices = names.split(",")
+    if any_case:
+        is_valid = value.lower() in [choice.lower() for choice in choices]
+    else:
+        is_valid = not value or all(item in choices for item in value.split(","))
+    if is_valid:
+        return ""
+    return f"String must be one of{' (case insensitive)' if any_case else ''}: {', '.join(choices)}"
+
+
+def _fault_of_gzip_level(value: Value) -> str:
+    is_valid = value == -1 or (isinstance(value, int) and 1 <= value <= 9)
+    return "" if is_valid else "Value must be between 1 and 9 or equal to -1"
+
+
+def _fault_of_offset_reset(value: Value) -> str:
+    text = str(value)
+    kind, _, duration = text.partition(":")
+    if text in ("earliest", "latest"):
+        return ""
+    if kind == "by_duration" and _DURATION.fullmatch(duration) and not duration.startswith("-"):
+        return ""
+    return (
+        "Invalid value `{value}` for configuration {name}. The value must be either 'earliest', 'latest' or of the "
+        "format 'by_duration:<PnDTnHnMn.nS>'."
+    )
+
+
+def _fault_of_throttled_replicas(value: Value) -> str:
+    if _THROTTLED_REPLICAS.fullmatch(str(value)):
+        return ""
+    return (
+        "{name} must be the literal '*' or a list of replicas in the following format: "
+        "[partitionId]:[brokerId],[partitionId]:[brokerId],..."
+    )
+
+
+def _fault_of_emptiness(value: Value) -> str:
+    return "" if value else "String must be non-empty"
+
+
+_NAMED_RULES: dict[str, Callable[[Value], str]] = {
+    "gzip-level": _fault_of_gzip_level,
+    "offset-reset": _fault_of_offset_reset,
+    "throttled-replicas": _fault_of_throttled_replicas,
+    "non-empty": _fault_of_emptiness,
+}

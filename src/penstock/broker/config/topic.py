@@ -1,0 +1,118 @@
+"""A topic's configs, and the broker's configs that stand in for those which a topic does not set."""
+
+from __future__ import annotations
+
+from penstock.broker.config.definitions import read_table
+
+_HOUR_MS = 3_600_000
+_MINUTE_MS = 60_000
+
+_TABLE = read_table("""
+cleanup.policy list =delete {compact,delete}
+    What becomes of old segments: delete, compact, or both; nothing keeps them for ever.
+compression.gzip.level int =-1 gzip-level
+    Level when compression.type is gzip.
+compression.lz4.level int =9 1..17
+    Level when compression.type is lz4; 9 is the fast compressor.
+compression.type string =producer {uncompressed,zstd,lz4,snappy,gzip,producer}
+    The codec in which batches are stored; producer keeps what was sent.
+compression.zstd.level int =3 -131072..22
+    Level when compression.type is zstd.
+delete.retention.ms long =86400000 >=0
+    How long a tombstone stays readable after its key was compacted.
+file.delete.delay.ms long =60000 >=0
+    How long a deleted segment's file is kept for readers that still have it open.
+flush.messages long =9223372036854775807 >=1
+    Records after which the log is written through to the disk.
+flush.ms long =9223372036854775807 >=0
+    Time after which the log is written through to the disk.
+follower.replication.throttled.replicas list = throttled-replicas
+    Replicas whose replication is throttled on the follower's side; there are none.
+index.interval.bytes int =4096 >=0
+    Bytes of log between two entries of the offset index.
+internal.segment.bytes int internal
+    As segment.bytes, without its lower bound, for tests.
+leader.replication.throttled.replicas list = throttled-replicas
+    Replicas whose replication is throttled on the leader's side; there are none.
+local.retention.bytes long =-2 >=-2
+    For tiered storage, which Penstock does not have.
+local.retention.ms long =-2 >=-2
+    For tiered storage, which Penstock does not have.
+max.compaction.lag.ms long =9223372036854775807 >=1
+    Age at which a record must have been compacted.
+max.message.bytes int =1048588 >=0
+    The largest batch that is taken, as stored.
+message.timestamp.after.max.ms long =3600000 >=0
+    How far ahead of the broker's clock a record's timestamp may be.
+message.timestamp.before.max.ms long =9223372036854775807 >=0
+    How far behind the broker's clock a record's timestamp may be.
+message.timestamp.type string =CreateTime {CreateTime,LogAppendTime}
+    Whose timestamp a record carries: CreateTime is the producer's, LogAppendTime the broker's.
+min.cleanable.dirty.ratio double =0.5 0..1
+    Share of the log that must be uncompacted before it is compacted.
+min.compaction.lag.ms long =0 >=0
+    Age below which a record is not compacted.
+min.insync.replicas int =1 >=1
+    Replicas that must hold a record before acks=all is answered. A Penstock partition has one.
+preallocate bool =false
+    Whether segment files are given their full size at once.
+remote.log.copy.disable bool =false
+    For tiered storage, which Penstock does not have.
+remote.log.delete.on.disable bool =false
+    For tiered storage, which Penstock does not have.
+remote.storage.enable bool =false
+    For tiered storage, which Penstock does not have.
+retention.bytes long =-1
+    Size of a partition above which its oldest segments are deleted; -1 is without limit.
+retention.ms long =604800000 >=-1
+    Age at which segments are deleted; -1 is never.
+segment.bytes int =1073741824 >=1048576
+    Size at which a segment is followed by a new one.
+segment.index.bytes int =10485760 >=4
+    The largest index of a segment.
+segment.jitter.ms long =0 >=0
+    The most by which rolling is spread out at random.
+segment.ms long =604800000 >=1
+    Age at which a segment is followed by a new one.
+unclean.leader.election.enable bool =false
+    Accepted for compatibility; there are no replicas to elect.
+""")
+
+TOPIC = {definition.name: definition for definition in _TABLE}
+
+# For each topic config the broker configs that stand in for it, the one that counts first, with the factor that turns
+# the broker's unit into the topic's.
+BROKER_SYNONYMS: dict[str, tuple[tuple[str, int], ...]] = {
+    "cleanup.policy": (("log.cleanup.policy", 1),),
+    "compression.gzip.level": (("compression.gzip.level", 1),),
+    "compression.lz4.level": (("compression.lz4.level", 1),),
+    "compression.type": (("compression.type", 1),),
+    "compression.zstd.level": (("compression.zstd.level", 1),),
+    "delete.retention.ms": (("log.cleaner.delete.retention.ms", 1),),
+    "file.delete.delay.ms": (("log.segment.delete.delay.ms", 1),),
+    "flush.messages": (("log.flush.interval.messages", 1),),
+    "flush.ms": (("log.flush.interval.ms", 1), ("log.flush.scheduler.interval.ms", 1)),
+    "index.interval.bytes": (("log.index.interval.bytes", 1),),
+    "local.retention.bytes": (("log.local.retention.bytes", 1),),
+    "local.retention.ms": (("log.local.retention.ms", 1),),
+    "max.compaction.lag.ms": (("log.cleaner.max.compaction.lag.ms", 1),),
+    "max.message.bytes": (("message.max.bytes", 1),),
+    "message.timestamp.after.max.ms": (("log.message.timestamp.after.max.ms", 1),),
+    "message.timestamp.before.max.ms": (("log.message.timestamp.before.max.ms", 1),),
+    "message.timestamp.type": (("log.message.timestamp.type", 1),),
+    "min.cleanable.dirty.ratio": (("log.cleaner.min.cleanable.ratio", 1),),
+    "min.compaction.lag.ms": (("log.cleaner.min.compaction.lag.ms", 1),),
+    "min.insync.replicas": (("min.insync.replicas", 1),),
+    "preallocate": (("log.preallocate", 1),),
+    "retention.bytes": (("log.retention.bytes", 1),),
+    "retention.ms": (
+        ("log.retention.ms", 1),
+        ("log.retention.minutes", _MINUTE_MS),
+        ("log.retention.hours", _HOUR_MS),
+    ),
+    "segment.bytes": (("log.segment.bytes", 1),),
+    "segment.index.bytes": (("log.index.size.max.bytes", 1),),
+    "segment.jitter.ms": (("log.roll.jitter.ms", 1), ("log.roll.jitter.hours", _HOUR_MS)),
+    "segment.ms": (("log.roll.ms", 1), ("log.roll.hours", _HOUR_MS)),
+    "unclean.leader.election.enable": (("unclean.leader.election.enable", 1),),
+}
