@@ -1,11 +1,13 @@
 """The producer's memory: records waiting in batches, batches waiting in queues, one queue per partition.
 
 A batch is *open* while records are added, *closed* when it is full or due, *in flight* once sent, and *done* when the
-broker has answered for good. Nothing here sends: the sender asks a queue for its next batch and reports what became of it.
+broker has answered for good. Nothing here sends: the sender asks a queue for its next batch and reports what became
+of it.
 
-With idempotence each batch gets a sequence number when it is first sent, and keeps it through every retry, which is how
-the broker recognises a batch that it has already written. The broker refuses a batch that comes before its predecessor, so
-a failed batch waits for those behind it to be answered (and refused) too, and then all go again in order of sequence.
+With idempotence each batch gets a sequence number when it is first sent, and keeps it through every retry, which is
+how the broker recognises a batch that it has already written. The broker refuses a batch that comes before its
+predecessor, so a failed batch waits for those behind it to be answered (and refused) too, and then all go again in
+order of sequence.
 
 Records are kept as they came until the batch is done, because a batch may have to be built anew: split when the broker
 finds it too large, or numbered again after a predecessor was lost for good.

@@ -1,7 +1,7 @@
 """A batch of records as columns, for programs that handle many records at a time.
 
-Nothing is decoded until a column is asked for, so counting, routing or storing whole batches costs nothing per record. With
-the extra `penstock[arrow]`, `to_arrow` gives a `pyarrow.RecordBatch`.
+Nothing is decoded until a column is asked for, so counting, routing or storing whole batches costs nothing per
+record. With the extra `penstock[arrow]`, `to_arrow` gives a `pyarrow.RecordBatch`.
 """
 
 from __future__ import annotations

@@ -1,11 +1,12 @@
-"""The cluster as a client sees it: finds the brokers, keeps connections to them, and sends any request to the right one.
+"""The cluster as a client sees it: finds the brokers, keeps connections to them, and sends any request to the right
+one.
 
-`request` sends once. `call` sends until it works or the time is up: it backs off between attempts, asks for fresh metadata
-when an error says that a partition or a broker moved, and looks a coordinator up again when the error says that it moved.
-Any API can be sent this way, which is what the command line and other tools build on.
+`request` sends once. `call` sends until it works or the time is up: it backs off between attempts, asks for fresh
+metadata when an error says that a partition or a broker moved, and looks a coordinator up again when the error says
+that it moved. Any API can be sent this way, which is what the command line and other tools build on.
 
-Connections are kept per (broker, channel). A broker handles one request at a time per connection, so requests that it may
-park for long (Fetch, JoinGroup) travel on a channel of their own and hold up nobody else.
+Connections are kept per (broker, channel). A broker handles one request at a time per connection, so requests that it
+may park for long (Fetch, JoinGroup) travel on a channel of their own and hold up nobody else.
 
 When no known broker answers any more, the addresses of the configuration are tried again (KIP-899).
 """

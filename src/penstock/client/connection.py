@@ -2,11 +2,11 @@
 
 Requests may be pipelined; a broker answers them in order, so the oldest request in flight owns the next answer, and a
 correlation id that says otherwise means that the stream is broken. A request that gets no answer in time breaks it too:
-nothing behind it can be answered before it. A broken connection fails everything in flight with a retriable error and is
-never used again; the caller opens another.
+nothing behind it can be answered before it. A broken connection fails everything in flight with a retriable error and
+is never used again; the caller opens another.
 
-Answers are received straight into a buffer of their own size (`asyncio.BufferedProtocol`), so the record bytes of a fetch
-are copied once, by the kernel.
+Answers are received straight into a buffer of their own size (`asyncio.BufferedProtocol`), so the record bytes of a
+fetch are copied once, by the kernel.
 
 The first exchange is ApiVersions: it tells which versions of each API both sides speak. A broker that does not know our
 version of ApiVersions itself answers error 35 in the oldest layout, with the range that it does know.

@@ -6,8 +6,8 @@
             await handle(record)
 
 `poll` returns a list of records, `poll_batches` whole batches as columns, iterating one record at a time. Records are
-fetched ahead in the background. A consumer belongs to one task: calls of several tasks at once are refused, because they
-would return each other's records.
+fetched ahead in the background. A consumer belongs to one task: calls of several tasks at once are refused, because
+they would return each other's records.
 """
 
 from __future__ import annotations
@@ -275,7 +275,9 @@ class Consumer(Generic[K, V]):
             return cast("list[ConsumerRecord[K, V]]", records)
         return self._deserialized(records)
 
-    async def poll_batches(self, timeout_ms: float | None = None, *, max_records: int | None = None) -> list[RecordBatch]:
+    async def poll_batches(
+        self, timeout_ms: float | None = None, *, max_records: int | None = None
+    ) -> list[RecordBatch]:
         """Like `poll`, but whole batches, whose columns are decoded only when they are asked for."""
         limit = max_records or self.config.max_poll_records
         fetcher = self._ready()
@@ -529,7 +531,9 @@ class Consumer(Generic[K, V]):
     # Commits
 
     async def commit(self, offsets: Offsets | None = None, *, timeout_ms: int | None = None) -> None:
-        """Commit offsets (of the *next* record to read), by default of all that poll has returned. Returns when done."""
+        """Commit offsets (of the *next* record to read), by default of all that poll has returned. Returns when
+        done.
+        """
         self._require_group()
         await self._commit(self._whole(offsets), timeout_ms)
 
@@ -569,9 +573,7 @@ class Consumer(Generic[K, V]):
         stable = True  # as Kafka does: wait for transactions that are about to commit offsets (KIP-447)
         while True:
             try:
-                return await fetch_committed(
-                    self._cluster, self.config.group_id, partitions, require_stable=stable
-                )
+                return await fetch_committed(self._cluster, self.config.group_id, partitions, require_stable=stable)
             except UnstableOffsetCommit:
                 await asyncio.sleep(self.config.retry_backoff_ms / 1000)
 

@@ -2,8 +2,9 @@
 
 For every broker that leads partitions of ours, one Fetch request is under way at a time, on a connection of its own,
 parked at the broker until there is something to return. A partition takes part while less than one fetch of it
-(`max_partition_fetch_bytes`) lies unread, all partitions while less than `queued_max_bytes` do; so a slow program slows
-fetching down. There is no loop: whatever changes what may be fetched (a poll, a seek, an answer, new metadata) calls `kick`.
+(`max_partition_fetch_bytes`) lies unread, all partitions while less than `queued_max_bytes` do; so a slow program
+slows fetching down. There is no loop: whatever changes what may be fetched (a poll, a seek, an answer, new metadata)
+calls `kick`.
 
 What was fetched stays bytes until `poll` asks for it.
 """

@@ -1,4 +1,6 @@
-"""Who a producer is to the brokers: a producer id and an epoch, which make its retries recognisable (KIP-98, KIP-360)."""
+"""Who a producer is to the brokers: a producer id and an epoch, which make its retries recognisable (KIP-98,
+KIP-360).
+"""
 
 from __future__ import annotations
 

@@ -1,9 +1,9 @@
 """A consumer's place in a group, whichever protocol the group speaks.
 
-Both protocols split the work the same way. Talking to the coordinator goes on in the background, so heartbeats keep going
-while the program handles records. But partitions come and go only inside `poll`: there `advance` is awaited, which commits
-and calls the listener before a partition is given up, and after one was received. So a handler that runs between two polls
-never loses a partition under its hands, unless it takes longer than `max_poll_interval_ms`.
+Both protocols split the work the same way. Talking to the coordinator goes on in the background, so heartbeats keep
+going while the program handles records. But partitions come and go only inside `poll`: there `advance` is awaited,
+which commits and calls the listener before a partition is given up, and after one was received. So a handler that
+runs between two polls never loses a partition under its hands, unless it takes longer than `max_poll_interval_ms`.
 """
 
 from __future__ import annotations
@@ -17,7 +17,9 @@ from penstock.client.types import TopicPartition
 
 
 class RebalanceListener:
-    """Derive from it, override what you need, and hand it to `Consumer.subscribe`. Methods may be `async def` or plain."""
+    """Derive from it, override what you need, and hand it to `Consumer.subscribe`. Methods may be `async def` or
+    plain.
+    """
 
     def on_partitions_assigned(self, partitions: list[TopicPartition]) -> Awaitable[None] | None:
         """These partitions were added. Called before their first record is returned; seek here if you keep offsets."""

@@ -1,11 +1,12 @@
 """The classic group protocol (KIP-62, KIP-345, KIP-429), from a member's side.
 
-One round of a rebalance: all members send JoinGroup and are parked until everyone is there; the coordinator makes one of
-them the leader, who runs the assignor over all subscriptions; everybody sends SyncGroup, the leader's carrying the result,
-and gets back what is theirs. From then on heartbeats; the answer REBALANCE_IN_PROGRESS to one means: another round.
+One round of a rebalance: all members send JoinGroup and are parked until everyone is there; the coordinator makes one
+of them the leader, who runs the assignor over all subscriptions; everybody sends SyncGroup, the leader's carrying the
+result, and gets back what is theirs. From then on heartbeats; the answer REBALANCE_IN_PROGRESS to one means: another
+round.
 
-With an eager assignor a member gives up all its partitions before it joins. With a cooperative one it keeps them, gives up
-afterwards what the new assignment lacks, and joins again so that it can be handed on.
+With an eager assignor a member gives up all its partitions before it joins. With a cooperative one it keeps them,
+gives up afterwards what the new assignment lacks, and joins again so that it can be handed on.
 
 ====================  ===========================================================================================
 state                 left by
@@ -93,9 +94,7 @@ class ClassicMembership(Membership):
     # What poll sees
 
     def identity(self) -> ConsumerGroupMetadata:
-        return ConsumerGroupMetadata(
-            self._config.group_id, self._generation_id, self._member_id, self._instance_id
-        )
+        return ConsumerGroupMetadata(self._config.group_id, self._generation_id, self._member_id, self._instance_id)
 
     def is_settled(self) -> bool:
         return not self._needs_join and self._error is None and (self._joining is None or not self._joining.done())
@@ -422,7 +421,8 @@ def _subscription_of(member: m.JoinGroupResponse.JoinGroupResponseMember) -> Mem
         told = decode_versioned(m.ConsumerProtocolSubscription, member.metadata)
     except MalformedMessage as error:
         raise kafka_error(
-            ErrorCode.INCONSISTENT_GROUP_PROTOCOL, f"member {member.member_id} sent a subscription that is none: {error}"
+            ErrorCode.INCONSISTENT_GROUP_PROTOCOL,
+            f"member {member.member_id} sent a subscription that is none: {error}",
         ) from error
     return MemberSubscription(
         topics=tuple(told.topics),

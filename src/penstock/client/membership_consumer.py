@@ -1,11 +1,12 @@
 """The consumer group protocol of KIP-848, from a member's side.
 
-There are no rounds: the coordinator computes the assignment and tells each member, in the answer to its heartbeat, what it
-should have. The member closes the gap in `advance`: first it gives up what it should no longer have and reports what is
-left, later it takes what it may. Partitions are reported in the heartbeat that follows each change; null means "as before".
+There are no rounds: the coordinator computes the assignment and tells each member, in the answer to its heartbeat,
+what it should have. The member closes the gap in `advance`: first it gives up what it should no longer have and
+reports what is left, later it takes what it may. Partitions are reported in the heartbeat that follows each change;
+null means "as before".
 
-Epoch 0 in a heartbeat joins, -1 leaves, -2 is a static member that will be back. When the coordinator fences a member it
-drops everything and joins again with epoch 0.
+Epoch 0 in a heartbeat joins, -1 leaves, -2 is a static member that will be back. When the coordinator fences a member
+it drops everything and joins again with epoch 0.
 """
 
 from __future__ import annotations

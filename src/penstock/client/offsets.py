@@ -1,4 +1,6 @@
-"""Looking offsets up: by time at the partitions' leaders, as committed at a group's coordinator; and committing them."""
+"""Looking offsets up: by time at the partitions' leaders, as committed at a group's coordinator; and committing
+them.
+"""
 
 from __future__ import annotations
 
@@ -110,7 +112,9 @@ async def fetch_committed(
             for topic in group.topics:
                 for p in topic.partitions:
                     check(p.error_code, about=f"{about}: {topic.name}-{p.partition_index}")
-                    _keep(found, topic.name, p.partition_index, p.committed_offset, p.metadata, p.committed_leader_epoch)
+                    _keep(
+                        found, topic.name, p.partition_index, p.committed_offset, p.metadata, p.committed_leader_epoch
+                    )
 
     await cluster.call_coordinator(
         GROUP,

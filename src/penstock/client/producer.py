@@ -4,8 +4,8 @@
         delivery = await producer.send("orders", b"one order", key=b"customer 7")
         print((await delivery).offset)
 
-`send` returns as soon as the record is in memory; it waits only while the buffer (`buffer_memory`) is full, which is how a
-slow broker slows the program down instead of filling its memory. Awaiting the `Delivery` waits for the broker.
+`send` returns as soon as the record is in memory; it waits only while the buffer (`buffer_memory`) is full, which is
+how a slow broker slows the program down instead of filling its memory. Awaiting the `Delivery` waits for the broker.
 """
 
 from __future__ import annotations
@@ -176,8 +176,8 @@ class Producer:
     ) -> list[Delivery]:
         """Send many records at once, in their order, to one partition; much cheaper per record than `send`.
 
-        Without `partition`, one is chosen as for a record without a key. Returns one delivery per batch that was made: the
-        fate of its last record.
+        Without `partition`, one is chosen as for a record without a key. Returns one delivery per batch that was
+        made: the fate of its last record.
         """
         sender = self._sender
         if sender is None or self._closed:

@@ -1,8 +1,9 @@
 """What a consumer reads: its subscription, the partitions it has, and where it stands in each.
 
-A partition's *position* is the offset of the next record that `poll` will return; it is None until it is known. A partition
-is fetched ahead of its position, as far as memory allows; `fetched_to` is how far. Whatever makes the fetched data useless
-(seek, revocation) gives the partition a new `serial`, so that an answer that is still under way is recognised as stale.
+A partition's *position* is the offset of the next record that `poll` will return; it is None until it is known. A
+partition is fetched ahead of its position, as far as memory allows; `fetched_to` is how far. Whatever makes the
+fetched data useless (seek, revocation) gives the partition a new `serial`, so that an answer that is still under way
+is recognised as stale.
 """
 
 from __future__ import annotations

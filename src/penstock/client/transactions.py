@@ -80,9 +80,7 @@ class TransactionalIdentity(ProducerIdentity):
 
     is_transactional = True
 
-    def __init__(
-        self, cluster: Cluster, transactional_id: str, transaction_timeout_ms: int, timeout_ms: int
-    ) -> None:
+    def __init__(self, cluster: Cluster, transactional_id: str, transaction_timeout_ms: int, timeout_ms: int) -> None:
         super().__init__(cluster, timeout_ms)
         self.transactional_id = transactional_id
         self.state = State.UNINITIALIZED

@@ -1,6 +1,6 @@
 """The four assignors of classic consumer groups, as pure functions and as the named objects that a member lists.
 
-    assign_range({"orders": 6}, {"a": MemberSubscription(("orders",)), "b": MemberSubscription(("orders",))})
+assign_range({"orders": 6}, {"a": MemberSubscription(("orders",)), "b": MemberSubscription(("orders",))})
 """
 
 from __future__ import annotations
@@ -48,7 +48,9 @@ def assignors_named(names: str) -> list[Assignor]:
     for name in (part.strip() for part in names.split(",")):
         if name not in _BY_NAME:
             guess = nearest(name, _BY_NAME)
-            hint = f"; did you mean {guess!r}?" if guess else "; there are range, roundrobin, sticky, cooperative-sticky"
+            hint = (
+                f"; did you mean {guess!r}?" if guess else "; there are range, roundrobin, sticky, cooperative-sticky"
+            )
             raise UsageError(f"there is no assignor {name!r}{hint}")
         chosen.append(_BY_NAME[name]())
     return chosen

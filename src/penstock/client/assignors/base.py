@@ -1,8 +1,8 @@
 """What assignors take and give.
 
-In a classic group one member, the leader, hands out the partitions of all. An assignor is a pure function of the topics'
-partition counts and the members' subscriptions; everybody must list one that all members know. Members are ordered as
-Kafka orders them: those with a `group_instance_id` first, by it, then the others by member id.
+In a classic group one member, the leader, hands out the partitions of all. An assignor is a pure function of the
+topics' partition counts and the members' subscriptions; everybody must list one that all members know. Members are
+ordered as Kafka orders them: those with a `group_instance_id` first, by it, then the others by member id.
 """
 
 from __future__ import annotations
@@ -55,11 +55,7 @@ def ordered_members(members: Mapping[str, MemberSubscription]) -> list[str]:
     return [name for _, name in static] + sorted(name for name, m in members.items() if m.group_instance_id is None)
 
 
-def all_partitions(
-    partitions: Mapping[str, int], members: Mapping[str, MemberSubscription]
-) -> list[TopicPartition]:
+def all_partitions(partitions: Mapping[str, int], members: Mapping[str, MemberSubscription]) -> list[TopicPartition]:
     """Every partition of every topic that somebody subscribes to, by topic and number."""
     topics = {topic for member in members.values() for topic in member.topics}
-    return [
-        TopicPartition(topic, number) for topic in sorted(topics) for number in range(partitions.get(topic, 0))
-    ]
+    return [TopicPartition(topic, number) for topic in sorted(topics) for number in range(partitions.get(topic, 0))]

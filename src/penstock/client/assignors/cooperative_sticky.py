@@ -14,9 +14,7 @@ from penstock.client.assignors.sticky import assign_sticky
 from penstock.client.types import TopicPartition
 
 
-def assign_cooperative_sticky(
-    partitions: Mapping[str, int], members: Mapping[str, MemberSubscription]
-) -> Assignment:
+def assign_cooperative_sticky(partitions: Mapping[str, int], members: Mapping[str, MemberSubscription]) -> Assignment:
     """Like `assign_sticky`, without the partitions that anybody else still claims to own."""
     target = assign_sticky(partitions, members)
     claimed: dict[TopicPartition, set[str]] = {}

@@ -1,7 +1,7 @@
 """range: each topic on its own, cut into contiguous runs, one per member; the first members get the longer runs.
 
-Members that read topics with equal partition counts get the same numbers of each, which is what joins need. With several
-topics the first members end up with more.
+Members that read topics with equal partition counts get the same numbers of each, which is what joins need. With
+several topics the first members end up with more.
 """
 
 from __future__ import annotations

@@ -1,9 +1,9 @@
 """sticky: as even as possible first, as little moved as possible second (KIP-54).
 
-When all members subscribe to the same topics there is a direct way: everybody may keep up to the fair share of what they
-own, and what is left over goes to those who have less. When subscriptions differ, partitions are placed one by one with
-the least loaded reader, those with the fewest readers first, and then moved from fuller to emptier members for as long as
-a move makes the two more even.
+When all members subscribe to the same topics there is a direct way: everybody may keep up to the fair share of what
+they own, and what is left over goes to those who have less. When subscriptions differ, partitions are placed one by
+one with the least loaded reader, those with the fewest readers first, and then moved from fuller to emptier members
+for as long as a move makes the two more even.
 
 A member's claim to own a partition counts only if nobody of a later generation claims it too; if two of the same
 generation do, one of them is mistaken and neither keeps it.
@@ -134,7 +134,9 @@ def _even_out(
 
 
 def _undo_swaps(holder: dict[TopicPartition, str], owners: Mapping[TopicPartition, str]) -> None:
-    """If two members ended up exchanging partitions of the same topic, let both keep theirs: the counts stay the same."""
+    """If two members ended up exchanging partitions of the same topic, let both keep theirs: the counts stay the
+    same.
+    """
     moved: dict[tuple[str, str, str], list[TopicPartition]] = {}
     for tp, owner in sorted(owners.items()):
         if holder[tp] != owner:

@@ -1,0 +1,88 @@
+"""The admin client: topics, configs, groups of every type and their offsets, transactions, ACLs.
+
+    async with Admin(bootstrap_servers="127.0.0.1:9092") as admin:
+        await admin.create_topic("orders", 6)
+
+Calls on one thing raise what went wrong; calls on several (`create_topics`, `delete_groups`…) return what went wrong
+with each, None for those that worked. Errors that may pass are retried until `default_api_timeout_ms`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Unpack
+
+from penstock.client.admin.acls import (
+    AclBinding,
+    AclFilter,
+    AclOperation,
+    AclPermission,
+    AclResource,
+    Acls,
+    PatternType,
+)
+from penstock.client.admin.configs import ConfigEntry, Configs, ConfigSource, ResourceType
+from penstock.client.admin.groups import (
+    GroupDescription,
+    GroupListing,
+    Groups,
+    MemberDescription,
+    ShareOffset,
+)
+from penstock.client.admin.topics import ClusterDescription, LogDir, NewTopic, Topics
+from penstock.client.admin.transactions import (
+    ProducerState,
+    TransactionDescription,
+    TransactionListing,
+    Transactions,
+)
+from penstock.client.cluster import Cluster
+from penstock.client.config import AdminConfig, AdminSettings, load
+
+__all__ = [
+    "AclBinding",
+    "AclFilter",
+    "AclOperation",
+    "AclPermission",
+    "AclResource",
+    "Admin",
+    "ClusterDescription",
+    "ConfigEntry",
+    "ConfigSource",
+    "GroupDescription",
+    "GroupListing",
+    "LogDir",
+    "MemberDescription",
+    "NewTopic",
+    "PatternType",
+    "ProducerState",
+    "ResourceType",
+    "ShareOffset",
+    "TransactionDescription",
+    "TransactionListing",
+]
+
+
+class Admin(Topics, Configs, Groups, Transactions, Acls):
+    """See the module's text. `cluster.request` and `cluster.call` send any other API."""
+
+    def __init__(self, config: Mapping[str, object] | None = None, /, **settings: Unpack[AdminSettings]) -> None:
+        self.config = load(AdminConfig, config, settings)
+        self.cluster = Cluster(self.config)
+
+    async def start(self) -> Admin:
+        await self.cluster.start()
+        return self
+
+    async def close(self) -> None:
+        await self.cluster.close()
+
+    async def __aenter__(self) -> Admin:
+        try:
+            return await self.start()
+        except BaseException:
+            await self.cluster.close()
+            raise
+
+    async def __aexit__(self, *_: object) -> None:
+        await self.close()

@@ -1,0 +1,167 @@
+"""Access control lists."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from enum import IntEnum
+from typing import NamedTuple
+
+from penstock.client.admin.base import AdminPart
+from penstock.client.errors import check
+from penstock.wire import messages as m
+
+
+class AclResource(IntEnum):
+    ANY = 1
+    TOPIC = 2
+    GROUP = 3
+    CLUSTER = 4
+    TRANSACTIONAL_ID = 5
+    DELEGATION_TOKEN = 6
+    USER = 7
+
+
+class PatternType(IntEnum):
+    ANY = 1
+    MATCH = 2
+    LITERAL = 3
+    PREFIXED = 4
+
+
+class AclOperation(IntEnum):
+    ANY = 1
+    ALL = 2
+    READ = 3
+    WRITE = 4
+    CREATE = 5
+    DELETE = 6
+    ALTER = 7
+    DESCRIBE = 8
+    CLUSTER_ACTION = 9
+    DESCRIBE_CONFIGS = 10
+    ALTER_CONFIGS = 11
+    IDEMPOTENT_WRITE = 12
+    CREATE_TOKENS = 13
+    DESCRIBE_TOKENS = 14
+    TWO_PHASE_COMMIT = 15
+
+
+class AclPermission(IntEnum):
+    ANY = 1
+    DENY = 2
+    ALLOW = 3
+
+
+class AclBinding(NamedTuple):
+    """One rule: `principal` from `host` may (or may not) do `operation` on the resource."""
+
+    resource_type: AclResource
+    resource_name: str
+    principal: str
+    operation: AclOperation
+    permission: AclPermission = AclPermission.ALLOW
+    host: str = "*"
+    pattern_type: PatternType = PatternType.LITERAL
+
+
+@dataclass(frozen=True, slots=True)
+class AclFilter:
+    """Which rules are meant; the defaults match every rule."""
+
+    resource_type: AclResource = AclResource.ANY
+    resource_name: str | None = None
+    principal: str | None = None
+    operation: AclOperation = AclOperation.ANY
+    permission: AclPermission = AclPermission.ANY
+    host: str | None = None
+    pattern_type: PatternType = PatternType.ANY
+
+
+class Acls(AdminPart):
+    async def describe_acls(self, acl_filter: AclFilter | None = None) -> list[AclBinding]:
+        chosen = acl_filter or AclFilter()
+        request = m.DescribeAclsRequest(
+            resource_type_filter=int(chosen.resource_type),
+            resource_name_filter=chosen.resource_name,
+            pattern_type_filter=int(chosen.pattern_type),
+            principal_filter=chosen.principal,
+            host_filter=chosen.host,
+            operation=int(chosen.operation),
+            permission_type=int(chosen.permission),
+        )
+        answer = await self.cluster.call(
+            request,
+            m.DescribeAclsResponse,
+            check_answer=lambda answer: check(answer.error_code, answer.error_message),
+        )
+        return sorted(
+            AclBinding(
+                AclResource(resource.resource_type),
+                resource.resource_name,
+                acl.principal,
+                AclOperation(acl.operation),
+                AclPermission(acl.permission_type),
+                acl.host,
+                PatternType(resource.pattern_type),
+            )
+            for resource in answer.resources
+            for acl in resource.acls
+        )
+
+    async def create_acls(self, bindings: Iterable[AclBinding]) -> None:
+        creation = m.CreateAclsRequest.AclCreation
+        wanted = list(bindings)
+        request = m.CreateAclsRequest(
+            creations=[
+                creation(
+                    resource_type=int(b.resource_type),
+                    resource_name=b.resource_name,
+                    resource_pattern_type=int(b.pattern_type),
+                    principal=b.principal,
+                    host=b.host,
+                    operation=int(b.operation),
+                    permission_type=int(b.permission),
+                )
+                for b in wanted
+            ]
+        )
+        answer = await self.cluster.call_controller(request, m.CreateAclsResponse)
+        for binding, result in zip(wanted, answer.results, strict=True):
+            check(result.error_code, result.error_message, f"ACL on {binding.resource_name!r}")
+
+    async def delete_acls(self, filters: Iterable[AclFilter]) -> list[AclBinding]:
+        """Delete all rules that match; returns them."""
+        entry = m.DeleteAclsRequest.DeleteAclsFilter
+        request = m.DeleteAclsRequest(
+            filters=[
+                entry(
+                    resource_type_filter=int(f.resource_type),
+                    resource_name_filter=f.resource_name,
+                    pattern_type_filter=int(f.pattern_type),
+                    principal_filter=f.principal,
+                    host_filter=f.host,
+                    operation=int(f.operation),
+                    permission_type=int(f.permission),
+                )
+                for f in filters
+            ]
+        )
+        answer = await self.cluster.call_controller(request, m.DeleteAclsResponse)
+        deleted: list[AclBinding] = []
+        for result in answer.filter_results:
+            check(result.error_code, result.error_message)
+            for acl in result.matching_acls:
+                check(acl.error_code, acl.error_message)
+                deleted.append(
+                    AclBinding(
+                        AclResource(acl.resource_type),
+                        acl.resource_name,
+                        acl.principal,
+                        AclOperation(acl.operation),
+                        AclPermission(acl.permission_type),
+                        acl.host,
+                        PatternType(acl.pattern_type),
+                    )
+                )
+        return deleted

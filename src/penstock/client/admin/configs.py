@@ -1,0 +1,148 @@
+"""Configs of topics, brokers, groups and client metrics."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from enum import IntEnum
+from typing import NamedTuple
+
+from penstock.client.admin.base import AdminPart
+from penstock.client.errors import UsageError, check
+from penstock.wire import messages as m
+
+
+class ResourceType(IntEnum):
+    TOPIC = 2
+    BROKER = 4
+    BROKER_LOGGER = 8
+    CLIENT_METRICS = 16
+    GROUP = 32
+
+
+class ConfigSource(IntEnum):
+    UNKNOWN = -1
+    TOPIC = 1
+    DYNAMIC_BROKER = 2
+    DYNAMIC_DEFAULT_BROKER = 3
+    STATIC_BROKER = 4
+    DEFAULT = 5
+    DYNAMIC_BROKER_LOGGER = 6
+    CLIENT_METRICS = 7
+    GROUP = 8
+
+
+class ConfigEntry(NamedTuple):
+    name: str
+    value: str | None
+    source: int
+    read_only: bool
+    sensitive: bool
+    documentation: str | None = None
+    synonyms: tuple[str, ...] = ()
+
+    @property
+    def is_default(self) -> bool:
+        return self.source == ConfigSource.DEFAULT
+
+
+_SET, _DELETE, _APPEND, _SUBTRACT = 0, 1, 2, 3
+
+
+class Configs(AdminPart):
+    async def describe_configs(
+        self,
+        resource_type: ResourceType,
+        name: str,
+        keys: Iterable[str] | None = None,
+        *,
+        include_documentation: bool = False,
+    ) -> dict[str, ConfigEntry]:
+        """The configs of one topic, broker or group, by name."""
+
+        def build(version: int) -> m.Message:
+            resource = m.DescribeConfigsRequest.DescribeConfigsResource(
+                resource_type=int(resource_type),
+                resource_name=name,
+                configuration_keys=None if keys is None else list(keys),
+            )
+            return m.DescribeConfigsRequest(
+                resources=[resource],
+                include_synonyms=True,
+                include_documentation=include_documentation and version >= 3,
+            )
+
+        def check_answer(answer: m.DescribeConfigsResponse) -> None:
+            for result in answer.results:
+                check(result.error_code, result.error_message, f"{resource_type.name.lower()} {name!r}")
+
+        answer = await self.cluster.call(
+            build,
+            m.DescribeConfigsResponse,
+            node=self._home(resource_type, name),
+            check_answer=check_answer,
+        )
+        return {
+            entry.name: ConfigEntry(
+                entry.name,
+                entry.value,
+                entry.config_source,
+                entry.read_only,
+                entry.is_sensitive,
+                entry.documentation,
+                tuple(synonym.name for synonym in entry.synonyms),
+            )
+            for result in answer.results
+            for entry in result.configs
+        }
+
+    async def alter_configs(
+        self,
+        resource_type: ResourceType,
+        name: str,
+        changes: Mapping[str, str | None] | None = None,
+        *,
+        append: Mapping[str, str] | None = None,
+        subtract: Mapping[str, str] | None = None,
+        validate_only: bool = False,
+    ) -> None:
+        """Set configs (None takes one back to its default); append to or subtract from those that are lists."""
+        alterable = m.IncrementalAlterConfigsRequest.AlterableConfig
+        operations = [
+            alterable(name=key, config_operation=_DELETE if value is None else _SET, value=value)
+            for key, value in (changes or {}).items()
+        ]
+        operations += [alterable(name=k, config_operation=_APPEND, value=v) for k, v in (append or {}).items()]
+        operations += [alterable(name=k, config_operation=_SUBTRACT, value=v) for k, v in (subtract or {}).items()]
+        if not operations:
+            raise UsageError("alter_configs got nothing to change")
+        resource = m.IncrementalAlterConfigsRequest.AlterConfigsResource(
+            resource_type=int(resource_type), resource_name=name, configs=operations
+        )
+        answer = await self.cluster.call(
+            m.IncrementalAlterConfigsRequest(resources=[resource], validate_only=validate_only),
+            m.IncrementalAlterConfigsResponse,
+            node=self._home(resource_type, name),
+        )
+        for result in answer.responses:
+            check(result.error_code, result.error_message, f"{resource_type.name.lower()} {name!r}")
+
+    async def list_config_resources(
+        self, resource_types: Iterable[ResourceType] = ()
+    ) -> list[tuple[ResourceType, str]]:
+        """Resources that have configs of their own."""
+        wanted = [int(kind) for kind in resource_types]
+        answer = await self.cluster.call(
+            m.ListConfigResourcesRequest(resource_types=wanted),
+            m.ListConfigResourcesResponse,
+            check_answer=lambda answer: check(answer.error_code),
+            at_least=1 if wanted else 0,
+        )
+        return sorted((ResourceType(r.resource_type), r.resource_name) for r in answer.config_resources)
+
+    def _home(self, resource_type: ResourceType, name: str) -> int | None:
+        """A broker's own configs must be asked of that broker."""
+        if resource_type in (ResourceType.BROKER, ResourceType.BROKER_LOGGER) and name:
+            if not name.isdigit():
+                raise UsageError(f"a broker is named by its node id, not {name!r}")
+            return int(name)
+        return None
