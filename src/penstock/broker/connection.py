@@ -38,6 +38,9 @@ if TYPE_CHECKING:
 MAX_IN_FLIGHT = 1024
 MAX_QUEUED_BYTES = 64 << 20
 SCRATCH_BYTES = 1 << 20
+_HEAD_BYTES = 16 << 10
+_SPARE_BYTES = 4 << 20
+_SMALLEST_BUFFER = 4096
 _MAX_VECTORS = 256
 _SENDFILE_BYTES = 4 << 20
 _PROBE_STEP_BYTES = 128 << 10
@@ -69,6 +72,8 @@ class Connection:
         self._max_request_bytes = max_request_bytes
         self._buffer: memoryview | None = None  # an incomplete frame; None when there is none
         self._filled = 0
+        self._needed = 0
+        self._spare: memoryview | None = None  # a buffer that held a large frame, for the next one
         self._slots: deque[list[object]] = deque()
         self._out: deque[object] = deque()
         self._reading = True
@@ -83,11 +88,13 @@ class Connection:
         try:
             buffer = self._buffer
             if buffer is None:
-                received = self._socket.recv_into(self._scratch)
-                filled = received
+                # After a large frame the next one is likely to be large as well: read only its head here, and the
+                # rest straight to where it is kept.
                 view = self._scratch
+                received = self._socket.recv_into(view, _HEAD_BYTES if self._spare is not None else 0)
+                filled = received
             else:
-                received = self._socket.recv_into(buffer[self._filled :])
+                received = self._socket.recv_into(buffer[self._filled : self._needed])
                 filled = self._filled = self._filled + received
                 view = buffer
         except _RETRY:
@@ -131,13 +138,20 @@ class Connection:
     def _keep_rest(self, view: memoryview, position: int, filled: int) -> None:
         """Keep an incomplete frame in a buffer of its own, large enough for all of it."""
         rest = filled - position
-        if not rest:
+        if view is self._buffer:
+            if not position and filled < self._needed:
+                return
             self._buffer = None
+            self._spare = view if _HEAD_BYTES < len(view) <= _SPARE_BYTES else None
+        elif position > _HEAD_BYTES:
+            self._spare = None
+        if not rest:
             return
-        if position == 0 and view is self._buffer and (rest < 4 or len(view) >= _unpack_size(view)[0] + 4):
-            return
-        needed = 4 + _unpack_size(view, position)[0] if rest >= 4 else 4096
-        buffer = memoryview(bytearray(max(needed, 4096)))
+        self._needed = needed = 4 + _unpack_size(view, position)[0] if rest >= 4 else _SMALLEST_BUFFER
+        if self._spare is not None and self._spare is not view and len(self._spare) >= needed:
+            buffer = self._spare
+        else:
+            buffer = memoryview(bytearray(max(needed, _SMALLEST_BUFFER)))
         buffer[:rest] = view[position:filled]
         self._buffer = buffer
         self._filled = rest

@@ -172,6 +172,10 @@ class CoordinatorRuntime(Generic[S]):
     def loaded_handles(self) -> list[ShardHandle[S]]:
         return [handle for handle in self._handles if handle.is_loaded]
 
+    async def wait_until_loaded(self) -> None:
+        if self._load_task is not None:
+            await asyncio.wait([self._load_task])
+
     @property
     def is_loading(self) -> bool:
         return any(not handle.is_loaded for handle in self._handles)

@@ -88,11 +88,10 @@ class Dispatcher:
                 client_id = str(frame[10:position], "utf-8")
             if route.flexible:
                 position = position + 1 if frame[position] == 0 else skip_tags(frame, position)
-            body, end = route.decode(frame, position)
+            # Bytes behind the body are let pass, as Kafka does: librdkafka's Metadata v13 has some.
+            body, _ = route.decode(frame, position)
         except (struct.error, IndexError, UnicodeDecodeError) as error:
             raise MalformedMessage(f"malformed {route.info.name} request: {error}") from error
-        if end != len(frame):
-            raise MalformedMessage(f"{route.info.name} request of the wrong length")
         slot = connection.take_slot()
         request = Request(connection, key, version, correlation_id, client_id, body, slot)
         self.requests_total[key] += 1
@@ -164,12 +163,10 @@ class Dispatcher:
     def encode(self, request: Request, response: Message) -> None:
         """Encode a response into the slot of its request."""
         version = request.api_version
-        parts: list[object] = []
-        encoder(type(response), version)(response, parts)
-        if request.api_key in _WITH_FILE_RANGES:
-            parts = merge_bytes(parts)
-        else:
-            parts = [b"".join(cast("list[bytes]", parts))]
+        encoded: list[object] = []
+        encoder(type(response), version)(response, encoded)
+        has_files = request.api_key in _WITH_FILE_RANGES
+        parts = merge_bytes(encoded) if has_files else [b"".join(cast("list[bytes]", encoded))]
         size = 4
         for part in parts:
             size += len(part)  # type: ignore[arg-type]

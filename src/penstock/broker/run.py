@@ -33,8 +33,7 @@ async def _serve(settings: Settings) -> None:
     for number in (signal.SIGINT, signal.SIGTERM):
         broker.loop.add_signal_handler(number, broker.stop)
     print(
-        f"Penstock {__version__} serves {broker.bootstrap} from {folder}"
-        f" (ready in {_milliseconds_since_start()} ms)",
+        f"Penstock {__version__} serves {broker.bootstrap} from {folder} (ready in {_milliseconds_since_start()} ms)",
         flush=True,
     )
     for name in broker.config.unused:

@@ -17,14 +17,18 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from penstock.broker.admission import TransactionalWrites
 from penstock.broker.checkpoint import Checkpoints
 from penstock.broker.config import BrokerConfig, Configs
 from penstock.broker.connection import SCRATCH_BYTES, Connection
 from penstock.broker.dispatch import Dispatcher
 from penstock.broker.fetch_sessions import FetchSessions
+from penstock.broker.http import MonitoringEndpoint
 from penstock.broker.listeners import Address, Listener, is_loopback, parse_address, reachable_host
+from penstock.broker.metrics import Metrics
 from penstock.broker.producer_ids import ProducerIds
 from penstock.broker.topics import Partition, Topic, Topics
+from penstock.broker.transactions import Transactions
 from penstock.catalog import Catalog
 from penstock.log.errors import StorageError
 from penstock.log.files import FolderLock
@@ -33,12 +37,11 @@ from penstock.log.flusher import Flusher
 from penstock.log.partition import PartitionLog
 from penstock.log.producer_state import AppendOrigin
 from penstock.log.results import Appended
-from penstock.records.batch import BatchHeader, parse_header
+from penstock.records.batch import parse_header
 from penstock.wire.errors import ErrorCode
 
 if TYPE_CHECKING:
     from penstock.broker.handlers.produce import DurableReply
-    from penstock.broker.requests import Request
 
 log = logging.getLogger("penstock.broker")
 
@@ -70,11 +73,15 @@ class Broker:
         self.topics: Topics
         self.configs: Configs
         self.dispatcher: Dispatcher
+        self.transactions: Transactions
+        self.transactional_writes: TransactionalWrites
         self.failure: BaseException | None = None
         self.fetch_sessions = FetchSessions(
             self.config.max_incremental_fetch_session_cache_slots, lambda: random.randrange(1, 2**31)
         )
         self.producer_ids = ProducerIds(self)
+        self.metrics = Metrics(self)
+        self.monitoring = MonitoringEndpoint(self.metrics)
         self.on_connection_closed: list[Callable[[Connection], None]] = []
         self.on_topic_deleted: list[Callable[[Topic], None]] = []
         self._listeners: list[Listener] = []
@@ -97,13 +104,19 @@ class Broker:
             self.catalog = Catalog.open(self.folder / CATALOG_FILE)
             self.cluster_id = self.catalog.cluster_id
             self.configs = Configs(self.config, self.catalog)
+            self.configs.listeners.append(self._configs_changed)
             self._checkpoints = Checkpoints(self.folder)
             self.topics = Topics(self.folder, self.catalog, self.configs, self._checkpoints, self.now_ms)
             self.topics.open_all()
             self._checkpoints.opened()
             self._flusher = Flusher(self._call_soon, self._storage_failed)
+            self.transactions = Transactions(self)
+            self.transactional_writes = TransactionalWrites(self)
             self.dispatcher = Dispatcher(self, HANDLERS)
+            self.transactions.start()
             self._listen()
+            if self.config.penstock_metrics_listen:
+                await self.monitoring.start(self.config.penstock_metrics_listen)
         except BaseException:
             self._lock.release()
             raise
@@ -159,7 +172,9 @@ class Broker:
             listener.close()
         for timer in self._timers:
             timer.cancel()
+        await self.monitoring.stop()
         await self.dispatcher.stop()
+        await self.transactions.stop()
         await self._drain()
         for connection in list(self.dispatcher.connections):
             connection.close()
@@ -282,11 +297,9 @@ class Broker:
             partition.wake()
         return appended
 
-    def verify_transactional_append(
-        self, request: Request, transactional_id: str | None, topic: Topic, partition: Partition, header: BatchHeader
-    ) -> bool:
-        """Whether a transactional batch belongs to an open transaction. Without a coordinator there is none."""
-        return False
+    def _configs_changed(self) -> None:
+        for topic in self.topics.all():
+            self.topics.resolve(topic)
 
     def delete_topic(self, topic: Topic) -> None:
         for callback in self.on_topic_deleted:

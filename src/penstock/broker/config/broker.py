@@ -34,6 +34,10 @@ default.replication.factor int =1
     Replicas of a topic that is created without a number. A Penstock partition has one.
 delete.topic.enable bool =true
     Whether topics may be deleted.
+errors.deadletterqueue.auto.create.topics.enable bool =false @cluster internal
+    Whether the dead-letter topic of a share group is created when it is first needed.
+errors.deadletterqueue.topic.name.prefix string =dlq. @cluster internal
+    How the name of a dead-letter topic must begin.
 fetch.max.bytes int =57671680 >=1024
     The most bytes that one fetch answers, save for a first batch that is larger by itself.
 group.consumer.assignment.interval.ms int =1000 >=0 @cluster

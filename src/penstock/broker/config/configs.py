@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Mapping
 
+from penstock.broker.config.client_metrics import check_client_metrics, client_metrics_entries
 from penstock.broker.config.definitions import ConfigError, Value
 from penstock.broker.config.resolver import BrokerConfig, Entry, GroupConfigs, TopicConfigs, check_dynamic
 from penstock.catalog import Catalog, ResourceType
@@ -24,6 +25,7 @@ class Configs:
         self._catalog = catalog
         self._brokers = catalog.config_resources(ResourceType.BROKER)
         self._groups = catalog.config_resources(ResourceType.GROUP)
+        self._client_metrics = catalog.config_resources(ResourceType.CLIENT_METRICS)
         self._topic_configs = TopicConfigs(broker)
         self._group_configs = GroupConfigs(broker)
         self._apply()
@@ -94,6 +96,25 @@ class Configs:
         self.check_group(overrides)
         self._catalog.set_configs(ResourceType.GROUP, group, overrides)
         _replace(self._groups, group, overrides)
+
+    # -- client metrics subscriptions ------------------------------------------------------------------------------
+
+    def client_metrics_names(self) -> list[str]:
+        return list(self._client_metrics)
+
+    def client_metrics_overrides(self, name: str) -> dict[str, str]:
+        return dict(self._client_metrics.get(name, {}))
+
+    def client_metrics_entries(self, name: str, names: Collection[str] | None = None) -> list[Entry]:
+        """What a subscription has; nothing for one that does not exist."""
+        overrides = self._client_metrics.get(name)
+        return client_metrics_entries(overrides, names) if overrides is not None else []
+
+    def set_client_metrics(self, name: str, overrides: Mapping[str, str]) -> None:
+        """Replace a subscription's configs; without any it ceases to exist."""
+        check_client_metrics(overrides)
+        self._catalog.set_configs(ResourceType.CLIENT_METRICS, name, overrides)
+        _replace(self._client_metrics, name, overrides)
 
     def _apply(self) -> None:
         self.broker.set_dynamic(self._brokers.get(ALL_BROKERS, {}), self._brokers.get(str(self.broker.node_id), {}))

@@ -11,6 +11,18 @@ consumer.heartbeat.interval.ms int =5000 >=1
     How often members send a heartbeat.
 consumer.session.timeout.ms int =45000 >=1
     Silence after which a member is removed.
+errors.deadletterqueue.copy.record.enable bool =false internal
+    Whether a dead letter carries the record's key and value; its headers always say where the record came from.
+errors.deadletterqueue.topic.name string = internal
+    The topic for records that were rejected or delivered too often; without it they are only archived.
+penstock.share.delivery.time.header string = internal
+    Name of the record header that holds the earliest time of delivery, in milliseconds since 1970 as text.
+penstock.share.retry.backoff.max.ms long =60000 >=0 internal
+    The longest wait between two deliveries of a record; 0 for no limit.
+penstock.share.retry.backoff.ms long =0 >=0 internal
+    How long a released or expired record waits before it is delivered again; 0 for not at all.
+penstock.share.retry.backoff.multiplier double =2.0 >=1 internal
+    By how much the wait grows with each delivery.
 share.assignment.interval.ms int =1000 >=0
     The least time between two assignments of the group.
 share.auto.offset.reset string =latest offset-reset
@@ -46,7 +58,11 @@ GROUP = {definition.name: definition for definition in _TABLE}
 # These have no counterpart among the broker's configs.
 _ON_THEIR_OWN = frozenset({"share.auto.offset.reset", "share.isolation.level", "share.renew.acknowledge.enable"})
 
-BROKER_SYNONYMS = {name: f"group.{name}" for name in GROUP if name not in _ON_THEIR_OWN}
+BROKER_SYNONYMS = {
+    name: f"group.{name}"
+    for name, definition in GROUP.items()
+    if name not in _ON_THEIR_OWN and not definition.is_internal
+}
 
 
 def _bounds(name: str) -> tuple[str, str]:

@@ -274,7 +274,8 @@ class GroupConfigs:
         """The group's configs as DescribeConfigs answers them."""
         values = self.resolve(overrides)
         entries = []
-        for name in _chosen(GROUP, names):
+        shown = [name for name, definition in GROUP.items() if not definition.is_internal or name in overrides]
+        for name in _chosen(shown, names):
             synonym = group_table.BROKER_SYNONYMS.get(name)
             if synonym:
                 inherited = self._broker.synonyms(synonym)

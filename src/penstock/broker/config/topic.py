@@ -20,6 +20,8 @@ compression.zstd.level int =3 -131072..22
     Level when compression.type is zstd.
 delete.retention.ms long =86400000 >=0
     How long a tombstone stays readable after its key was compacted.
+errors.deadletterqueue.group.enable bool =false internal
+    Whether share groups may write dead letters into the topic.
 file.delete.delay.ms long =60000 >=0
     How long a deleted segment's file is kept for readers that still have it open.
 flush.messages long =9223372036854775807 >=1

@@ -20,6 +20,8 @@ class BrokerValues:
     connections_max_idle_ms: int
     default_replication_factor: int
     delete_topic_enable: bool
+    errors_deadletterqueue_auto_create_topics_enable: bool
+    errors_deadletterqueue_topic_name_prefix: str
     fetch_max_bytes: int
     group_consumer_assignment_interval_ms: int
     group_consumer_assignors: list[str]
@@ -111,7 +113,7 @@ class BrokerValues:
     offsets_topic_num_partitions: int
     offsets_topic_segment_bytes: int
     penstock_acks_all_flush: bool
-    penstock_metrics_listen: str
+    penstock_metrics_listen: str | None
     producer_id_expiration_check_interval_ms: int
     producer_id_expiration_ms: int
     queued_max_request_bytes: int

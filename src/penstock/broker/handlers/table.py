@@ -2,7 +2,18 @@
 
 from __future__ import annotations
 
-from penstock.broker.handlers import fetch, metadata, offsets, produce, producers, topics, versions
+from penstock.broker.handlers import (
+    configs,
+    fetch,
+    log_dirs,
+    metadata,
+    offsets,
+    produce,
+    producers,
+    topics,
+    transactions,
+    versions,
+)
 from penstock.broker.requests import Handler
 from penstock.wire.api import ApiKey
 
@@ -15,8 +26,20 @@ HANDLERS: dict[ApiKey, Handler] = {
     ApiKey.CREATE_TOPICS: topics.handle_create_topics,
     ApiKey.DELETE_TOPICS: topics.handle_delete_topics,
     ApiKey.DELETE_RECORDS: offsets.handle_delete_records,
-    ApiKey.INIT_PRODUCER_ID: producers.handle_init_producer_id,
+    ApiKey.INIT_PRODUCER_ID: transactions.handle_init_producer_id,
+    ApiKey.ADD_PARTITIONS_TO_TXN: transactions.handle_add_partitions_to_txn,
+    ApiKey.ADD_OFFSETS_TO_TXN: transactions.handle_add_offsets_to_txn,
+    ApiKey.END_TXN: transactions.handle_end_txn,
+    ApiKey.WRITE_TXN_MARKERS: transactions.handle_write_txn_markers,
+    ApiKey.TXN_OFFSET_COMMIT: transactions.handle_txn_offset_commit,
+    ApiKey.DESCRIBE_TRANSACTIONS: transactions.handle_describe_transactions,
+    ApiKey.LIST_TRANSACTIONS: transactions.handle_list_transactions,
     ApiKey.OFFSET_FOR_LEADER_EPOCH: offsets.handle_offset_for_leader_epoch,
+    ApiKey.DESCRIBE_CONFIGS: configs.handle_describe_configs,
+    ApiKey.ALTER_CONFIGS: configs.handle_alter_configs,
+    ApiKey.DESCRIBE_LOG_DIRS: log_dirs.handle_describe_log_dirs,
+    ApiKey.INCREMENTAL_ALTER_CONFIGS: configs.handle_incremental_alter_configs,
+    ApiKey.LIST_CONFIG_RESOURCES: configs.handle_list_config_resources,
     ApiKey.CREATE_PARTITIONS: topics.handle_create_partitions,
     ApiKey.DESCRIBE_CLUSTER: metadata.handle_describe_cluster,
     ApiKey.DESCRIBE_PRODUCERS: producers.handle_describe_producers,

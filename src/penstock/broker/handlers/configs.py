@@ -1,0 +1,320 @@
+"""DescribeConfigs, AlterConfigs, IncrementalAlterConfigs, ListConfigResources.
+
+Resources are topics, this broker (by its id), all brokers (the empty name), groups, and client metrics subscriptions.
+A change is checked as a whole before any of it takes effect; AlterConfigs replaces everything that was set, the
+incremental form sets, deletes, appends to and subtracts from single configs. Requested names that do not exist are left
+out of a description, not refused.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Mapping
+from enum import IntEnum
+from typing import TYPE_CHECKING
+
+from penstock.broker.config import GROUP, TOPIC, ConfigError, ConfigType, Definition, Entry
+from penstock.broker.config.broker import BROKER
+from penstock.broker.config.client_metrics import CLIENT_METRICS, check_client_metrics
+from penstock.broker.requests import Request
+from penstock.broker.topics import check_name
+from penstock.wire import messages as m
+from penstock.wire.errors import (
+    ErrorCode,
+    InvalidConfig,
+    InvalidRequest,
+    KafkaError,
+    UnknownTopicOrPartition,
+    UnsupportedVersion,
+)
+
+if TYPE_CHECKING:
+    from penstock.broker.server import Broker
+
+_LIST_RESOURCE_TYPES = 1
+
+
+class ResourceType(IntEnum):
+    TOPIC = 2
+    BROKER = 4
+    BROKER_LOGGER = 8
+    CLIENT_METRICS = 16
+    GROUP = 32
+
+
+class Operation(IntEnum):
+    SET = 0
+    DELETE = 1
+    APPEND = 2
+    SUBTRACT = 3
+
+
+# -- describing ----------------------------------------------------------------------------------------------------
+
+
+def handle_describe_configs(broker: Broker, request: Request) -> m.DescribeConfigsResponse:
+    body = request.body
+    assert isinstance(body, m.DescribeConfigsRequest)
+    response = m.DescribeConfigsResponse()
+    for resource in body.resources:
+        result = m.DescribeConfigsResponse.DescribeConfigsResult(
+            resource_type=resource.resource_type, resource_name=resource.resource_name
+        )
+        response.results.append(result)
+        names = resource.configuration_keys
+        try:
+            entries = _describe(broker, resource.resource_type, resource.resource_name, names)
+        except KafkaError as error:
+            result.error_code = error.code
+            result.error_message = error.message
+            continue
+        result.configs = [_described(entry, body.include_synonyms, body.include_documentation) for entry in entries]
+    return response
+
+
+def _describe(broker: Broker, kind: int, name: str, names: list[str] | None) -> list[Entry]:
+    if names is not None and not names:
+        names = None
+    if kind == ResourceType.TOPIC:
+        check_name(name)
+        topic = broker.topics.find(name)
+        if topic is None:
+            raise UnknownTopicOrPartition("This server does not host this topic-partition.")
+        return broker.configs.topic_entries(topic.configs, names)
+    if kind == ResourceType.BROKER:
+        if name not in ("", str(broker.node_id)):
+            raise InvalidRequest(
+                f"Unexpected broker id, expected {broker.node_id} or empty string, but received {name}"
+            )
+        return broker.configs.broker_entries(name, names)
+    if kind == ResourceType.GROUP:
+        if not name:
+            raise InvalidRequest("Group name must not be empty")
+        return broker.configs.group_entries(name, names)
+    if kind == ResourceType.CLIENT_METRICS:
+        if not name:
+            raise InvalidRequest("Client metrics subscription name must not be empty")
+        return broker.configs.client_metrics_entries(name, names)
+    if kind == ResourceType.BROKER_LOGGER:
+        if name != str(broker.node_id):
+            raise InvalidRequest(f"Unexpected broker id, expected {broker.node_id}, but received {name}")
+        return []
+    raise InvalidRequest(f"Unsupported resource type: {kind}")
+
+
+def _described(
+    entry: Entry, synonyms: bool, documentation: bool
+) -> m.DescribeConfigsResponse.DescribeConfigsResourceResult:
+    response = m.DescribeConfigsResponse
+    return response.DescribeConfigsResourceResult(
+        name=entry.name,
+        value=entry.value,
+        read_only=entry.read_only,
+        config_source=entry.source,
+        is_sensitive=entry.is_sensitive,
+        synonyms=[
+            response.DescribeConfigsSynonym(name=each.name, value=each.value, source=each.source)
+            for each in entry.synonyms
+        ]
+        if synonyms
+        else [],
+        config_type=entry.type,
+        documentation=entry.documentation if documentation else None,
+    )
+
+
+def handle_list_config_resources(broker: Broker, request: Request) -> m.ListConfigResourcesResponse:
+    body = request.body
+    assert isinstance(body, m.ListConfigResourcesRequest)
+    available: dict[int, Iterable[str]] = {
+        ResourceType.TOPIC: [topic.name for topic in broker.topics.all()],
+        ResourceType.BROKER: [str(broker.node_id)],
+        ResourceType.BROKER_LOGGER: [str(broker.node_id)],
+        ResourceType.CLIENT_METRICS: broker.configs.client_metrics_names(),
+        ResourceType.GROUP: broker.configs.group_names(),
+    }
+    if request.api_version < _LIST_RESOURCE_TYPES:
+        asked: Iterable[int] = [ResourceType.CLIENT_METRICS]
+    else:
+        asked = body.resource_types or list(available)
+        if not set(asked) <= set(available):
+            return m.ListConfigResourcesResponse(error_code=ErrorCode.UNSUPPORTED_VERSION)
+    return m.ListConfigResourcesResponse(
+        config_resources=[
+            m.ListConfigResourcesResponse.ConfigResource(resource_name=name, resource_type=kind)
+            for kind in dict.fromkeys(asked)
+            for name in available[kind]
+        ]
+    )
+
+
+# -- altering ------------------------------------------------------------------------------------------------------
+
+
+def handle_alter_configs(broker: Broker, request: Request) -> m.AlterConfigsResponse:
+    body = request.body
+    assert isinstance(body, m.AlterConfigsRequest)
+    response = m.AlterConfigsResponse()
+    times = Counter((resource.resource_type, resource.resource_name) for resource in body.resources)
+    for resource in body.resources:
+        kind, name = resource.resource_type, resource.resource_name
+        result = m.AlterConfigsResponse.AlterConfigsResourceResponse(resource_type=kind, resource_name=name)
+        response.responses.append(result)
+        try:
+            if times[kind, name] > 1:
+                raise InvalidRequest("Each resource must appear at most once.")
+            configs: dict[str, str] = {}
+            for config in resource.configs:
+                if config.name in configs:
+                    raise InvalidRequest("Error due to duplicate config keys")
+                if config.value is None:
+                    raise InvalidRequest(f"Null value not supported for : {config.name}")
+                configs[config.name] = config.value
+            _replace(broker, kind, name, configs, body.validate_only)
+        except (KafkaError, ConfigError) as error:
+            _refuse(result, error)
+    return response
+
+
+def handle_incremental_alter_configs(broker: Broker, request: Request) -> m.IncrementalAlterConfigsResponse:
+    body = request.body
+    assert isinstance(body, m.IncrementalAlterConfigsRequest)
+    response = m.IncrementalAlterConfigsResponse()
+    times = Counter((resource.resource_type, resource.resource_name) for resource in body.resources)
+    for resource in body.resources:
+        kind, name = resource.resource_type, resource.resource_name
+        result = m.IncrementalAlterConfigsResponse.AlterConfigsResourceResponse(resource_type=kind, resource_name=name)
+        response.responses.append(result)
+        try:
+            if times[kind, name] > 1:
+                raise InvalidRequest("Each resource must appear at most once.")
+            changed = _changed(broker, kind, name, resource.configs)
+            _replace(broker, kind, name, changed, body.validate_only)
+        except (KafkaError, ConfigError) as error:
+            _refuse(result, error)
+    return response
+
+
+def _refuse(
+    result: m.AlterConfigsResponse.AlterConfigsResourceResponse
+    | m.IncrementalAlterConfigsResponse.AlterConfigsResourceResponse,
+    error: KafkaError | ConfigError,
+) -> None:
+    if isinstance(error, KafkaError):
+        result.error_code = error.code
+    elif result.resource_type == ResourceType.BROKER:
+        result.error_code = ErrorCode.INVALID_REQUEST
+    else:
+        result.error_code = ErrorCode.INVALID_CONFIG
+    result.error_message = str(error)
+
+
+def _changed(
+    broker: Broker, kind: int, name: str, changes: list[m.IncrementalAlterConfigsRequest.AlterableConfig]
+) -> dict[str, str]:
+    """What is set for a resource after these changes."""
+    if len({change.name for change in changes}) != len(changes):
+        raise InvalidRequest("Error due to duplicate config keys")
+    missing = [
+        change.name for change in changes if change.value is None and change.config_operation != Operation.DELETE
+    ]
+    if missing:
+        raise InvalidRequest(f"Null value not supported for : {','.join(missing)}")
+    configs = _overrides(broker, kind, name)
+    definitions = _definitions(kind)
+    for change in changes:
+        if change.config_operation == Operation.SET:
+            configs[change.name] = change.value or ""
+        elif change.config_operation == Operation.DELETE:
+            configs.pop(change.name, None)
+        elif change.config_operation in (Operation.APPEND, Operation.SUBTRACT):
+            _change_list(broker, kind, configs, definitions.get(change.name), change)
+        else:
+            raise InvalidRequest(f"Unknown operation type {change.config_operation}")
+    return configs
+
+
+def _change_list(
+    broker: Broker,
+    kind: int,
+    configs: dict[str, str],
+    definition: Definition | None,
+    change: m.IncrementalAlterConfigsRequest.AlterableConfig,
+) -> None:
+    verb = "APPEND" if change.config_operation == Operation.APPEND else "SUBTRACT"
+    if definition is None or definition.type is not ConfigType.LIST:
+        raise InvalidConfig(
+            f"Can't {verb} to key {change.name} because its type is not LIST."
+            if definition is not None
+            else f"Unknown config name: {change.name}"
+        )
+    current = configs.get(change.name)
+    if current is None and kind == ResourceType.TOPIC:
+        current = str(broker.configs.resolve_topic({}).get(change.name, ""))
+    elif current is None:
+        current = definition.default or ""
+    items = [item for item in current.split(",") if item]
+    given = [item.strip() for item in (change.value or "").split(",")]
+    if change.config_operation == Operation.APPEND:
+        items += [item for item in given if item not in items]
+    else:
+        items = [item for item in items if item not in given]
+    configs[change.name] = ",".join(items)
+
+
+def _definitions(kind: int) -> Mapping[str, Definition]:
+    tables: dict[int, Mapping[str, Definition]] = {
+        ResourceType.TOPIC: TOPIC,
+        ResourceType.BROKER: BROKER,
+        ResourceType.GROUP: GROUP,
+        ResourceType.CLIENT_METRICS: CLIENT_METRICS,
+    }
+    return tables.get(kind, {})
+
+
+def _overrides(broker: Broker, kind: int, name: str) -> dict[str, str]:
+    if kind == ResourceType.TOPIC:
+        topic = broker.topics.find(name)
+        if topic is None:
+            check_name(name)
+            raise UnknownTopicOrPartition(f"The topic '{name}' does not exist.")
+        return dict(topic.configs)
+    if kind == ResourceType.BROKER:
+        return broker.configs.broker_overrides(name)
+    if kind == ResourceType.GROUP:
+        return broker.configs.group_overrides(name)
+    if kind == ResourceType.CLIENT_METRICS:
+        return broker.configs.client_metrics_overrides(name)
+    return {}
+
+
+def _replace(broker: Broker, kind: int, name: str, configs: dict[str, str], validate_only: bool) -> None:
+    """Check what a resource is to have from now on and, unless only that was asked, let it have it."""
+    if kind == ResourceType.TOPIC:
+        topic = broker.topics.find(name)
+        if topic is None:
+            check_name(name)
+            raise UnknownTopicOrPartition(f"The topic '{name}' does not exist.")
+        broker.configs.check_topic(configs)
+        if not validate_only:
+            broker.topics.set_configs(topic, configs)
+    elif kind == ResourceType.BROKER:
+        broker.configs.check_broker(name, configs)
+        if not validate_only:
+            broker.configs.set_broker(name, configs)
+    elif kind == ResourceType.GROUP:
+        if not name:
+            raise InvalidRequest("Default group resources are not allowed.")
+        broker.configs.check_group(configs)
+        if not validate_only:
+            broker.configs.set_group(name, configs)
+    elif kind == ResourceType.CLIENT_METRICS:
+        if not name:
+            raise InvalidRequest("Subscription name can't be empty")
+        check_client_metrics(configs)
+        if not validate_only:
+            broker.configs.set_client_metrics(name, configs)
+    elif kind == ResourceType.BROKER_LOGGER:
+        raise InvalidRequest("The levels of loggers are set where the broker is started (PENSTOCK_LOG).")
+    else:
+        raise UnsupportedVersion(f"Unsupported resource type {kind}")
