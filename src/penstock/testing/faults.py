@@ -1,0 +1,148 @@
+"""Faults on purpose: errors, delays and dropped connections for the requests of one API.
+
+A fault stands between the dispatcher and the handler. While there is none, the broker pays one look at an empty dict
+per request.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from abc import ABC, abstractmethod
+from collections.abc import Awaitable
+from typing import TYPE_CHECKING
+
+from penstock.broker.requests import Answer, Request
+from penstock.testing.error_responses import error_response
+from penstock.wire import messages as m
+from penstock.wire.api import API_TABLE, ApiKey
+from penstock.wire.errors import ErrorCode
+from penstock.wire.messages import Struct
+
+if TYPE_CHECKING:
+    from penstock.broker.server import Broker
+
+
+class Fault(ABC):
+    """What happens to the next `times` requests of an API (None: to all until it is healed)."""
+
+    def __init__(self, api: ApiKey, times: int | None) -> None:
+        self.api = api
+        self.left = times
+        self.hits = 0
+
+    @property
+    def active(self) -> bool:
+        return self.left is None or self.left > 0
+
+    def hit(self) -> None:
+        self.hits += 1
+        if self.left is not None:
+            self.left -= 1
+
+    def heal(self) -> None:
+        self.left = 0
+
+    @abstractmethod
+    def strike(self, broker: Broker, request: Request) -> Answer | Awaitable[Answer] | None:
+        """Answer in place of the handler; None lets the handler answer."""
+
+
+class ErrorFault(Fault):
+    def __init__(self, api: ApiKey, times: int | None, code: ErrorCode, whole: bool) -> None:
+        super().__init__(api, times)
+        self.code = code
+        self.whole = whole
+
+    def strike(self, broker: Broker, request: Request) -> Answer | None:
+        if _wants_no_answer(request):
+            return None
+        self.hit()
+        return error_response(request.api_key, request.api_version, request.body, self.code, whole=self.whole)
+
+
+class DropFault(Fault):
+    def strike(self, broker: Broker, request: Request) -> Answer | None:
+        self.hit()
+        pending = request.defer()
+        pending.close_connection()
+        return pending
+
+
+class DelayFault(Fault):
+    def __init__(self, api: ApiKey, times: int | None, seconds: float) -> None:
+        super().__init__(api, times)
+        self.seconds = seconds
+
+    def strike(self, broker: Broker, request: Request) -> Awaitable[Answer] | None:
+        if _wants_no_answer(request):
+            return None
+        self.hit()
+        _keep_records(request.body)
+        return self._later(broker, request)
+
+    async def _later(self, broker: Broker, request: Request) -> Answer:
+        await asyncio.sleep(self.seconds)
+        answer = broker.dispatcher.handlers[self.api](broker, request)
+        return await answer if isinstance(answer, Awaitable) else answer
+
+
+class Faults:
+    """The faults of one broker, oldest first. Used in the thread of the broker's event loop."""
+
+    def __init__(self, broker: Broker) -> None:
+        self._broker = broker
+        self._faults: list[Fault] = []
+
+    def add(self, fault: Fault) -> None:
+        self._faults.append(fault)
+        self._broker.dispatcher.faults[fault.api] = self._strike
+
+    def heal(self, api: ApiKey | None = None) -> None:
+        for fault in self._faults:
+            if api is None or fault.api is api:
+                fault.heal()
+        self._forget()
+
+    def _strike(self, request: Request) -> Answer | None:
+        for fault in self._faults:
+            if fault.api == request.api_key and fault.active:
+                answer = fault.strike(self._broker, request)
+                if answer is not None:
+                    self._forget()
+                    return answer
+        self._forget()
+        return None
+
+    def _forget(self) -> None:
+        self._faults = [fault for fault in self._faults if fault.active]
+        wanted = {fault.api for fault in self._faults}
+        for api in [key for key in self._broker.dispatcher.faults if key not in wanted]:
+            del self._broker.dispatcher.faults[api]
+
+
+def api_key(name: str | ApiKey) -> ApiKey:
+    """`"Produce"`, `"PRODUCE"` or the key itself."""
+    if isinstance(name, ApiKey):
+        return name
+    for info in API_TABLE.values():
+        if name in (info.name, info.key.name):
+            return info.key
+    raise ValueError(f"no Kafka API is called {name!r}; the names are those of the protocol, such as 'Produce'")
+
+
+def _wants_no_answer(request: Request) -> bool:
+    return isinstance(request.body, m.ProduceRequest) and request.body.acks == 0
+
+
+def _keep_records(item: Struct) -> None:
+    """Copy what points into the connection's read buffer, which is used again as soon as the dispatcher returns."""
+    for name in vars(type(item))["__slots__"]:
+        value = getattr(item, name)
+        if isinstance(value, memoryview):
+            setattr(item, name, memoryview(bytearray(value)))
+        elif isinstance(value, Struct):
+            _keep_records(value)
+        elif isinstance(value, list):
+            for element in value:
+                if isinstance(element, Struct):
+                    _keep_records(element)
