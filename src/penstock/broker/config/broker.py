@@ -1,7 +1,6 @@
 """The broker's configs that Penstock obeys, and its own.
 
-Names, types, defaults, bounds and what can be changed at run time are those of Apache Kafka 4.3. Only `node.id` has a
-default here that it lacks there, because a single broker need not be numbered.
+Names, types, defaults, bounds and what can be changed at run time are those of Apache Kafka 4.3.
 """
 
 from __future__ import annotations
@@ -202,7 +201,7 @@ message.max.bytes int =1048588 >=0 @cluster
     The largest batch that is taken, as stored.
 min.insync.replicas int =1 >=1 @cluster
     Replicas that must hold a record before acks=all is answered. A Penstock partition has one.
-node.id int =1 >=0
+node.id int >=0
     The number of this broker in its cluster.
 num.partitions int =1 >=1
     Partitions of a topic that is created without a number.

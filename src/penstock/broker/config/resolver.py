@@ -24,6 +24,7 @@ from penstock.broker.config.topic import TOPIC
 from penstock.broker.config.values import BrokerValues
 
 OWN_PREFIX = "penstock."
+_FIRST_NODE = "1"
 _NOT_USED = "Accepted because Kafka has it; Penstock has no use for it."
 _SYNONYMS_OF = {name: names for names in SYNONYMS for name in names}
 _ATTRIBUTES = [(definition, definition.name.replace(".", "_")) for definition in BROKER.values() if definition.is_used]
@@ -99,7 +100,8 @@ class BrokerConfig(BrokerValues):
     def entries(self, names: Collection[str] | None = None) -> list[Entry]:
         """All configs of this broker, or those of `names` that exist, as DescribeConfigs answers for its id."""
         shown = [name for name, definition in BROKER.items() if not definition.is_internal or name in self._merged]
-        return [self._entry(name) for name in _chosen([*shown, *self.unknown], names)]
+        unknown = sorted(name for name in self._merged if name not in BROKER)
+        return [self._entry(name) for name in _chosen([*shown, *unknown], names)]
 
     def cluster_entries(self, names: Collection[str] | None = None) -> list[Entry]:
         """What was set at run time for all brokers, as DescribeConfigs answers for the empty name."""
@@ -326,10 +328,8 @@ def check_dynamic(changes: Mapping[str, str], *, for_all_brokers: bool) -> None:
 
 
 def _number_the_node(static: dict[str, str]) -> None:
-    """`broker.id` is the older name of `node.id`: each stands for the other."""
-    number = static.get("node.id", static.get("broker.id"))
-    if number is not None:
-        static["node.id"] = static["broker.id"] = number
+    """`broker.id` is the older name of `node.id`: each stands for the other. A single broker need not be numbered."""
+    static["node.id"] = static["broker.id"] = static.get("node.id", static.get("broker.id", _FIRST_NODE))
 
 
 def _entry(
