@@ -27,6 +27,7 @@ from penstock.broker.http import MonitoringEndpoint
 from penstock.broker.listeners import Address, Listener, is_loopback, parse_address, reachable_host
 from penstock.broker.metrics import Metrics
 from penstock.broker.producer_ids import ProducerIds
+from penstock.broker.share.groups import ShareGroups
 from penstock.broker.topics import Partition, Topic, Topics
 from penstock.broker.transactions import Transactions
 from penstock.catalog import Catalog
@@ -73,6 +74,7 @@ class Broker:
         self.topics: Topics
         self.configs: Configs
         self.dispatcher: Dispatcher
+        self.share_groups: ShareGroups
         self.transactions: Transactions
         self.transactional_writes: TransactionalWrites
         self.failure: BaseException | None = None
@@ -111,9 +113,11 @@ class Broker:
             self._checkpoints.opened()
             self._flusher = Flusher(self._call_soon, self._storage_failed)
             self.transactions = Transactions(self)
+            self.share_groups = ShareGroups(self)
             self.transactional_writes = TransactionalWrites(self)
             self.dispatcher = Dispatcher(self, HANDLERS)
             self.transactions.start()
+            self.share_groups.start()
             self._listen()
             if self.config.penstock_metrics_listen:
                 await self.monitoring.start(self.config.penstock_metrics_listen)
@@ -175,6 +179,7 @@ class Broker:
         await self.monitoring.stop()
         await self.dispatcher.stop()
         await self.transactions.stop()
+        await self.share_groups.stop()
         await self._drain()
         for connection in list(self.dispatcher.connections):
             connection.close()

@@ -6,13 +6,15 @@ all of the request's appends (one `fdatasync` serves every request that waits), 
 `penstock.acks.all.flush` is false, as Apache Kafka does. A partition that fails does not hold up the others.
 
 The order of the checks, and so which error wins, is Kafka's: acks, transactional id, topic, internal topic, batch,
-producer state.
+producer state. A transactional batch needs the word of the transaction coordinator first (`broker.admission`).
 """
 
 from __future__ import annotations
 
+from functools import partial
 from typing import TYPE_CHECKING
 
+from penstock.broker.admission import FIRST_VERSION_THAT_ADDS, Admission
 from penstock.broker.requests import NO_RESPONSE, Answer, Pending, Request
 from penstock.broker.topics import Partition, Topic
 from penstock.log.errors import StorageError
@@ -25,6 +27,7 @@ from penstock.wire.errors import (
     InvalidTopic,
     KafkaError,
     KafkaStorageError,
+    TransactionalIdAuthorizationFailed,
     UnknownTopicId,
     UnknownTopicOrPartition,
 )
@@ -70,6 +73,12 @@ class DurableReply:
 def handle_produce(broker: Broker, request: Request) -> Answer:
     body = request.body
     assert isinstance(body, m.ProduceRequest)
+    if body.transactional_id is not None:
+        return broker.transactional_writes.admit(request, body, partial(_produce, broker, request, body))
+    return _produce(broker, request, body, None)
+
+
+def _produce(broker: Broker, request: Request, body: m.ProduceRequest, admission: Admission | None) -> Answer:
     acks = body.acks
     response = m.ProduceResponse()
     appends: list[tuple[Partition, Appended]] = []
@@ -83,7 +92,7 @@ def handle_produce(broker: Broker, request: Request) -> Answer:
             try:
                 if topic is None:
                     raise UnknownTopicId() if by_id else UnknownTopicOrPartition()
-                partition, appended = _append(broker, request, body, topic, data)
+                partition, appended = _append(broker, request, body, topic, data, admission)
             except KafkaError as error:
                 failed = True
                 answer.partition_responses.append(_failure(data.index, error))
@@ -99,8 +108,9 @@ def handle_produce(broker: Broker, request: Request) -> Answer:
             # The producer does not read responses; a closed connection is how it learns of trouble.
             request.connection.close()
         return NO_RESPONSE
-    if acks == ACKS_ALL and appends and broker.flush_acks_all:
-        return _answer_when_durable(broker, request, response, appends, body.timeout_ms)
+    awaited = appends if acks == ACKS_ALL and broker.flush_acks_all else []
+    if awaited or (admission is not None and not admission.is_durable):
+        return _answer_when_durable(broker, request, response, awaited, admission, body.timeout_ms)
     return response
 
 
@@ -110,6 +120,7 @@ def _append(
     body: m.ProduceRequest,
     topic: Topic,
     data: m.ProduceRequest.PartitionProduceData,
+    admission: Admission | None,
 ) -> tuple[Partition, Appended]:
     if not -1 <= body.acks <= 1:
         raise InvalidRequiredAcks()
@@ -126,11 +137,18 @@ def _append(
     batch, header = validate_produced(
         records[: header.size], header, topic.rules, now_ms=now_ms, topic=topic.name, partition=data.index
     )
-    verified = True
+    transaction_version = 0
     if header.attributes & TRANSACTIONAL:
-        verified = broker.verify_transactional_append(request, body.transactional_id, topic, partition, header)
+        if admission is None:
+            raise TransactionalIdAuthorizationFailed
+        if admission.errors and (topic.name, data.index) in admission.errors:
+            raise admission.errors[(topic.name, data.index)]
+        if request.api_version >= FIRST_VERSION_THAT_ADDS:
+            transaction_version = 2
     try:
-        appended = partition.log.append(batch, header, now_ms=now_ms, verified_txn=verified)
+        appended = partition.log.append(
+            batch, header, now_ms=now_ms, verified_txn=True, transaction_version=transaction_version
+        )
     except StorageError as error:
         raise KafkaStorageError(str(error)) from error
     if partition.waiters:
@@ -156,10 +174,14 @@ def _answer_when_durable(
     request: Request,
     response: m.ProduceResponse,
     appends: list[tuple[Partition, Appended]],
+    admission: Admission | None,
     timeout_ms: int,
 ) -> Pending:
     pending = request.defer()
-    reply = DurableReply(pending, response, len(appends), broker.loop.time() + timeout_ms / 1000)
+    missing = len(appends) + (admission is not None)
+    reply = DurableReply(pending, response, missing, broker.loop.time() + timeout_ms / 1000)
+    if admission is not None:
+        admission.when_durable(reply.flushed)
     for partition, appended in appends:
         broker.flush(partition.log, appended, reply.flushed)
     broker.await_durable(reply)

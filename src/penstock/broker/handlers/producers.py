@@ -1,4 +1,4 @@
-"""InitProducerId for idempotent producers, and DescribeProducers.
+"""DescribeProducers, and the part of InitProducerId that is for idempotent producers.
 
 Without a transactional id every call gets a fresh producer id with epoch 0, whatever id and epoch the producer had.
 """
@@ -15,13 +15,7 @@ if TYPE_CHECKING:
     from penstock.broker.server import Broker
 
 
-def handle_init_producer_id(broker: Broker, request: Request) -> m.InitProducerIdResponse:
-    body = request.body
-    assert isinstance(body, m.InitProducerIdRequest)
-    if body.transactional_id is not None:
-        return m.InitProducerIdResponse(
-            error_code=ErrorCode.COORDINATOR_NOT_AVAILABLE, producer_id=-1, producer_epoch=-1
-        )
+def new_idempotent_producer(broker: Broker) -> m.InitProducerIdResponse:
     return m.InitProducerIdResponse(producer_id=broker.producer_ids.next(), producer_epoch=0)
 
 

@@ -1,0 +1,245 @@
+"""Transactional writes need the coordinator's word before a transaction's first batch enters a partition (KIP-890).
+
+A classic producer (Produce up to version 11) has named the partition before, and the coordinator only confirms it: a
+batch that belongs to no open transaction would never get a marker. For a producer of `transaction.version=2` (version
+12 and later) the broker adds the partition on its behalf: the coordinator's record first, the batch right after it in
+the same step, and the producer is answered when both are on disk.
+
+If the producer's previous transaction is still ending, the write waits for that, and all later writes of the same
+transactional id wait behind it: their order is what the sequence numbers of the batches are checked against.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable
+from typing import TYPE_CHECKING
+
+from penstock.broker.requests import NO_RESPONSE, Answer, Pending, Request
+from penstock.log.errors import StorageError
+from penstock.records.batch import TRANSACTIONAL, BatchHeader, CorruptBatch, parse_header
+from penstock.transactions.metadata import TopicPartition, TransactionVersion
+from penstock.transactions.shard import AddPartitions
+from penstock.wire import messages as m
+from penstock.wire.errors import (
+    ErrorCode,
+    InvalidProducerEpoch,
+    InvalidProducerIdMapping,
+    InvalidTxnState,
+    KafkaError,
+    NotEnoughReplicas,
+    error_class,
+)
+from penstock.wire.messages import Message
+
+if TYPE_CHECKING:
+    from penstock.broker.server import Broker
+
+FIRST_VERSION_WITH_ABORTABLE = 11
+FIRST_VERSION_THAT_ADDS = 12
+
+
+class Admission:
+    """What the coordinator says to one write: which partitions it refuses, and when its own record is on disk."""
+
+    __slots__ = ("_on_durable", "_on_end_of_wait", "errors", "is_durable")
+
+    def __init__(self) -> None:
+        self.errors: dict[TopicPartition, KafkaError] = {}
+        self.is_durable = True
+        self._on_durable: Callable[[StorageError | None], None] | None = None
+        self._on_end_of_wait: Callable[[ErrorCode], None] | None = None
+
+    def refuse(self, partitions: frozenset[TopicPartition], error: KafkaError) -> None:
+        self.errors = dict.fromkeys(partitions, error)
+
+    def wait(self, on_end_of_wait: Callable[[ErrorCode], None]) -> None:
+        self._on_end_of_wait = on_end_of_wait
+
+    def when_durable(self, callback: Callable[[StorageError | None], None]) -> None:
+        if self.is_durable:
+            callback(None)
+        else:
+            self._on_durable = callback
+
+    def coordinator_replied(self, code: object) -> None:
+        """Called when the coordinator's record is on disk, or when a wait is over."""
+        assert isinstance(code, ErrorCode)
+        if self._on_end_of_wait is not None:
+            self._on_end_of_wait(code)
+            return
+        self.is_durable = True
+        if self._on_durable is not None:
+            failed = code != ErrorCode.NONE
+            self._on_durable(StorageError("the transaction coordinator could not write its log") if failed else None)
+
+
+Append = Callable[[Admission], Answer]
+"""Appends the batches of a request that the coordinator does not refuse, and answers it."""
+
+
+class _Write:
+    """One produce request of a transactional producer."""
+
+    __slots__ = ("append", "body", "pending", "request")
+
+    def __init__(self, request: Request, body: m.ProduceRequest, append: Append) -> None:
+        self.request = request
+        self.body = body
+        self.append = append
+        self.pending: Pending | None = None
+
+    def defer(self) -> Pending:
+        """Copy the batches out of the connection's buffer, which is used again when the handler returns."""
+        for topic in self.body.topic_data:
+            for data in topic.partition_data:
+                if isinstance(data.records, memoryview):
+                    data.records = memoryview(bytearray(data.records))
+        self.pending = self.request.defer()
+        return self.pending
+
+    def finish(self, admission: Admission) -> None:
+        assert self.pending is not None
+        if self.request.connection.closed:
+            return
+        answer = self.append(admission)
+        if isinstance(answer, Message):
+            self.pending.complete(answer)
+        elif answer is NO_RESPONSE:
+            self.request.connection.drop_slot(self.request.slot)
+
+
+class TransactionalWrites:
+    def __init__(self, broker: Broker) -> None:
+        self._broker = broker
+        # Those who wait behind the write that waits for the coordinator, by transactional id.
+        self._behind: dict[str, deque[_Write]] = {}
+
+    def admit(self, request: Request, body: m.ProduceRequest, append: Append) -> Answer:
+        """Have `append` called as soon as the coordinator has spoken: mostly at once."""
+        write = _Write(request, body, append)
+        transactional_id = body.transactional_id or ""
+        behind = self._behind.get(transactional_id)
+        if behind is not None:
+            behind.append(write)
+            return write.defer()
+        admission = self._ask(write)
+        if admission is not None:
+            return append(admission)
+        self._behind[transactional_id] = deque()
+        return write.defer()
+
+    def _ask(self, write: _Write) -> Admission | None:
+        """The coordinator's word, or None if the write has to wait for it."""
+        admission = Admission()
+        first = self._first_batches(write.body)
+        if not first:
+            return admission
+        partitions = frozenset(first)
+        producers = {(header.producer_id, header.producer_epoch) for header in first.values()}
+        if len(producers) > 1:
+            error = InvalidProducerIdMapping("Transactional records contained more than one producer ID")
+            admission.refuse(partitions, error)
+            return admission
+        ((producer_id, epoch),) = producers
+        adds = write.request.api_version >= FIRST_VERSION_THAT_ADDS
+        version = TransactionVersion.TV_2 if adds else TransactionVersion.TV_0
+        add = AddPartitions(write.body.transactional_id or "", producer_id, epoch, partitions, version)
+        if adds:
+            return self._add(write, add, admission)
+        if self._broker.config.transaction_partition_verification_enable:
+            abortable = write.request.api_version >= FIRST_VERSION_WITH_ABORTABLE
+            for where, code in verify(self._broker, add).items():
+                if code != ErrorCode.NONE:
+                    admission.errors[where] = write_error(code, adds=False, abortable=abortable)
+        return admission
+
+    def _add(self, write: _Write, add: AddPartitions, admission: Admission) -> Admission | None:
+        try:
+            handle = self._broker.transactions.find(add.transactional_id)
+        except KafkaError as error:
+            admission.refuse(add.partitions, write_error(error.code, adds=True))
+            return admission
+        effects = handle.shard.add_partitions(admission.coordinator_replied, self._broker.now_ms(), add)
+        if not effects.replies:
+            admission.wait(lambda code: self._waited(write, add, code))
+            handle.run(effects)
+            return None
+        ((_, code),) = effects.replies
+        assert isinstance(code, ErrorCode)
+        admission.is_durable = not effects.records
+        if not handle.run(effects):
+            code = ErrorCode.COORDINATOR_NOT_AVAILABLE
+        if code != ErrorCode.NONE:
+            admission.refuse(add.partitions, write_error(code, adds=True))
+        return admission
+
+    def _waited(self, write: _Write, add: AddPartitions, code: ErrorCode) -> None:
+        """The transaction before has ended, or it took too long: the write goes on, and those behind it."""
+        admission = Admission()
+        if code != ErrorCode.NONE:
+            admission.refuse(add.partitions, write_error(code, adds=True))
+        behind = self._behind.pop(add.transactional_id)
+        write.finish(admission)
+        while behind:
+            following = behind.popleft()
+            spoken = self._ask(following)
+            if spoken is None:
+                self._behind[add.transactional_id] = behind
+                return
+            following.finish(spoken)
+
+    def _first_batches(self, body: m.ProduceRequest) -> dict[TopicPartition, BatchHeader]:
+        """The transactional batches that would be the first of their transaction in their partition."""
+        found: dict[TopicPartition, BatchHeader] = {}
+        topics = self._broker.topics
+        for topic_data in body.topic_data:
+            topic = topics.find(topic_data.name) if topic_data.name else topics.by_id(topic_data.topic_id)
+            if topic is None:
+                continue
+            for data in topic_data.partition_data:
+                header = _transactional_header(data.records)
+                if header is None or not 0 <= data.index < len(topic.partitions):
+                    continue
+                state = topic.partitions[data.index].log.producer_state
+                if not state.has_open_transaction(header.producer_id, header.producer_epoch):
+                    found[(topic.name, data.index)] = header
+        return found
+
+
+def _transactional_header(records: object) -> BatchHeader | None:
+    """The header of a transactional batch; a malformed one is left to the validation that follows."""
+    if not isinstance(records, memoryview):
+        return None
+    try:
+        header = parse_header(records)
+    except CorruptBatch:
+        return None
+    return header if header.attributes & TRANSACTIONAL and header.producer_id >= 0 else None
+
+
+def verify(broker: Broker, add: AddPartitions) -> dict[TopicPartition, ErrorCode]:
+    """Whether these partitions are part of the producer's open transaction."""
+    try:
+        return broker.transactions.find(add.transactional_id).shard.verify(add)
+    except KafkaError as error:
+        return dict.fromkeys(add.partitions, error.code)
+
+
+def write_error(code: ErrorCode, *, adds: bool, abortable: bool = True) -> KafkaError:
+    """The coordinator's error in the words that a producer of this version understands."""
+    if code == ErrorCode.PRODUCER_FENCED:
+        return InvalidProducerEpoch()
+    if code == ErrorCode.TRANSACTION_ABORTABLE and not abortable:
+        return InvalidTxnState("Partition was not added to the transaction")
+    not_now = {
+        ErrorCode.COORDINATOR_LOAD_IN_PROGRESS,
+        ErrorCode.COORDINATOR_NOT_AVAILABLE,
+        ErrorCode.NOT_COORDINATOR,
+    }
+    if code in not_now or (code == ErrorCode.CONCURRENT_TRANSACTIONS and not adds):
+        # Clients retry a write after this one, and do not look for a new leader.
+        return NotEnoughReplicas(
+            f"Unable to verify the partition has been added to the transaction. Underlying error: {code.name}"
+        )
+    return error_class(code)()

@@ -1,0 +1,445 @@
+"""The transaction APIs: InitProducerId, AddPartitionsToTxn, AddOffsetsToTxn, TxnOffsetCommit, EndTxn, WriteTxnMarkers,
+DescribeTransactions, ListTransactions.
+
+What is decided where: the rules are the coordinator's (`penstock.transactions`), the offsets inside a transaction the
+group coordinator's (`penstock.groups`). A handler finds the coordinator, checks that topics exist, and shapes answers.
+
+- AddPartitionsToTxn up to version 3 is a client's: one transaction, and any unknown partition fails the whole call
+  (the good ones are then OPERATION_NOT_ATTEMPTED). From version 4 on it is a broker's, with many transactions and the
+  question whether partitions are part of one (`VerifyOnly`).
+- TxnOffsetCommit up to version 4 is verified like a write; from version 5 on it adds the partition of
+  `__consumer_offsets` to the transaction itself (KIP-890).
+- WriteTxnMarkers is how an administrator ends a transaction that hangs (`Admin.abortTransaction`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from typing import TYPE_CHECKING
+
+from penstock.broker.admission import verify
+from penstock.broker.handlers.producers import new_idempotent_producer
+from penstock.broker.requests import Answer, Pending, Request
+from penstock.broker.topics import OFFSETS_TOPIC, Partition
+from penstock.groups.effects import RequestContext
+from penstock.log.errors import StorageError
+from penstock.log.results import Appended
+from penstock.transactions import listing
+from penstock.transactions.init_producer import expected_producer
+from penstock.transactions.metadata import TopicPartition, TransactionVersion
+from penstock.transactions.shard import AddPartitions, WriteMarkers, fenced_code, init_producer_id_failure
+from penstock.wire import messages as m
+from penstock.wire.errors import ErrorCode, KafkaError
+
+if TYPE_CHECKING:
+    from penstock.broker.server import Broker
+
+FIRST_VERSION_OF_BROKERS = 4
+FIRST_OFFSET_COMMIT_WITH_ABORTABLE = 4
+FIRST_OFFSET_COMMIT_THAT_ADDS = 5
+
+Codes = dict[TopicPartition, ErrorCode]
+
+
+def _context(broker: Broker, request: Request) -> RequestContext:
+    return RequestContext(broker.now_ms(), request.api_version, request.client_id, request.client_host)
+
+
+# -- InitProducerId ----------------------------------------------------------------------------------------------------
+
+
+def handle_init_producer_id(broker: Broker, request: Request) -> Answer:
+    body = request.body
+    assert isinstance(body, m.InitProducerIdRequest)
+    try:
+        expected_producer(body.producer_id, body.producer_epoch)
+        if body.transactional_id is None:
+            return new_idempotent_producer(broker)
+        handle = broker.transactions.find(body.transactional_id)
+    except KafkaError as error:
+        return init_producer_id_failure(error.code, request.api_version)
+    pending = request.defer()
+    handle.run(handle.shard.init_producer_id(pending, _context(broker, request), body))
+    return pending
+
+
+# -- AddPartitionsToTxn, AddOffsetsToTxn -------------------------------------------------------------------------------
+
+
+class _AddPartitionsReply:
+    """Gathers the results of all transactions of one request, in whatever order they come."""
+
+    def __init__(self, pending: Pending, missing: int) -> None:
+        self._pending = pending
+        self._missing = missing
+        self._response = m.AddPartitionsToTxnResponse()
+        self._is_clients = pending.request.api_version < FIRST_VERSION_OF_BROKERS
+
+    def add(self, transactional_id: str, codes: Codes) -> None:
+        version = self._pending.request.api_version
+        topics = _topic_results({where: fenced_code(code, version, 2) for where, code in codes.items()})
+        if self._is_clients:
+            self._response.results_by_topic_v3_and_below = topics
+        else:
+            self._response.results_by_transaction.append(
+                m.AddPartitionsToTxnResponse.AddPartitionsToTxnResult(
+                    transactional_id=transactional_id, topic_results=topics
+                )
+            )
+        self._missing -= 1
+        self.send_if_whole()
+
+    def send_if_whole(self) -> None:
+        if self._missing == 0:
+            self._pending.complete(self._response)
+
+
+def handle_add_partitions_to_txn(broker: Broker, request: Request) -> Answer:
+    body = request.body
+    assert isinstance(body, m.AddPartitionsToTxnRequest)
+    transactions = body.transactions
+    if request.api_version < FIRST_VERSION_OF_BROKERS:
+        transactions = [
+            m.AddPartitionsToTxnRequest.AddPartitionsToTxnTransaction(
+                transactional_id=body.v3_and_below_transactional_id,
+                producer_id=body.v3_and_below_producer_id,
+                producer_epoch=body.v3_and_below_producer_epoch,
+                topics=body.v3_and_below_topics,
+            )
+        ]
+    pending = request.defer()
+    reply = _AddPartitionsReply(pending, len(transactions))
+    for transaction in transactions:
+        _add_partitions(broker, request, transaction, reply)
+    reply.send_if_whole()
+    return pending
+
+
+def _add_partitions(
+    broker: Broker,
+    request: Request,
+    transaction: m.AddPartitionsToTxnRequest.AddPartitionsToTxnTransaction,
+    reply: _AddPartitionsReply,
+) -> None:
+    transactional_id = transaction.transactional_id
+    partitions = frozenset((topic.name, index) for topic in transaction.topics for index in topic.partitions)
+    is_clients = request.api_version < FIRST_VERSION_OF_BROKERS
+    codes = {where: _check_partition(broker, where, is_clients) for where in partitions}
+    if any(codes.values()):
+        for where, code in codes.items():
+            if code == ErrorCode.NONE:
+                codes[where] = ErrorCode.OPERATION_NOT_ATTEMPTED
+        reply.add(transactional_id, codes)
+        return
+    add = AddPartitions(
+        transactional_id,
+        transaction.producer_id,
+        transaction.producer_epoch,
+        partitions,
+        TransactionVersion.TV_0 if is_clients else TransactionVersion.TV_2,
+    )
+    if transaction.verify_only:
+        reply.add(transactional_id, verify(broker, add))
+    else:
+        add_partitions(broker, add, lambda code: reply.add(transactional_id, dict.fromkeys(partitions, code)))
+
+
+def add_partitions(broker: Broker, add: AddPartitions, done: Callable[[ErrorCode], None]) -> None:
+    """Add partitions to a transaction; `done` is called with the result when it is on disk."""
+
+    def replied(code: object) -> None:
+        assert isinstance(code, ErrorCode)
+        done(code)
+
+    try:
+        handle = broker.transactions.find(add.transactional_id)
+    except KafkaError as error:
+        done(error.code)
+        return
+    handle.run(handle.shard.add_partitions(replied, broker.now_ms(), add))
+
+
+def _check_partition(broker: Broker, where: TopicPartition, is_clients: bool) -> ErrorCode:
+    name, index = where
+    topic = broker.topics.find(name)
+    if is_clients and broker.topics.is_internal(name):
+        return ErrorCode.TOPIC_AUTHORIZATION_FAILED
+    if topic is None or not 0 <= index < len(topic.partitions):
+        return ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+    return ErrorCode.NONE
+
+
+def _topic_results(codes: Codes) -> list[m.AddPartitionsToTxnResponse.AddPartitionsToTxnTopicResult]:
+    topics: dict[str, m.AddPartitionsToTxnResponse.AddPartitionsToTxnTopicResult] = {}
+    for (name, index), code in sorted(codes.items()):
+        topic = topics.get(name)
+        if topic is None:
+            topic = topics[name] = m.AddPartitionsToTxnResponse.AddPartitionsToTxnTopicResult(name=name)
+        topic.results_by_partition.append(
+            m.AddPartitionsToTxnResponse.AddPartitionsToTxnPartitionResult(
+                partition_index=index, partition_error_code=code
+            )
+        )
+    return list(topics.values())
+
+
+def handle_add_offsets_to_txn(broker: Broker, request: Request) -> Answer:
+    body = request.body
+    assert isinstance(body, m.AddOffsetsToTxnRequest)
+    pending = request.defer()
+    add = AddPartitions(
+        body.transactional_id,
+        body.producer_id,
+        body.producer_epoch,
+        frozenset({(OFFSETS_TOPIC, broker.groups.runtime.partition_for(body.group_id))}),
+        TransactionVersion.TV_0,
+    )
+
+    def done(code: ErrorCode) -> None:
+        pending.complete(m.AddOffsetsToTxnResponse(error_code=fenced_code(code, request.api_version, 2)))
+
+    add_partitions(broker, add, done)
+    return pending
+
+
+# -- TxnOffsetCommit ---------------------------------------------------------------------------------------------------
+
+
+def handle_txn_offset_commit(broker: Broker, request: Request) -> Answer:
+    body = request.body
+    assert isinstance(body, m.TxnOffsetCommitRequest)
+    refused = _take_out_unknown_partitions(broker, body)
+    pending = request.defer()
+
+    def answer(response: object) -> None:
+        assert isinstance(response, m.TxnOffsetCommitResponse)
+        pending.complete(_offset_commit_response(request, response, refused))
+
+    if not body.topics:
+        answer(m.TxnOffsetCommitResponse())
+        return pending
+    index = broker.groups.runtime.partition_for(body.group_id)
+    adds = request.api_version >= FIRST_OFFSET_COMMIT_THAT_ADDS
+    add = AddPartitions(
+        body.transactional_id,
+        body.producer_id,
+        body.producer_epoch,
+        frozenset({(OFFSETS_TOPIC, index)}),
+        TransactionVersion.TV_2 if adds else TransactionVersion.TV_0,
+    )
+
+    def admitted(code: ErrorCode) -> None:
+        if code != ErrorCode.NONE:
+            answer(_all_refused(body, _offset_commit_error(code, request.api_version)))
+            return
+        try:
+            handle = broker.groups.runtime.handle(index)
+            effects = handle.shard.txn_offset_commit(answer, _context(broker, request), body)
+        except KafkaError as error:
+            answer(_all_refused(body, error.code))
+            return
+        handle.run(effects)
+
+    if adds:
+        add_partitions(broker, add, admitted)
+    elif broker.config.transaction_partition_verification_enable and not _is_open(broker, index, body):
+        admitted(verify(broker, add)[(OFFSETS_TOPIC, index)])
+    else:
+        admitted(ErrorCode.NONE)
+    return pending
+
+
+def _is_open(broker: Broker, index: int, body: m.TxnOffsetCommitRequest) -> bool:
+    state = broker.topics.partition(OFFSETS_TOPIC, index).log.producer_state
+    return state.has_open_transaction(body.producer_id, body.producer_epoch)
+
+
+def _take_out_unknown_partitions(
+    broker: Broker, body: m.TxnOffsetCommitRequest
+) -> list[m.TxnOffsetCommitResponse.TxnOffsetCommitResponseTopic]:
+    """Partitions that do not exist are answered here; the rest stays in the request for the group coordinator."""
+    refused: dict[str, list[int]] = {}
+    for topic in body.topics:
+        hosted = broker.topics.find(topic.name)
+        count = len(hosted.partitions) if hosted is not None else 0
+        unknown = [each.partition_index for each in topic.partitions if not 0 <= each.partition_index < count]
+        if unknown:
+            refused[topic.name] = unknown
+            topic.partitions = [each for each in topic.partitions if 0 <= each.partition_index < count]
+    body.topics = [topic for topic in body.topics if topic.partitions]
+    return [_offset_results(name, indexes, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION) for name, indexes in refused.items()]
+
+
+def _offset_results(
+    name: str, indexes: Iterable[int], code: ErrorCode
+) -> m.TxnOffsetCommitResponse.TxnOffsetCommitResponseTopic:
+    return m.TxnOffsetCommitResponse.TxnOffsetCommitResponseTopic(
+        name=name,
+        partitions=[
+            m.TxnOffsetCommitResponse.TxnOffsetCommitResponsePartition(partition_index=index, error_code=code)
+            for index in indexes
+        ],
+    )
+
+
+def _all_refused(body: m.TxnOffsetCommitRequest, code: ErrorCode) -> m.TxnOffsetCommitResponse:
+    return m.TxnOffsetCommitResponse(
+        topics=[
+            _offset_results(topic.name, [each.partition_index for each in topic.partitions], code)
+            for topic in body.topics
+        ]
+    )
+
+
+def _offset_commit_error(code: ErrorCode, api_version: int) -> ErrorCode:
+    """The transaction coordinator's error as the group coordinator passes it on."""
+    if code == ErrorCode.PRODUCER_FENCED:
+        return ErrorCode.INVALID_PRODUCER_EPOCH
+    if code == ErrorCode.TRANSACTION_ABORTABLE and api_version < FIRST_OFFSET_COMMIT_WITH_ABORTABLE:
+        return ErrorCode.INVALID_TXN_STATE
+    if code == ErrorCode.CONCURRENT_TRANSACTIONS and api_version < FIRST_OFFSET_COMMIT_THAT_ADDS:
+        return ErrorCode.COORDINATOR_LOAD_IN_PROGRESS
+    return code
+
+
+def _offset_commit_response(
+    request: Request,
+    response: m.TxnOffsetCommitResponse,
+    refused: list[m.TxnOffsetCommitResponse.TxnOffsetCommitResponseTopic],
+) -> m.TxnOffsetCommitResponse:
+    """Put the partitions refused here beside the others of their topic; spare old clients an error they fail on."""
+    by_name = {topic.name: topic for topic in response.topics}
+    for topic in refused:
+        if topic.name in by_name:
+            by_name[topic.name].partitions.extend(topic.partitions)
+        else:
+            response.topics.append(topic)
+    if request.api_version < 2:
+        # Producers before 2.0 stop for good on the error that a loading coordinator gives (KAFKA-7296).
+        for topic in response.topics:
+            for partition in topic.partitions:
+                if partition.error_code == ErrorCode.COORDINATOR_LOAD_IN_PROGRESS:
+                    partition.error_code = ErrorCode.COORDINATOR_NOT_AVAILABLE
+    return response
+
+
+# -- EndTxn, WriteTxnMarkers -------------------------------------------------------------------------------------------
+
+
+def handle_end_txn(broker: Broker, request: Request) -> Answer:
+    body = request.body
+    assert isinstance(body, m.EndTxnRequest)
+    try:
+        handle = broker.transactions.find(body.transactional_id)
+    except KafkaError as error:
+        return m.EndTxnResponse(error_code=error.code)
+    pending = request.defer()
+    handle.run(handle.shard.end_txn(pending, _context(broker, request), body))
+    return pending
+
+
+def handle_write_txn_markers(broker: Broker, request: Request) -> Answer:
+    body = request.body
+    assert isinstance(body, m.WriteTxnMarkersRequest)
+    results: dict[int, Codes] = {}
+    appends: list[tuple[Partition, Appended]] = []
+    for marker in body.markers:
+        codes = results.setdefault(marker.producer_id, {})
+        for topic in marker.topics:
+            for index in topic.partition_indexes:
+                codes[(topic.name, index)] = _write_marker(broker, marker, topic.name, index, appends)
+    response = _markers_response(results)
+    if not appends or not broker.flush_acks_all:
+        return response
+    pending = request.defer()
+    missing = len(appends)
+
+    def flushed(failure: StorageError | None) -> None:
+        nonlocal missing
+        missing -= 1
+        if not missing and failure is None:  # otherwise the broker is about to stop
+            pending.complete(response)
+
+    for partition, appended in appends:
+        broker.flush(partition.log, appended, flushed)
+    return pending
+
+
+def _write_marker(
+    broker: Broker,
+    marker: m.WriteTxnMarkersRequest.WritableTxnMarker,
+    name: str,
+    index: int,
+    appends: list[tuple[Partition, Appended]],
+) -> ErrorCode:
+    topic = broker.topics.find(name)
+    if topic is None or not 0 <= index < len(topic.partitions):
+        return ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+    partition = topic.partitions[index]
+    markers = WriteMarkers(
+        transactional_id="",
+        producer_id=marker.producer_id,
+        producer_epoch=marker.producer_epoch,
+        commit=marker.transaction_result,
+        coordinator_epoch=marker.coordinator_epoch,
+        transaction_version=TransactionVersion.TV_2 if marker.transaction_version >= 2 else TransactionVersion.TV_0,
+        partitions=((name, index),),
+    )
+    try:
+        appends.append((partition, broker.transactions.append_marker(partition, markers)))
+    except StorageError:
+        return ErrorCode.KAFKA_STORAGE_ERROR
+    except KafkaError as error:
+        # A coordinator that sent this does not know the group coordinator's errors.
+        return ErrorCode.NOT_LEADER_OR_FOLLOWER if error.code == ErrorCode.COORDINATOR_LOAD_IN_PROGRESS else error.code
+    return ErrorCode.NONE
+
+
+def _markers_response(results: dict[int, Codes]) -> m.WriteTxnMarkersResponse:
+    shapes = m.WriteTxnMarkersResponse
+    response = shapes()
+    for producer_id, codes in results.items():
+        topics: dict[str, m.WriteTxnMarkersResponse.WritableTxnMarkerTopicResult] = {}
+        for (name, index), code in codes.items():
+            topic = topics.setdefault(name, shapes.WritableTxnMarkerTopicResult(name=name))
+            topic.partitions.append(shapes.WritableTxnMarkerPartitionResult(partition_index=index, error_code=code))
+        response.markers.append(shapes.WritableTxnMarkerResult(producer_id=producer_id, topics=list(topics.values())))
+    return response
+
+
+# -- DescribeTransactions, ListTransactions ----------------------------------------------------------------------------
+
+
+def handle_describe_transactions(broker: Broker, request: Request) -> Answer:
+    body = request.body
+    assert isinstance(body, m.DescribeTransactionsRequest)
+    response = m.DescribeTransactionsResponse()
+    for transactional_id in body.transactional_ids:
+        try:
+            state = broker.transactions.find(transactional_id).shard.describe(transactional_id)
+        except KafkaError as error:
+            state = m.DescribeTransactionsResponse.TransactionState(
+                transactional_id=transactional_id, error_code=error.code
+            )
+        response.transaction_states.append(state)
+    return response
+
+
+def handle_list_transactions(broker: Broker, request: Request) -> Answer:
+    body = request.body
+    assert isinstance(body, m.ListTransactionsRequest)
+    if broker.transactions.runtime.is_loading:
+        return m.ListTransactionsResponse(error_code=ErrorCode.COORDINATOR_LOAD_IN_PROGRESS)
+    try:
+        wanted = listing.list_filter(body)
+    except KafkaError as error:
+        return m.ListTransactionsResponse(error_code=error.code)
+    now_ms = broker.now_ms()
+    return m.ListTransactionsResponse(
+        unknown_state_filters=list(wanted.unknown_states),
+        transaction_states=[
+            state
+            for handle in broker.transactions.runtime.loaded_handles()
+            for state in handle.shard.list(wanted, now_ms)
+        ],
+    )

@@ -1,0 +1,190 @@
+"""Runs the transaction coordinator: its log, and the markers it asks for.
+
+**Ending.** When the Prepare record is on disk the marker is written to every partition of the transaction, which makes
+the outcome visible, and the producer is answered. When all markers are on disk too, the coordinator completes the
+transaction. A marker that cannot be written is tried again; a partition that exists no more needs none.
+
+**Orphans.** A power cut may keep a batch and lose the coordinator's record of the partition, of which nobody has been
+told. Nothing would ever end that transaction, and `read_committed` readers would wait before it for ever. So after a
+start each open transaction in a log that no coordinator knows is aborted. Its marker has the next epoch, so that a
+producer that repeats the batch is not told that it is there already.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Iterable
+from functools import partial
+from typing import TYPE_CHECKING
+
+from penstock.broker.coordinators import CoordinatorRuntime, ShardHandle
+from penstock.broker.topics import OFFSETS_TOPIC, TRANSACTIONS_TOPIC, Partition
+from penstock.log.errors import StorageError
+from penstock.log.producer_state import AppendOrigin
+from penstock.log.results import Appended
+from penstock.records.batch import parse_header
+from penstock.records.control import ControlType, end_marker_batch
+from penstock.transactions.metadata import MAX_PRODUCER_EPOCH, TopicPartition, TransactionVersion
+from penstock.transactions.shard import TransactionSettings, TransactionShard, WriteMarkers
+from penstock.wire.errors import (
+    CoordinatorLoadInProgress,
+    InvalidProducerEpoch,
+    TransactionCoordinatorFenced,
+    UnknownTopicOrPartition,
+)
+
+if TYPE_CHECKING:
+    from penstock.broker.server import Broker
+
+log = logging.getLogger("penstock.transactions")
+
+_RETRY_SECONDS = 0.1
+
+Handle = ShardHandle[TransactionShard]
+
+
+class Transactions:
+    def __init__(self, broker: Broker) -> None:
+        self._broker = broker
+        config = broker.config
+        self._settings = TransactionSettings(
+            transaction_max_timeout_ms=config.transaction_max_timeout_ms,
+            transactional_id_expiration_ms=config.transactional_id_expiration_ms,
+            remove_expired_interval_ms=config.transaction_remove_expired_transaction_cleanup_interval_ms,
+            concurrent_wait_ms=config.add_partitions_to_txn_retry_backoff_max_ms,
+        )
+        self.runtime: CoordinatorRuntime[TransactionShard] = CoordinatorRuntime(
+            broker,
+            TRANSACTIONS_TOPIC,
+            config.transaction_state_log_num_partitions,
+            {
+                "cleanup.policy": "compact",
+                "compression.type": "uncompressed",
+                "min.insync.replicas": str(config.transaction_state_log_min_isr),
+                "segment.bytes": str(config.transaction_state_log_segment_bytes),
+                "unclean.leader.election.enable": "false",
+            },
+            self._make_shard,
+            self._on_action,
+        )
+
+    def _make_shard(self, index: int) -> TransactionShard:
+        topic = self._broker.topics.get(TRANSACTIONS_TOPIC)
+        return TransactionShard(
+            coordinator_epoch=topic.partitions[index].leader_epoch,
+            settings=self._settings,
+            new_producer_id=self._broker.producer_ids.next,
+        )
+
+    def start(self) -> None:
+        self.runtime.start()
+        self._orphans = self._broker.loop.create_task(self._abort_orphans())
+
+    async def stop(self) -> None:
+        self._orphans.cancel()
+        await self.runtime.stop()
+
+    def find(self, transactional_id: str) -> Handle:
+        return self.runtime.find(transactional_id)
+
+    # -- markers ---------------------------------------------------------------------------------------------------
+
+    def _on_action(self, handle: Handle, action: object) -> None:
+        assert isinstance(action, WriteMarkers)
+        end = handle.partition.log.log_end_offset
+        prepared = Appended(end, end, -1, 0, False, end)
+        self._when_durable(handle.partition, prepared, lambda: self._write_markers(handle, action, action.partitions))
+
+    def _write_markers(self, handle: Handle, markers: WriteMarkers, partitions: Iterable[TopicPartition]) -> None:
+        gone: list[TopicPartition] = []
+        failed: list[TopicPartition] = []
+        for name, index in partitions:
+            try:
+                partition = self._broker.topics.partition(name, index)
+                appended = self.append_marker(partition, markers)
+            except UnknownTopicOrPartition:
+                gone.append((name, index))
+            except (InvalidProducerEpoch, TransactionCoordinatorFenced) as error:
+                # The partition has seen a newer epoch: whatever was open there has been ended by somebody else.
+                log.warning("marker of %s for %s-%d not written: %s", markers.transactional_id, name, index, error)
+                gone.append((name, index))
+            except (CoordinatorLoadInProgress, StorageError) as error:
+                log.warning("marker of %s for %s-%d is tried again: %s", markers.transactional_id, name, index, error)
+                failed.append((name, index))
+            else:
+                self._when_durable(partition, appended, partial(self._marked, handle, markers, (name, index)))
+        if failed:
+            self._broker.loop.call_later(_RETRY_SECONDS, self._write_markers, handle, markers, failed)
+        for where in gone:
+            self._marked(handle, markers, where)
+
+    def _when_durable(self, partition: Partition, appended: Appended, then: Callable[[], None]) -> None:
+        def flushed(failure: StorageError | None) -> None:
+            if failure is None:  # otherwise the broker is about to stop
+                then()
+
+        if self._broker.flush_acks_all:
+            self._broker.flush(partition.log, appended, flushed)
+        else:
+            then()
+
+    def _marked(self, handle: Handle, markers: WriteMarkers, where: TopicPartition) -> None:
+        handle.run(handle.shard.markers_written(markers, [where], self._broker.now_ms()))
+
+    def append_marker(self, partition: Partition, markers: WriteMarkers) -> Appended:
+        """Write the outcome of a transaction to one partition, and show it to those who wait for it."""
+        is_offsets = partition.topic.name == OFFSETS_TOPIC
+        groups = self._broker.groups.runtime.handle(partition.index) if is_offsets else None
+        now_ms = self._broker.now_ms()
+        batch = end_marker_batch(
+            ControlType.COMMIT if markers.commit else ControlType.ABORT,
+            markers.producer_id,
+            markers.producer_epoch,
+            markers.coordinator_epoch,
+            now_ms,
+        )
+        appended = partition.log.append(
+            memoryview(batch),
+            parse_header(batch),
+            now_ms=now_ms,
+            origin=AppendOrigin.MARKER,
+            verified_txn=True,
+            transaction_version=markers.transaction_version,
+        )
+        if groups is not None:
+            groups.shard.replay_end_marker(markers.producer_id, markers.commit)
+        partition.wake()
+        return appended
+
+    async def _abort_orphans(self) -> None:
+        """Abort the open transactions in the logs that no coordinator will end. Runs once, after loading."""
+        await self.runtime.wait_until_loaded()
+        await self._broker.groups.runtime.wait_until_loaded()
+        shards = [handle.shard for handle in self.runtime.loaded_handles()]
+        for topic in self._broker.topics.all():
+            for partition in topic.partitions:
+                where = (topic.name, partition.index)
+                for entry in list(partition.log.producer_state.entries.values()):
+                    is_open = entry.current_txn_first_offset >= 0
+                    if is_open and not any(shard.holds(entry.producer_id, where) for shard in shards):
+                        self._abort_orphan(partition, entry.producer_id, entry.producer_epoch, entry.coordinator_epoch)
+
+    def _abort_orphan(self, partition: Partition, producer_id: int, epoch: int, coordinator_epoch: int) -> None:
+        log.warning(
+            "%s-%d holds a transaction of producer %d that no coordinator knows; aborted",
+            partition.topic.name,
+            partition.index,
+            producer_id,
+        )
+        self.append_marker(
+            partition,
+            WriteMarkers(
+                transactional_id="",
+                producer_id=producer_id,
+                producer_epoch=min(epoch + 1, MAX_PRODUCER_EPOCH),
+                commit=False,
+                coordinator_epoch=max(coordinator_epoch, 0),
+                transaction_version=TransactionVersion.TV_2,
+                partitions=((partition.topic.name, partition.index),),
+            ),
+        )
