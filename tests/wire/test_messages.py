@@ -17,6 +17,8 @@ def test_fields_have_kafkas_defaults() -> None:
     assert request.replica_state == m.FetchRequest.ReplicaState(replica_id=-1, replica_epoch=-1)
     assert m.FetchRequest.FetchTopic().topic_id == bytes(16)
     assert m.CreateTopicsRequest().validate_only is False
+    assert m.FetchResponse.PartitionData().records is None
+    assert m.ShareFetchResponse.PartitionData().records == b""
     assert m.MetadataRequest().allow_auto_topic_creation is True
 
 

@@ -65,7 +65,9 @@ def default_source(field: schema.Field) -> str:
     if field.type == "float64":
         return repr(float(field.default or 0.0))
     if field.type in ("bytes", "records"):
-        return "None" if field.type == "records" and field.nullable.low <= field.versions.low else "b''"
+        # ShareFetch could say null in version 0 only, which is gone: no records are empty bytes there.
+        always_nullable = field.nullable.low <= field.versions.low and field.nullable.high >= field.versions.high
+        return "None" if field.type == "records" and always_nullable else "b''"
     return str(int(field.default or "0", 0))
 
 

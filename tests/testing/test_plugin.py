@@ -1,0 +1,36 @@
+from __future__ import annotations
+
+import subprocess
+import sys
+
+import pytest
+from confluent_kafka.admin import AdminClient, ConfigResource, ResourceType
+
+from penstock.testing import Broker
+
+
+def test_the_fixture_is_a_running_broker(penstock_broker: Broker) -> None:
+    admin = AdminClient({"bootstrap.servers": penstock_broker.bootstrap_servers})
+    assert len(admin.list_topics(timeout=20).brokers) == 1
+
+
+@pytest.mark.penstock(num_partitions=3)
+def test_the_marker_sets_broker_configs(penstock_broker: Broker) -> None:
+    admin = AdminClient({"bootstrap.servers": penstock_broker.bootstrap_servers})
+    resource = ConfigResource(ResourceType.BROKER, "1")
+    assert admin.describe_configs([resource])[resource].result(20)["num.partitions"].value == "3"
+
+
+class TestSessionBroker:
+    def test_the_session_fixture_serves(self, penstock_session_broker: Broker) -> None:
+        penstock_session_broker.create_topic("made-by-the-first-test")
+
+    def test_it_is_the_same_one_in_the_next_test(self, penstock_session_broker: Broker) -> None:
+        admin = AdminClient({"bootstrap.servers": penstock_session_broker.bootstrap_servers})
+        assert "made-by-the-first-test" in admin.list_topics(timeout=20).topics
+
+
+def test_the_plugin_does_not_import_the_broker() -> None:
+    """It is loaded in every pytest run of whoever has Penstock installed."""
+    code = "import penstock.testing.plugin, sys; assert not any(m.startswith('penstock.broker') for m in sys.modules)"
+    subprocess.run([sys.executable, "-c", code], check=True, timeout=60)
