@@ -1,6 +1,5 @@
 """Kafka's configs: what there is, what a value means, and which of several settings counts."""
 
-from penstock.broker.config.alter import Operation, altered
 from penstock.broker.config.broker import BROKER
 from penstock.broker.config.configs import ALL_BROKERS, Configs
 from penstock.broker.config.definitions import ConfigError, ConfigType, Definition, Value
@@ -21,12 +20,10 @@ __all__ = [
     "Definition",
     "Entry",
     "GroupConfigs",
-    "Operation",
     "Source",
     "Synonym",
     "TopicConfigs",
     "Value",
-    "altered",
     "from_environment",
     "read_properties",
 ]

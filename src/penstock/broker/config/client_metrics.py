@@ -2,13 +2,28 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Collection, Mapping
 
-from penstock.broker.config.definitions import ConfigError, format_value, read_table
+from penstock.broker.config.definitions import format_value, read_table
 from penstock.broker.config.resolver import Entry, Source, Synonym
+from penstock.wire.errors import InvalidConfig, InvalidRequest
+
+_SHORTEST_MS = 100
+_LONGEST_MS = 3_600_000
+_MATCHED = frozenset(
+    {
+        "client_instance_id",
+        "client_id",
+        "client_software_name",
+        "client_software_version",
+        "client_source_address",
+        "client_source_port",
+    }
+)
 
 _TABLE = read_table("""
-interval.ms int =300000 100..3600000
+interval.ms int =300000
     How often clients push their metrics.
 match list =
     Which clients the subscription is for: name=regular expression, separated by commas.
@@ -20,11 +35,33 @@ CLIENT_METRICS = {definition.name: definition for definition in _TABLE}
 
 
 def check_client_metrics(overrides: Mapping[str, str]) -> None:
-    """Raise ConfigError unless a subscription may have these configs."""
+    """Raise unless a subscription may have these configs. Kafka answers its faults with different error codes."""
     for name, value in overrides.items():
         if name not in CLIENT_METRICS:
-            raise ConfigError(f"Unknown client metrics configuration: {name}")
+            raise InvalidRequest(f"Unknown client metrics configuration: {name}")
         CLIENT_METRICS[name].parse(value)
+    if "interval.ms" in overrides:
+        interval_ms = CLIENT_METRICS["interval.ms"].parse(overrides["interval.ms"])
+        assert isinstance(interval_ms, int)
+        if not _SHORTEST_MS <= interval_ms <= _LONGEST_MS:
+            raise InvalidRequest(
+                f"Invalid value {interval_ms} for interval.ms, interval must be between {_SHORTEST_MS} and "
+                f"{_LONGEST_MS} (1 hour)"
+            )
+    for pattern in filter(None, overrides.get("match", "").split(",")):
+        if not _is_pattern(pattern):
+            raise InvalidConfig(f"Illegal client matching pattern: {pattern.strip()}")
+
+
+def _is_pattern(text: str) -> bool:
+    name, _, expression = text.partition("=")
+    if name.strip() not in _MATCHED or not expression or "=" in expression:
+        return False
+    try:
+        re.compile(expression.strip())
+    except re.error:
+        return False
+    return True
 
 
 def client_metrics_entries(overrides: Mapping[str, str], names: Collection[str] | None = None) -> list[Entry]:
