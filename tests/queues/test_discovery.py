@@ -38,7 +38,7 @@ def marker(offset: int, kind: ControlType, producer_id: int) -> bytes:
 def test_dense_batches_hold_a_record_at_each_offset() -> None:
     found = discover(batch(0, 5) + batch(5, 3), 0)
     assert (found.end_offset, found.absent) == (8, [])
-    assert [header.base_offset for header, _ in found.batches] == [0, 5]
+    assert [batch.header.base_offset for batch in found.batches] == [0, 5]
 
 
 def test_offsets_between_and_inside_batches_may_be_lost_to_compaction() -> None:

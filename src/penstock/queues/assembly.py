@@ -23,13 +23,15 @@ Load = Callable[[int], Buffer]
 
 
 class CachedBatch:
-    __slots__ = ("_opened", "base_offset", "last_offset", "raw", "records_count")
+    __slots__ = ("_opened", "base_offset", "holes", "last_offset", "raw", "records_count")
 
-    def __init__(self, header: BatchHeader, raw: Buffer) -> None:
+    def __init__(self, header: BatchHeader, raw: Buffer, holes: Sequence[tuple[int, int]] | None) -> None:
         self.base_offset = header.base_offset
         self.last_offset = header.last_offset
         self.records_count = max(1, header.records_count)
         self.raw = raw
+        self.holes = holes
+        """Offsets without a record; None as long as nobody has looked whether the batch is to be delivered at all."""
         self._opened: OpenedBatch | None = None
 
     @property
@@ -67,22 +69,30 @@ class BatchCache:
     def __len__(self) -> int:
         return len(self._batches)
 
-    def put(self, header: BatchHeader, raw: Buffer) -> None:
+    def put(self, header: BatchHeader, raw: Buffer, holes: Sequence[tuple[int, int]] | None = None) -> None:
         at = bisect_left(self._last_offsets, header.base_offset)
         if at < len(self._batches) and self._batches[at].base_offset <= header.last_offset:
+            if holes is not None:
+                self._batches[at].holes = holes
             return
         if self._bytes > self._cache_bytes_max:
             self.clear()
             at = 0
         self._last_offsets.insert(at, header.last_offset)
-        self._batches.insert(at, CachedBatch(header, raw))
+        self._batches.insert(at, CachedBatch(header, raw, holes))
         self._bytes += len(raw)
+
+    def at(self, offset: int) -> CachedBatch | None:
+        at = bisect_left(self._last_offsets, offset)
+        if at < len(self._batches) and self._batches[at].base_offset <= offset:
+            return self._batches[at]
+        return None
 
     def forget_below(self, offset: int) -> None:
         done = bisect_left(self._last_offsets, offset)
         if done:
+            self._bytes -= sum(batch.size for batch in self._batches[:done])
             del self._batches[:done], self._last_offsets[:done]
-            self._bytes = sum(batch.size for batch in self._batches)
 
     def clear(self) -> None:
         self._batches.clear()
@@ -116,7 +126,10 @@ class BatchCache:
                 if fitting <= 0 and done.parts:
                     return offset - 1
                 last = offset + max(1, fitting) - 1
+            held = batch.size
             piece = batch.cut(offset, last)
+            if self.at(offset) is batch:
+                self._bytes += batch.size - held
             if piece:
                 done.parts.append(piece)
                 done.size += len(piece)
@@ -126,7 +139,7 @@ class BatchCache:
         return wanted.last_offset
 
     def _find(self, offset: int, load: Load) -> CachedBatch | None:
-        batch = self._cached(offset)
+        batch = self.at(offset)
         if batch is not None:
             return batch
         data = load(offset)
@@ -136,14 +149,8 @@ class BatchCache:
             raw = view[position : position + header.size]
             if header.last_offset >= offset:
                 self.put(header, raw)
-                first = first or self._cached(header.last_offset) or CachedBatch(header, raw)
+                first = first or self.at(header.last_offset) or CachedBatch(header, raw, None)
         return first
-
-    def _cached(self, offset: int) -> CachedBatch | None:
-        at = bisect_left(self._last_offsets, offset)
-        if at < len(self._batches) and self._batches[at].base_offset <= offset:
-            return self._batches[at]
-        return None
 
 
 def split_entries(ranges: Sequence[AcquiredRange], batch_size: int) -> list[AcquiredRange]:

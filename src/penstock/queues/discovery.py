@@ -10,11 +10,13 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
-from typing import Protocol
+from typing import NamedTuple, Protocol
 
 from penstock.records.batch import BatchHeader, Buffer, iter_headers
 from penstock.records.record import iter_records, records_section
 from penstock.records.scan import record_heads
+
+_NO_STOP = 2**63
 
 
 class AbortedTransaction(Protocol):
@@ -34,24 +36,36 @@ class AbortedTransaction(Protocol):
 class Discovered:
     end_offset: int
     absent: list[tuple[int, int]] = field(default_factory=list)
-    batches: list[tuple[BatchHeader, int]] = field(default_factory=list)
-    """Headers of the batches with records, and where in the data they begin."""
+    batches: list[DiscoveredBatch] = field(default_factory=list)
 
 
-def discover(data: Buffer, from_offset: int, aborted: Sequence[AbortedTransaction] = ()) -> Discovered:
-    """Look at whole batches, the first of which holds `from_offset` or comes after it."""
+class DiscoveredBatch(NamedTuple):
+    """A batch with records to deliver, where in the data it begins, and the offsets in it that hold none."""
+
+    header: BatchHeader
+    position: int
+    holes: Sequence[tuple[int, int]]
+
+
+def discover(
+    data: Buffer, from_offset: int, aborted: Sequence[AbortedTransaction] = (), stop_offset: int = _NO_STOP
+) -> Discovered:
+    """Look at whole batches, the first of which holds `from_offset` or comes after it, up to the stop offset."""
     found = Discovered(from_offset)
     for position, header in iter_headers(data):
         expected = found.end_offset
+        if expected >= stop_offset:
+            break
         if header.base_offset > expected:
             found.absent.append((expected, header.base_offset - 1))
         if header.last_offset >= from_offset:
             if header.is_control or _is_aborted(header, aborted):
                 found.absent.append((max(header.base_offset, from_offset), header.last_offset))
             else:
-                found.batches.append((header, position))
-                if header.records_count != header.last_offset_delta + 1:
-                    found.absent += _holes(data, position, header)
+                dense = header.records_count == header.last_offset_delta + 1
+                holes = () if dense else _holes(data, position, header)
+                found.batches.append(DiscoveredBatch(header, position, holes))
+                found.absent += holes
         found.end_offset = max(expected, header.last_offset + 1)
     return found
 

@@ -93,6 +93,9 @@ class ShareSessions:
     def get(self, group_id: str, member_id: str) -> ShareSession | None:
         return self._sessions.get((group_id, member_id))
 
+    def partitions(self) -> int:
+        return sum(len(session.partitions) for session in self._sessions.values())
+
     def of_group(self, group_id: str) -> list[ShareSession]:
         return [session for session in self._sessions.values() if session.group_id == group_id]
 

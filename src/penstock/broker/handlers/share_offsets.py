@@ -1,0 +1,177 @@
+"""Share groups for administrators: their start offsets and lag (KIP-932, KIP-1226), read, reset and deleted.
+
+**DescribeShareGroupOffsets**: topics null means every share-partition of the group, an empty list none. What is not
+known is start offset -1 without an error. Lag is what lies between the start offset and the end of the log, less what
+is done already.
+
+**AlterShareGroupOffsets** starts share-partitions anew at the given offsets, wiping what was in flight; **Delete**
+forgets the group's topics. Both need a group without members. The answer goes out after the group coordinator has
+written that the change was made.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from penstock.broker.requests import Answer, Request
+from penstock.broker.share.actions import partitions_with
+from penstock.groups.share.protocol import DeleteShareState, InitializeShareState
+from penstock.queues.state import UNKNOWN
+from penstock.wire import messages as m
+from penstock.wire.errors import ErrorCode, KafkaError, UnknownTopicOrPartition
+
+if TYPE_CHECKING:
+    from penstock.broker.server import Broker
+
+_UNKNOWN_TOPIC = bytes(16)
+
+
+def handle_describe_share_group_offsets(broker: Broker, request: Request) -> m.DescribeShareGroupOffsetsResponse:
+    body = request.body
+    assert isinstance(body, m.DescribeShareGroupOffsetsRequest)
+    return m.DescribeShareGroupOffsetsResponse(groups=[_describe_group(broker, group) for group in body.groups])
+
+
+def _describe_group(
+    broker: Broker, group: m.DescribeShareGroupOffsetsRequest.DescribeShareGroupOffsetsRequestGroup
+) -> m.DescribeShareGroupOffsetsResponse.DescribeShareGroupOffsetsResponseGroup:
+    response = m.DescribeShareGroupOffsetsResponse
+    described = response.DescribeShareGroupOffsetsResponseGroup(group_id=group.group_id)
+    try:
+        if group.topics is None:
+            known = broker.groups.find(group.group_id).shard.share_state_partitions(group.group_id)
+            asked = [
+                (topic.name, sorted(partitions))
+                for topic_id, partitions in known.items()
+                if (topic := broker.topics.by_id(topic_id)) is not None
+            ]
+        else:
+            asked = [(topic.topic_name, list(topic.partitions)) for topic in group.topics]
+        for name, indexes in sorted(asked):
+            topic = broker.topics.find(name)
+            described.topics.append(
+                response.DescribeShareGroupOffsetsResponseTopic(
+                    topic_name=name,
+                    topic_id=topic.topic_id if topic is not None else _UNKNOWN_TOPIC,
+                    partitions=[_describe_partition(broker, group.group_id, name, index) for index in indexes],
+                )
+            )
+    except KafkaError as error:
+        described.topics = []
+        described.error_code, described.error_message = error.code, error.message
+    return described
+
+
+def _describe_partition(
+    broker: Broker, group_id: str, name: str, index: int
+) -> m.DescribeShareGroupOffsetsResponse.DescribeShareGroupOffsetsResponsePartition:
+    described = m.DescribeShareGroupOffsetsResponse.DescribeShareGroupOffsetsResponsePartition(
+        partition_index=index, start_offset=UNKNOWN, lag=UNKNOWN
+    )
+    topic = broker.topics.find(name)
+    if topic is None or not 0 <= index < len(topic.partitions):
+        return described
+    key = (group_id, topic.topic_id, index)
+    state = broker.share_groups.handle(key).shard.get(key)
+    if state is None:
+        return described
+    described.start_offset = state.start_offset
+    described.leader_epoch = max(0, state.leader_epoch)
+    if state.start_offset != UNKNOWN and state.delivery_complete_count != UNKNOWN:
+        end_offset = topic.partitions[index].log.high_watermark
+        described.lag = max(0, end_offset - state.start_offset - state.delivery_complete_count)
+    return described
+
+
+def handle_alter_share_group_offsets(broker: Broker, request: Request) -> Answer:
+    body = request.body
+    assert isinstance(body, m.AlterShareGroupOffsetsRequest)
+    answer = m.AlterShareGroupOffsetsResponse
+    response = answer()
+    start_offsets: dict[bytes, dict[int, int]] = {}
+    refused = UnknownTopicOrPartition()
+    for asked in body.topics:
+        topic = broker.topics.find(asked.topic_name)
+        results = answer.AlterShareGroupOffsetsResponseTopic(
+            topic_name=asked.topic_name, topic_id=topic.topic_id if topic is not None else _UNKNOWN_TOPIC
+        )
+        response.responses.append(results)
+        for partition in asked.partitions:
+            index = partition.partition_index
+            result = answer.AlterShareGroupOffsetsResponsePartition(partition_index=index)
+            results.partitions.append(result)
+            if topic is None or not 0 <= index < len(topic.partitions):
+                result.error_code, result.error_message = refused.code, refused.message
+            else:
+                start_offsets.setdefault(topic.topic_id, {})[index] = partition.start_offset
+    try:
+        handle = broker.groups.find(body.group_id)
+        effects = handle.shard.begin_alter_share_offsets(body.group_id, start_offsets)
+    except KafkaError as error:
+        return answer(error_code=error.code, error_message=error.message)
+    actions, effects.actions = effects.actions, []
+    if not handle.run(effects):
+        return answer(error_code=ErrorCode.COORDINATOR_NOT_AVAILABLE)
+    for action in actions:
+        assert isinstance(action, InitializeShareState)
+        codes = broker.share_groups.initialize(body.group_id, action.state_epoch, action.start_offsets)
+        for results in response.responses:
+            for result in results.partitions:
+                result.error_code = codes.get((results.topic_id, result.partition_index), result.error_code)
+        done, failed = partitions_with(codes, succeeded=True), partitions_with(codes, succeeded=False)
+        now_ms = broker.now_ms()
+        if failed:
+            handle.run(handle.shard.share_state_initialized(body.group_id, failed, now_ms, succeeded=False))
+        if done:
+            pending = request.defer()
+            written = handle.shard.share_state_initialized(body.group_id, done, now_ms)
+            written.reply(pending, response)
+            handle.run(written)
+            return pending
+    return response
+
+
+def handle_delete_share_group_offsets(broker: Broker, request: Request) -> Answer:
+    body = request.body
+    assert isinstance(body, m.DeleteShareGroupOffsetsRequest)
+    answer = m.DeleteShareGroupOffsetsResponse
+    known = {
+        topic.topic_id: topic for asked in body.topics if (topic := broker.topics.find(asked.topic_name)) is not None
+    }
+    try:
+        handle = broker.groups.find(body.group_id)
+        effects = handle.shard.begin_delete_share_offsets(body.group_id, frozenset(known))
+    except KafkaError as error:
+        return answer(error_code=error.code, error_message=error.message)
+    actions, effects.actions = effects.actions, []
+    if not handle.run(effects):
+        return answer(error_code=ErrorCode.COORDINATOR_NOT_AVAILABLE)
+    outcomes: dict[bytes, ErrorCode] = {}
+    for action in actions:
+        assert isinstance(action, DeleteShareState)
+        for (topic_id, _), code in broker.share_groups.delete(body.group_id, action.partitions).items():
+            outcomes[topic_id] = outcomes.get(topic_id) or code
+    response = answer(responses=[_deleted(broker, asked.topic_name, outcomes) for asked in body.topics])
+    done = frozenset(topic_id for topic_id, code in outcomes.items() if code == ErrorCode.NONE)
+    if not done:
+        return response
+    pending = request.defer()
+    written = handle.shard.share_state_deleted(body.group_id, done, broker.now_ms())
+    written.reply(pending, response)
+    handle.run(written)
+    return pending
+
+
+def _deleted(
+    broker: Broker, name: str, outcomes: dict[bytes, ErrorCode]
+) -> m.DeleteShareGroupOffsetsResponse.DeleteShareGroupOffsetsResponseTopic:
+    topic = broker.topics.find(name)
+    result = m.DeleteShareGroupOffsetsResponse.DeleteShareGroupOffsetsResponseTopic(
+        topic_name=name, topic_id=topic.topic_id if topic is not None else _UNKNOWN_TOPIC
+    )
+    if topic is None or topic.topic_id not in outcomes:
+        missing = UnknownTopicOrPartition("There is no offset information to delete.")
+        result.error_code, result.error_message = missing.code, missing.message
+    else:
+        result.error_code = outcomes[topic.topic_id]
+    return result

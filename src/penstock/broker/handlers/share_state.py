@@ -1,0 +1,180 @@
+"""The share coordinator's own APIs: Initialize-, Read-, Write-, Delete- and ReadSummary of ShareGroupState.
+
+In Apache Kafka brokers and group coordinators call them on one another; here those callers sit in the same process and
+do not go through the network, so these handlers are for tools and tests. Each share-partition of a request is handled
+by itself, by the shard of `__share_group_state` that keeps it; the answer goes out when the last result is durable.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from typing import TYPE_CHECKING, Protocol, TypeVar
+
+from penstock.broker.requests import Pending, Request
+from penstock.groups.effects import Effects
+from penstock.queues.state import SharePartitionKey, ShareStateShard
+from penstock.queues.transitions import StateBatch
+from penstock.wire import messages as m
+from penstock.wire.errors import KafkaError, NotLeaderOrFollower
+from penstock.wire.messages import Message
+
+if TYPE_CHECKING:
+    from penstock.broker.server import Broker
+
+Token = Callable[[object], None]
+Command = Callable[[ShareStateShard, Token], Effects]
+Make = Callable[..., Message]
+"""The class of a response or of a part of it."""
+
+
+class _Partition(Protocol):
+    @property
+    def partition(self) -> int: ...
+
+
+P = TypeVar("P", bound=_Partition, covariant=True)
+
+
+class _Topic(Protocol[P]):
+    @property
+    def topic_id(self) -> bytes: ...
+
+    @property
+    def partitions(self) -> Sequence[P]: ...
+
+
+class _Gathering:
+    """The results of a request that names many share-partitions, in its order."""
+
+    def __init__(self, pending: Pending, response: Make, topic_result: Callable[..., object]) -> None:
+        self.pending = pending
+        self._response = response
+        self._topic_result = topic_result
+        self._results: dict[tuple[bytes, int], object] = {}
+        self._awaited = 0
+
+    def expect(self, key: SharePartitionKey) -> Token:
+        self._results[key[1:]] = None
+        self._awaited += 1
+
+        def arrived(result: object) -> None:
+            self._results[key[1:]] = result
+            self._awaited -= 1
+            self.answer_if_complete()
+
+        return arrived
+
+    def answer_if_complete(self) -> None:
+        if self._awaited == 0:
+            topics: dict[bytes, list[object]] = {}
+            for (topic_id, _), result in self._results.items():
+                topics.setdefault(topic_id, []).append(result)
+            results = [self._topic_result(topic_id=topic_id, partitions=found) for topic_id, found in topics.items()]
+            self.pending.complete(self._response(results=results))
+
+
+def _each(
+    broker: Broker,
+    request: Request,
+    group_id: str,
+    topics: Iterable[_Topic[P]],
+    command: Callable[[SharePartitionKey, P], Command],
+    makes: tuple[Make, Callable[..., object], Callable[..., object]],
+    *,
+    changes_state: bool,
+) -> Pending:
+    """Run one command per share-partition. A window that is in use is read anew when its state changed below it."""
+    response, topic_result, partition_result = makes
+    gathering = _Gathering(request.defer(), response, topic_result)
+    waiting: list[tuple[SharePartitionKey, Command, Token]] = []
+    for topic in topics:
+        for asked in topic.partitions:
+            key = (group_id, topic.topic_id, asked.partition)
+            waiting.append((key, command(key, asked), gathering.expect(key)))
+    for key, run, token in waiting:
+        try:
+            handle = broker.share_groups.handle(key)
+        except KafkaError as error:
+            token(partition_result(partition=key[2], error_code=error.code, error_message=error.message))
+            continue
+        handle.run(run(handle.shard, token))
+        if changes_state:
+            broker.share_groups.drop(key, NotLeaderOrFollower())
+    if not waiting:
+        gathering.answer_if_complete()
+    return gathering.pending
+
+
+def handle_initialize_share_group_state(broker: Broker, request: Request) -> Pending:
+    body = request.body
+    assert isinstance(body, m.InitializeShareGroupStateRequest)
+    answer = m.InitializeShareGroupStateResponse
+    now_ms = broker.now_ms()
+
+    def command(key: SharePartitionKey, asked: m.InitializeShareGroupStateRequest.PartitionData) -> Command:
+        return lambda shard, token: shard.initialize(token, key, asked.state_epoch, asked.start_offset, now_ms)
+
+    makes = (answer, answer.InitializeStateResult, answer.PartitionResult)
+    return _each(broker, request, body.group_id, body.topics, command, makes, changes_state=True)
+
+
+def handle_read_share_group_state(broker: Broker, request: Request) -> Pending:
+    body = request.body
+    assert isinstance(body, m.ReadShareGroupStateRequest)
+    answer = m.ReadShareGroupStateResponse
+
+    def command(key: SharePartitionKey, asked: m.ReadShareGroupStateRequest.PartitionData) -> Command:
+        return lambda shard, token: shard.read(token, key, asked.leader_epoch)
+
+    makes = (answer, answer.ReadStateResult, answer.PartitionResult)
+    return _each(broker, request, body.group_id, body.topics, command, makes, changes_state=False)
+
+
+def handle_write_share_group_state(broker: Broker, request: Request) -> Pending:
+    body = request.body
+    assert isinstance(body, m.WriteShareGroupStateRequest)
+    answer = m.WriteShareGroupStateResponse
+    now_ms = broker.now_ms()
+
+    def command(key: SharePartitionKey, asked: m.WriteShareGroupStateRequest.PartitionData) -> Command:
+        batches = [
+            StateBatch(batch.first_offset, batch.last_offset, batch.delivery_state, batch.delivery_count)
+            for batch in asked.state_batches
+        ]
+        return lambda shard, token: shard.write(
+            token,
+            key,
+            state_epoch=asked.state_epoch,
+            leader_epoch=asked.leader_epoch,
+            start_offset=asked.start_offset,
+            delivery_complete_count=asked.delivery_complete_count,
+            batches=batches,
+            now_ms=now_ms,
+        )
+
+    makes = (answer, answer.WriteStateResult, answer.PartitionResult)
+    return _each(broker, request, body.group_id, body.topics, command, makes, changes_state=True)
+
+
+def handle_delete_share_group_state(broker: Broker, request: Request) -> Pending:
+    body = request.body
+    assert isinstance(body, m.DeleteShareGroupStateRequest)
+    answer = m.DeleteShareGroupStateResponse
+
+    def command(key: SharePartitionKey, asked: m.DeleteShareGroupStateRequest.PartitionData) -> Command:
+        return lambda shard, token: shard.delete(token, key)
+
+    makes = (answer, answer.DeleteStateResult, answer.PartitionResult)
+    return _each(broker, request, body.group_id, body.topics, command, makes, changes_state=True)
+
+
+def handle_read_share_group_state_summary(broker: Broker, request: Request) -> Pending:
+    body = request.body
+    assert isinstance(body, m.ReadShareGroupStateSummaryRequest)
+    answer = m.ReadShareGroupStateSummaryResponse
+
+    def command(key: SharePartitionKey, asked: m.ReadShareGroupStateSummaryRequest.PartitionData) -> Command:
+        return lambda shard, token: shard.read_summary(token, key)
+
+    makes = (answer, answer.ReadStateSummaryResult, answer.PartitionResult)
+    return _each(broker, request, body.group_id, body.topics, command, makes, changes_state=False)

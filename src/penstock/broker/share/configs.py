@@ -1,0 +1,73 @@
+"""From configs to `ShareSettings`: worked out once per group, and again when the group's or the broker's change."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from typing import TYPE_CHECKING
+
+from penstock.broker.config import Value
+from penstock.queues.settings import RetryBackoff, ShareSettings
+
+if TYPE_CHECKING:
+    from penstock.broker.server import Broker
+
+_DURATION = re.compile(r"P(?:(\d+)D)?(?:T(?:(\d+)H)?(?:(\d+)M)?(?:(\d+)(?:\.(\d{1,9}))?S)?)?")
+
+
+class ShareConfigs:
+    def __init__(self, broker: Broker) -> None:
+        self._broker = broker
+        self._known: dict[str, tuple[dict[str, str], ShareSettings]] = {}
+
+    def start(self) -> None:
+        self._broker.configs.listeners.append(self._known.clear)
+
+    def settings(self, group_id: str) -> ShareSettings:
+        overrides = self._broker.configs.group_overrides(group_id)
+        known = self._known.get(group_id)
+        if known is not None and known[0] == overrides:
+            return known[1]
+        settings = settings_from(self._broker.configs.resolve_group(group_id))
+        self._known[group_id] = (overrides, settings)
+        return settings
+
+    @property
+    def dead_letter_prefix(self) -> str:
+        return self._broker.config.errors_deadletterqueue_topic_name_prefix
+
+    @property
+    def dead_letter_auto_create(self) -> bool:
+        return self._broker.config.errors_deadletterqueue_auto_create_topics_enable
+
+
+def settings_from(values: Mapping[str, Value]) -> ShareSettings:
+    backoff_ms = int(values["penstock.share.retry.backoff.ms"])
+    return ShareSettings(
+        record_lock_duration_ms=int(values["share.record.lock.duration.ms"]),
+        delivery_count_limit=int(values["share.delivery.count.limit"]),
+        max_record_locks=int(values["share.partition.max.record.locks"]),
+        renew_acknowledge_enabled=bool(values["share.renew.acknowledge.enable"]),
+        read_committed=values["share.isolation.level"] == "read_committed",
+        auto_offset_reset=str(values["share.auto.offset.reset"]),
+        retry_backoff=RetryBackoff(
+            backoff_ms,
+            float(values["penstock.share.retry.backoff.multiplier"]),
+            int(values["penstock.share.retry.backoff.max.ms"]),
+        )
+        if backoff_ms > 0
+        else None,
+        delivery_time_header=str(values["penstock.share.delivery.time.header"]),
+        dead_letter_topic=str(values["errors.deadletterqueue.topic.name"]),
+        dead_letter_copies_record=bool(values["errors.deadletterqueue.copy.record.enable"]),
+    )
+
+
+def duration_ms(text: str) -> int:
+    """An ISO 8601 duration as Java's Duration parses it; configs are checked when they are set."""
+    match = _DURATION.fullmatch(text.strip().upper())
+    if match is None:
+        return 0
+    days, hours, minutes, seconds = (int(part or 0) for part in match.groups()[:4])
+    fraction_ms = int((match.group(5) or "").ljust(3, "0")[:3])
+    return (((days * 24 + hours) * 60 + minutes) * 60 + seconds) * 1000 + fraction_ms

@@ -1,0 +1,135 @@
+"""Writes dead letters: rejected and exhausted records go to the group's dead-letter topic before they are archived.
+
+The order is what makes it safe: the record is ARCHIVING on disk, then its letter is on disk, then it is ARCHIVED. A
+crash in between finds it ARCHIVING, looks whether the letter was written, and goes on from there, so that each record
+has exactly one letter. Only when there is no topic that takes it is a record archived without one, as in Kafka,
+because a record that can neither be delivered nor buried would hold the window for ever.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections import Counter
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+from penstock.broker.topics import Partition, Topic, check_name
+from penstock.log.errors import StorageError
+from penstock.queues.dead_letters import Letter, Origin, buried_offsets, letters, without
+from penstock.queues.settings import ShareSettings
+from penstock.queues.transitions import DeadLetterRange
+from penstock.records.builder import build_batch
+from penstock.records.record import Record, iter_batches_records
+from penstock.wire.errors import KafkaError
+
+if TYPE_CHECKING:
+    from penstock.broker.share.groups import ShareGroups
+    from penstock.broker.share.live import LiveSharePartition
+
+log = logging.getLogger("penstock.share")
+
+_LETTERS_PER_BATCH = 100
+_LOOK_BACK_OFFSETS = 20_000
+_READ_BYTES = 1 << 20
+ENABLE_CONFIG = "errors.deadletterqueue.group.enable"
+
+
+class DeadLetters:
+    def __init__(self, owner: ShareGroups) -> None:
+        self._owner = owner
+        self.records: Counter[str] = Counter()
+        self.requests: Counter[str] = Counter()
+        self.failures: Counter[str] = Counter()
+
+    def bury(self, live: LiveSharePartition, ranges: Sequence[DeadLetterRange], settings: ShareSettings) -> None:
+        """Write the letters of records that have just become ARCHIVING; each is archived when its letter is on disk."""
+        for dead in ranges:
+            for first in range(dead.first_offset, dead.last_offset + 1, _LETTERS_PER_BATCH):
+                last = min(first + _LETTERS_PER_BATCH - 1, dead.last_offset)
+                self._bury_one(live, dead._replace(first_offset=first, last_offset=last), settings)
+
+    def resume(self, live: LiveSharePartition, ranges: Sequence[DeadLetterRange], settings: ShareSettings) -> None:
+        """Go on after a crash."""
+        target = self._target(live, settings)
+        written = self._written(live, target) if target is not None else set()
+        for dead in ranges:
+            for offset in range(dead.first_offset, dead.last_offset + 1):
+                if offset in written:
+                    live.finish_archiving(offset, offset)
+        self.bury(live, without(ranges, written), settings)
+
+    def _bury_one(self, live: LiveSharePartition, dead: DeadLetterRange, settings: ShareSettings) -> None:
+        target = self._target(live, settings)
+        if target is None:
+            self.failures[live.group_id] += 1
+            live.finish_archiving(dead.first_offset, dead.last_offset)
+            return
+        copies: tuple[Record, ...] = ()
+        if settings.dead_letter_copies_record:
+            copies = tuple(iter_batches_records(live.records(dead.first_offset, dead.last_offset)))
+        made = letters(_origin(live), dead, copies, self._owner.now_ms())
+        try:
+            self._write(live, target, made, dead)
+        except (StorageError, KafkaError) as error:
+            log.error("the dead letters of %s were not written: %s", live.group_id, error)
+            self.failures[live.group_id] += 1
+            live.finish_archiving(dead.first_offset, dead.last_offset)
+
+    def _write(
+        self, live: LiveSharePartition, target: Partition, made: Sequence[Letter], dead: DeadLetterRange
+    ) -> None:
+        broker = self._owner.broker
+        appended = broker.append_internal(target, build_batch(made), self._owner.now_ms())
+        self.requests[live.group_id] += 1
+        self.records[live.group_id] += len(made)
+        if broker.flush_acks_all:
+
+            def on_disk(failure: StorageError | None) -> None:
+                if failure is None:
+                    live.finish_archiving(dead.first_offset, dead.last_offset)
+
+            broker.flush(target.log, appended, on_disk)
+        else:
+            live.finish_archiving(dead.first_offset, dead.last_offset)
+
+    def _target(self, live: LiveSharePartition, settings: ShareSettings) -> Partition | None:
+        """The partition that takes a window's letters, or None (and a word in the log) if there is none."""
+        broker = self._owner.broker
+        name = settings.dead_letter_topic
+        prefix = self._owner.configs.dead_letter_prefix
+        if name.startswith("__") or not name.startswith(prefix):
+            log.error("the dead-letter topic %r of %s does not begin with %r", name, live.group_id, prefix)
+            return None
+        topic = broker.topics.find(name)
+        if topic is None and self._owner.configs.dead_letter_auto_create:
+            topic = self._create(name)
+        if topic is None or topic.configs.get(ENABLE_CONFIG) != "true":
+            log.error("the dead-letter topic %r of %s is missing, or lacks %s=true", name, live.group_id, ENABLE_CONFIG)
+            return None
+        return topic.partitions[live.key[2] % len(topic.partitions)]
+
+    def _create(self, name: str) -> Topic | None:
+        broker = self._owner.broker
+        try:
+            check_name(name)
+            return broker.topics.create(name, broker.config.num_partitions, {ENABLE_CONFIG: "true"})
+        except KafkaError as error:
+            log.error("the dead-letter topic %r cannot be created: %s", name, error)
+            return None
+
+    def _written(self, live: LiveSharePartition, target: Partition) -> set[int]:
+        """Offsets of a window whose letters are among the latest of the dead-letter partition."""
+        offset = max(target.log.log_start_offset, target.log.log_end_offset - _LOOK_BACK_OFFSETS)
+        found: set[int] = set()
+        while offset < target.log.log_end_offset:
+            data = target.log.read_bytes(offset, _READ_BYTES)
+            records = list(iter_batches_records(data))
+            if not records:
+                break
+            found |= buried_offsets(_origin(live), records)
+            offset = records[-1].offset + 1
+        return found
+
+
+def _origin(live: LiveSharePartition) -> Origin:
+    return Origin(live.group_id, live.partition.topic.name, live.key[2])

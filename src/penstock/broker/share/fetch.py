@@ -1,0 +1,259 @@
+"""One ShareFetch on its way: its acknowledgements, its wait for records, and its one answer.
+
+The answer goes out when both sides are done: every acknowledgement that came with the request is as durable as
+configured, and records were acquired, or the time is up. Records are prepared from the session's partitions in turn,
+counted against MinBytes, and only then acquired, so that a fetch which goes on waiting holds nothing.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from typing import TYPE_CHECKING
+
+from penstock.broker.requests import Pending, Request
+from penstock.broker.share.live import LiveSharePartition, Prepared
+from penstock.queues.assembly import split_entries
+from penstock.queues.sessions import FINAL_EPOCH, ShareSession, TopicIdPartition
+from penstock.wire import messages as m
+from penstock.wire.errors import (
+    CoordinatorLoadInProgress,
+    ErrorCode,
+    KafkaError,
+    UnknownTopicId,
+    UnknownTopicOrPartition,
+)
+
+if TYPE_CHECKING:
+    from penstock.broker.share.groups import ShareGroups
+
+_BATCH_OPTIMIZED = 0
+NO_LEADER = -1
+_LOOK_AGAIN_SECONDS = 0.05
+
+PartitionData = m.ShareFetchResponse.PartitionData
+
+
+class ShareFetch:
+    def __init__(
+        self,
+        owner: ShareGroups,
+        request: Request,
+        body: m.ShareFetchRequest,
+        session: ShareSession,
+        wants_records: bool,
+    ) -> None:
+        self.owner = owner
+        self.session = session
+        self.pending: Pending = request.defer()
+        self._body = body
+        self._max_bytes = min(body.max_bytes, owner.fetch_max_bytes)
+        self._found: dict[TopicIdPartition, PartitionData] = {}
+        self._acknowledged: dict[TopicIdPartition, KafkaError | None] = {}
+        self._acknowledgements_under_way = 0
+        self._is_fetched = not wants_records
+        self._is_started = False
+        self._timer: asyncio.TimerHandle | None = None
+        self._waits_at: list[LiveSharePartition] = []
+        self._not_loaded: list[TopicIdPartition] = []
+
+    # -- acknowledgements ------------------------------------------------------------------------------------------
+
+    def expect_acknowledgement(self, partition: TopicIdPartition) -> None:
+        self._acknowledged[partition] = None
+        self._acknowledgements_under_way += 1
+
+    def acknowledged(self, partition: TopicIdPartition, error: KafkaError | None) -> None:
+        self._acknowledged[partition] = error
+        self._acknowledgements_under_way -= 1
+        self._maybe_answer()
+
+    # -- records ---------------------------------------------------------------------------------------------------
+
+    def start(self) -> None:
+        """Serve at once, or wait."""
+        if not self._is_fetched:
+            self._look_up_partitions()
+            if not self.try_serve():
+                self._wait()
+        self._is_started = True
+        self._maybe_answer()
+
+    def try_serve(self) -> bool:
+        """Acquire records if there are as many as the fetch waits for. True when the fetch is done."""
+        if self._is_fetched:
+            return True
+        if not self.pending.is_open:
+            self._finish_fetching()
+            return True
+        prepared = self._prepare()
+        size = sum(choice.assembled.size for _, choice in prepared)
+        if not prepared or (size < self._body.min_bytes and not self._is_full(prepared)):
+            return False
+        self._acquire(prepared)
+        self._finish_fetching()
+        return True
+
+    def give_up(self) -> None:
+        """The time is up, or the session has gone: answer with what there is."""
+        if not self._is_fetched:
+            if self.owner.sessions.get(self.session.group_id, self.session.member_id) is self.session:
+                self._acquire(self._prepare())
+            self._finish_fetching()
+            self._maybe_answer()
+
+    def partition_lost(self, partition: TopicIdPartition, error: KafkaError) -> None:
+        """A topic was deleted, or its offsets were reset, while the fetch waited."""
+        if not self._is_fetched:
+            self._fail(partition, error)
+            self._finish_fetching()
+            self._maybe_answer()
+
+    def _look_up_partitions(self) -> None:
+        for partition in self.session.in_fetch_order():
+            try:
+                live = self.owner.live(self.session.group_id, partition)
+            except CoordinatorLoadInProgress:
+                self._not_loaded.append(partition)
+            except KafkaError as error:
+                self._fail(partition, error)
+            else:
+                self._waits_at.append(live)
+
+    def _look_again(self) -> None:
+        """The share coordinator was still loading when the fetch came; no client knows what to do with that error."""
+        if self._is_fetched:
+            return
+        missing, self._not_loaded = self._not_loaded, []
+        for partition in missing:
+            try:
+                live = self.owner.live(self.session.group_id, partition)
+            except CoordinatorLoadInProgress:
+                self._not_loaded.append(partition)
+            except KafkaError as error:
+                self.partition_lost(partition, error)
+                return
+            else:
+                self._waits_at.append(live)
+                live.park(self)
+        if not self.try_serve() and self._not_loaded:
+            self.owner.loop.call_later(_LOOK_AGAIN_SECONDS, self._look_again)
+
+    def _prepare(self) -> list[tuple[TopicIdPartition, Prepared]]:
+        records, size = self._body.max_records, self._max_bytes
+        prepared: list[tuple[TopicIdPartition, Prepared]] = []
+        for live in self._waits_at:
+            if records <= 0 or (size <= 0 and prepared):
+                break
+            choice = live.prepare(self, records, size)
+            if choice is not None:
+                prepared.append(((live.key[1], live.key[2]), choice))
+                records -= sum(chosen.last_offset - chosen.first_offset + 1 for chosen in choice.assembled.ranges)
+                size -= choice.assembled.size
+        return prepared
+
+    def _is_full(self, prepared: list[tuple[TopicIdPartition, Prepared]]) -> bool:
+        number = sum(last - first + 1 for _, choice in prepared for first, last, _ in choice.assembled.ranges)
+        return number >= self._body.max_records
+
+    def _acquire(self, prepared: list[tuple[TopicIdPartition, Prepared]]) -> None:
+        entry = m.ShareFetchResponse.AcquiredRecords
+        for partition, choice in prepared:
+            taken = choice.live.take(choice, self.session.member_id)
+            if self._body.share_acquire_mode == _BATCH_OPTIMIZED:
+                taken = split_entries(taken, self._body.batch_size)
+            data = self._data(partition)
+            data.records = b"".join(choice.assembled.parts)
+            data.acquired_records = [
+                entry(first_offset=first, last_offset=last, delivery_count=count) for first, last, count in taken
+            ]
+
+    def _wait(self) -> None:
+        if self._body.max_wait_ms <= 0 or not (self._waits_at or self._not_loaded):
+            self._finish_fetching()
+            return
+        for live in self._waits_at:
+            live.park(self)
+        self.owner.parked[self.session] = self
+        self._timer = self.owner.loop.call_later(self._body.max_wait_ms / 1000, self._time_is_up)
+        if self._not_loaded:
+            self.owner.loop.call_later(_LOOK_AGAIN_SECONDS, self._look_again)
+
+    def _time_is_up(self) -> None:
+        self.owner.metrics.expired_waits += 1
+        self.give_up()
+
+    def _finish_fetching(self) -> None:
+        self._is_fetched = True
+        if self._timer is not None:
+            self._timer.cancel()
+            self._timer = None
+            self.owner.parked.pop(self.session, None)
+            for live in self._waits_at:
+                live.waiting.leave(self)
+        if self._is_started:
+            self._maybe_answer()
+
+    # -- the answer ------------------------------------------------------------------------------------------------
+
+    def _data(self, partition: TopicIdPartition) -> PartitionData:
+        data = self._found.get(partition)
+        if data is None:
+            data = self._found[partition] = PartitionData(
+                partition_index=partition[1],
+                records=b"",
+                current_leader=m.ShareFetchResponse.LeaderIdAndEpoch(leader_id=NO_LEADER, leader_epoch=NO_LEADER),
+            )
+        return data
+
+    def _fail(self, partition: TopicIdPartition, error: KafkaError) -> None:
+        data = self._data(partition)
+        data.error_code = error.code
+        data.error_message = error.message
+
+    def _maybe_answer(self) -> None:
+        if not (self._is_started and self._is_fetched and self._acknowledgements_under_way == 0):
+            return
+        if self.pending.done:
+            return
+        for partition, error in self._acknowledged.items():
+            data = self._data(partition)
+            if error is not None:
+                data.acknowledge_error_code = error.code
+                data.acknowledge_error_message = error.message
+        settings = self.owner.settings(self.session.group_id)
+        response = m.ShareFetchResponse(
+            acquisition_lock_timeout_ms=settings.record_lock_duration_ms, responses=self._responses()
+        )
+        self.pending.complete(response)
+
+    def _responses(self) -> list[m.ShareFetchResponse.ShareFetchableTopicResponse]:
+        """Partitions with news, and all that were acknowledged; after an opening request, all of the session."""
+        topics: dict[bytes, m.ShareFetchResponse.ShareFetchableTopicResponse] = {}
+        partitions = [*self._found]
+        if self._body.share_session_epoch != FINAL_EPOCH:
+            partitions = [*self.session.partitions, *(p for p in self._found if p not in self.session.partitions)]
+        for partition in partitions:
+            found = self._found.get(partition)
+            has_news = self.session.answered(
+                partition,
+                has_records=found is not None and bool(found.records),
+                has_error=found is not None and found.error_code != ErrorCode.NONE,
+            )
+            if has_news or partition in self._acknowledged:
+                topic = topics.get(partition[0])
+                if topic is None:
+                    topic = topics[partition[0]] = m.ShareFetchResponse.ShareFetchableTopicResponse(
+                        topic_id=partition[0]
+                    )
+                topic.partitions.append(self._data(partition))
+        return list(topics.values())
+
+
+def unknown_partition(owner: ShareGroups, partition: TopicIdPartition) -> KafkaError | None:
+    """What is wrong with a partition that a request names, if anything."""
+    topic = owner.broker.topics.by_id(partition[0])
+    if topic is None:
+        return UnknownTopicId()
+    if not 0 <= partition[1] < len(topic.partitions):
+        return UnknownTopicOrPartition()
+    return None

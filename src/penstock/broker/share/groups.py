@@ -1,0 +1,393 @@
+"""Everything this broker knows about share groups: sessions, windows, and the share coordinator behind them.
+
+A window (`LiveSharePartition`) is made by the first fetch that names it, from the state that the share coordinator
+keeps, and is forgotten when the group has no session left here and nothing is in flight. The share coordinator's shards
+run over `__share_group_state` like every coordinator's (`broker.coordinators`).
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from base64 import urlsafe_b64encode
+from collections.abc import Callable, Collection, Iterable, Mapping
+from functools import partial
+from typing import TYPE_CHECKING
+
+from penstock.broker.connection import Connection
+from penstock.broker.coordinators import CoordinatorRuntime, ShardHandle
+from penstock.broker.share.configs import ShareConfigs, duration_ms
+from penstock.broker.share.dead_letters import DeadLetters
+from penstock.broker.share.fetch import ShareFetch, unknown_partition
+from penstock.broker.share.live import LiveSharePartition, Outcome
+from penstock.broker.share.metrics import ShareMetrics
+from penstock.broker.topics import SHARE_STATE_TOPIC, Partition, Topic
+from penstock.groups.effects import Effects
+from penstock.queues.sessions import ShareSession, ShareSessions, TopicIdPartition
+from penstock.queues.settings import ShareSettings
+from penstock.queues.share_partition import SharePartition
+from penstock.queues.state import UNKNOWN, SharePartitionKey, ShareStateShard
+from penstock.queues.transitions import StateWrite
+from penstock.wire import messages as m
+from penstock.wire.errors import (
+    CoordinatorNotAvailable,
+    ErrorCode,
+    GroupIdNotFound,
+    KafkaError,
+    NotLeaderOrFollower,
+    UnknownServerError,
+    UnknownTopicId,
+    UnknownTopicOrPartition,
+)
+
+if TYPE_CHECKING:
+    from penstock.broker.server import Broker
+
+log = logging.getLogger("penstock.share")
+
+Handle = ShardHandle[ShareStateShard]
+Command = Callable[[ShareStateShard], Effects]
+
+_PRUNE_SECONDS = 300.0
+
+# What a client sees when the share coordinator refuses its partition's owner.
+_SEEN_BY_CLIENTS: dict[int, type[KafkaError]] = {
+    ErrorCode.NOT_COORDINATOR: CoordinatorNotAvailable,
+    ErrorCode.COORDINATOR_NOT_AVAILABLE: CoordinatorNotAvailable,
+    ErrorCode.COORDINATOR_LOAD_IN_PROGRESS: CoordinatorNotAvailable,
+    ErrorCode.GROUP_ID_NOT_FOUND: GroupIdNotFound,
+    ErrorCode.UNKNOWN_TOPIC_OR_PARTITION: UnknownTopicOrPartition,
+    ErrorCode.FENCED_LEADER_EPOCH: NotLeaderOrFollower,
+    ErrorCode.FENCED_STATE_EPOCH: NotLeaderOrFollower,
+}
+
+
+class ShareGroups:
+    def __init__(self, broker: Broker) -> None:
+        self.broker = broker
+        self.sessions = ShareSessions()
+        self.parked: dict[ShareSession, ShareFetch] = {}
+        self.metrics = ShareMetrics(self)
+        self.dead_letters = DeadLetters(self)
+        self.configs = ShareConfigs(broker)
+        self._live: dict[SharePartitionKey, LiveSharePartition] = {}
+        self._pruned: dict[int, int] = {}
+        self._prune_timer: asyncio.TimerHandle | None = None
+        config = broker.config
+        self.runtime: CoordinatorRuntime[ShareStateShard] = CoordinatorRuntime(
+            broker,
+            SHARE_STATE_TOPIC,
+            config.share_coordinator_state_topic_num_partitions,
+            {
+                "cleanup.policy": "delete",
+                "retention.ms": "-1",
+                "compression.type": "producer",
+                "min.insync.replicas": str(config.share_coordinator_state_topic_min_isr),
+                "segment.bytes": str(config.share_coordinator_state_topic_segment_bytes),
+            },
+            self._make_shard,
+        )
+
+    @property
+    def loop(self) -> asyncio.AbstractEventLoop:
+        return self.broker.loop
+
+    @property
+    def fetch_max_bytes(self) -> int:
+        return self.broker.config.fetch_max_bytes
+
+    @property
+    def max_sessions(self) -> int:
+        return self.broker.config.group_share_max_share_sessions
+
+    def now_ms(self) -> int:
+        return self.broker.now_ms()
+
+    def settings(self, group_id: str) -> ShareSettings:
+        return self.configs.settings(group_id)
+
+    def start(self) -> None:
+        self.configs.start()
+        self.runtime.start()
+        self.broker.on_connection_closed.append(self._connection_closed)
+        self.broker.on_topic_deleted.append(self._topic_deleted)
+        self.broker.metrics.register(self.metrics.collect)
+        self.broker.monitoring.register("/share-groups", self._view)
+        self._prune_timer = self.loop.call_later(_PRUNE_SECONDS, self._prune)
+
+    async def stop(self) -> None:
+        if self._prune_timer is not None:
+            self._prune_timer.cancel()
+        for live in list(self._live.values()):
+            live.close()
+        await self.runtime.stop()
+
+    # -- windows ---------------------------------------------------------------------------------------------------
+
+    def live(self, group_id: str, partition: TopicIdPartition) -> LiveSharePartition:
+        """The window of a partition for a group, made from its stored state if need be."""
+        key = (group_id, *partition)
+        found = self._live.get(key)
+        if found is None:
+            error = unknown_partition(self, partition)
+            if error is not None:
+                raise error
+            found = self._live[key] = self._load(key)
+        return found
+
+    def live_now(self, group_id: str, partition: TopicIdPartition) -> LiveSharePartition | None:
+        return self._live.get((group_id, *partition))
+
+    def lives(self) -> Iterable[LiveSharePartition]:
+        return self._live.values()
+
+    def lives_of(self, group_id: str) -> list[LiveSharePartition]:
+        return [live for key, live in self._live.items() if key[0] == group_id]
+
+    def _load(self, key: SharePartitionKey) -> LiveSharePartition:
+        started_ms = self.now_ms()
+        topic = self.broker.topics.by_id(key[1])
+        assert topic is not None
+        partition = topic.partitions[key[2]]
+        handle = self.handle(key)
+        effects = handle.shard.read(_ignore, key, partition.leader_epoch)
+        result = effects.replies[0].response
+        assert isinstance(result, m.ReadShareGroupStateResponse.PartitionResult)
+        if result.error_code != ErrorCode.NONE:
+            raise _SEEN_BY_CLIENTS.get(result.error_code, UnknownServerError)(result.error_message or "")
+        if effects.records and not handle.run(effects):
+            raise CoordinatorNotAvailable()
+        state = handle.shard.get(key)
+        assert state is not None
+        is_new = state.start_offset == UNKNOWN
+        start_offset = self._reset_offset(key[0], partition) if is_new else state.start_offset
+        core = SharePartition.restore(start_offset, state.batches)
+        live = LiveSharePartition(self, key, partition, core, state.state_epoch)
+        if is_new:
+            live.write_start_offset()
+        interrupted = core.archiving()
+        if interrupted:
+            self.dead_letters.resume(live, interrupted, self.settings(key[0]))
+        self.metrics.partition_loaded(self.now_ms() - started_ms)
+        return live
+
+    def _reset_offset(self, group_id: str, partition: Partition) -> int:
+        """Where `share.auto.offset.reset` lets a group begin."""
+        policy = self.settings(group_id).auto_offset_reset
+        if policy == "earliest":
+            return partition.log.log_start_offset
+        if policy.startswith("by_duration:"):
+            since_ms = self.now_ms() - duration_ms(policy.partition(":")[2])
+            found = partition.log.offset_for_timestamp(max(0, since_ms))
+            return found.offset if found is not None else partition.log.high_watermark
+        return partition.log.high_watermark
+
+    def drop(self, key: SharePartitionKey, error: KafkaError) -> None:
+        """Forget a window whose state has changed below it; who waits for it is told."""
+        live = self._live.pop(key, None)
+        if live is not None:
+            live.close()
+            for fetch in live.waiting.all():
+                fetch.partition_lost((key[1], key[2]), error)
+
+    def _drop_idle(self, group_id: str) -> None:
+        if not self.sessions.of_group(group_id):
+            for live in self.lives_of(group_id):
+                if live.is_idle:
+                    live.close()
+                    del self._live[live.key]
+
+    # -- sessions --------------------------------------------------------------------------------------------------
+
+    def close_session(self, session: ShareSession) -> None:
+        if self.sessions.close(session):
+            self._release(session)
+
+    def _release(self, session: ShareSession) -> None:
+        fetch = self.parked.get(session)
+        if fetch is not None:
+            fetch.give_up()
+        for live in self.lives_of(session.group_id):
+            live.release(session.member_id)
+        self._drop_idle(session.group_id)
+
+    def _connection_closed(self, connection: Connection) -> None:
+        for session in self.sessions.disconnected(connection):
+            self.metrics.session_evictions += 1
+            self._release(session)
+
+    # -- the share coordinator -------------------------------------------------------------------------------------
+
+    def _make_shard(self, index: int) -> ShareStateShard:
+        return ShareStateShard(
+            self._partition_exists,
+            self.broker.config.share_coordinator_snapshot_update_records_per_snapshot,
+        )
+
+    def _partition_exists(self, topic_id: bytes, index: int) -> bool:
+        topic = self.broker.topics.by_id(topic_id)
+        return topic is not None and 0 <= index < len(topic.partitions)
+
+    def handle(self, key: SharePartitionKey) -> Handle:
+        return self.runtime.find(coordinator_key(key))
+
+    def write(self, live: LiveSharePartition, write: StateWrite, outcome: Outcome) -> KafkaError | None:
+        """Have the share coordinator remember a change. The result is what stands in the way; if it is None, the
+        outcome is told once the write is as durable as configured, never before this method has returned."""
+        try:
+            handle = self.handle(live.key)
+        except KafkaError:
+            return CoordinatorNotAvailable()
+        reply = _WriteReply(self.loop, outcome)
+        effects = handle.shard.write(
+            reply,
+            live.key,
+            state_epoch=live.state_epoch,
+            leader_epoch=live.partition.leader_epoch,
+            start_offset=write.start_offset,
+            delivery_complete_count=write.delivery_complete_count,
+            batches=write.batches,
+            now_ms=self.now_ms(),
+        )
+        if not effects.records:
+            refusal = effects.replies[0].response
+            assert isinstance(refusal, m.WriteShareGroupStateResponse.PartitionResult)
+            self.loop.call_soon(self.drop, live.key, NotLeaderOrFollower())
+            return _SEEN_BY_CLIENTS.get(refusal.error_code, UnknownServerError)(refusal.error_message or "")
+        reply.is_running = True
+        written = handle.run(effects)
+        reply.is_running = False
+        self.metrics.state_writes += 1
+        if not written:
+            return CoordinatorNotAvailable()
+        reply.tell()
+        return None
+
+    def initialize(
+        self, group_id: str, state_epoch: int, start_offsets: Mapping[bytes, Mapping[int, int]]
+    ) -> dict[TopicIdPartition, ErrorCode]:
+        """Begin the state of share-partitions, wiping what was in flight."""
+        results: dict[TopicIdPartition, ErrorCode] = {}
+        for topic_id, partitions in start_offsets.items():
+            for index, start_offset in partitions.items():
+                key = (group_id, topic_id, index)
+                command = partial(
+                    ShareStateShard.initialize,
+                    token=_ignore,
+                    key=key,
+                    state_epoch=state_epoch,
+                    start_offset=start_offset,
+                    now_ms=self.now_ms(),
+                )
+                results[topic_id, index] = self._run(key, command)
+                self.drop(key, NotLeaderOrFollower())
+        return results
+
+    def delete(self, group_id: str, partitions: Mapping[bytes, Collection[int]]) -> dict[TopicIdPartition, ErrorCode]:
+        results: dict[TopicIdPartition, ErrorCode] = {}
+        for topic_id, indexes in partitions.items():
+            for index in indexes:
+                key = (group_id, topic_id, index)
+                command = partial(ShareStateShard.delete, token=_ignore, key=key)
+                results[topic_id, index] = self._run(key, command)
+                self.drop(key, NotLeaderOrFollower())
+        return results
+
+    def _run(self, key: SharePartitionKey, command: Command) -> ErrorCode:
+        try:
+            handle = self.handle(key)
+        except KafkaError as error:
+            return error.code
+        effects = command(handle.shard)
+        result = effects.replies[0].response
+        code = ErrorCode(getattr(result, "error_code", 0))
+        if code == ErrorCode.NONE and effects.records and not handle.run(effects):
+            return ErrorCode.COORDINATOR_NOT_AVAILABLE
+        return code
+
+    def _topic_deleted(self, topic: Topic) -> None:
+        for key in [key for key in self._live if key[1] == topic.topic_id]:
+            self.drop(key, UnknownTopicId())
+        for handle in self.runtime.loaded_handles():
+            effects = handle.shard.topics_deleted({topic.topic_id})
+            if effects.records:
+                handle.run(effects)
+
+    def _prune(self) -> None:
+        """Delete the records of the state topic that no restart needs any more."""
+        self._prune_timer = self.loop.call_later(_PRUNE_SECONDS, self._prune)
+        if self.runtime.skipped_records:
+            return
+        for handle in self.runtime.loaded_handles():
+            partition_log = handle.partition.log
+            offset = partition_log.log_end_offset - handle.shard.records_needed()
+            if offset > max(partition_log.log_start_offset, self._pruned.get(handle.index, 0)):
+                partition_log.delete_records(offset, self.now_ms())
+                self._pruned[handle.index] = offset
+
+    # -- for people who look ---------------------------------------------------------------------------------------
+
+    def _view(self, query: Mapping[str, str]) -> object:
+        """The windows of a group, row by row: what `penstock share inspect` draws."""
+        group_id = query.get("group")
+        if group_id is None:
+            return sorted({key[0] for key in self._live})
+        now_ms = self.now_ms()
+        return [
+            {
+                "topic": live.partition.topic.name,
+                "partition": live.key[2],
+                "startOffset": live.core.start_offset,
+                "endOffset": live.core.acquired_end_offset,
+                "logEndOffset": live.partition.log.log_end_offset,
+                "waitingFetches": len(live.waiting),
+                "maxRecordLocks": self.settings(group_id).max_record_locks,
+                "deliveryCountLimit": self.settings(group_id).delivery_count_limit,
+                "records": [
+                    {
+                        "offset": row.offset,
+                        "state": row.state,
+                        "deliveryCount": row.delivery_count,
+                        "memberId": row.member_id,
+                        "remainingMs": row.remaining_ms,
+                    }
+                    for row in live.core.view(now_ms)
+                ],
+            }
+            for live in sorted(self.lives_of(group_id), key=lambda live: (live.partition.topic.name, live.key[2]))
+        ]
+
+
+class _WriteReply:
+    """The coordinator's word on a write: kept back while the write runs, then told once."""
+
+    __slots__ = ("_error", "_has_come", "_loop", "_outcome", "is_running")
+
+    def __init__(self, loop: asyncio.AbstractEventLoop, outcome: Outcome) -> None:
+        self._loop = loop
+        self._outcome = outcome
+        self._has_come = False
+        self._error: KafkaError | None = None
+        self.is_running = False
+
+    def __call__(self, response: object) -> None:
+        assert isinstance(response, m.WriteShareGroupStateResponse.PartitionResult)
+        self._has_come = True
+        if response.error_code != ErrorCode.NONE:
+            self._error = _SEEN_BY_CLIENTS.get(response.error_code, UnknownServerError)(response.error_message or "")
+        if not self.is_running:
+            self._outcome(self._error)
+
+    def tell(self) -> None:
+        if self._has_come:
+            self._loop.call_soon(self._outcome, self._error)
+
+
+def coordinator_key(key: SharePartitionKey) -> str:
+    """The name by which a share-partition finds its partition of the state topic."""
+    group_id, topic_id, partition = key
+    return f"{group_id}:{urlsafe_b64encode(topic_id).rstrip(b'=').decode()}:{partition}"
+
+
+def _ignore(response: object) -> None:
+    """For commands whose result is looked at before they run."""

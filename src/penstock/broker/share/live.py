@@ -1,0 +1,331 @@
+"""One share-partition at work: the window, the log below it, the fetches that wait for it, and its clock.
+
+Whoever changes the window here also does what the change asks for: the write to the share coordinator, the dead
+letters, the timer for the next lock that runs out, and waking those who wait. Nothing in this module awaits, so each of
+these is one step that nobody can come between.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, NamedTuple
+
+from penstock.broker.topics import Partition
+from penstock.queues.acknowledgements import count_by_type
+from penstock.queues.assembly import Assembled, BatchCache
+from penstock.queues.discovery import delivery_times, discover
+from penstock.queues.settings import ShareSettings
+from penstock.queues.share_partition import SharePartition
+from penstock.queues.state import SharePartitionKey
+from penstock.queues.transitions import AcknowledgementBatch, AcquiredRange, StateWrite, Transition
+from penstock.queues.waiting import WaitingFetches
+from penstock.records.batch import Buffer
+from penstock.wire.errors import KafkaError, OffsetOutOfRange
+
+if TYPE_CHECKING:
+    from penstock.broker.share.fetch import ShareFetch
+    from penstock.broker.share.groups import ShareGroups
+
+log = logging.getLogger("penstock.share")
+
+_READ_BYTES_MIN = 64 << 10
+_READ_BYTES_MAX = 4 << 20
+_RECORD_BYTES_GUESS = 512
+_READ_UNCOMMITTED, _READ_COMMITTED = 0, 1
+
+Outcome = Callable[[KafkaError | None], None]
+
+
+class Prepared(NamedTuple):
+    """Records chosen for a fetch, not yet acquired."""
+
+    live: LiveSharePartition
+    assembled: Assembled
+    settings: ShareSettings
+
+
+class LiveSharePartition:
+    def __init__(
+        self, owner: ShareGroups, key: SharePartitionKey, partition: Partition, core: SharePartition, state_epoch: int
+    ) -> None:
+        self.owner = owner
+        self.key = key
+        self.partition = partition
+        self.core = core
+        self.state_epoch = state_epoch
+        self.waiting: WaitingFetches[ShareFetch] = WaitingFetches()
+        self.lock_timeouts = 0
+        self._cache = BatchCache()
+        self._record_bytes = _RECORD_BYTES_GUESS
+        self._isolation = _READ_UNCOMMITTED
+        self._serving_soon = False
+        self._timer: asyncio.TimerHandle | None = None
+        self._timer_ms = 0
+        self._closed = False
+        self._look_over(self.settings())
+
+    @property
+    def group_id(self) -> str:
+        return self.key[0]
+
+    @property
+    def is_idle(self) -> bool:
+        """Whether forgetting it loses nothing: no record is held, none waits out a delay, nobody waits for it."""
+        return self.core.next_deadline_ms() is None and not len(self.waiting)
+
+    def settings(self) -> ShareSettings:
+        return self.owner.settings(self.group_id)
+
+    def close(self) -> None:
+        self._closed = True
+        if self._timer is not None:
+            self._timer.cancel()
+        self.partition.waiters.discard(self)
+
+    # -- acquiring -------------------------------------------------------------------------------------------------
+
+    def prepare(self, fetch: ShareFetch, max_records: int, max_bytes: int) -> Prepared | None:
+        """Choose records for a fetch: a fair part of what is there. Nothing is acquired yet."""
+        settings = self.settings()
+        acquirable = self.acquirable(settings)
+        if acquirable <= 0:
+            return None
+        part = self.waiting.fair_part(fetch, max_records, acquirable)
+        self._grow(part, settings)
+        chosen = self.core.select(part, settings)
+        if not chosen:
+            return None
+        assembled = self._cache.assemble(chosen, max_bytes, self._load)
+        return Prepared(self, assembled, settings) if assembled.ranges else None
+
+    def take(self, prepared: Prepared, member_id: str) -> list[AcquiredRange]:
+        settings = prepared.settings
+        taken = self.core.take(
+            member_id, prepared.assembled.ranges, self.owner.now_ms(), settings.record_lock_duration_ms
+        )
+        self._arm()
+        return taken
+
+    def acquirable(self, settings: ShareSettings) -> int:
+        """About how many records could be acquired now: in the window, and in the log behind it."""
+        self._follow_log(settings)
+        core = self.core
+        return core.available(settings) + min(core.room(settings), max(0, self._log_bound() - core.end_offset))
+
+    def _log_bound(self) -> int:
+        partition_log = self.partition.log
+        return partition_log.last_stable_offset if self._isolation else partition_log.high_watermark
+
+    def _follow_log(self, settings: ShareSettings) -> None:
+        if self.partition.log.log_start_offset > self.core.start_offset:
+            self.core.move_start(self.partition.log.log_start_offset)
+            self._cache.forget_below(self.core.start_offset)
+        if (_READ_COMMITTED if settings.read_committed else _READ_UNCOMMITTED) != self._isolation:
+            self.core.forget_undelivered_tail()
+            self._cache.clear()
+            self._look_over(settings)
+        deadline_ms = self.core.next_deadline_ms()
+        if deadline_ms is not None and deadline_ms <= self.owner.now_ms():
+            self.tick()
+
+    def _grow(self, wanted: int, settings: ShareSettings) -> None:
+        """Take records of the log into the window until there are enough, the window is full, or the log ends."""
+        core = self.core
+        bound = self._log_bound()
+        while core.end_offset < bound and core.available(settings) < wanted:
+            room = core.room(settings)
+            if room == 0:
+                return
+            limit = min(core.end_offset + room, bound)
+            cached = self._cache.at(core.end_offset)
+            if cached is not None and cached.holes is not None:
+                end = min(cached.last_offset + 1, limit)
+                self._extend(end, cached.holes, cached.raw, settings)
+            elif not self._read_on(limit, settings):
+                return
+
+    def _read_on(self, limit: int, settings: ShareSettings) -> bool:
+        core = self.core
+        size = min(_READ_BYTES_MAX, max(_READ_BYTES_MIN, (limit - core.end_offset) * self._record_bytes))
+        found = self.partition.log.read(core.end_offset, size, isolation=self._isolation)
+        data = found.read()
+        if not data:
+            # The log ends in offsets whose batches compaction has removed.
+            core.extend(limit, [(core.end_offset, limit - 1)])
+            return True
+        discovered = discover(data, core.end_offset, found.aborted or (), limit)
+        view = memoryview(data)
+        for header, position, holes in discovered.batches:
+            self._cache.put(header, view[position : position + header.size], holes)
+            self._record_bytes = max(1, header.size // max(1, header.records_count))
+        if discovered.end_offset <= core.end_offset:
+            return False
+        if not settings.delivery_time_header:
+            core.extend(min(discovered.end_offset, limit), discovered.absent)
+            return True
+        first_absent_end = discovered.batches[0].header.base_offset if discovered.batches else discovered.end_offset
+        if first_absent_end > core.end_offset:
+            core.extend(min(first_absent_end, limit), discovered.absent)
+            return True
+        header, position, holes = discovered.batches[0]
+        self._extend(min(header.last_offset + 1, limit), holes, view[position : position + header.size], settings)
+        return True
+
+    def _extend(self, end: int, holes: Sequence[tuple[int, int]], raw: Buffer, settings: ShareSettings) -> None:
+        core = self.core
+        begin = core.end_offset
+        core.extend(end, holes)
+        if settings.delivery_time_header:
+            now_ms = self.owner.now_ms()
+            for offset, ready_ms in delivery_times(raw, 0, settings.delivery_time_header):
+                if begin <= offset < end and ready_ms > now_ms:
+                    core.delay_delivery(offset, offset, ready_ms)
+            self._arm()
+
+    def _look_over(self, settings: ShareSettings) -> None:
+        """Find out anew which offsets of the window hold no record: after a restart, or under another isolation."""
+        self._isolation = _READ_COMMITTED if settings.read_committed else _READ_UNCOMMITTED
+        partition_log = self.partition.log
+        self.core.move_start(partition_log.log_start_offset)
+        offset, end = self.core.start_offset, min(self.core.end_offset, self._log_bound())
+        while offset < end:
+            found = partition_log.read(offset, _READ_BYTES_MAX, isolation=self._isolation)
+            data = found.read()
+            discovered = discover(data, offset, found.aborted or (), end)
+            if not data or discovered.end_offset <= offset:
+                self.core.mark_absent([(offset, end - 1)])
+                return
+            self.core.mark_absent(discovered.absent)
+            offset = discovered.end_offset
+
+    def _load(self, offset: int) -> Buffer:
+        try:
+            return self.partition.log.read_bytes(offset, _READ_BYTES_MIN)
+        except OffsetOutOfRange:
+            return b""
+
+    # -- acknowledging ---------------------------------------------------------------------------------------------
+
+    def acknowledge(self, member_id: str, batches: Sequence[AcknowledgementBatch], outcome: Outcome) -> None:
+        """Take a member's answer; the outcome is told when it is as durable as configured."""
+        settings = self.settings()
+        self._follow_log(settings)
+        try:
+            transition = self.core.acknowledge(member_id, batches, settings)
+        except KafkaError as error:
+            outcome(error)
+            return
+        self._carry_out(transition, settings, outcome)
+        self.owner.metrics.acknowledged(count_by_type(batches))
+
+    def release(self, member_id: str) -> None:
+        """The member's session has ended: its records come back."""
+        settings = self.settings()
+        transition = self.core.release_member(member_id, settings)
+        if transition is not None:
+            self._carry_out(transition, settings, _nobody_waits)
+
+    def _carry_out(self, transition: Transition, settings: ShareSettings, outcome: Outcome) -> None:
+        """Write, then commit or roll back; whoever waits on this partition may have something to take now."""
+        if transition.needs_write:
+            refused = self.owner.write(self, transition.write, outcome)
+            if refused is not None:
+                self.core.rollback(transition, settings)
+                outcome(refused)
+                return
+        self.core.commit(transition, self.owner.now_ms(), settings)
+        self._cache_follows()
+        if transition.dead_letters:
+            self.owner.dead_letters.bury(self, transition.dead_letters, settings)
+        if not transition.needs_write:
+            outcome(None)
+        self._arm()
+        self.wake()
+
+    def finish_archiving(self, first: int, last: int) -> None:
+        settings = self.settings()
+        transition = self.core.finish_archiving(first, last)
+        if transition is not None:
+            self._carry_out(transition, settings, _nobody_waits)
+
+    def write_start_offset(self) -> None:
+        """Kafka keeps a start offset that it resolved in memory only, and can skip records after a restart."""
+        write = StateWrite(self.core.start_offset, self.core.delivery_complete_count)
+        self.owner.write(self, write, _nobody_waits)
+
+    def _cache_follows(self) -> None:
+        self._cache.forget_below(self.core.start_offset)
+
+    def records(self, first: int, last: int) -> Buffer:
+        """The stored records of a range, as batches."""
+        assembled = self._cache.assemble([AcquiredRange(first, last, 0)], 1 << 30, self._load)
+        return b"".join(assembled.parts)
+
+    # -- time ------------------------------------------------------------------------------------------------------
+
+    def tick(self) -> None:
+        settings = self.settings()
+        held = sum(self.core.held_by_member().values())
+        transition = self.core.tick(self.owner.now_ms(), settings)
+        if transition is not None:
+            self.lock_timeouts += held - sum(self.core.held_by_member().values())
+            self.owner.write(self, transition.write, _nobody_waits)
+            self._cache_follows()
+            if transition.dead_letters:
+                self.owner.dead_letters.bury(self, transition.dead_letters, settings)
+        self._arm()
+        self.wake()
+
+    def _arm(self) -> None:
+        deadline_ms = self.core.next_deadline_ms()
+        if deadline_ms is None or self._closed:
+            return
+        if self._timer is not None:
+            if deadline_ms >= self._timer_ms:
+                return
+            self._timer.cancel()
+        self._timer_ms = deadline_ms
+        self._timer = self.owner.loop.call_later(max(0, deadline_ms - self.owner.now_ms()) / 1000, self._timer_fired)
+
+    def _timer_fired(self) -> None:
+        self._timer = None
+        deadline_ms = self.core.next_deadline_ms()
+        if deadline_ms is not None and deadline_ms <= self.owner.now_ms():
+            self.tick()
+        else:
+            self._arm()
+
+    # -- waiting ---------------------------------------------------------------------------------------------------
+
+    def park(self, fetch: ShareFetch) -> None:
+        self.waiting.join(fetch)
+        self.partition.waiters.add(self)
+
+    def wake(self) -> None:
+        """Serve those who wait, soon: once, however much happens until then."""
+        if not self._serving_soon and len(self.waiting):
+            self._serving_soon = True
+            self.owner.loop.call_soon(self._serve)
+
+    def _serve(self) -> None:
+        self._serving_soon = False
+        if self._closed:
+            return
+        settings = self.settings()
+        for _ in range(len(self.waiting)):
+            fetch = self.waiting.first()
+            if fetch is None or self.acquirable(settings) <= 0:
+                break
+            if not fetch.try_serve():
+                # It wants more bytes than there are: let the others have a look.
+                self.waiting.leave(fetch)
+                self.waiting.join(fetch)
+        if len(self.waiting):
+            self.partition.waiters.add(self)
+
+
+def _nobody_waits(error: KafkaError | None) -> None:
+    if error is not None:
+        log.warning("the state of a share-partition was not written: %s", error)
