@@ -1,0 +1,236 @@
+"""A share consumer reduced to its requests, so that a test can say exactly what is asked and when."""
+
+from __future__ import annotations
+
+import socket
+import struct
+from types import TracebackType
+from typing import Self, TypeVar
+
+from penstock.records.builder import build_batch
+from penstock.records.record import iter_batches_records
+from penstock.testing import Broker
+from penstock.wire import messages as m
+from penstock.wire.api import API_TABLE, ApiKey
+from penstock.wire.codec import decode, encode
+from penstock.wire.messages import Message
+
+R = TypeVar("R", bound=Message)
+Batch = tuple[int, int, list[int]]
+_PATIENCE_SECONDS = 20.0
+
+
+class Wire:
+    """One connection, one request after the other."""
+
+    def __init__(self, broker: Broker) -> None:
+        self._socket = socket.create_connection(("127.0.0.1", broker.port), timeout=_PATIENCE_SECONDS)
+        self._correlation = 0
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
+    ) -> None:
+        self.close()
+
+    def close(self) -> None:
+        self._socket.close()
+
+    def send(self, key: ApiKey, version: int, body: Message) -> None:
+        self._correlation += 1
+        client_id = b"test"
+        flexible = version >= API_TABLE[key].first_flexible
+        header = struct.pack(">hhih", key, version, self._correlation, len(client_id)) + client_id
+        frame = header + (b"\0" if flexible else b"") + encode(body, version)
+        self._socket.sendall(struct.pack(">i", len(frame)) + frame)
+
+    def receive(self, response: type[R], key: ApiKey, version: int) -> R:
+        size = struct.unpack(">i", self._exactly(4))[0]
+        data = self._exactly(size)
+        flexible = version >= API_TABLE[key].first_flexible
+        return decode(response, data[5 if flexible else 4 :], version)
+
+    def ask(self, key: ApiKey, version: int, body: Message, response: type[R]) -> R:
+        self.send(key, version, body)
+        return self.receive(response, key, version)
+
+    def _exactly(self, size: int) -> bytes:
+        data = b""
+        while len(data) < size:
+            piece = self._socket.recv(size - len(data))
+            if not piece:
+                raise ConnectionError("the broker closed the connection")
+            data += piece
+        return data
+
+
+def topic_id(wire: Wire, name: str) -> bytes:
+    request = m.MetadataRequest(topics=[m.MetadataRequest.MetadataRequestTopic(name=name)])
+    return wire.ask(ApiKey.METADATA, 12, request, m.MetadataResponse).topics[0].topic_id
+
+
+def produce(wire: Wire, topic: str, values: list[bytes], partition: int = 0, *, batch_size: int = 1_000_000) -> None:
+    for first in range(0, len(values), batch_size):
+        records = build_batch([(0, None, value, ()) for value in values[first : first + batch_size]])
+        data = m.ProduceRequest.PartitionProduceData(index=partition, records=bytes(records))
+        body = m.ProduceRequest(
+            acks=-1,
+            timeout_ms=10_000,
+            topic_data=[m.ProduceRequest.TopicProduceData(name=topic, partition_data=[data])],
+        )
+        response = wire.ask(ApiKey.PRODUCE, 9, body, m.ProduceResponse)
+        assert response.responses[0].partition_responses[0].error_code == 0
+
+
+def initialize(wire: Wire, group: str, topic: bytes, partitions: int = 1, start: int = 0, epoch: int = 1) -> list[int]:
+    """Begin the state of share-partitions, as the group coordinator does for a new member."""
+    request = m.InitializeShareGroupStateRequest
+    body = request(
+        group_id=group,
+        topics=[
+            request.InitializeStateData(
+                topic_id=topic,
+                partitions=[
+                    request.PartitionData(partition=index, state_epoch=epoch, start_offset=start)
+                    for index in range(partitions)
+                ],
+            )
+        ],
+    )
+    response = wire.ask(ApiKey.INITIALIZE_SHARE_GROUP_STATE, 0, body, m.InitializeShareGroupStateResponse)
+    return [result.error_code for result in response.results[0].partitions]
+
+
+class ShareMember:
+    """A member with its session: knows its epoch, remembers nothing else."""
+
+    def __init__(self, wire: Wire, group: str, member_id: str, topic: bytes, version: int = 2) -> None:
+        self.wire = wire
+        self.group = group
+        self.member_id = member_id
+        self.topic = topic
+        self.version = version
+        self.epoch = 0
+
+    def fetch_request(
+        self,
+        *,
+        partitions: tuple[int, ...] = (0,),
+        acks: dict[int, list[Batch]] | None = None,
+        epoch: int | None = None,
+        max_records: int = 500,
+        max_wait_ms: int = 0,
+        min_bytes: int = 1,
+        max_bytes: int = 1 << 25,
+        batch_size: int = 0,
+        mode: int = 0,
+        renew: bool = False,
+        forgotten: tuple[int, ...] = (),
+    ) -> m.ShareFetchRequest:
+        request = m.ShareFetchRequest
+        acks = acks or {}
+        body = request(
+            group_id=self.group,
+            member_id=self.member_id,
+            share_session_epoch=self.epoch if epoch is None else epoch,
+            max_wait_ms=max_wait_ms,
+            min_bytes=min_bytes,
+            max_bytes=max_bytes,
+            max_records=max_records,
+            batch_size=batch_size,
+            share_acquire_mode=mode if self.version > 1 else 0,
+            is_renew_ack=renew,
+            topics=[
+                request.FetchTopic(
+                    topic_id=self.topic,
+                    partitions=[
+                        request.FetchPartition(
+                            partition_index=index,
+                            acknowledgement_batches=[
+                                request.AcknowledgementBatch(
+                                    first_offset=first, last_offset=last, acknowledge_types=types
+                                )
+                                for first, last, types in acks.get(index, [])
+                            ],
+                        )
+                        for index in sorted({*(partitions if self.epoch == 0 else ()), *acks})
+                    ],
+                )
+            ],
+        )
+        if forgotten:
+            body.forgotten_topics_data = [request.ForgottenTopic(topic_id=self.topic, partitions=list(forgotten))]
+        return body
+
+    def fetch(self, **options: object) -> m.ShareFetchResponse:
+        self.send_fetch(**options)
+        return self.receive_fetch()
+
+    def send_fetch(self, **options: object) -> None:
+        self.wire.send(ApiKey.SHARE_FETCH, self.version, self.fetch_request(**options))  # type: ignore[arg-type]
+
+    def receive_fetch(self) -> m.ShareFetchResponse:
+        response = self.wire.receive(m.ShareFetchResponse, ApiKey.SHARE_FETCH, self.version)
+        if response.error_code == 0:
+            self.epoch += 1
+        return response
+
+    def acknowledge(
+        self, acks: dict[int, list[Batch]], *, epoch: int | None = None, renew: bool = False
+    ) -> m.ShareAcknowledgeResponse:
+        request = m.ShareAcknowledgeRequest
+        body = request(
+            group_id=self.group,
+            member_id=self.member_id,
+            share_session_epoch=self.epoch if epoch is None else epoch,
+            is_renew_ack=renew,
+            topics=[
+                request.AcknowledgeTopic(
+                    topic_id=self.topic,
+                    partitions=[
+                        request.AcknowledgePartition(
+                            partition_index=index,
+                            acknowledgement_batches=[
+                                request.AcknowledgementBatch(
+                                    first_offset=first, last_offset=last, acknowledge_types=types
+                                )
+                                for first, last, types in batches
+                            ],
+                        )
+                        for index, batches in acks.items()
+                    ],
+                )
+            ],
+        )
+        response = self.wire.ask(ApiKey.SHARE_ACKNOWLEDGE, self.version, body, m.ShareAcknowledgeResponse)
+        if response.error_code == 0:
+            self.epoch += 1
+        return response
+
+
+def acquired(response: m.ShareFetchResponse, partition: int = 0) -> list[tuple[int, int, int]]:
+    assert response.error_code == 0, response.error_message
+    return [
+        (entry.first_offset, entry.last_offset, entry.delivery_count)
+        for topic in response.responses
+        for data in topic.partitions
+        if data.partition_index == partition
+        for entry in data.acquired_records
+    ]
+
+
+def values(response: m.ShareFetchResponse) -> list[bytes]:
+    return [
+        record.value or b""
+        for topic in response.responses
+        for data in topic.partitions
+        for record in iter_batches_records(bytes(data.records or b""))
+    ]
+
+
+def ack_errors(response: m.ShareFetchResponse | m.ShareAcknowledgeResponse) -> list[int]:
+    if isinstance(response, m.ShareFetchResponse):
+        return [data.acknowledge_error_code for topic in response.responses for data in topic.partitions]
+    return [data.error_code for topic in response.responses for data in topic.partitions]
