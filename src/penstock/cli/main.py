@@ -1,29 +1,98 @@
-"""The `penstock` command."""
+"""The `penstock` command itself: finds the command that was asked for, and turns errors into advice.
+
+Commands are listed in a table and imported only when one is called, so that `penstock --help` does not pay for a
+broker. Exit status: 0 for success, 1 for failure, 2 for a wrong command line, 130 for Ctrl-C.
+"""
 
 from __future__ import annotations
 
-from pathlib import Path
+import os
+import sys
+from importlib import import_module
 
 import click
 
+from penstock.cli.options import CONTEXT_SETTINGS, Group, load_config
 
-@click.group(invoke_without_command=True)
+# name -> (where the command lives, one line of help)
+COMMANDS: dict[str, tuple[str, str]] = {
+    "serve": ("penstock.cli.serve:serve", "Run a broker."),
+    "topic": ("penstock.cli.topic:topic", "Create, list, describe, change and delete topics."),
+    "produce": ("penstock.cli.produce:produce", "Write records from the arguments or from standard input."),
+    "consume": ("penstock.cli.consume:consume", "Read records to standard output."),
+}
+
+_INTERRUPTED = 130
+
+
+class MainGroup(Group):
+    """The group whose commands stand in `COMMANDS`."""
+
+    def list_commands(self, ctx: click.Context) -> list[str]:
+        return list(COMMANDS)
+
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
+        if cmd_name not in COMMANDS:
+            return None
+        module, _, attribute = COMMANDS[cmd_name][0].partition(":")
+        command = getattr(import_module(module), attribute)
+        assert isinstance(command, click.Command)
+        return command
+
+    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        with formatter.section("Commands"):
+            formatter.write_dl([(name, text) for name, (_, text) in COMMANDS.items()])
+
+
+@click.group(cls=MainGroup, invoke_without_command=True, context_settings=CONTEXT_SETTINGS)
+@click.option(
+    "--config",
+    "config_file",
+    type=click.Path(exists=True, dir_okay=False),
+    envvar="PENSTOCK_CONFIG",
+    help="TOML file with options; penstock.toml in this folder is read if it is there.",
+)
+@click.version_option(package_name="penstock", message="penstock %(version)s")
 @click.pass_context
-def main(context: click.Context) -> None:
-    """Streams and work queues that speak Kafka's protocol. Alone, it serves on 127.0.0.1:9092."""
-    if context.invoked_subcommand is None:
-        context.invoke(serve)
+def cli(ctx: click.Context, config_file: str | None) -> None:
+    """Streams and work queues that speak Apache Kafka's protocol.
+
+    `penstock` alone runs a broker on 127.0.0.1:9092 that keeps its data in ./penstock-data.
+
+    Every option is also an environment variable (--bootstrap is PENSTOCK_BOOTSTRAP, or PENSTOCK_CONSUME_BOOTSTRAP
+    for one command only) and a key of the config file (bootstrap = "…", or the same in a section [consume]).
+    """
+    ctx.obj = load_config(config_file)
+    if ctx.invoked_subcommand is None:
+        from penstock.cli.serve import serve
+
+        with serve.make_context("serve", [], parent=ctx) as sub:
+            serve.invoke(sub)
 
 
-@main.command()
-@click.option("--data", type=click.Path(path_type=Path), default=Path("penstock-data"), show_default=True)
-@click.option("--listen", multiple=True, default=["127.0.0.1:9092"], show_default=True)
-@click.option("--advertise", multiple=True)
-@click.option("-c", "--set", "configs", multiple=True, metavar="NAME=VALUE")
-def serve(data: Path, listen: tuple[str, ...], advertise: tuple[str, ...], configs: tuple[str, ...]) -> None:
-    """Run a broker."""
-    from penstock.broker.run import run
-    from penstock.broker.server import Settings
+def main() -> None:
+    """The entry point of the `penstock` script."""
+    sys.exit(run(sys.argv[1:]))
 
-    pairs = dict(pair.split("=", 1) for pair in configs)
-    run(Settings(data=data, listen=list(listen), advertise=list(advertise), configs=pairs))
+
+def run(arguments: list[str]) -> int:
+    """Run one command line; returns the exit status."""
+    try:
+        result = cli.main(arguments, prog_name="penstock", standalone_mode=False)
+        sys.stdout.flush()
+        return result if isinstance(result, int) else 0
+    except click.exceptions.Exit as stop:
+        return stop.exit_code
+    except click.ClickException as error:
+        error.show()
+        return error.exit_code
+    except (click.Abort, KeyboardInterrupt):
+        return _INTERRUPTED
+    except BrokenPipeError:
+        # Whoever read us (head, less) has seen enough. Python would complain once more while closing stdout.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return 0
+
+
+if __name__ == "__main__":
+    main()

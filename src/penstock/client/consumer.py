@@ -461,6 +461,11 @@ class Consumer(Generic[K, V]):
         await self._cluster.topic(topic)
         return sorted(self._cluster.metadata.topics[topic].partitions)
 
+    async def topic_names(self) -> list[str]:
+        """All topics of the cluster."""
+        await self._cluster.retrying(self._cluster.refresh_all)
+        return sorted(self._cluster.metadata.topics)
+
     def metrics(self) -> dict[MetricName, float]:
         return self._metrics.snapshot()
 

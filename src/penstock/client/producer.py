@@ -224,6 +224,11 @@ class Producer:
         await self._cluster.topic(topic, self.config.max_block_ms)
         return sorted(self._cluster.metadata.topics[topic].partitions)
 
+    async def topic_names(self) -> list[str]:
+        """All topics of the cluster."""
+        await self._cluster.retrying(self._cluster.refresh_all)
+        return sorted(self._cluster.metadata.topics)
+
     def metrics(self) -> dict[MetricName, float]:
         return self._metrics.snapshot()
 

@@ -23,7 +23,7 @@ def reset_timestamp(policy: str) -> int | None:
     if word.startswith("by_duration:"):
         return int(time.time() * 1000) - _milliseconds(policy.strip()[len("by_duration:") :])
     raise UsageError(
-        f"auto_offset_reset is {policy!r}; it must be earliest, latest, none, or by_duration: and an ISO 8601 duration, "
+        f"auto_offset_reset is {policy!r}; it must be earliest, latest, none, or by_duration: and an ISO 8601 duration "
         "such as by_duration:P1DT2H"
     )
 

@@ -1,0 +1,67 @@
+"""`python -m penstock.cli.docs`: writes docs/cli.md from the commands' own help, so that it cannot be wrong."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import click
+
+from penstock.cli.main import cli
+
+_WIDTH = 100
+_INTRODUCTION = """# The `penstock` command
+
+This page is made from `penstock --help` and its commands' help by `python -m penstock.cli.docs`.
+
+Every option can be given in four places; the first that has it wins: the command line, an environment variable
+(`PENSTOCK_BOOTSTRAP`, or `PENSTOCK_CONSUME_BOOTSTRAP` for one command only), the config file (`penstock.toml` in the
+working folder, or `--config FILE`), the default.
+
+```toml
+bootstrap = "127.0.0.1:9092"    # for every command that has --bootstrap
+
+[serve]
+data = "/var/lib/penstock"
+[serve.set]                     # broker configs by their names in Kafka
+"log.retention.hours" = 24
+
+[topic.create]
+partitions = 6
+```
+
+Exit status: 0 for success, 1 for failure, 2 for a wrong command line.
+"""
+
+
+def pages() -> str:
+    """The text of docs/cli.md."""
+    parts = [_INTRODUCTION]
+    for path, command, context in _walk(cli, "penstock", None):
+        parts.append(f"## {path}\n\n```text\n{command.get_help(context).strip()}\n```\n")
+    return "\n".join(parts)
+
+
+def _walk(
+    command: click.Command, path: str, parent: click.Context | None
+) -> Iterator[tuple[str, click.Command, click.Context]]:
+    context = command.context_class(
+        command,
+        parent=parent,
+        info_name=path.rpartition(" ")[2],
+        terminal_width=_WIDTH,
+        max_content_width=_WIDTH,
+        help_option_names=["-h", "--help"],
+    )
+    yield path, command, context
+    if isinstance(command, click.Group):
+        for name in command.list_commands(context):
+            child = command.get_command(context, name)
+            if child is not None and not child.hidden:
+                yield from _walk(child, f"{path} {name}", context)
+
+
+if __name__ == "__main__":
+    target = Path(__file__).parents[3] / "docs" / "cli.md"
+    target.write_text(pages())
+    click.echo(f"wrote {target}")

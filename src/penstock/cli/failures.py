@@ -1,0 +1,64 @@
+"""What went wrong, said so that the next command is clear."""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
+
+import click
+
+
+class Failure(click.ClickException):
+    """A command failed; the message says what to do next. Exit status 1."""
+
+    exit_code = 1
+
+
+def nearest(name: str, names: Iterable[str]) -> str | None:
+    found = difflib.get_close_matches(name, list(names), n=1, cutoff=0.6)
+    return found[0] if found else None
+
+
+@contextmanager
+def advice(ctx: click.Context) -> Iterator[None]:
+    """Turn the errors of the client into failures with advice."""
+    try:
+        yield
+    except (click.ClickException, click.exceptions.Exit, click.Abort, BrokenPipeError):
+        raise
+    except Exception as error:
+        told = explain(error, ctx.params.get("bootstrap"))
+        if told is None:
+            raise
+        raise Failure(told) from error
+
+
+def explain(error: Exception, bootstrap: object = None) -> str | None:
+    """The text for an error that a user may meet; None for one that is a bug of ours."""
+    from penstock.client.errors import BrokerUnreachable, UsageError
+    from penstock.wire.errors import KafkaError
+
+    if isinstance(error, BrokerUnreachable):
+        where = f" at {bootstrap}" if bootstrap else ""
+        return (
+            f"No broker answers{where}.\n"
+            "  Start one here:     penstock serve\n"
+            "  Or name another:    --bootstrap HOST:PORT (or PENSTOCK_BOOTSTRAP=HOST:PORT)\n"
+            f"  ({error})"
+        )
+    if isinstance(error, (KafkaError, UsageError)):
+        text = str(error) or type(error).__name__
+        return text[0].upper() + text[1:]
+    return None
+
+
+def unknown_topic(name: str, topics: Iterable[str]) -> Failure:
+    """There is no such topic: perhaps it was misspelt, perhaps it is to be created."""
+    guess = nearest(name, topics)
+    lines = [f"There is no topic {name!r}."]
+    if guess:
+        lines.append(f"  Did you mean:       {guess}")
+    lines.append(f"  Create it:          penstock topic create {name}")
+    lines.append("  See all topics:     penstock topic list")
+    return Failure("\n".join(lines))

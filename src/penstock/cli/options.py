@@ -1,0 +1,154 @@
+"""Options that can come from four places: the command line, the environment, the config file, a default; in this order.
+
+The config file is TOML. A key at the top counts for every command that has an option of that name; a section is named
+after a command, and counts for it alone:
+
+    bootstrap = "127.0.0.1:9092"
+
+    [serve]
+    data = "/var/lib/penstock"
+    [serve.set]
+    "log.retention.hours" = 24
+
+    [topic.create]
+    partitions = 6
+"""
+
+from __future__ import annotations
+
+import os
+import tomllib
+from collections.abc import Callable
+from pathlib import Path
+from typing import TypeVar
+
+import click
+
+from penstock.cli.failures import advice, nearest
+
+F = TypeVar("F", bound=Callable[..., object])
+
+CONTEXT_SETTINGS = {"help_option_names": ["-h", "--help"], "auto_envvar_prefix": "PENSTOCK", "max_content_width": 100}
+DEFAULT_FILE = "penstock.toml"
+
+
+Config = dict[str, object]
+
+
+def load_config(path: str | None) -> Config:
+    """The config file's contents; an empty mapping when there is none."""
+    if path is None:
+        if not Path(DEFAULT_FILE).is_file():
+            return {}
+        path = DEFAULT_FILE
+    try:
+        with open(path, "rb") as file:
+            return tomllib.load(file)
+    except tomllib.TOMLDecodeError as error:
+        raise click.UsageError(f"{path} is not a TOML file: {error}") from None
+    except OSError as error:
+        raise click.UsageError(f"{path} cannot be read: {error.strerror}") from None
+
+
+def defaults_for(command: click.Command, ctx: click.Context, config: Config) -> dict[str, object]:
+    """What the config file says about the options of a command, by the names of its parameters."""
+    parameters = {
+        name.lstrip("-").replace("-", "_"): parameter.name or ""
+        for parameter in command.params
+        for name in parameter.opts
+        if name.startswith("--")
+    }
+    found: dict[str, object] = {}
+    section: object = config
+    names = ctx.command_path.split()[1:]
+    for depth in range(len(names) + 1):
+        if not isinstance(section, dict):
+            break
+        own = depth == len(names)
+        for key, value in section.items():
+            name = parameters.get(str(key).replace("-", "_"))
+            if name is not None and (own or not isinstance(value, dict)):
+                found[name] = [f"{k}={_text(v)}" for k, v in value.items()] if isinstance(value, dict) else value
+            elif own and names and not isinstance(command, click.Group):
+                guess = nearest(str(key), parameters)
+                hint = f"; did you mean {guess!r}?" if guess else f"; it may hold {', '.join(sorted(parameters))}"
+                raise click.UsageError(f"the config file has a key {key!r} in [{'.'.join(names)}]{hint}", ctx)
+        section = section.get(names[depth]) if not own else None
+    return found
+
+
+def _text(value: object) -> str:
+    return str(value).lower() if isinstance(value, bool) else str(value)
+
+
+class Option(click.Option):
+    """An option that also answers to PENSTOCK_NAME, not only to PENSTOCK_COMMAND_NAME."""
+
+    def resolve_envvar_value(self, ctx: click.Context) -> str | None:
+        found = super().resolve_envvar_value(ctx)
+        if found is None and self.name:
+            found = os.environ.get(f"PENSTOCK_{self.name.rstrip('_').upper()}") or None
+        return found
+
+
+def option(*names: str, **attributes: object) -> Callable[[F], F]:
+    """`click.option` with `Option`."""
+    return click.option(*names, cls=Option, **attributes)
+
+
+class _Context(click.Context):
+    """A context whose defaults come from the config file, which the root context keeps as its `obj`."""
+
+    def __init__(self, command: click.Command, *arguments: object, **extra: object) -> None:
+        super().__init__(command, *arguments, **extra)  # type: ignore[arg-type]
+        if self.parent is not None:
+            config = self.find_root().obj
+            self.default_map = defaults_for(command, self, config if isinstance(config, dict) else {})
+
+
+class Command(click.Command):
+    """A command whose failures are explained."""
+
+    context_class = _Context
+
+    def invoke(self, ctx: click.Context) -> object:
+        with advice(ctx):
+            return super().invoke(ctx)
+
+
+class Group(click.Group):
+    """A group of commands; a command that it does not have is answered with the nearest one that it has."""
+
+    command_class = Command
+    context_class = _Context
+
+    def resolve_command(
+        self, ctx: click.Context, args: list[str]
+    ) -> tuple[str | None, click.Command | None, list[str]]:
+        name = args[0]
+        if self.get_command(ctx, name) is None:
+            guess = nearest(name, self.list_commands(ctx))
+            hint = f" Did you mean: {ctx.command_path} {guess}" if guess else f" See: {ctx.command_path} --help"
+            raise click.UsageError(f"There is no command {name!r}.{hint}", ctx)
+        return super().resolve_command(ctx, args)
+
+
+bootstrap_option = option(
+    "--bootstrap",
+    metavar="HOST:PORT",
+    default="127.0.0.1:9092",
+    show_default=True,
+    help="A broker to ask first; several are separated by commas.",
+)
+json_option = option("--json", "as_json", is_flag=True, help="Print JSON, for programs.")
+
+
+def pairs(values: tuple[str, ...], what: str) -> dict[str, str]:
+    """`name=value` arguments as a mapping."""
+    made: dict[str, str] = {}
+    for text in values:
+        name, equals, value = text.partition("=")
+        if not equals or not name.strip():
+            raise click.UsageError(f"{what} is {text!r}; it must look like name=value")
+        made[name.strip()] = value
+    return made
