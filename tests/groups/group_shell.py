@@ -58,7 +58,7 @@ class Shell:
         self.topics = Topics()
         for name, partitions in topics.items():
             self.topics.create(name, partitions)
-        self.log: list[tuple[CoordinatorRecord, int | None]] = []
+        self.log: list[tuple[CoordinatorRecord, int]] = []
         self.now_ms = 1_000_000
         self.replies: dict[object, object] = {}
         self.asked: set[object] = set()
@@ -77,9 +77,9 @@ class Shell:
     def apply(self, effects: Effects) -> None:
         replies = effects.replies
         if effects.records and self.disk_full:
-            replies = self.shard.append_failed(effects)
+            replies = self.shard.append_failed(effects).replies
         else:
-            producer_id = effects.transaction.producer_id if effects.transaction else None
+            producer_id = effects.transaction.producer_id if effects.transaction else -1
             for record in effects.records:
                 self.log.append((record, producer_id))
                 self.shard.replay(record.key, record.value, producer_id)

@@ -243,8 +243,9 @@ class ClassicGroupMachine(RuleBasedStateMachine):
     def restart(self) -> None:
         parked = [c for c in self.clients if c.join_token is not None or c.sync_token is not None]
         self.shell.restart()
-        for client in parked:  # their connections broke
+        for client in parked:  # their connections broke: they join again
             client.join_token = client.sync_token = None
+            client.generation = -1
 
     @invariant()
     def generations_only_go_up(self) -> None:

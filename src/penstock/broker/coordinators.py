@@ -138,6 +138,8 @@ class CoordinatorRuntime(Generic[S]):
         if topic is None:
             topic = self.broker.topics.create(self.topic_name, self._partitions, self._topic_configs)
             self._open(topic)
+        elif not self._handles:
+            self._open(topic)  # somebody created it by its name
         return topic
 
     def _open(self, topic: Topic) -> None:

@@ -38,6 +38,7 @@ from penstock.wire import messages as m
 from penstock.wire.codec import MalformedMessage
 from penstock.wire.errors import ErrorCode, KafkaError
 
+NO_PRODUCER_ID = -1
 # So many tombstones of expired offsets at most go into one batch.
 EXPIRY_BATCH_MAX = 1_000
 SKIPPED_REPORTS_MAX = 100
@@ -69,12 +70,12 @@ class GroupShard:
 
     # ---- records -----------------------------------------------------------------------------------------------------
 
-    def replay(self, key: bytes | None, value: bytes | None, producer_id: int | None = None) -> None:
+    def replay(self, key: bytes | None, value: bytes | None, producer_id: int = NO_PRODUCER_ID) -> None:
         """Apply one record of the log. A record that cannot be read is skipped and noted: the rest is served."""
         try:
             if key is None:
                 raise MalformedMessage("a record without a key")
-            self._replayer.replay(key, value, producer_id)
+            self._replayer.replay(key, value, None if producer_id == NO_PRODUCER_ID else producer_id)
         except MalformedMessage as error:
             self.skipped_count += 1
             if len(self.skipped) < SKIPPED_REPORTS_MAX:
@@ -100,7 +101,7 @@ class GroupShard:
         self._schedule_expiry(now_ms)
         return effects
 
-    def append_failed(self, effects: Effects, error: ErrorCode = ErrorCode.COORDINATOR_NOT_AVAILABLE) -> list[Reply]:
+    def append_failed(self, effects: Effects, error: ErrorCode = ErrorCode.COORDINATOR_NOT_AVAILABLE) -> Effects:
         """The records could not be written. Whoever waits for them gets an error; nobody is left parked."""
         replies = [Reply(reply.token, with_error(reply.response, error)) for reply in effects.replies]
         extra = Effects()
@@ -114,9 +115,9 @@ class GroupShard:
                 assert isinstance(group, ClassicGroup)
                 self._classic.fail_assignment(extra, group, error, self.state.now_ms)
                 self._classic.prepare_rebalance(extra, group, self.state.now_ms)
-        return replies + extra.replies
+        return Effects(replies=replies + extra.replies)
 
-    def unload(self) -> list[Reply]:
+    def unload(self) -> Effects:
         """Another broker takes over: parked requests are sent there."""
         effects = Effects()
         for group in self.state.groups.values():
@@ -126,7 +127,7 @@ class GroupShard:
                         effects.reply(member.awaiting_join, join_error(member.member_id, ErrorCode.NOT_COORDINATOR))
                         member.awaiting_join = None
                 self._classic.fail_assignment(effects, group, ErrorCode.NOT_COORDINATOR, self.state.now_ms)
-        return effects.replies
+        return effects
 
     # ---- timers ------------------------------------------------------------------------------------------------------
 

@@ -1,0 +1,118 @@
+"""Runs the group coordinator: its shards over `__consumer_offsets`, and what they see of the broker."""
+
+from __future__ import annotations
+
+import uuid
+from collections.abc import Iterable
+from typing import TYPE_CHECKING
+
+from penstock.broker.coordinators import CoordinatorRuntime, ShardHandle
+from penstock.broker.share.actions import carry_out_share_action
+from penstock.broker.topics import OFFSETS_TOPIC, Topic
+from penstock.groups.settings import GroupSettings, MigrationPolicy
+from penstock.groups.shard import GroupShard
+from penstock.groups.share.protocol import DeleteShareState, InitializeShareState
+
+if TYPE_CHECKING:
+    from penstock.broker.server import Broker
+
+Handle = ShardHandle[GroupShard]
+
+
+class TopicsOfBroker:
+    """The broker's topics as the group coordinator sees them (`penstock.groups.settings.TopicsView`)."""
+
+    def __init__(self, broker: Broker) -> None:
+        self._topics = broker.topics
+        self._version = 0
+        broker.topics.listeners.append(self._changed)
+
+    def _changed(self) -> None:
+        self._version += 1
+
+    @property
+    def version(self) -> int:
+        return self._version
+
+    def topic_id(self, name: str) -> bytes | None:
+        topic = self._topics.find(name)
+        return None if topic is None else topic.topic_id
+
+    def topic_name(self, topic_id: bytes) -> str | None:
+        topic = self._topics.by_id(topic_id)
+        return None if topic is None else topic.name
+
+    def partition_count(self, name: str) -> int:
+        topic = self._topics.find(name)
+        return 0 if topic is None else len(topic.partitions)
+
+    def topic_names(self) -> Iterable[str]:
+        return [topic.name for topic in self._topics.all()]
+
+
+class Groups:
+    def __init__(self, broker: Broker) -> None:
+        self._broker = broker
+        self.settings = GroupSettings(overrides=broker.configs.group_overrides)
+        self._read_settings()
+        self._topics = TopicsOfBroker(broker)
+        self.runtime: CoordinatorRuntime[GroupShard] = CoordinatorRuntime(
+            broker,
+            OFFSETS_TOPIC,
+            broker.config.offsets_topic_num_partitions,
+            {
+                "cleanup.policy": "compact",
+                "compression.type": "producer",
+                "segment.bytes": str(broker.config.offsets_topic_segment_bytes),
+            },
+            self._make_shard,
+            self._on_action,
+        )
+
+    def _read_settings(self) -> None:
+        """The broker's configs, which may change while it runs; a group's own are looked up when they are needed."""
+        config, settings = self._broker.config, self.settings
+        settings.group_min_session_timeout_ms = config.group_min_session_timeout_ms
+        settings.group_max_session_timeout_ms = config.group_max_session_timeout_ms
+        settings.group_initial_rebalance_delay_ms = config.group_initial_rebalance_delay_ms
+        settings.group_max_size = config.group_max_size
+        settings.group_consumer_session_timeout_ms = config.group_consumer_session_timeout_ms
+        settings.group_consumer_heartbeat_interval_ms = config.group_consumer_heartbeat_interval_ms
+        settings.group_consumer_max_size = config.group_consumer_max_size
+        settings.group_consumer_assignors = tuple(config.group_consumer_assignors)
+        settings.group_consumer_migration_policy = MigrationPolicy(config.group_consumer_migration_policy.lower())
+        settings.group_consumer_regex_refresh_interval_ms = config.group_consumer_regex_refresh_interval_ms
+        settings.group_consumer_assignment_interval_ms = config.group_consumer_assignment_interval_ms
+        settings.group_share_session_timeout_ms = config.group_share_session_timeout_ms
+        settings.group_share_heartbeat_interval_ms = config.group_share_heartbeat_interval_ms
+        settings.group_share_max_size = config.group_share_max_size
+        settings.offset_metadata_max_bytes = config.offset_metadata_max_bytes
+        settings.offsets_retention_minutes = config.offsets_retention_minutes
+        settings.offsets_retention_check_interval_ms = config.offsets_retention_check_interval_ms
+
+    def _make_shard(self, index: int) -> GroupShard:
+        return GroupShard(self.settings, self._topics, lambda: str(uuid.uuid4()))
+
+    def start(self) -> None:
+        self._broker.configs.listeners.append(self._read_settings)
+        self._broker.on_topic_deleted.append(self._topic_deleted)
+        self.runtime.start()
+
+    async def stop(self) -> None:
+        for handle in self.runtime.loaded_handles():
+            handle.run(handle.shard.unload())
+        await self.runtime.stop()
+
+    def find(self, group_id: str) -> Handle:
+        """The shard that is responsible for a group. Raises COORDINATOR_LOAD_IN_PROGRESS until it is loaded."""
+        return self.runtime.find(group_id)
+
+    def _topic_deleted(self, topic: Topic) -> None:
+        for handle in self.runtime.loaded_handles():
+            effects = handle.shard.topics_deleted({topic.name: topic.topic_id}, self._broker.now_ms())
+            if effects.records:
+                handle.run(effects)
+
+    def _on_action(self, handle: Handle, action: object) -> None:
+        assert isinstance(action, InitializeShareState | DeleteShareState)
+        carry_out_share_action(self._broker, handle, action)
