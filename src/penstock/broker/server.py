@@ -23,6 +23,7 @@ from penstock.broker.config import BrokerConfig, Configs
 from penstock.broker.connection import SCRATCH_BYTES, Connection
 from penstock.broker.dispatch import Dispatcher
 from penstock.broker.fetch_sessions import FetchSessions
+from penstock.broker.groups import Groups
 from penstock.broker.http import MonitoringEndpoint
 from penstock.broker.listeners import Address, Listener, is_loopback, parse_address, reachable_host
 from penstock.broker.metrics import Metrics
@@ -74,6 +75,7 @@ class Broker:
         self.topics: Topics
         self.configs: Configs
         self.dispatcher: Dispatcher
+        self.groups: Groups
         self.share_groups: ShareGroups
         self.transactions: Transactions
         self.transactional_writes: TransactionalWrites
@@ -114,8 +116,10 @@ class Broker:
             self._flusher = Flusher(self._call_soon, self._storage_failed)
             self.transactions = Transactions(self)
             self.share_groups = ShareGroups(self)
+            self.groups = Groups(self)
             self.transactional_writes = TransactionalWrites(self)
             self.dispatcher = Dispatcher(self, HANDLERS)
+            self.groups.start()
             self.transactions.start()
             self.share_groups.start()
             self._listen()
@@ -178,6 +182,7 @@ class Broker:
             timer.cancel()
         await self.monitoring.stop()
         await self.dispatcher.stop()
+        await self.groups.stop()
         await self.transactions.stop()
         await self.share_groups.stop()
         await self._drain()
