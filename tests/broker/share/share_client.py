@@ -8,7 +8,7 @@ from types import TracebackType
 from typing import Self, TypeVar
 
 from penstock.records.builder import build_batch
-from penstock.records.record import iter_batches_records
+from penstock.records.record import Record, iter_batches_records
 from penstock.testing import Broker
 from penstock.wire import messages as m
 from penstock.wire.api import API_TABLE, ApiKey
@@ -234,3 +234,55 @@ def ack_errors(response: m.ShareFetchResponse | m.ShareAcknowledgeResponse) -> l
     if isinstance(response, m.ShareFetchResponse):
         return [data.acknowledge_error_code for topic in response.responses for data in topic.partitions]
     return [data.error_code for topic in response.responses for data in topic.partitions]
+
+
+def set_group_configs(wire: Wire, group: str, **configs: object) -> None:
+    """GROUP configs with underscores for dots."""
+    request = m.IncrementalAlterConfigsRequest
+    body = request(
+        resources=[
+            request.AlterConfigsResource(
+                resource_type=32,
+                resource_name=group,
+                configs=[
+                    request.AlterableConfig(name=name.replace("_", "."), value=str(value))
+                    for name, value in configs.items()
+                ],
+            )
+        ]
+    )
+    response = wire.ask(ApiKey.INCREMENTAL_ALTER_CONFIGS, 1, body, m.IncrementalAlterConfigsResponse)
+    assert response.responses[0].error_code == 0, response.responses[0].error_message
+
+
+def delete_records(wire: Wire, topic: str, offset: int) -> None:
+    request = m.DeleteRecordsRequest
+    body = request(
+        topics=[
+            request.DeleteRecordsTopic(
+                name=topic, partitions=[request.DeleteRecordsPartition(partition_index=0, offset=offset)]
+            )
+        ],
+        timeout_ms=10_000,
+    )
+    response = wire.ask(ApiKey.DELETE_RECORDS, 2, body, m.DeleteRecordsResponse)
+    assert response.topics[0].partitions[0].error_code == 0
+
+
+def fetch_all(wire: Wire, topic: bytes, partition: int = 0) -> list[Record]:
+    """The records of a partition by an ordinary fetch."""
+    request = m.FetchRequest
+    body = request(
+        max_wait_ms=0,
+        min_bytes=0,
+        max_bytes=1 << 25,
+        topics=[
+            request.FetchTopic(
+                topic_id=topic,
+                partitions=[request.FetchPartition(partition=partition, fetch_offset=0, partition_max_bytes=1 << 25)],
+            )
+        ],
+    )
+    body.session_epoch = -1
+    response = wire.ask(ApiKey.FETCH, 13, body, m.FetchResponse)
+    return list(iter_batches_records(bytes(response.responses[0].partitions[0].records or b"")))
