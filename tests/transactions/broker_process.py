@@ -1,0 +1,56 @@
+"""A broker in a process of its own, to be killed."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+from pathlib import Path
+from types import TracebackType
+from typing import Self
+
+from bench.peers import answers_api_versions, free_port
+from tests.transactions.wire_client import Wire, eventually
+
+ROOT = Path(__file__).parent.parent.parent
+
+
+class BrokerProcess:
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        self.port = free_port()
+        self._process: subprocess.Popen[bytes] | None = None
+
+    @property
+    def bootstrap(self) -> str:
+        return f"127.0.0.1:{self.port}"
+
+    def start(self, point: str = "never") -> Self:
+        """Serve; die at `point` (see crashing_broker)."""
+        command = [sys.executable, "-m", "tests.transactions.crashing_broker", point, str(self.folder), str(self.port)]
+        with (self.folder.parent / f"{self.folder.name}.out").open("ab") as output:
+            self._process = subprocess.Popen(command, cwd=ROOT, stdout=output, stderr=output)
+        assert eventually(lambda: answers_api_versions(self.port) or self._process.poll(), bool, 20) is True
+        return self
+
+    def wait_until_dead(self) -> None:
+        assert self._process is not None
+        assert self._process.wait(20) == -signal.SIGKILL
+
+    def kill(self) -> None:
+        assert self._process is not None
+        os.kill(self._process.pid, signal.SIGKILL)
+        self._process.wait(20)
+
+    def connect(self) -> Wire:
+        return Wire(self.port)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        if self._process is not None and self._process.poll() is None:
+            self.kill()
