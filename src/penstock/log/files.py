@@ -10,12 +10,14 @@ from __future__ import annotations
 import fcntl
 import os
 from collections import deque
+from collections.abc import Iterable
 from pathlib import Path
 from typing import Protocol
 
 from penstock.log.errors import FolderInUse, StorageError
 
 DEFAULT_OPEN_FILES_MAX = 512
+DELETED_SUFFIX = ".deleted"
 
 
 class SegmentFile:
@@ -68,6 +70,33 @@ class OpenFiles:
 
     def __len__(self) -> int:
         return len(self._owners)
+
+
+class RetiredFiles:
+    """Files that are out of use but stay for a while, because a reader may be about to open one by its name."""
+
+    __slots__ = ("_waiting",)
+
+    def __init__(self) -> None:
+        self._waiting: list[tuple[int, str]] = []
+
+    def add(self, paths: Iterable[str], due_ms: int) -> None:
+        """Rename the files that exist, so that a restart knows to remove them."""
+        for path in paths:
+            try:
+                os.rename(path, path + DELETED_SUFFIX)
+            except FileNotFoundError:
+                continue
+            self._waiting.append((due_ms, path + DELETED_SUFFIX))
+
+    def purge(self, now_ms: int) -> int:
+        """Remove the files whose time has come. Returns how many."""
+        due = [path for due_ms, path in self._waiting if due_ms <= now_ms]
+        if due:
+            self._waiting = [waiting for waiting in self._waiting if waiting[0] > now_ms]
+        for path in due:
+            remove_if_there(path)
+        return len(due)
 
 
 def write_file(path: str, data: bytes | bytearray | memoryview, *, sync: bool = False) -> None:

@@ -19,14 +19,14 @@ from bisect import bisect_right
 from collections.abc import Callable
 from pathlib import Path
 
+from penstock.log.cleaner.swap import complete_swap, decide_swap, discard_cleaned
 from penstock.log.config import LogConfig
 from penstock.log.errors import StorageError
-from penstock.log.files import OpenFiles, remove_if_there, sync_path, write_file
+from penstock.log.files import OpenFiles, RetiredFiles, remove_if_there, sync_path, write_file
 from penstock.log.leader_epochs import LeaderEpochs
 from penstock.log.lookup import first_record_since, youngest_record
 from penstock.log.producer_state import AppendOrigin, EndMarker, ProducerState
 from penstock.log.recovery import (
-    DELETED_SUFFIX,
     list_folder,
     load_producer_state,
     read_marker,
@@ -35,7 +35,7 @@ from penstock.log.recovery import (
 )
 from penstock.log.results import Appended, FetchSlice, IsolationLevel, TimestampAndOffset
 from penstock.log.retention import below_log_start, expired_by_size, expired_by_time
-from penstock.log.segment import LOG_SUFFIX, RELATIVE_OFFSET_MAX, SUFFIXES, Segment
+from penstock.log.segment import LOG_SUFFIX, RELATIVE_OFFSET_MAX, SUFFIXES, Segment, file_stem
 from penstock.log.transaction_index import AbortedTransaction
 from penstock.records.batch import CONTROL, LOG_APPEND_TIME, BatchHeader, WritableBuffer, patch_append
 from penstock.wire.errors import OffsetOutOfRange, RecordListTooLarge
@@ -59,8 +59,8 @@ class PartitionLog:
         "_index_entries_max",
         "_last_offset_max",
         "_open_files",
-        "_pending_deletes",
         "_prepared",
+        "_retired",
         "_roll_clock",
         "_roll_timestamp",
         "_segment_bytes",
@@ -107,7 +107,7 @@ class PartitionLog:
         self._bases: list[int] = []
         self._snapshots: list[int] = []
         self._unsynced: list[Segment] = []
-        self._pending_deletes: list[tuple[int, list[str]]] = []
+        self._retired = RetiredFiles()
         self._created = False
         self._folder_changed = False
         self._prepared = False
@@ -480,8 +480,7 @@ class PartitionLog:
                 self._unsynced.remove(segment)
         self.recovery_point = max(self.recovery_point, end_offset)
 
-    def flush(self) -> None:
-        self.sync()
+    flush = sync
 
     # Reading
 
@@ -635,42 +634,65 @@ class PartitionLog:
     def _drop_segments(self, count: int, now_ms: int) -> int:
         """Take the oldest segments out of the log; their files go when `purge` finds their time has come."""
         for segment in self._segments[:count]:
-            snapshot = snapshot_path(str(self.folder), segment.base_offset)
-            self.retire_files(segment, [*(segment.stem + suffix for suffix in SUFFIXES), snapshot], now_ms)
-            if segment.base_offset in self._snapshots:
-                self._snapshots.remove(segment.base_offset)
+            self._retire(segment, now_ms)
+            self._forget_snapshot(segment.base_offset)
         del self._segments[:count]
         del self._bases[:count]
         return count
 
-    def retire_files(self, segment: Segment, paths: list[str], now_ms: int) -> None:
-        """Rename a segment's files out of the way and let `purge` remove them when readers have had their time."""
+    def replace_segments(self, base_offsets: list[int], now_ms: int) -> bool:
+        """Put the cleaned segment that waits under `.cleaned` in the place of these adjacent segments.
+
+        False, and nothing done, if they are no longer the log's: retention or DeleteRecords has been faster.
+        """
+        folder = str(self.folder)
+        first = base_offsets[0]
+        slot = bisect_right(self._bases, first) - 1
+        count = len(base_offsets)
+        if self._bases[slot : slot + count] != base_offsets or slot + count >= len(self._bases):
+            discard_cleaned(folder, first)
+            return False
+        replaced = self._segments[slot : slot + count]
+        try:
+            decide_swap(folder, first)
+            for segment in replaced:
+                self._retire(segment, now_ms)
+            for segment in replaced[1:]:
+                self._forget_snapshot(segment.base_offset)
+            complete_swap(folder, first)
+            cleaned = Segment(
+                folder,
+                first,
+                os.stat(file_stem(folder, first) + LOG_SUFFIX).st_size,
+                self._open_files,
+                created_ms=now_ms,
+                index_interval_bytes=self.config.index_interval_bytes,
+                has_txn_index=True,
+            )
+        except OSError as error:
+            raise StorageError(f"cannot put a cleaned segment into {self.folder}: {error.strerror}") from error
+        self._segments[slot : slot + count] = [cleaned]
+        self._bases[slot : slot + count] = [first]
+        return True
+
+    def _retire(self, segment: Segment, now_ms: int) -> None:
+        """Take a segment's files out of use; `purge` removes them when readers have had their time."""
         segment.release()
         if segment in self._unsynced:
             self._unsynced.remove(segment)
-        renamed = []
         try:
-            for path in paths:
-                try:
-                    os.rename(path, path + DELETED_SUFFIX)
-                except FileNotFoundError:
-                    continue
-                renamed.append(path + DELETED_SUFFIX)
+            self._retired.add([segment.stem + suffix for suffix in SUFFIXES], now_ms + self.config.file_delete_delay_ms)
         except OSError as error:
             raise StorageError(f"cannot delete {segment.stem}{LOG_SUFFIX}: {error.strerror}") from error
-        self._pending_deletes.append((now_ms + self.config.file_delete_delay_ms, renamed))
+
+    def _forget_snapshot(self, offset: int) -> None:
+        if offset in self._snapshots:
+            self._snapshots.remove(offset)
+            remove_if_there(snapshot_path(str(self.folder), offset))
 
     def purge(self, now_ms: int) -> int:
         """Remove the files whose `file.delete.delay.ms` is over. Returns how many files went."""
-        due = [paths for due_ms, paths in self._pending_deletes if due_ms <= now_ms]
-        if due:
-            self._pending_deletes = [pending for pending in self._pending_deletes if pending[0] > now_ms]
-        count = 0
-        for paths in due:
-            for path in paths:
-                remove_if_there(path)
-                count += 1
-        return count
+        return self._retired.purge(now_ms)
 
 
 def _unused_name(folder: Path, unique: str, suffix: str) -> Path:

@@ -17,7 +17,8 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from itertools import pairwise
 
-from penstock.log.files import SegmentFile, pread_all, remove_if_there
+from penstock.log.cleaner.swap import CLEANED_SUFFIX, SWAP_SUFFIX, finish_interrupted_swaps
+from penstock.log.files import DELETED_SUFFIX, SegmentFile, pread_all, remove_if_there
 from penstock.log.leader_epochs import LeaderEpochs
 from penstock.log.producer_state import CorruptSnapshot, EndMarker, ProducerState
 from penstock.log.segment import (
@@ -42,9 +43,6 @@ from penstock.records.control import ControlType, parse_control
 from penstock.records.record import iter_records
 
 SNAPSHOT_SUFFIX = ".snapshot"
-DELETED_SUFFIX = ".deleted"
-CLEANED_SUFFIX = ".cleaned"
-SWAP_SUFFIX = ".swap"
 _CHUNK = 1 << 20
 
 
@@ -55,7 +53,6 @@ class FolderContents:
     segment_sizes: dict[int, int] = field(default_factory=dict)
     txn_indexes: set[int] = field(default_factory=set)
     snapshots: list[int] = field(default_factory=list)
-    swaps: list[int] = field(default_factory=list)
 
 
 @dataclass(slots=True)
@@ -68,14 +65,24 @@ class Recovered:
 
 
 def list_folder(folder: str) -> FolderContents:
-    """Take stock, and remove what an interrupted deletion, cleaning or write left behind."""
+    """Take stock, after finishing or undoing whatever deletion, cleaning or write was interrupted."""
+    found, names = _list_files(folder)
+    if any(name.endswith(SWAP_SUFFIX) for name in names):
+        finish_interrupted_swaps(folder, names, found.segment_sizes)
+        found, _ = _list_files(folder)
+    return found
+
+
+def _list_files(folder: str) -> tuple[FolderContents, list[str]]:
     found = FolderContents()
+    names: list[str] = []
     with os.scandir(folder) as entries:
         for entry in entries:
             name = entry.name
             if name.endswith((DELETED_SUFFIX, CLEANED_SUFFIX, ".tmp")):
                 os.unlink(entry.path)
                 continue
+            names.append(name)
             digits, dot, suffix = name.partition(".")
             if not dot or len(digits) != 20 or not digits.isdigit():
                 continue
@@ -86,10 +93,8 @@ def list_folder(folder: str) -> FolderContents:
                 found.snapshots.append(offset)
             elif suffix == TXN_INDEX_SUFFIX:
                 found.txn_indexes.add(offset)
-            elif suffix == LOG_SUFFIX + SWAP_SUFFIX:
-                found.swaps.append(offset)
     found.snapshots.sort()
-    return found
+    return found, names
 
 
 def snapshot_path(folder: str, offset: int) -> str:

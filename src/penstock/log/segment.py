@@ -198,9 +198,7 @@ class Segment:
             self.index_entries = len(index)
         if self._time_index is None:
             self._time_index = TimeIndex.loaded(self.stem + TIME_INDEX_SUFFIX) or TimeIndex()
-        if self.first_timestamp is None and self.size:
-            first = next(walk_batches(self.open_file(), 0, self.size), None)
-            self.first_timestamp = first.max_timestamp if first is not None else None
+        self.first_batch_timestamp()
 
     def append(self, batch: bytes | bytearray | memoryview, last_offset: int, timestamp: int) -> None:
         """Write one whole batch behind the last one, with its base offset already in place."""
@@ -395,6 +393,13 @@ class Segment:
         if self.max_timestamp >= 0:
             return self.max_timestamp
         return os.stat(self.stem + LOG_SUFFIX).st_mtime_ns // 1_000_000
+
+    def first_batch_timestamp(self) -> int:
+        """The first batch's max timestamp, -1 if there is none; time-based rolling and compaction count from it."""
+        if self.first_timestamp is None and self.size:
+            first = next(walk_batches(self.open_file(), 0, self.size), None)
+            self.first_timestamp = first.max_timestamp if first is not None else None
+        return self.first_timestamp if self.first_timestamp is not None else -1
 
     def batches_since(self, timestamp: int) -> Iterator[BatchAt]:
         """The batches that may hold a record at or after `timestamp`, in order."""

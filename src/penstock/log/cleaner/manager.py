@@ -1,0 +1,304 @@
+"""The broker's side of compaction: picks a log, has it cleaned, puts the result in place, and keeps account.
+
+Nothing here blocks: `poll` looks at what the cleaner process has written so far and takes the next step. The process is
+started when there is something to clean and ended when there is nothing more, so an idle broker has none.
+
+A dead cleaner is what fills disks, so how dirty each log is, when a round last succeeded and what went wrong can be
+asked for at any time. A log that turned out to be damaged is not tried again (Kafka calls it uncleanable); other
+failures (a full disk, a killed process) are retried after `log.cleaner.backoff.ms`.
+"""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from pathlib import Path
+
+from penstock.log.checkpoints import CLEANER_OFFSETS, TopicPartition, read_checkpoint, write_checkpoint
+from penstock.log.cleaner.jobs import CleanedGroup, CleanedRound, FailedRound, Outcome, outcome_from_json
+from penstock.log.cleaner.selection import Dirtiness, is_worth_cleaning, measure, plan_round
+from penstock.log.errors import StorageError
+from penstock.log.files import remove_if_there, write_file
+from penstock.log.partition import PartitionLog
+
+_JOB_FILE = ".cleaner-job"
+_READ_SIZE = 1 << 16
+
+
+@dataclass(slots=True, frozen=True, kw_only=True)
+class CleanerConfig:
+    """Kafka's `log.cleaner.*` broker configs. Of `log.cleaner.threads` there is always one, the process."""
+
+    enable: bool = True
+    dedupe_buffer_size: int = 134_217_728
+    io_max_bytes_per_second: float = 1.7976931348623157e308
+    backoff_ms: int = 15_000
+
+
+@dataclass(slots=True)
+class LogStatus:
+    """How one compacted log is doing."""
+
+    topic: str
+    partition: int
+    clean_bytes: int
+    dirty_bytes: int
+    dirty_ratio: float
+    last_success_ms: int | None
+    last_error: str | None
+    uncleanable: bool
+    in_progress: bool
+
+
+@dataclass(slots=True)
+class CleanerStatus:
+    """How the cleaner as a whole is doing."""
+
+    running: str | None
+    """The log that is being cleaned."""
+    rounds: int
+    failures: int
+    last_success_ms: int | None
+    last_error: str | None
+    bytes_read: int
+    bytes_written: int
+    logs: list[LogStatus]
+
+    @property
+    def dirtiest_ratio(self) -> float:
+        return max((log.dirty_ratio for log in self.logs), default=0.0)
+
+    @property
+    def uncleanable_logs(self) -> int:
+        return sum(log.uncleanable for log in self.logs)
+
+
+class CleanerManager:
+    """`logs` gives the broker's logs whenever it is called; those that are not compacted are passed over."""
+
+    def __init__(
+        self,
+        data_folder: Path,
+        logs: Callable[[], Iterable[PartitionLog]],
+        config: CleanerConfig | None = None,
+    ) -> None:
+        self._checkpoint_path = data_folder / CLEANER_OFFSETS
+        self._job_path = str(data_folder / _JOB_FILE)
+        self._logs = logs
+        self._config = config if config is not None else CleanerConfig()
+        self._cleaned = read_checkpoint(self._checkpoint_path)
+        self._last_success_ms: dict[TopicPartition, int] = {}
+        self._errors: dict[TopicPartition, str] = {}
+        self._uncleanable: set[TopicPartition] = set()
+        self._retry_at_ms: dict[TopicPartition, int] = {}
+        self._process: subprocess.Popen[bytes] | None = None
+        self._pending = b""
+        self._current: PartitionLog | None = None
+        self._next_look_ms = 0
+        self._rounds = self._failures = self._bytes_read = self._bytes_written = 0
+
+    def poll(self, now_ms: int) -> None:
+        """Take whatever steps can be taken now. Call it every second or so, and when `fileno` becomes readable."""
+        if self._process is not None:
+            for outcome in self._outcomes():
+                self._handle(outcome, now_ms)
+            if self._process.poll() is not None:
+                self._process_died(now_ms)
+        if self._current is None and self._config.enable and now_ms >= self._next_look_ms:
+            self._start_dirtiest(now_ms)
+
+    def fileno(self) -> int:
+        """What to watch for the process's answers; -1 when there is none."""
+        process = self._process
+        return process.stdout.fileno() if process is not None and process.stdout is not None else -1
+
+    def forget(self, log: PartitionLog) -> None:
+        """The log is about to be deleted: no result of a round that is under way will be put in place."""
+        key = (log.topic, log.partition)
+        if self._current is log:
+            self._end_process()
+            self._current = None
+        if self._cleaned.pop(key, None) is not None:
+            write_checkpoint(self._checkpoint_path, self._cleaned)
+        self._last_success_ms.pop(key, None)
+        self._errors.pop(key, None)
+        self._retry_at_ms.pop(key, None)
+        self._uncleanable.discard(key)
+
+    def status(self, now_ms: int) -> CleanerStatus:
+        logs = []
+        for log in self._compacted_logs():
+            key = (log.topic, log.partition)
+            dirtiness = measure(log, self._cleaned.get(key), now_ms)
+            logs.append(
+                LogStatus(
+                    topic=log.topic,
+                    partition=log.partition,
+                    clean_bytes=dirtiness.clean_bytes,
+                    dirty_bytes=dirtiness.dirty_bytes,
+                    dirty_ratio=dirtiness.ratio,
+                    last_success_ms=self._last_success_ms.get(key),
+                    last_error=self._errors.get(key),
+                    uncleanable=key in self._uncleanable,
+                    in_progress=log is self._current,
+                )
+            )
+        current = self._current
+        return CleanerStatus(
+            running=f"{current.topic}-{current.partition}" if current is not None else None,
+            rounds=self._rounds,
+            failures=self._failures,
+            last_success_ms=max(self._last_success_ms.values(), default=None),
+            last_error=next(reversed(self._errors.values()), None),
+            bytes_read=self._bytes_read,
+            bytes_written=self._bytes_written,
+            logs=logs,
+        )
+
+    def update_config(self, config: CleanerConfig) -> None:
+        self._config = config
+        self._next_look_ms = 0
+
+    def close(self) -> None:
+        """End the process. A round that is under way is lost, the log is as it was."""
+        self._end_process()
+        self._current = None
+
+    # Choosing
+
+    def _compacted_logs(self) -> list[PartitionLog]:
+        return [log for log in self._logs() if log.config.compacts]
+
+    def _start_dirtiest(self, now_ms: int) -> None:
+        best: tuple[float, PartitionLog, Dirtiness] | None = None
+        for log in self._compacted_logs():
+            key = (log.topic, log.partition)
+            if key in self._uncleanable or now_ms < self._retry_at_ms.get(key, 0):
+                continue
+            dirtiness = measure(log, self._cleaned.get(key), now_ms)
+            if is_worth_cleaning(log, dirtiness) and (best is None or dirtiness.ratio > best[0]):
+                best = (dirtiness.ratio, log, dirtiness)
+        if best is None:
+            self._end_process()
+            self._next_look_ms = now_ms + self._config.backoff_ms
+            return
+        _, log, dirtiness = best
+        try:
+            job = plan_round(
+                log,
+                dirtiness,
+                now_ms,
+                dedupe_buffer_bytes=self._config.dedupe_buffer_size,
+                io_max_bytes_per_second=self._config.io_max_bytes_per_second,
+            )
+            write_file(self._job_path, job.to_json().encode())
+            self._send(self._job_path)
+        except OSError as error:
+            self._failed(log, f"cannot start the cleaner process: {error.strerror}", now_ms)
+            return
+        self._current = log
+
+    # The process
+
+    def _send(self, line: str) -> None:
+        process = self._process
+        if process is None:
+            command = [sys.executable, "-m", "penstock.log.cleaner.process"]
+            process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, start_new_session=True)
+            assert process.stdout is not None
+            os.set_blocking(process.stdout.fileno(), False)
+            self._process = process
+            self._pending = b""
+        assert process.stdin is not None
+        os.write(process.stdin.fileno(), line.encode() + b"\n")
+
+    def _outcomes(self) -> list[Outcome]:
+        assert self._process is not None
+        assert self._process.stdout is not None
+        while True:
+            try:
+                data = os.read(self._process.stdout.fileno(), _READ_SIZE)
+            except BlockingIOError:
+                break
+            if not data:
+                break
+            self._pending += data
+        *lines, self._pending = self._pending.split(b"\n")
+        return [outcome_from_json(line.decode()) for line in lines]
+
+    def _end_process(self) -> None:
+        process, self._process = self._process, None
+        if process is None:
+            return
+        process.kill()
+        process.wait()
+        for pipe in (process.stdin, process.stdout):
+            if pipe is not None:
+                pipe.close()
+        remove_if_there(self._job_path)
+
+    def _process_died(self, now_ms: int) -> None:
+        assert self._process is not None
+        code = self._process.returncode
+        log, self._current = self._current, None
+        self._end_process()
+        if log is not None:
+            self._failed(log, f"the cleaner process ended with code {code}", now_ms)
+
+    # Results
+
+    def _handle(self, outcome: Outcome, now_ms: int) -> None:
+        log = self._current
+        if log is None:
+            return
+        if isinstance(outcome, CleanedGroup):
+            self._put_in_place(log, outcome, now_ms)
+        elif isinstance(outcome, CleanedRound):
+            self._round_done(log, outcome, now_ms)
+        elif isinstance(outcome, FailedRound):
+            self._current = None
+            if outcome.corrupt:
+                self._uncleanable.add((log.topic, log.partition))
+            self._failed(log, outcome.message, now_ms)
+
+    def _put_in_place(self, log: PartitionLog, group: CleanedGroup, now_ms: int) -> None:
+        try:
+            if log.replace_segments(group.base_offsets, now_ms):
+                self._send("next")
+                return
+            message = "segments were deleted while they were being cleaned"
+        except StorageError as error:
+            message = str(error)
+        except OSError as error:
+            message = f"the cleaner process is gone: {error.strerror}"
+        # The rest of the round was made for segments that are no longer there.
+        self._end_process()
+        self._current = None
+        self._failed(log, message, now_ms)
+
+    def _round_done(self, log: PartitionLog, done: CleanedRound, now_ms: int) -> None:
+        key = (log.topic, log.partition)
+        self._current = None
+        self._cleaned[key] = done.end_offset
+        self._rounds += 1
+        self._bytes_read += done.bytes_read
+        self._bytes_written += done.bytes_written
+        self._next_look_ms = 0
+        try:
+            write_checkpoint(self._checkpoint_path, self._cleaned)
+        except StorageError as error:
+            # The round is done all the same; after a restart it would be done once more.
+            self._errors[key] = str(error)
+            return
+        self._last_success_ms[key] = now_ms
+        self._errors.pop(key, None)
+
+    def _failed(self, log: PartitionLog, message: str, now_ms: int) -> None:
+        key = (log.topic, log.partition)
+        self._failures += 1
+        self._errors.pop(key, None)
+        self._errors[key] = message
+        self._retry_at_ms[key] = now_ms + self._config.backoff_ms

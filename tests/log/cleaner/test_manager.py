@@ -1,0 +1,200 @@
+"""The cleaner as a broker runs it: with its process."""
+
+from __future__ import annotations
+
+import os
+import select
+import signal
+import time
+from collections.abc import Callable, Iterator
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from penstock.log.checkpoints import CLEANER_OFFSETS, read_checkpoint
+from penstock.log.cleaner.manager import CleanerConfig, CleanerManager
+from penstock.log.config import LogConfig
+from penstock.log.partition import PartitionLog
+from tests.log.cleaner.clean_helpers import latest, records, write
+from tests.log.log_helpers import NOW, TOPIC_ID, append, open_log, plain
+
+COMPACT = LogConfig(cleanup_policy="compact", segment_bytes=2000, index_interval_bytes=100)
+
+
+def fill(log: PartitionLog, count: int = 100) -> None:
+    for n in range(count):
+        write(log, (f"key {n % 5}", f"{n}"))
+    log.roll(NOW)
+
+
+@pytest.fixture
+def log(tmp_path: Path) -> PartitionLog:
+    return open_log(tmp_path, COMPACT)
+
+
+@pytest.fixture
+def manager(tmp_path: Path, log: PartitionLog) -> Iterator[CleanerManager]:
+    manager = CleanerManager(tmp_path, lambda: [log])
+    yield manager
+    manager.close()
+
+
+def poll_until(manager: CleanerManager, condition: Callable[[], bool], now_ms: int = NOW) -> None:
+    """Poll as an event loop does: whenever the process has something to say."""
+    deadline = time.monotonic() + 60
+    while True:
+        manager.poll(now_ms)
+        if condition():
+            return
+        assert time.monotonic() < deadline, manager.status(now_ms)
+        if manager.fileno() >= 0:
+            select.select([manager.fileno()], [], [], 1)
+
+
+def test_a_dirty_log_is_cleaned_and_the_process_ends_when_nothing_is_left(
+    manager: CleanerManager, log: PartitionLog, tmp_path: Path
+) -> None:
+    fill(log)
+    size = log.size
+    before = manager.status(NOW)
+    assert before.logs[0].dirty_ratio == before.dirtiest_ratio == 1
+    poll_until(manager, lambda: manager.fileno() < 0 and manager.status(NOW).rounds == 1)
+    assert records(log) == [(n, f"key {n % 5}", f"{n}") for n in range(95, 100)]
+    assert log.size < size / 10
+    assert read_checkpoint(tmp_path / CLEANER_OFFSETS) == {("t", 0): 100}
+    status = manager.status(NOW)
+    assert (status.logs[0].dirty_bytes, status.last_success_ms, status.last_error) == (0, NOW, None)
+    assert status.bytes_read > status.bytes_written > 0
+    assert not (tmp_path / ".cleaner-job").exists()
+
+
+def test_nothing_is_started_without_work(manager: CleanerManager, log: PartitionLog) -> None:
+    write(log, ("a", "1"))
+    manager.poll(NOW)
+    assert manager.fileno() < 0
+    log.update_config(LogConfig())
+    fill(log)
+    manager.poll(NOW + 60_000)
+    assert manager.fileno() < 0
+    assert manager.status(NOW).logs == []
+
+
+def test_it_looks_again_after_the_backoff(manager: CleanerManager, log: PartitionLog) -> None:
+    manager.poll(NOW)
+    fill(log)
+    manager.poll(NOW + 14_999)
+    assert manager.fileno() < 0
+    poll_until(manager, lambda: manager.status(NOW).rounds == 1, NOW + 15_000)
+
+
+def test_a_disabled_cleaner_does_nothing(tmp_path: Path, log: PartitionLog) -> None:
+    fill(log)
+    manager = CleanerManager(tmp_path, lambda: [log], CleanerConfig(enable=False))
+    manager.poll(NOW)
+    assert manager.fileno() < 0
+    manager.update_config(CleanerConfig())
+    poll_until(manager, lambda: manager.status(NOW).rounds == 1)
+    manager.close()
+
+
+def test_the_dirtiest_log_comes_first_and_all_get_their_turn(tmp_path: Path) -> None:
+    logs = [PartitionLog.open(tmp_path, "t", n, TOPIC_ID, COMPACT, NOW) for n in range(3)]
+    for log in logs:
+        fill(log)
+    manager = CleanerManager(tmp_path, lambda: logs)
+    poll_until(manager, lambda: manager.status(NOW).rounds == 3)
+    manager.close()
+    assert all(len(records(log)) == 5 for log in logs)
+
+
+def test_a_damaged_log_is_set_aside_and_the_others_are_cleaned(tmp_path: Path) -> None:
+    logs = [PartitionLog.open(tmp_path, "t", n, TOPIC_ID, COMPACT, NOW) for n in range(2)]
+    for log in logs:
+        fill(log)
+    path = logs[0].folder / "00000000000000000000.log"
+    data = bytearray(path.read_bytes())
+    data[100] ^= 1
+    path.write_bytes(data)
+    manager = CleanerManager(tmp_path, lambda: logs)
+    poll_until(manager, lambda: manager.status(NOW).rounds == 1 and manager.status(NOW).failures == 1)
+    status = manager.status(NOW)
+    assert [each.uncleanable for each in status.logs] == [True, False]
+    assert "CRC" in (status.logs[0].last_error or "")
+    assert status.uncleanable_logs == 1
+    manager.poll(NOW + 1_000_000)
+    assert manager.status(NOW).failures == 1
+    manager.close()
+
+
+def test_a_killed_process_is_started_again_after_the_backoff(manager: CleanerManager, log: PartitionLog) -> None:
+    fill(log)
+    before = latest(records(log))
+    manager.poll(NOW)
+    assert manager._process is not None
+    os.kill(manager._process.pid, signal.SIGKILL)
+    manager._process.wait()
+    poll_until(manager, lambda: manager.status(NOW).failures == 1)
+    assert latest(records(log)) == before
+    poll_until(manager, lambda: manager.status(NOW).rounds == 1, NOW + 20_000)
+    status = manager.status(NOW)
+    assert status.last_error is None
+    assert latest(records(log)) == before
+    assert len(records(log)) == 5
+
+
+def test_appends_and_rolls_go_on_while_a_round_is_under_way(manager: CleanerManager, log: PartitionLog) -> None:
+    fill(log)
+    manager.poll(NOW)
+    fill(log)
+    write(log, ("key 0", "last"))
+    poll_until(manager, lambda: manager.status(NOW).rounds >= 2)
+    assert latest(records(log)) == {"key 0": "last", **{f"key {n}": f"{95 + n}" for n in range(1, 5)}}
+    assert log.log_end_offset == 201
+
+
+def test_a_log_that_is_deleted_during_its_round_is_forgotten(manager: CleanerManager, log: PartitionLog) -> None:
+    fill(log)
+    manager.poll(NOW)
+    manager.forget(log)
+    log.delete()
+    assert manager.fileno() < 0
+    assert manager.status(NOW).running is None
+
+
+def test_a_log_that_shrinks_during_its_round_is_cleaned_later(tmp_path: Path) -> None:
+    config = replace(COMPACT, cleanup_policy="compact,delete")
+    log = open_log(tmp_path, config)
+    fill(log)
+    manager = CleanerManager(tmp_path, lambda: [log])
+    manager.poll(NOW)
+    log.delete_records(50, NOW)
+    poll_until(manager, lambda: manager.status(NOW).failures + manager.status(NOW).rounds > 0)
+    poll_until(manager, lambda: manager.status(NOW).rounds > 0, NOW + 20_000)
+    manager.close()
+    assert latest(records(log)) == {f"key {n}": f"{95 + n}" for n in range(5)}
+
+
+def test_a_round_goes_on_where_the_last_run_of_the_broker_left_off(tmp_path: Path, log: PartitionLog) -> None:
+    fill(log)
+    first = CleanerManager(tmp_path, lambda: [log])
+    poll_until(first, lambda: first.status(NOW).rounds == 1)
+    first.close()
+    second = CleanerManager(tmp_path, lambda: [log])
+    assert second.status(NOW).logs[0].dirty_bytes == 0
+    fill(log)
+    status = second.status(NOW)
+    assert status.logs[0].clean_bytes > 0
+    assert status.logs[0].dirty_ratio > 0.5
+    poll_until(second, lambda: second.status(NOW).rounds == 1)
+    second.close()
+    assert len(records(log)) == 5
+
+
+def test_keyless_records_written_before_the_policy_changed_do_not_stop_it(
+    manager: CleanerManager, log: PartitionLog
+) -> None:
+    append(log, plain("no key"))
+    fill(log)
+    poll_until(manager, lambda: manager.status(NOW).rounds == 1)
+    assert len(records(log)) == 5
