@@ -26,6 +26,9 @@ if TYPE_CHECKING:
     from penstock.client.errors import UsageError as UsageError
     from penstock.client.membership import RebalanceListener as RebalanceListener
     from penstock.client.producer import Producer as Producer
+    from penstock.client.share_acknowledgements import AcknowledgeType as AcknowledgeType
+    from penstock.client.share_consumer import Reject as Reject
+    from penstock.client.share_consumer import ShareConsumer as ShareConsumer
     from penstock.client.transactions import ConsumerGroupMetadata as ConsumerGroupMetadata
     from penstock.client.types import ConsumerRecord as ConsumerRecord
     from penstock.client.types import OffsetAndMetadata as OffsetAndMetadata
@@ -36,6 +39,9 @@ if TYPE_CHECKING:
     from penstock.wire.errors import KafkaError as KafkaError
 
 _HOMES = {
+    "AcknowledgeType": "penstock.client.share_acknowledgements",
+    "Reject": "penstock.client.share_consumer",
+    "ShareConsumer": "penstock.client.share_consumer",
     "Admin": "penstock.client.admin",
     "Assignor": "penstock.client.assignors",
     "BrokerUnreachable": "penstock.client.errors",

@@ -1,0 +1,591 @@
+"""The share consumer: a worker that takes records off a queue (KIP-932).
+
+Any number of workers share a partition. Each record a worker gets is locked for it; the worker accepts it (done),
+releases it (again, please), or rejects it (never again), and a lock that runs out releases it too.
+
+    async with ShareConsumer(group_id="resize-images") as worker:
+        worker.subscribe(["images"])
+        await worker.run(handle, concurrency=50)
+
+`run` does it all: success accepts, an exception releases, `Reject` rejects, and locks are renewed while a handler is
+slow. By hand, `poll` returns records. With `share_acknowledgement_mode="implicit"` the next poll accepts all of the
+last one; with "explicit" each must be acknowledged before the next poll.
+
+Where a new group starts reading is a setting of the group (`share.auto.offset.reset`, latest by default), not of a
+worker.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import inspect
+import logging
+from collections import deque
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Mapping
+from contextlib import asynccontextmanager
+from typing import Generic, Unpack, cast, overload
+
+from penstock.client.cluster import Backoff, Cluster
+from penstock.client.config import ShareConsumerConfig, ShareConsumerSettings, load
+from penstock.client.errors import IllegalState, RecordDeserializationError, UsageError, kafka_error
+from penstock.client.metrics import MetricName, Metrics
+from penstock.client.share_acknowledgements import GAP, Acknowledgements, AcknowledgeType
+from penstock.client.share_decoding import Delivered, decode_share_partition
+from penstock.client.share_membership import ShareMembership
+from penstock.client.share_session import SharePartition, ShareSession, TopicIdPartition
+from penstock.client.types import ConsumerRecord, K, TopicPartition, V
+from penstock.wire.errors import CorruptMessage, ErrorCode, KafkaError
+
+_log = logging.getLogger("penstock.client")
+
+_GROUP = "consumer-share-fetch-manager-metrics"
+_NEVER = 366 * 86_400.0
+_BUSY_WAIT_MS = 100  # how long a fetch may be parked while handlers run whose acknowledgements wait behind it
+
+AckCallback = Callable[[dict[TopicPartition, set[int]], KafkaError | None], object]
+
+
+class Reject(Exception):
+    """Raise it from a handler of `ShareConsumer.run`: this record can never be processed, do not deliver it again."""
+
+
+class ShareConsumer(Generic[K, V]):
+    """See the module's text. Keys and values are bytes unless deserializers are given."""
+
+    @overload
+    def __init__(
+        self: ShareConsumer[bytes, bytes],
+        config: Mapping[str, object] | None = None,
+        /,
+        **settings: Unpack[ShareConsumerSettings],
+    ) -> None: ...
+    @overload
+    def __init__(
+        self: ShareConsumer[bytes, V],
+        config: Mapping[str, object] | None = None,
+        /,
+        *,
+        value_deserializer: Callable[[bytes], V],
+        **settings: Unpack[ShareConsumerSettings],
+    ) -> None: ...
+    @overload
+    def __init__(
+        self,
+        config: Mapping[str, object] | None = None,
+        /,
+        *,
+        key_deserializer: Callable[[bytes], K],
+        value_deserializer: Callable[[bytes], V],
+        **settings: Unpack[ShareConsumerSettings],
+    ) -> None: ...
+    def __init__(
+        self,
+        config: Mapping[str, object] | None = None,
+        /,
+        *,
+        key_deserializer: Callable[[bytes], K] | None = None,
+        value_deserializer: Callable[[bytes], V] | None = None,
+        **settings: Unpack[ShareConsumerSettings],
+    ) -> None:
+        self.config = load(ShareConsumerConfig, config, settings)
+        if not self.config.group_id:
+            raise UsageError("a share consumer needs a group_id: ShareConsumer(group_id='my-workers')")
+        self._explicit = self.config.share_acknowledgement_mode == "explicit"
+        self._key_deserializer = key_deserializer
+        self._value_deserializer = value_deserializer
+        self._cluster = Cluster(self.config)
+        self._metrics = Metrics(self.config.client_id)
+        self._membership: ShareMembership | None = None
+        self._topics: set[str] = set()
+        self._sessions: dict[int, ShareSession] = {}
+        self._fetches: dict[int, asyncio.Task[None]] = {}
+        self._arrived = asyncio.Event()
+        self._buffer: deque[Delivered] = deque()
+        self._locked: dict[TopicPartition, dict[int, ShareSession]] = {}  # explicit mode: delivered, undecided
+        self._implicit: list[Delivered] = []  # implicit mode: delivered by the last poll
+        self._callback: AckCallback | None = None
+        self._in_callback = False
+        self._failures: dict[TopicPartition, KafkaError | None] = {}
+        self._refreshing: asyncio.Task[None] | None = None
+        self._renewals: set[asyncio.Task[None]] = set()
+        self._backoff = Backoff(self.config)
+        self._closed = False
+        self._fetch_size = self._metrics.sensor(_GROUP, "fetch-size", "avg", "max")
+        self._fetch_latency = self._metrics.sensor(_GROUP, "fetch-latency", "avg", "max")
+        self._fetch_count = self._metrics.sensor(_GROUP, "fetch", "rate", "total")
+        self._consumed = self._metrics.sensor(_GROUP, "records-consumed", "rate", "total")
+        self._per_request = self._metrics.sensor(_GROUP, "records-per-request", "avg", "max")
+        self._ack_count = self._metrics.sensor(_GROUP, "acknowledgements-send", "rate", "total")
+        self._ack_errors = self._metrics.sensor(_GROUP, "acknowledgements-error", "rate", "total")
+
+    # Life
+
+    async def start(self) -> ShareConsumer[K, V]:
+        if self._closed:
+            raise IllegalState("this consumer is closed; make another one")
+        if self._membership is None:
+            await self._cluster.start()
+            self._membership = ShareMembership(self._cluster, self.config, self._metrics, self._arrived.set)
+        return self
+
+    async def close(self) -> None:
+        """Send the acknowledgements that wait, release the rest, leave the group."""
+        if self._closed:
+            return
+        self._closed = True
+        tasks = [*self._fetches.values(), *self._renewals]
+        if self._refreshing is not None:
+            tasks.append(self._refreshing)
+        for task in self._renewals:
+            task.cancel()
+        if self._fetches:
+            # A parked fetch is answered soon; cutting it off would leave its records locked until they time out.
+            await asyncio.wait(self._fetches.values(), timeout=self.config.fetch_max_wait_ms / 1000 + 1)
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
+        for session in self._sessions.values():
+            try:
+                async with asyncio.timeout(5):
+                    await session.acknowledge(close=True)
+            except (KafkaError, TimeoutError) as error:
+                _log.debug("closing the share session with broker %d: %s", session.node, error)
+        if self._membership is not None:
+            await self._membership.leave()
+        await self._cluster.close()
+
+    async def __aenter__(self) -> ShareConsumer[K, V]:
+        try:
+            return await self.start()
+        except BaseException:
+            await self._cluster.close()
+            raise
+
+    async def __aexit__(self, *_: object) -> None:
+        await self.close()
+
+    def subscribe(self, topics: Iterable[str] | str) -> None:
+        """Take records of these topics."""
+        names = {topics} if isinstance(topics, str) else set(topics)
+        self._topics = names
+        self._cluster.set_wanted(names)
+        self._started().subscribe(names)
+
+    async def unsubscribe(self) -> None:
+        """Leave the group; what is locked is released."""
+        self._topics = set()
+        for session in self._sessions.values():
+            await session.acknowledge(close=True)
+        await self._started().leave()
+
+    def subscription(self) -> set[str]:
+        return set(self._topics)
+
+    def metrics(self) -> dict[MetricName, float]:
+        return self._metrics.snapshot()
+
+    @property
+    def acquisition_lock_timeout_ms(self) -> int:
+        """How long the broker locks a record for us, as of the last answer."""
+        return min((session.lock_timeout_ms for session in self._sessions.values()), default=30_000)
+
+    # Taking records
+
+    async def poll(self, timeout_ms: float | None = None) -> list[ConsumerRecord[K, V]]:
+        """The next records; an empty list if none came within the timeout (None: wait)."""
+        if self._explicit and any(self._locked.values()):
+            raise IllegalState(
+                "all records must be acknowledged before the next poll in explicit mode: "
+                "consumer.acknowledge(record) for each"
+            )
+        self._accept_implicitly()
+        return await self._poll(timeout_ms, self.config.max_poll_records, self.config.fetch_max_wait_ms)
+
+    async def __aiter__(self) -> AsyncIterator[ConsumerRecord[K, V]]:
+        """One record at a time; in implicit mode a record is accepted when all that came with it were handed out."""
+        while not self._closed:
+            for record in await self.poll():
+                yield record
+
+    def _started(self) -> ShareMembership:
+        if self._membership is None or self._closed:
+            raise IllegalState("this consumer is not started; use it in `async with consumer:`")
+        if self._in_callback:
+            raise IllegalState("the consumer cannot be called from its acknowledgement callback")
+        return self._membership
+
+    async def _poll(self, timeout_ms: float | None, limit: int, max_wait_ms: int) -> list[ConsumerRecord[K, V]]:
+        membership = self._started()
+        if not self._topics:
+            raise IllegalState("nothing to take yet: call consumer.subscribe([…]) first")
+        loop = asyncio.get_running_loop()
+        deadline = loop.time() + (_NEVER if timeout_ms is None else timeout_ms / 1000)
+        while True:
+            membership.last_poll = loop.time()
+            membership.ensure_started()
+            if membership.error is not None:
+                error, membership.error = membership.error, None
+                raise error
+            if self._buffer:
+                records = self._hand_out(self._buffer.popleft())
+                if records:
+                    self._consumed.record(len(records))
+                    return records
+                continue
+            self._arrived.clear()
+            self._start_fetches(limit, max_wait_ms)
+            remaining = deadline - loop.time()
+            if remaining <= 0:
+                await asyncio.sleep(0)
+                return []
+            try:
+                async with asyncio.timeout(min(remaining, 1.0)):
+                    await self._arrived.wait()
+            except TimeoutError:
+                continue
+
+    def _start_fetches(self, limit: int, max_wait_ms: int) -> None:
+        """One fetch to each broker that leads partitions of ours and has none under way."""
+        assert self._membership is not None
+        metadata = self._cluster.metadata
+        wanted: dict[int, set[TopicIdPartition]] = {}
+        unknown = False
+        for topic_id, number in self._membership.assigned:
+            name = metadata.names.get(topic_id)
+            node = metadata.leader(TopicPartition(name, number)) if name is not None else -1
+            if node < 0:
+                unknown = True
+            else:
+                wanted.setdefault(node, set()).add((topic_id, number))
+        for node, session in self._sessions.items():
+            if session.has_acknowledgements:
+                wanted.setdefault(node, set())
+        for node, partitions in wanted.items():
+            if node not in self._fetches:
+                self._fetches[node] = asyncio.create_task(self._fetch(node, partitions, limit, max_wait_ms))
+        if unknown or not self._membership.assigned:
+            self._refresh_metadata()
+
+    def _session(self, node: int) -> ShareSession:
+        session = self._sessions.get(node)
+        if session is None:
+            assert self._membership is not None
+            session = self._sessions[node] = ShareSession(
+                self._cluster, self.config, node, self._membership.member_id, self._acknowledged
+            )
+        return session
+
+    async def _fetch(self, node: int, wanted: set[TopicIdPartition], limit: int, max_wait_ms: int) -> None:
+        loop = asyncio.get_running_loop()
+        session = self._session(node)
+        started = loop.time()
+        try:
+            if wanted:
+                self._take_in(session, await session.fetch(wanted, limit, max_wait_ms))
+            else:
+                await session.acknowledge()
+            self._backoff.reset()
+            self._fetch_count.record()
+            self._fetch_latency.record((loop.time() - started) * 1000)
+        except KafkaError as error:
+            if not error.retriable:
+                assert self._membership is not None
+                self._membership.error = error
+            _log.debug("share fetch from broker %d: %s", node, error)
+            self._refresh_metadata()
+            await asyncio.sleep(self._backoff.next_pause())
+        finally:
+            self._fetches.pop(node, None)
+            self._arrived.set()
+
+    def _take_in(self, session: ShareSession, partitions: list[SharePartition]) -> None:
+        count = size = 0
+        for partition in partitions:
+            if partition.error_code:
+                self._partition_refused(partition)
+                continue
+            name = self._cluster.metadata.names.get(partition.partition[0])
+            if name is None or not partition.acquired:
+                continue
+            tp = TopicPartition(name, partition.partition[1])
+            delivered = decode_share_partition(session, tp, partition, self.config.check_crcs)
+            acks = session.acknowledgements(partition.partition)
+            for first, last in delivered.gaps:
+                acks.add_run(first, last, GAP)
+            count += len(delivered.records)
+            size += len(partition.records)
+            if delivered.records or delivered.corrupt:
+                self._buffer.append(delivered)
+        if size:
+            self._fetch_size.record(size)
+            self._per_request.record(count)
+
+    def _partition_refused(self, partition: SharePartition) -> None:
+        error = kafka_error(partition.error_code, partition.error_message)
+        if error.retriable or error.code == ErrorCode.UNKNOWN_SERVER_ERROR:
+            self._refresh_metadata()
+        else:
+            assert self._membership is not None
+            self._membership.error = error
+
+    def _refresh_metadata(self) -> None:
+        if self._refreshing is None and not self._closed:
+            self._refreshing = asyncio.create_task(self._refresh())
+
+    async def _refresh(self) -> None:
+        try:
+            await asyncio.sleep(self.config.retry_backoff_ms / 1000)
+            await self._cluster.refresh(self._topics)
+        except KafkaError as error:
+            _log.debug("metadata: %s", error)
+        finally:
+            self._refreshing = None
+            self._arrived.set()
+
+    def _hand_out(self, delivered: Delivered) -> list[ConsumerRecord[K, V]]:
+        """Records for the program; from now on it has to decide about them."""
+        if delivered.corrupt:
+            if not delivered.records:
+                raise self._rejected(delivered)
+            rest = Delivered(delivered.session, delivered.tp, delivered.partition, [], [], delivered.corrupt)
+            self._buffer.appendleft(rest)
+        records = delivered.records
+        if self._key_deserializer is not None or self._value_deserializer is not None:
+            records = self._deserialized(delivered)
+        if self._explicit:
+            locked = self._locked.setdefault(delivered.tp, {})
+            session = delivered.session
+            for record in records:
+                locked[record.offset] = session
+        elif records:
+            self._implicit.append(Delivered(delivered.session, delivered.tp, delivered.partition, records, [], []))
+        return cast("list[ConsumerRecord[K, V]]", records)
+
+    def _rejected(self, delivered: Delivered) -> CorruptMessage:
+        """Reject batches that cannot be read: nobody else could read them either."""
+        acks = delivered.session.acknowledgements(delivered.partition)
+        for first, last in delivered.corrupt:
+            acks.add_run(first, last, AcknowledgeType.REJECT)
+        first, last = delivered.corrupt[0][0], delivered.corrupt[-1][1]
+        return CorruptMessage(
+            f"{delivered.tp} offsets {first} to {last} do not match their checksum; they were rejected"
+        )
+
+    def _deserialized(self, delivered: Delivered) -> list[ConsumerRecord[bytes, bytes]]:
+        made: list[ConsumerRecord[bytes, bytes]] = []
+        for index, record in enumerate(delivered.records):
+            key: object = record.key
+            value: object = record.value
+            try:
+                if record.key is not None and self._key_deserializer is not None:
+                    key = self._key_deserializer(record.key)
+                if record.value is not None and self._value_deserializer is not None:
+                    value = self._value_deserializer(record.value)
+            except Exception as error:
+                rest = delivered.records[index if made else index + 1 :]
+                if rest:
+                    self._buffer.appendleft(
+                        Delivered(delivered.session, delivered.tp, delivered.partition, rest, [], [])
+                    )
+                if made:
+                    return made  # the next poll begins with the bad one
+                acks = delivered.session.acknowledgements(delivered.partition)
+                acks.add(record.offset, AcknowledgeType.RELEASE)
+                raise RecordDeserializationError(record.topic, record.partition, record.offset) from error
+            made.append(record._replace(key=key, value=value))  # type: ignore[arg-type]
+        return made
+
+    # Deciding about records
+
+    def acknowledge(self, record: ConsumerRecord[K, V], kind: AcknowledgeType = AcknowledgeType.ACCEPT) -> None:
+        """Decide about a record (explicit mode). It is sent with the next poll or commit; until then, decide again."""
+        self._started()
+        if not self._explicit:
+            raise IllegalState("acknowledge needs share_acknowledgement_mode='explicit'")
+        if kind == AcknowledgeType.RENEW:
+            raise UsageError(
+                "to keep a record locked use `async with consumer.hold(record):` or consumer.renew(record)"
+            )
+        tp = TopicPartition(record.topic, record.partition)
+        session = self._locked.get(tp, {}).pop(record.offset, None)
+        partition = (self._cluster.metadata.topic_id(record.topic), record.partition)
+        if session is None:
+            session = self._decided_before(partition, record.offset)
+            if session is None:
+                raise IllegalState(f"the record at {tp} offset {record.offset} is not locked by this consumer")
+        session.acknowledgements(partition).add(record.offset, int(kind))
+
+    def accept(self, record: ConsumerRecord[K, V]) -> None:
+        self.acknowledge(record, AcknowledgeType.ACCEPT)
+
+    def release(self, record: ConsumerRecord[K, V]) -> None:
+        self.acknowledge(record, AcknowledgeType.RELEASE)
+
+    def reject(self, record: ConsumerRecord[K, V]) -> None:
+        self.acknowledge(record, AcknowledgeType.REJECT)
+
+    def _decided_before(self, partition: TopicIdPartition, offset: int) -> ShareSession | None:
+        """The session that still has a decision about this record to send, which may be overwritten."""
+        for session in self._sessions.values():
+            if offset in session.acknowledgements(partition).offsets():
+                return session
+        return None
+
+    async def renew(self, record: ConsumerRecord[K, V]) -> None:
+        """Start the record's lock time anew (needs a broker with ShareAcknowledge version 2)."""
+        tp = TopicPartition(record.topic, record.partition)
+        session = self._locked.get(tp, {}).get(record.offset)
+        if session is None:
+            raise IllegalState(f"the record at {tp} offset {record.offset} is not locked by this consumer")
+        await session.renew((self._cluster.metadata.topic_id(record.topic), record.partition), [record.offset])
+
+    @asynccontextmanager
+    async def hold(self, record: ConsumerRecord[K, V]) -> AsyncIterator[ConsumerRecord[K, V]]:
+        """Keep a record locked for as long as the block runs, by renewing in the background (explicit mode)."""
+        if not self._explicit:
+            raise IllegalState("hold needs share_acknowledgement_mode='explicit'")
+        loop = asyncio.get_running_loop()
+        timer: list[asyncio.TimerHandle] = []
+
+        def later() -> None:
+            timer[:] = [loop.call_later(self.acquisition_lock_timeout_ms / 2000, again)]
+
+        def again() -> None:
+            task = asyncio.create_task(self._renew_quietly(record))
+            self._renewals.add(task)
+            task.add_done_callback(self._renewals.discard)
+            later()
+
+        later()
+        try:
+            yield record
+        finally:
+            timer[0].cancel()
+
+    async def _renew_quietly(self, record: ConsumerRecord[K, V]) -> None:
+        try:
+            await self.renew(record)
+        except (KafkaError, IllegalState) as error:
+            _log.warning("the lock of %s offset %d was not renewed: %s", record.topic, record.offset, error)
+
+    async def commit(self) -> dict[TopicPartition, KafkaError | None]:
+        """Send all decisions now; returns per partition what went wrong. In implicit mode accepts the last poll."""
+        self._started()
+        self._accept_implicitly()
+        self._failures = {}
+        sessions = [session for session in self._sessions.values() if session.has_acknowledgements]
+        results = await asyncio.gather(*(session.acknowledge() for session in sessions), return_exceptions=True)
+        for result in results:
+            if isinstance(result, BaseException) and not isinstance(result, KafkaError):
+                raise result
+        return self._failures
+
+    def commit_async(self) -> asyncio.Task[dict[TopicPartition, KafkaError | None]]:
+        """`commit` in the background; the callback hears how it ended."""
+        return asyncio.create_task(self.commit())
+
+    def set_acknowledgement_commit_callback(self, callback: AckCallback | None) -> None:
+        """`callback(offsets, error)` after acknowledgements were answered; with an error the records will come
+        again.
+        """
+        self._callback = callback
+
+    def _accept_implicitly(self) -> None:
+        for delivered in self._implicit:
+            acks = delivered.session.acknowledgements(delivered.partition)
+            for first, last in delivered.runs():
+                acks.add_run(first, last, AcknowledgeType.ACCEPT)
+        self._implicit.clear()
+
+    def _acknowledged(self, partition: TopicIdPartition, acks: Acknowledgements, error: KafkaError | None) -> None:
+        count = acks.count()
+        self._ack_count.record(count)
+        if error is not None:
+            self._ack_errors.record(count)
+        name = self._cluster.metadata.names.get(partition[0])
+        if name is None:
+            return
+        tp = TopicPartition(name, partition[1])
+        self._failures[tp] = error
+        if self._callback is None:
+            if error is not None:
+                _log.warning("%d records of %s will be delivered again: %s", count, tp, error)
+            return
+        self._in_callback = True
+        try:
+            self._callback({tp: acks.offsets()}, error)
+        finally:
+            self._in_callback = False
+
+    # The worker
+
+    async def run(
+        self,
+        handler: Callable[[ConsumerRecord[K, V]], Awaitable[object] | object],
+        *,
+        concurrency: int = 1,
+        stop: asyncio.Event | None = None,
+    ) -> None:
+        """Call `handler` for every record, up to `concurrency` at a time, until cancelled or `stop` is set.
+
+        A record is accepted when its handler returns, rejected when it raises `Reject`, released for another delivery
+        when it raises anything else. Its lock is renewed for as long as the handler runs.
+        """
+        if concurrency < 1:
+            raise UsageError(f"concurrency is {concurrency}; it must be at least 1")
+        self._started()
+        self._accept_implicitly()
+        self._explicit = True
+        running: set[asyncio.Task[None]] = set()
+        waiting: deque[ConsumerRecord[K, V]] = deque()
+        try:
+            while stop is None or not stop.is_set():
+                while waiting and len(running) < concurrency:
+                    task = asyncio.create_task(self._work(handler, waiting.popleft()))
+                    running.add(task)
+                    task.add_done_callback(running.discard)
+                if len(running) >= concurrency or waiting:
+                    await asyncio.wait(running, return_when=asyncio.FIRST_COMPLETED)
+                    if len(running) >= concurrency // 2 and any(
+                        s.has_acknowledgements for s in self._sessions.values()
+                    ):
+                        await self.commit()
+                    continue
+                wait_ms = _BUSY_WAIT_MS if running else self.config.fetch_max_wait_ms
+                waiting.extend(await self._poll(wait_ms, concurrency - len(running), wait_ms))
+        finally:
+            for record in waiting:
+                self._decide(record, AcknowledgeType.RELEASE)
+            if stop is None or not stop.is_set():
+                for task in running:
+                    task.cancel()
+            if running:
+                await asyncio.gather(*running, return_exceptions=True)
+            try:
+                await self.commit()
+            except KafkaError as error:
+                _log.warning("the last acknowledgements were not sent: %s", error)
+
+    async def _work(
+        self, handler: Callable[[ConsumerRecord[K, V]], Awaitable[object] | object], record: ConsumerRecord[K, V]
+    ) -> None:
+        kind = AcknowledgeType.RELEASE
+        try:
+            async with self.hold(record):
+                result = handler(record)
+                if inspect.isawaitable(result):
+                    await result
+            kind = AcknowledgeType.ACCEPT
+        except Reject as error:
+            _log.info("%s offset %d is rejected: %s", record.topic, record.offset, error)
+            kind = AcknowledgeType.REJECT
+        except Exception:
+            _log.exception("the handler failed; %s offset %d is released", record.topic, record.offset)
+        finally:
+            self._decide(record, kind)
+
+    def _decide(self, record: ConsumerRecord[K, V], kind: AcknowledgeType) -> None:
+        session = self._locked.get(record.topic_partition, {}).pop(record.offset, None)
+        if session is not None:
+            partition = (self._cluster.metadata.topic_id(record.topic), record.partition)
+            session.acknowledgements(partition).add(record.offset, int(kind))
