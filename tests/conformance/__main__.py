@@ -1,0 +1,93 @@
+"""`python -m tests.conformance`: the same conversations with a real Apache Kafka and with Penstock, compared.
+
+--record        ask only Apache Kafka, twice, check that it agrees with itself, and write its answers to golden/
+--recorded      compare Penstock with the recordings instead of a live Kafka (no Java needed)
+SCENARIO ...    only scenarios whose title contains one of these words
+"""
+
+from __future__ import annotations
+
+import sys
+from contextlib import ExitStack
+
+import click
+from rich.console import Console
+from rich.progress import track
+
+from bench.peers import SMALL_JVM_OPTIONS, KafkaPeer, PeerError, PenstockPeer
+
+from .allowed import unexplained
+from .compare import Difference, differences
+from .scenarios import Scenario, all_scenarios
+from .stage import PENSTOCK_SETTINGS, SETTINGS, load, play_all, save
+
+console = Console(soft_wrap=True)
+
+
+def chosen(words: tuple[str, ...]) -> list[Scenario]:
+    return [s for s in all_scenarios().values() if not words or any(word in s.title for word in words)]
+
+
+def penstock() -> PenstockPeer:
+    return PenstockPeer(PENSTOCK_SETTINGS)
+
+
+def kafka() -> KafkaPeer:
+    return KafkaPeer(SETTINGS, jvm_options=SMALL_JVM_OPTIONS)
+
+
+def record(scenarios: list[Scenario]) -> int:
+    unstable = 0
+    with kafka() as first, kafka() as second:
+        for scenario in track(scenarios, "recording", console=Console(stderr=True), transient=True):
+            recording = play_all(scenario, first.port, scenario.versions)
+            again = play_all(scenario, second.port, scenario.versions)
+            for version, transcript in recording.items():
+                found = differences(transcript, again[version])
+                unstable += len(found)
+                show(f"not stable: {scenario.title} v{version}", found)
+            broken = [transcript[0] for transcript in recording.values() if "broke off" in transcript[0]]
+            if broken:
+                unstable += 1
+                console.print(f"broken: {scenario.title}: {broken[0]}", markup=False)
+            else:
+                save(scenario, recording)
+    console.print(f"{len(scenarios)} scenarios recorded, {unstable} unstable answers")
+    return unstable
+
+
+def compare(scenarios: list[Scenario], *, recorded: bool) -> int:
+    wrong = steps = 0
+    with ExitStack() as stack:
+        ours = stack.enter_context(penstock())
+        theirs = None if recorded else stack.enter_context(kafka())
+        for scenario in track(scenarios, "comparing", console=Console(stderr=True), transient=True):
+            kafkas = load(scenario) if theirs is None else play_all(scenario, theirs.port, scenario.versions)
+            for version, transcript in play_all(scenario, ours.port, scenario.versions).items():
+                steps += len(kafkas[version])
+                found = unexplained(scenario.title, differences(kafkas[version], transcript))
+                wrong += len(found)
+                show(f"{scenario.title} v{version}", found)
+    console.print(f"{len(scenarios)} scenarios, {steps} answers compared, {wrong} differences without a reason")
+    return wrong
+
+
+def show(title: str, found: list[Difference]) -> None:
+    for difference in found:
+        console.print(f"{title}: {difference}", markup=False, highlight=False)
+
+
+@click.command(help=__doc__)
+@click.option("--record", "recording", is_flag=True)
+@click.option("--recorded", is_flag=True)
+@click.argument("words", nargs=-1)
+def main(recording: bool, recorded: bool, words: tuple[str, ...]) -> None:
+    try:
+        problems = record(chosen(words)) if recording else compare(chosen(words), recorded=recorded)
+    except PeerError as error:
+        raise click.ClickException(str(error)) from error
+    sys.exit(1 if problems else 0)
+
+
+if __name__ == "__main__":
+    main()

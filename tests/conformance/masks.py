@@ -1,0 +1,89 @@
+"""What two brokers may answer differently without being different: ids, hosts, times, wordings, orders.
+
+`Mask` turns one response into its comparable form. Ids that a broker invents (topic ids, producer ids, member ids,
+session ids) become numbers by first appearance, so that a response that mixes two of them up still shows. A sentence in
+an error message is the broker's own wording: only whether there is one counts. Arrays of structs are sets to every
+client, so they are sorted by what names their elements.
+"""
+
+from __future__ import annotations
+
+import json
+import uuid
+
+from .batches import show_batches
+from .kio_codec import Json
+
+CONSTANT = {
+    "throttle_time": "<throttle>",
+    "cluster_id": "<cluster>",
+    "host": "<host>",
+    "client_host": "<host>",
+    "port": "<port>",
+    "log_dir": "<folder>",
+    "total_bytes": "<bytes>",
+    "usable_bytes": "<bytes>",
+    "broker_epoch": "<epoch>",
+    "finalized_features_epoch": "<epoch>",
+    "documentation": "<text>",
+    "last_timestamp": "<time>",
+    "transaction_start_time_ms": "<time>",
+}
+IDS = {
+    "topic_id": "topic",
+    "producer_id": "producer",
+    "member_id": "member",
+    "leader": "member",
+    "session_id": "session",
+}
+PRESENCE = ("error_message", "batch_index_error_message")
+NAMES = ("name", "topic", "topic_name", "resource_name", "resource_type", "feature", "group_id", "api_key", "node_id")
+PLACES = ("partition_index", "partition", "index", "partition_id", "member_id", "first_offset", "transactional_id")
+NOTHING: tuple[Json, ...] = (0, -1, "", None, str(uuid.UUID(int=0)))
+
+
+class Mask:
+    """One per conversation: remembers which invented id has which number."""
+
+    def __init__(self) -> None:
+        self._numbers: dict[str, dict[Json, str]] = {}
+
+    def apply(self, response: Json) -> Json:
+        return self._masked(_sorted(response), "")
+
+    def _masked(self, value: Json, name: str) -> Json:
+        if isinstance(value, dict):
+            return {key: self._masked(inner, key) for key, inner in value.items()}
+        if isinstance(value, list):
+            return [self._masked(inner, name) for inner in value]
+        if name == "records":
+            return [self._masked(shown, "") for shown in show_batches(bytes.fromhex(value))] if value else value
+        if name in CONSTANT:
+            return CONSTANT[name]
+        if name in PRESENCE:
+            return None if value in (None, "") else "<text>"
+        if name in IDS and isinstance(value, str | int) and value not in NOTHING:
+            return self._numbered(IDS[name], value)
+        if name.endswith("timestamp") or name == "log_append_time":
+            return value if not isinstance(value, int) or value < 1_750_000_000_000 else "<time>"
+        return value
+
+    def _numbered(self, kind: str, value: Json) -> str:
+        numbers = self._numbers.setdefault(kind, {})
+        return numbers.setdefault(value, f"<{kind} {len(numbers) + 1}>")
+
+
+def _sorted(value: Json) -> Json:
+    """Arrays of structs in the order of what names their elements."""
+    if isinstance(value, dict):
+        return {key: _sorted(inner) for key, inner in value.items()}
+    if isinstance(value, list):
+        return sorted((_sorted(inner) for inner in value), key=_order)
+    return value
+
+
+def _order(value: Json) -> tuple[str, str]:
+    if not isinstance(value, dict):
+        return ("", json.dumps(value).rjust(20))
+    named = [str(value[name]).rjust(12) for name in (*NAMES, *PLACES) if name in value]
+    return ("|".join(named), json.dumps(value, sort_keys=True) if not named else "")
