@@ -21,6 +21,7 @@ A frame larger than `socket.request.max.bytes` closes the connection.
 from __future__ import annotations
 
 import asyncio
+import mmap
 import os
 import socket
 from collections import deque
@@ -41,6 +42,7 @@ SCRATCH_BYTES = 1 << 20
 _HEAD_BYTES = 16 << 10
 _SPARE_BYTES = 4 << 20
 _SMALLEST_BUFFER = 4096
+_SMALLEST_MAPPED_BUFFER = 64 << 10
 _MAX_VECTORS = 256
 _SENDFILE_BYTES = 4 << 20
 _PROBE_STEP_BYTES = 128 << 10
@@ -151,7 +153,7 @@ class Connection:
         if self._spare is not None and self._spare is not view and len(self._spare) >= needed:
             buffer = self._spare
         else:
-            buffer = memoryview(bytearray(max(needed, _SMALLEST_BUFFER)))
+            buffer = _new_buffer(max(needed, _SMALLEST_BUFFER))
         buffer[:rest] = view[position:filled]
         self._buffer = buffer
         self._filled = rest
@@ -315,3 +317,10 @@ class Connection:
         self._slots.clear()
         self._socket.close()
         self._dispatcher.connection_closed(self)
+
+
+def _new_buffer(size: int) -> memoryview:
+    """Room for a frame. A large one takes memory only as its bytes arrive: its size is but the client's claim."""
+    if size < _SMALLEST_MAPPED_BUFFER:
+        return memoryview(bytearray(size))
+    return memoryview(mmap.mmap(-1, size, flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS))
