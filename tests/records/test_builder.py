@@ -26,6 +26,8 @@ def test_a_plain_batch_is_the_known_one() -> None:
 @given(records=new_records)
 @settings(max_examples=80, deadline=None)
 def test_other_clients_build_the_same_bytes(builder_class: type, records: list[NewRecord]) -> None:
+    # aiokafka takes a first timestamp of -1 for none at all.
+    records = [(max(timestamp, 0), key, value, headers) for timestamp, key, value, headers in records]
     builder = builder_class(2, 0, True, 7, 2, 31, 10_000_000)
     for i, (timestamp, key, value, headers) in enumerate(records):
         builder.append(i, timestamp, key, value, list(headers))
