@@ -40,7 +40,10 @@ FIRST_VERSION_THAT_ADDS = 12
 
 
 class Admission:
-    """What the coordinator says to one write: which partitions it refuses, and when its own record is on disk."""
+    """What the coordinator says to one write: which partitions it refuses, and when its own record is on disk.
+
+    It is the token of an addition: called with the coordinator's reply when that is on disk.
+    """
 
     __slots__ = ("_on_durable", "_on_end_of_wait", "errors", "is_durable")
 
@@ -62,11 +65,17 @@ class Admission:
         else:
             self._on_durable = callback
 
-    def coordinator_replied(self, code: object) -> None:
-        """Called when the coordinator's record is on disk, or when a wait is over."""
+    def end_wait(self, code: ErrorCode, *, is_durable: bool) -> None:
+        """What was waited for has happened; the coordinator's record is written, if not yet on disk."""
+        if self._on_end_of_wait is not None:
+            go_on, self._on_end_of_wait = self._on_end_of_wait, None
+            self.is_durable = is_durable
+            go_on(code)
+
+    def __call__(self, code: object) -> None:
         assert isinstance(code, ErrorCode)
         if self._on_end_of_wait is not None:
-            self._on_end_of_wait(code)
+            self.end_wait(code, is_durable=True)
             return
         self.is_durable = True
         if self._on_durable is not None:
@@ -160,9 +169,9 @@ class TransactionalWrites:
         except KafkaError as error:
             admission.refuse(add.partitions, write_error(error.code, adds=True))
             return admission
-        effects = handle.shard.add_partitions(admission.coordinator_replied, self._broker.now_ms(), add)
+        effects = handle.shard.add_partitions(admission, self._broker.now_ms(), add)
         if not effects.replies:
-            admission.wait(lambda code: self._waited(write, add, code))
+            admission.wait(lambda code: self._waited(write, add, admission, code))
             handle.run(effects)
             return None
         ((_, code),) = effects.replies
@@ -174,9 +183,8 @@ class TransactionalWrites:
             admission.refuse(add.partitions, write_error(code, adds=True))
         return admission
 
-    def _waited(self, write: _Write, add: AddPartitions, code: ErrorCode) -> None:
+    def _waited(self, write: _Write, add: AddPartitions, admission: Admission, code: ErrorCode) -> None:
         """The transaction before has ended, or it took too long: the write goes on, and those behind it."""
-        admission = Admission()
         if code != ErrorCode.NONE:
             admission.refuse(add.partitions, write_error(code, adds=True))
         behind = self._behind.pop(add.transactional_id)

@@ -131,6 +131,7 @@ class Broker:
         self._every(_SWEEP_SECONDS, self._sweep)
         self._every(_CHECKPOINT_SECONDS, self._save_checkpoints)
         self._every(self.config.log_retention_check_interval_ms / 1000, self._apply_retention)
+        self._every(self.config.producer_id_expiration_check_interval_ms / 1000, self._expire_producers)
 
     def _listen(self) -> None:
         advertised = [parse_address(text) for text in self.settings.advertise or self.config.advertised_listeners]
@@ -271,6 +272,13 @@ class Broker:
                 if partition.log.apply_retention(now_ms):
                     log.info("retention deleted segments of %s-%d", topic.name, partition.index)
                 partition.log.purge(now_ms)
+
+    def _expire_producers(self) -> None:
+        """Forget the idempotent producers that were silent for `producer.id.expiration.ms`."""
+        now_ms, expiration_ms = self.now_ms(), self.config.producer_id_expiration_ms
+        for topic in self.topics.all():
+            for partition in topic.partitions:
+                partition.log.producer_state.remove_expired(now_ms, expiration_ms)
 
     def _save_checkpoints(self) -> None:
         self._checkpoints.save(self.topics.all())

@@ -13,6 +13,7 @@ import re
 import shutil
 import uuid
 from collections.abc import Callable, Iterable, Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Protocol
 
@@ -248,7 +249,8 @@ class Topics:
 
     def _resolve(self, topic: Topic) -> None:
         values = self._configs.resolve_topic(topic.configs)
-        topic.log_config = LogConfig.from_configs(values)
+        expiration_ms = self._config.producer_id_expiration_ms
+        topic.log_config = replace(LogConfig.from_configs(values), producer_id_expiration_ms=expiration_ms)
         topic.rules = ProduceRules.from_configs(values)
 
     def _open_partition(self, topic: Topic, index: int) -> Partition:

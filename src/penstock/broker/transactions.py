@@ -17,6 +17,7 @@ from collections.abc import Callable, Iterable
 from functools import partial
 from typing import TYPE_CHECKING
 
+from penstock.broker.admission import Admission
 from penstock.broker.coordinators import CoordinatorRuntime, ShardHandle
 from penstock.broker.topics import OFFSETS_TOPIC, TRANSACTIONS_TOPIC, Partition
 from penstock.log.errors import StorageError
@@ -28,6 +29,7 @@ from penstock.transactions.metadata import MAX_PRODUCER_EPOCH, TopicPartition, T
 from penstock.transactions.shard import TransactionSettings, TransactionShard, WriteMarkers
 from penstock.wire.errors import (
     CoordinatorLoadInProgress,
+    ErrorCode,
     InvalidProducerEpoch,
     TransactionCoordinatorFenced,
     UnknownTopicOrPartition,
@@ -129,7 +131,12 @@ class Transactions:
             then()
 
     def _marked(self, handle: Handle, markers: WriteMarkers, where: TopicPartition) -> None:
-        handle.run(handle.shard.markers_written(markers, [where], self._broker.now_ms()))
+        effects = handle.shard.markers_written(markers, [where], self._broker.now_ms())
+        if handle.run(effects):
+            # Writes that waited for this need not wait for the disk as well: they are answered after it anyway.
+            for token, code in effects.replies:
+                if isinstance(token, Admission) and isinstance(code, ErrorCode):
+                    token.end_wait(code, is_durable=not effects.records)
 
     def append_marker(self, partition: Partition, markers: WriteMarkers) -> Appended:
         """Write the outcome of a transaction to one partition, and show it to those who wait for it."""
