@@ -20,6 +20,7 @@ COMMANDS: dict[str, tuple[str, str]] = {
     "topic": ("penstock.cli.topic:topic", "Create, list, describe, change and delete topics."),
     "produce": ("penstock.cli.produce:produce", "Write records from the arguments or from standard input."),
     "consume": ("penstock.cli.consume:consume", "Read records to standard output."),
+    "share": ("penstock.cli.share:share", "Look at share groups (queues), reset and delete them."),
 }
 
 _INTERRUPTED = 130
