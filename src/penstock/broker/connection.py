@@ -21,6 +21,7 @@ A frame larger than `socket.request.max.bytes` closes the connection.
 from __future__ import annotations
 
 import asyncio
+import logging
 import mmap
 import os
 import socket
@@ -49,6 +50,8 @@ _PROBE_STEP_BYTES = 128 << 10
 _RETRY = (BlockingIOError, InterruptedError)
 
 _unpack_size = SIZE.unpack_from
+
+log = logging.getLogger("penstock.broker")
 
 
 class Connection:
@@ -184,7 +187,12 @@ class Connection:
         """Encode a response into its slot and send what may be sent."""
         if self.closed:
             return
-        self._dispatcher.encode(request, response)
+        try:
+            self._dispatcher.encode(request, response)
+        except Exception:
+            log.exception("cannot encode %s for %s", type(response).__name__, self.peer_host)
+            self.close()
+            return
         if not self._in_read:
             self._flush_slots()
 

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, cast
 from penstock.broker.connection import Connection
 from penstock.broker.requests import NO_RESPONSE, Answer, Handler, Pending, Request
 from penstock.wire.api import API_TABLE, ApiInfo, ApiKey
-from penstock.wire.codec import MalformedMessage, decoder, encoder
+from penstock.wire.codec import MalformedMessage, decoder, response_encoder
 from penstock.wire.compiler import Decoder
 from penstock.wire.frames import skip_tags
 from penstock.wire.messages import Message
@@ -102,19 +102,20 @@ class Dispatcher:
                     answer = route.handler(self._broker, request)
             else:
                 answer = route.handler(self._broker, request)
+            if connection.closed:
+                return
+            if isinstance(answer, Message):
+                self.encode(request, answer)
+            elif answer is NO_RESPONSE:
+                connection.drop_slot(slot)
+            elif not isinstance(answer, Pending):
+                self._await(request, cast("Awaitable[Answer]", answer))
         except MalformedMessage:
             raise
         except Exception:
             # One client's trouble is not another's: say what happened and let this client reconnect.
             log.exception("%s version %d from %s failed", route.info.name, version, connection.peer_host)
             connection.close()
-            return
-        if isinstance(answer, Message):
-            self.encode(request, answer)
-        elif answer is NO_RESPONSE:
-            connection.drop_slot(slot)
-        elif not isinstance(answer, Pending):
-            self._await(request, cast("Awaitable[Answer]", answer))
 
     def _await(self, request: Request, answer: Awaitable[Answer]) -> None:
         assert inspect.iscoroutine(answer), answer
@@ -164,7 +165,7 @@ class Dispatcher:
         """Encode a response into the slot of its request."""
         version = request.api_version
         encoded: list[object] = []
-        encoder(type(response), version)(response, encoded)
+        response_encoder(type(response), version)(response, encoded)
         has_files = request.api_key in _WITH_FILE_RANGES
         parts = merge_bytes(encoded) if has_files else [b"".join(cast("list[bytes]", encoded))]
         size = 4

@@ -28,12 +28,11 @@ def run(settings: Settings) -> None:
 
 async def _serve(settings: Settings) -> None:
     broker = Broker(settings)
-    folder = os.path.relpath(settings.data)  # noqa: ASYNC240 - before anything is served
     await broker.start()
     for number in (signal.SIGINT, signal.SIGTERM):
         broker.loop.add_signal_handler(number, broker.stop)
     print(
-        f"Penstock {__version__} serves {broker.bootstrap} from {folder} (ready in {_milliseconds_since_start()} ms)",
+        f"Penstock {__version__} serves {broker.bootstrap} from {settings.data} (ready in {_milliseconds_since_start()} ms)",
         flush=True,
     )
     for name in broker.config.unused:

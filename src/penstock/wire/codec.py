@@ -29,6 +29,7 @@ __all__ = [
     "encode_parts",
     "encode_versioned",
     "encoder",
+    "response_encoder",
 ]
 
 M = TypeVar("M", bound=Message)
@@ -52,6 +53,15 @@ def encoder(cls: type[Message], version: int) -> Encoder:
     if found is None:
         _check_version(cls, version)
         found = cls.ENCODERS[version] = compile_encoder(cls, version)
+    return cast(Encoder, found)
+
+
+def response_encoder(cls: type[Message], version: int) -> Encoder:
+    """As `encoder`, for a broker's responses: an older client is told what its version can carry, and no more."""
+    found = cls.RESPONSE_ENCODERS.get(version)
+    if found is None:
+        _check_version(cls, version)
+        found = cls.RESPONSE_ENCODERS[version] = compile_encoder(cls, version, lenient=True)
     return cast(Encoder, found)
 
 

@@ -288,6 +288,10 @@ class _DecoderWriter(_Writer):
 
 
 class _EncoderWriter(_Writer):
+    def __init__(self, message: schema.Message, cls: type[Message], version: int, lenient: bool) -> None:
+        super().__init__(message, cls, version)
+        self.lenient = lenient
+
     def write(self) -> Encoder:
         self.line(0, "def encode(m, out):")
         self.line(1, "put = out.append")
@@ -324,7 +328,7 @@ class _EncoderWriter(_Writer):
         return source
 
     def check_absent(self, depth: int, field: schema.Field, source: str) -> None:
-        if field.ignorable:
+        if field.ignorable or self.lenient:
             return
         default = self.default(field)
         place = f"{source}.{field.name}"
@@ -433,8 +437,9 @@ def compile_decoder(cls: type[Message], version: int) -> Decoder:
     return _DecoderWriter(cls.SCHEMA, cls, version).write()
 
 
-def compile_encoder(cls: type[Message], version: int) -> Encoder:
-    return _EncoderWriter(cls.SCHEMA, cls, version).write()
+def compile_encoder(cls: type[Message], version: int, lenient: bool = False) -> Encoder:
+    """`lenient` leaves out what the version cannot carry instead of refusing it."""
+    return _EncoderWriter(cls.SCHEMA, cls, version, lenient).write()
 
 
 __all__ = ["Decoder", "Encoder", "MalformedMessage", "Struct", "UnsupportedField", "compile_decoder", "compile_encoder"]

@@ -45,6 +45,7 @@ class Message(Struct):
     RECORD_TYPE: ClassVar[int]
     # Compiled by penstock.wire.codec on first use, per version.
     ENCODERS: ClassVar[dict[int, object]]
+    RESPONSE_ENCODERS: ClassVar[dict[int, object]]
     DECODERS: ClassVar[dict[int, object]]
 
 
@@ -110,6 +111,7 @@ def _build_message(message: schema.Message) -> type[Message]:
     assert issubclass(made, Message)
     made.SCHEMA = message
     made.ENCODERS = {}
+    made.RESPONSE_ENCODERS = {}
     made.DECODERS = {}
     if message.record_type is not None:
         made.RECORD_TYPE = message.record_type

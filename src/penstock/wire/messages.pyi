@@ -12,6 +12,7 @@ class Message(Struct):
     SCHEMA: ClassVar[schema.Message]
     RECORD_TYPE: ClassVar[int]
     ENCODERS: ClassVar[dict[int, object]]
+    RESPONSE_ENCODERS: ClassVar[dict[int, object]]
     DECODERS: ClassVar[dict[int, object]]
 
 def default_source(field: schema.Field) -> str: ...
