@@ -54,7 +54,9 @@ class Topics:
 
 class Shell:
     def __init__(self, settings: GroupSettings | None = None, **topics: int) -> None:
-        self.settings = settings or GroupSettings(group_initial_rebalance_delay_ms=100)
+        self.settings = settings or GroupSettings(
+            group_initial_rebalance_delay_ms=100, group_consumer_assignment_interval_ms=0
+        )
         self.topics = Topics()
         for name, partitions in topics.items():
             self.topics.create(name, partitions)

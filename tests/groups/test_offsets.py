@@ -281,7 +281,13 @@ class TestExpiry:
 
     def test_topics_nobody_subscribes_to_expire_in_a_live_consumer_group(self) -> None:
         shell = Shell(
-            GroupSettings(offsets_retention_minutes=1, offsets_retention_check_interval_ms=10_000), foo=1, bar=1
+            GroupSettings(
+                offsets_retention_minutes=1,
+                offsets_retention_check_interval_ms=10_000,
+                group_consumer_assignment_interval_ms=0,
+            ),
+            foo=1,
+            bar=1,
         )
         shell.consumer_join("A", "foo", "bar")
         for topic in ("foo", "bar"):

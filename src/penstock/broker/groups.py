@@ -12,6 +12,7 @@ from penstock.broker.topics import OFFSETS_TOPIC, Topic
 from penstock.groups.settings import GroupSettings, MigrationPolicy
 from penstock.groups.shard import GroupShard
 from penstock.groups.share.protocol import DeleteShareState, InitializeShareState
+from penstock.wire.errors import NotCoordinator
 
 if TYPE_CHECKING:
     from penstock.broker.server import Broker
@@ -104,8 +105,17 @@ class Groups:
         await self.runtime.stop()
 
     def find(self, group_id: str) -> Handle:
-        """The shard that is responsible for a group. Raises COORDINATOR_LOAD_IN_PROGRESS until it is loaded."""
+        """The shard that is responsible for a group. Raises COORDINATOR_LOAD_IN_PROGRESS until it is loaded.
+
+        NOT_COORDINATOR before the internal topic exists: FindCoordinator, with which every client begins, creates it.
+        """
+        if self._broker.topics.find(OFFSETS_TOPIC) is None:
+            raise NotCoordinator
         return self.runtime.find(group_id)
+
+    @property
+    def consumer_protocol_is_enabled(self) -> bool:
+        return "consumer" in self._broker.config.group_coordinator_rebalance_protocols
 
     def _topic_deleted(self, topic: Topic) -> None:
         for handle in self.runtime.loaded_handles():

@@ -115,7 +115,7 @@ def _consumer_member(
         client_id=member.client_id,
         client_host=member.client_host,
         subscribed_topic_names=sorted(member.subscribed_topic_names),
-        subscribed_topic_regex=member.subscribed_topic_regex,
+        subscribed_topic_regex=member.subscribed_topic_regex or "",
         assignment=assignment(without_epochs(member.assigned)),
         target_assignment=assignment(group.target_of(member.member_id)),
         member_type=CLASSIC_MEMBER_TYPE if member.uses_classic_protocol else CONSUMER_MEMBER_TYPE,

@@ -159,6 +159,8 @@ class GroupShard:
         elif isinstance(group, ConsumerGroup):
             if key.kind is TimerKind.CONSUMER_REGEX:
                 return self._consumer.on_regex_timer(group, now_ms)
+            if key.kind is TimerKind.CONSUMER_ASSIGN:
+                return self._consumer.on_assign_timer(group, now_ms)
             if key.kind.name.startswith("CONSUMER_"):
                 return self._consumer.on_member_timer(group, key, now_ms)
         elif isinstance(group, ShareGroup) and key.kind is TimerKind.SHARE_SESSION:
@@ -335,7 +337,8 @@ class GroupShard:
     def list_groups(
         self, states: Iterable[str] = (), types: Iterable[str] = ()
     ) -> list[m.ListGroupsResponse.ListedGroup]:
-        return describe.list_groups(self.state.groups.values(), states, types)
+        """The newest first."""
+        return describe.list_groups(reversed(list(self.state.groups.values())), states, types)
 
     def describe_group(self, group_id: str, api_version: int) -> m.DescribeGroupsResponse.DescribedGroup:
         return describe.describe_classic(self.state, group_id, api_version)

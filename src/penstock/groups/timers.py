@@ -21,6 +21,7 @@ class TimerKind(Enum):
     CONSUMER_REBALANCE = auto()  # a member must give up partitions within its rebalance timeout
     CONSUMER_JOIN = auto()  # a classic member of a consumer group was told to rejoin
     CONSUMER_SYNC = auto()  # a classic member of a consumer group joined and must sync
+    CONSUMER_ASSIGN = auto()  # compute the target assignment of a group
     CONSUMER_REGEX = auto()  # resolve the regular expressions of a group
     SHARE_SESSION = auto()
     SHARE_INITIALIZE = auto()  # share-partition state is being initialized

@@ -278,7 +278,7 @@ class TestPace:
 
     def test_twenty_members_settle_within_a_second_of_virtual_time(self) -> None:
         """As librdkafka does it: heartbeat when due, and at once when an assignment was carried out."""
-        shell = Shell(topic=100)
+        shell = Shell(GroupSettings(), topic=100)
         owned: dict[str, dict[bytes, set[int]]] = {}
         epochs: dict[str, int] = {}
         due: dict[str, int] = {}
@@ -301,6 +301,35 @@ class TestPace:
                 due[member] = shell.now_ms + 10
         sizes = [sum(map(len, partitions.values())) for partitions in owned.values()]
         assert sizes == [5] * 20
+
+
+class TestBatching:
+    def test_a_burst_of_joins_costs_one_assignment(self, foo: bytes) -> None:
+        shell = Shell(GroupSettings(), foo=4)
+        assert shell.consumer_join("A", "foo").member_epoch == 2
+        for member in "BCD":
+            late = shell.consumer_join(member, "foo")
+            assert (late.member_epoch, assigned(late)) == (2, {})
+        assert state_of(shell) == "Assigning"
+        shell.pass_time(50)
+        described = shell.shard.consumer_group_describe("group")
+        assert (described.group_epoch, described.assignment_epoch) == (5, 5)
+        assert shell.consumer_heartbeat("B", 2).member_epoch == 5
+
+    def test_a_change_in_a_quiet_group_is_assigned_at_once(self) -> None:
+        shell = Shell(GroupSettings(), foo=4)
+        shell.consumer_join("A", "foo")
+        shell.pass_time(1_000)
+        assert shell.consumer_join("B", "foo").member_epoch == 3
+
+    def test_a_restart_before_the_assignment_loses_nothing(self) -> None:
+        shell = Shell(GroupSettings(), foo=4)
+        shell.consumer_join("A", "foo")
+        shell.consumer_join("B", "foo")
+        shell.restart()
+        shell.consumer_heartbeat("A", 2)
+        shell.pass_time(50)
+        assert shell.consumer_heartbeat("B", 2).member_epoch == 3
 
 
 class TestRestarts:

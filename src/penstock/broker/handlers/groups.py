@@ -21,7 +21,7 @@ from penstock.broker.requests import Answer, Request
 from penstock.groups.effects import Effects, RequestContext
 from penstock.groups.shard import GroupShard
 from penstock.wire import messages as m
-from penstock.wire.errors import ErrorCode, InvalidRequest, KafkaError
+from penstock.wire.errors import ErrorCode, InvalidRequest, KafkaError, UnsupportedVersion
 
 if TYPE_CHECKING:
     from penstock.broker.server import Broker
@@ -193,6 +193,8 @@ def handle_leave_group(broker: Broker, request: Request) -> Answer:
 def handle_consumer_group_heartbeat(broker: Broker, request: Request) -> Answer:
     body = request.body
     assert isinstance(body, m.ConsumerGroupHeartbeatRequest)
+    if not broker.groups.consumer_protocol_is_enabled:
+        return m.ConsumerGroupHeartbeatResponse(error_code=ErrorCode.UNSUPPORTED_VERSION)
     return run_on_shard(
         broker,
         request,
@@ -226,7 +228,7 @@ def handle_list_groups(broker: Broker, request: Request) -> m.ListGroupsResponse
     return m.ListGroupsResponse(
         groups=[
             listed
-            for handle in runtime.loaded_handles()
+            for handle in reversed(runtime.loaded_handles())
             for listed in handle.shard.list_groups(body.states_filter, body.types_filter)
         ]
     )
@@ -257,6 +259,8 @@ def handle_consumer_group_describe(broker: Broker, request: Request) -> m.Consum
     response = m.ConsumerGroupDescribeResponse()
     for group_id in body.group_ids:
         try:
+            if not broker.groups.consumer_protocol_is_enabled:
+                raise UnsupportedVersion
             described = broker.groups.find(group_id).shard.consumer_group_describe(group_id)
         except KafkaError as error:
             described = m.ConsumerGroupDescribeResponse.DescribedGroup(group_id=group_id, error_code=error.code)
@@ -289,7 +293,10 @@ def handle_delete_groups(broker: Broker, request: Request) -> Answer:
     result = m.DeleteGroupsResponse.DeletableGroupResult
     by_shard: dict[int, list[str]] = {}
     for group_id in dict.fromkeys(body.groups_names):
-        by_shard.setdefault(broker.groups.runtime.partition_for(group_id), []).append(group_id)
+        try:
+            by_shard.setdefault(broker.groups.find(group_id).index, []).append(group_id)
+        except KafkaError as error:
+            response.results.append(result(group_id=group_id, error_code=error.code))
     pending = request.defer()
     waiting = set(by_shard)
 
@@ -300,11 +307,7 @@ def handle_delete_groups(broker: Broker, request: Request) -> Answer:
             pending.complete(response)
 
     for index, group_ids in by_shard.items():
-        try:
-            handle = broker.groups.runtime.handle(index)
-        except KafkaError as error:
-            part_done(index, [result(group_id=group_id, error_code=error.code) for group_id in group_ids])
-            continue
+        handle = broker.groups.runtime.handle(index)
 
         def token(results: object, index: int = index) -> None:
             assert isinstance(results, list)

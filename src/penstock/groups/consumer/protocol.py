@@ -5,9 +5,10 @@ coordinator updates the member, bumps the group epoch if the change calls for a 
 assignment at once, moves the member one step towards its target (`reconciliation`) and answers with the member's new
 epoch and, when it changed, its assignment. No member ever waits for another one to answer.
 
-Differences from Apache Kafka, all invisible to clients: the target is computed in the heartbeat that calls for it and
-not up to a second later (only groups above `BATCHED_GROUP_SIZE` wait for `assignment.interval.ms`), and the interval
-until the next heartbeat is short while the group moves (`pace`).
+Differences from Apache Kafka, all invisible to clients: a target that cannot be computed at once because the last one
+is too young (`assignment.interval.ms`, so that a burst of joins costs one assignment and not one each) is computed
+`BATCH_MS` later and not a whole second, except in groups above `BATCHED_GROUP_SIZE`; and the interval until the next
+heartbeat is short while the group moves (`pace`).
 """
 
 from __future__ import annotations
@@ -49,8 +50,10 @@ from penstock.wire.errors import (
 )
 
 MEMBER_ID_FROM_CLIENT_VERSION = 1  # KIP-1082
-# Above this many members a burst of joins would spend its time computing assignments that the next join outdates.
-BATCHED_GROUP_SIZE = 100
+# How long to wait for more changes before computing the target.
+BATCH_MS = 40
+# An assignment of this many members takes so long that the configured interval is kept.
+BATCHED_GROUP_SIZE = 200
 
 
 @dataclass(slots=True)
@@ -242,25 +245,50 @@ class ConsumerProtocol:
     def update_target(self, effects: Effects, context: RequestContext, change: Change) -> None:
         group = change.group
         change.target_epoch = group.target_epoch
-        if change.epoch <= group.target_epoch or self._waits_for_batch(group, context.now_ms):
+        if change.epoch <= group.target_epoch:
             return
-        members = change.members
+        wait_ms = self._batch_ms(group, context.now_ms)
+        if wait_ms > 0:
+            key = TimerKey(TimerKind.CONSUMER_ASSIGN, group.group_id)
+            self._timers.schedule_if_absent(key, context.now_ms + wait_ms)
+            return
+        former = {change.member.member_id: change.former_id} if change.former_id is not None else {}
+        change.target = self._assign(effects, group, change.members, former, change.epoch, context.now_ms)
+        change.target_epoch = change.epoch
+
+    def _batch_ms(self, group: ConsumerGroup, now_ms: int) -> int:
+        """How long to put off the next assignment: not at all when the last one is old enough."""
+        interval_ms = self._state.settings.consumer_assignment_interval_ms(group.group_id)
+        due_ms = group.target_timestamp_ms + interval_ms if group.target_timestamp_ms else 0
+        if due_ms <= now_ms:
+            return 0
+        return due_ms - now_ms if len(group.members) > BATCHED_GROUP_SIZE else min(BATCH_MS, due_ms - now_ms)
+
+    def _assign(
+        self,
+        effects: Effects,
+        group: ConsumerGroup,
+        members: Mapping[str, ConsumerMember],
+        former: Mapping[str, str],
+        epoch: int,
+        now_ms: int,
+    ) -> dict[str, Assignment]:
         assignor = group.preferred_assignor(members.values())
         if assignor not in self._state.settings.group_consumer_assignors:
             assignor = self._state.settings.group_consumer_assignors[0]
-        former = {change.member.member_id: change.former_id} if change.former_id is not None else {}
-        target: dict[str, Assignment] = compute_target(group, members, former, assignor, self._state.topics)
+        target = compute_target(group, members, former, assignor, self._state.topics)
         for member_id, partitions in changed_targets(group, target).items():
             effects.records.append(records.consumer_group_target(group.group_id, member_id, partitions))
-        effects.records.append(records.consumer_group_target_epoch(group.group_id, change.epoch, context.now_ms))
-        change.target_epoch = change.epoch
-        change.target = target
+        effects.records.append(records.consumer_group_target_epoch(group.group_id, epoch, now_ms))
+        self._timers.cancel(TimerKey(TimerKind.CONSUMER_ASSIGN, group.group_id))
+        return target
 
-    def _waits_for_batch(self, group: ConsumerGroup, now_ms: int) -> bool:
-        if len(group.members) <= BATCHED_GROUP_SIZE or group.target_timestamp_ms == 0:
-            return False
-        interval_ms = self._state.settings.consumer_assignment_interval_ms(group.group_id)
-        return now_ms < group.target_timestamp_ms + interval_ms
+    def on_assign_timer(self, group: ConsumerGroup, now_ms: int) -> Effects:
+        effects = Effects()
+        if group.members and group.epoch > group.target_epoch:
+            self._assign(effects, group, group.members, {}, group.epoch, now_ms)
+            group.in_motion_ms = now_ms
+        return effects
 
     def reconcile_member(
         self, effects: Effects, context: RequestContext, change: Change, owned: Partitions | None
