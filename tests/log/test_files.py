@@ -3,9 +3,14 @@
 from __future__ import annotations
 
 import os
+import subprocess
+import sys
 from pathlib import Path
 
-from penstock.log.files import OpenFiles, SegmentFile, pread_all, write_file
+import pytest
+
+from penstock.log.errors import FolderInUse
+from penstock.log.files import FolderLock, OpenFiles, RetiredFiles, SegmentFile, pread_all, write_file
 
 
 class Owner:
@@ -54,3 +59,33 @@ def test_a_whole_file_write_leaves_no_other_file(tmp_path: Path) -> None:
     path.write_bytes(b"old and longer")
     write_file(str(path), b"new", sync=True)
     assert [(each.name, each.read_bytes()) for each in tmp_path.iterdir()] == [("x", b"new")]
+
+
+def test_retired_files_go_when_their_time_has_come(tmp_path: Path) -> None:
+    for name in ("a", "b"):
+        (tmp_path / name).write_text(name)
+    retired = RetiredFiles()
+    retired.add([str(tmp_path / "a"), str(tmp_path / "missing")], 10)
+    retired.add([str(tmp_path / "b")], 20)
+    assert {path.name for path in tmp_path.iterdir()} == {"a.deleted", "b.deleted"}
+    assert [retired.purge(now_ms) for now_ms in (9, 10, 19, 20, 30)] == [0, 1, 0, 1, 0]
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_second_process_on_the_same_folder_is_refused(tmp_path: Path) -> None:
+    lock = FolderLock(tmp_path)
+    script = "import sys, pathlib; from penstock.log.files import FolderLock; FolderLock(pathlib.Path(sys.argv[1]))"
+    command = [sys.executable, "-c", script, str(tmp_path)]
+    second = subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)
+    assert second.returncode != 0
+    assert "FolderInUse" in second.stderr
+    lock.release()
+    assert subprocess.run(command, capture_output=True, timeout=60, check=False).returncode == 0
+
+
+def test_the_same_process_cannot_lock_it_twice_either(tmp_path: Path) -> None:
+    lock = FolderLock(tmp_path)
+    with pytest.raises(FolderInUse):
+        FolderLock(tmp_path)
+    lock.release()
+    FolderLock(tmp_path).release()

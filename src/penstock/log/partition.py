@@ -282,7 +282,6 @@ class PartitionLog:
 
     @property
     def size(self) -> int:
-        """Bytes of all segments."""
         return sum([segment.size for segment in self._segments])
 
     @property
@@ -291,7 +290,7 @@ class PartitionLog:
         return self._segments
 
     def __repr__(self) -> str:
-        return f"PartitionLog({self.topic}-{self.partition}, {self.log_start_offset}..{self.log_end_offset})"
+        return f"PartitionLog({self.folder.name}, {self.log_start_offset}..{self.log_end_offset})"
 
     # Appending
 

@@ -35,8 +35,8 @@ _TAIL_MAX = 256
 _WALK_CHUNK = 4096
 _HEADER_SIZE = 61
 
-# base offset, batch length, last offset delta, max timestamp
-_POSITION_FIELDS = struct.Struct(">qi11xi8xq").unpack_from
+# base offset, batch length, last offset delta, max timestamp, number of records
+_POSITION_FIELDS = struct.Struct(">qi11xi8xq14xi").unpack_from
 
 
 class BatchAt(NamedTuple):
@@ -47,6 +47,7 @@ class BatchAt(NamedTuple):
     last_offset: int
     size: int
     max_timestamp: int
+    """-1 of a batch that compaction emptied: whatever its header says, it holds no record of that time."""
 
 
 def file_stem(folder: str, base_offset: int) -> str:
@@ -64,11 +65,11 @@ def walk_batches(file: SegmentFile, position: int, end: int, chunk_size: int = _
             chunk_at, at = position, 0
             if len(chunk) < _HEADER_SIZE:
                 return
-        base_offset, length, last_delta, max_timestamp = _POSITION_FIELDS(chunk, at)
+        base_offset, length, last_delta, max_timestamp, count = _POSITION_FIELDS(chunk, at)
         size = length + 12
         if size < _HEADER_SIZE or position + size > end:
             return
-        yield BatchAt(position, base_offset, base_offset + last_delta, size, max_timestamp)
+        yield BatchAt(position, base_offset, base_offset + last_delta, size, max_timestamp if count else -1)
         position += size
 
 
@@ -317,7 +318,7 @@ class Segment:
         header = pread_all(self.open_file(), _HEADER_SIZE, position)
         if len(header) < _HEADER_SIZE:
             return False
-        base_offset, _, last_delta, _ = _POSITION_FIELDS(header, 0)
+        base_offset, _, last_delta, _, _ = _POSITION_FIELDS(header, 0)
         return bool(base_offset + last_delta == last_offset and header[16] == 2)
 
     def whole_batches_end(self, start: int, limit: int) -> int:

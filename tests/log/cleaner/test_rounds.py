@@ -83,6 +83,19 @@ def test_the_largest_timestamp_is_that_of_the_survivors(log: PartitionLog) -> No
     assert log.offset_for_timestamp(NOW + 20) is None
 
 
+def test_an_emptied_batch_has_no_say_in_timestamps(log: PartitionLog) -> None:
+    batch = keyed(("a", "1"), timestamp=NOW + 50, producer_id=5, producer_epoch=0, base_sequence=0)
+    append(log, batch)
+    append(log, keyed(("a", "2"), ("b", "1"), timestamp=NOW + 10))
+    log.roll(NOW)
+    clean(log)
+    assert headers(log)[0].records_count == 0
+    for each in (log, reopen(log)):
+        assert each.max_timestamp_offset() == (NOW + 10, 1, 0)
+        assert each.offset_for_timestamp(NOW + 5) == (NOW + 10, 1, 0)
+        assert each.offset_for_timestamp(NOW + 20) is None
+
+
 def test_long_keys_and_long_records_are_told_apart(log: PartitionLog) -> None:
     log.update_config(LogConfig(cleanup_policy="compact", index_interval_bytes=50))
     prefix = "k" * 5000

@@ -13,8 +13,10 @@ Their header is kept with a count of 0.
 
 from __future__ import annotations
 
+from array import array
 from dataclasses import dataclass, field
 
+from penstock.log.cleaner.key_map import KeyMap
 from penstock.log.cleaner.keys import surviving_records
 from penstock.log.cleaner.transactions import CleanedTransactions
 from penstock.log.recovery import read_marker
@@ -28,16 +30,14 @@ from penstock.records.batch import (
 )
 from penstock.records.builder import seal_batch, varint
 from penstock.records.record import read_varint, records_section
+from penstock.records.scan import record_starts
 
 
 @dataclass(slots=True)
 class CleaningRules:
     """All that the fate of a batch depends on beside the batch itself."""
 
-    offsets: dict[bytes, int]
-    """Key -> offset of its last record, over the dirty part of the log."""
-    latest_offset: int
-    """Up to where the map was built."""
+    keys: KeyMap
     upper_bound_offset: int
     """Up to where this round may clean."""
     now_ms: int
@@ -58,19 +58,50 @@ def filter_batch(
         return _emptied(header, rules), None
     if not header.records_count:
         return (batch if _must_stay(header, rules) else None), None
-    horizon = header.base_timestamp if header.attributes & DELETE_HORIZON else None
+    survivors = rules.keys.survivors(header)
+    if survivors is not None:
+        if not survivors:
+            return _emptied(header, rules), None
+        if len(survivors) == header.records_count:
+            return batch, None
     section = records_section(batch, 0, header)
+    if survivors is not None:
+        picked = _picked(header, section, survivors)
+        if picked is not None:
+            return _rebuilt(header, header.attributes, header.base_timestamp, picked), None
+    return _filter_records(batch, header, section, rules), None
+
+
+def _picked(header: BatchHeader, section: bytes, survivors: array[int]) -> list[bytes] | None:
+    """The records with these offsets, by their place in a batch without gaps; None if they are not in their places."""
+    if header.records_count != header.last_offset_delta + 1:
+        return None
+    starts = record_starts(section, header.records_count)
+    records = []
+    for offset in survivors:
+        place = offset - header.base_offset
+        record = section[starts[place] : starts[place + 1]]
+        if read_varint(record, _timestamp_delta(record)[2])[0] != place:
+            return None
+        records.append(record)
+    return records
+
+
+def _filter_records(
+    batch: memoryview, header: BatchHeader, section: bytes, rules: CleaningRules
+) -> bytearray | memoryview | None:
+    horizon = header.base_timestamp if header.attributes & DELETE_HORIZON else None
     keep_tombstones = horizon is None or rules.now_ms < horizon
     kept, tombstones = surviving_records(
-        section, header.records_count, header.base_offset, rules.offsets, rules.latest_offset, keep_tombstones
+        section, header.records_count, header.base_offset, rules.keys.offsets, rules.keys.latest_offset, keep_tombstones
     )
     if not kept:
-        return _emptied(header, rules), None
+        return _emptied(header, rules)
     if tombstones and horizon is None:
-        return _with_horizon(header, section, kept, rules.now_ms + rules.delete_retention_ms), None
+        return _with_horizon(header, section, kept, rules.now_ms + rules.delete_retention_ms)
     if len(kept) == header.records_count:
-        return batch, None
-    return _rebuilt(header, header.attributes, header.base_timestamp, [section[a:b] for a, b in kept]), None
+        return batch
+    return _rebuilt(header, header.attributes, header.base_timestamp, [section[a:b] for a, b in kept])
 
 
 def _filter_marker(

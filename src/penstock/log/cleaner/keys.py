@@ -21,9 +21,13 @@ def long_key(key: bytes) -> bytes:
     return blake2b(key, digest_size=_DIGEST_SIZE).digest()
 
 
-def map_keys(section: bytes, count: int, base_offset: int, first_offset: int, offsets: dict[bytes, int]) -> None:
-    """Note the offset of each record at or after `first_offset` under its key; records without a key are left out."""
+def map_keys(section: bytes, count: int, base_offset: int, first_offset: int, offsets: dict[bytes, int]) -> bool:
+    """Note the offset of each record at or after `first_offset` under its key; records without a key are left out.
+
+    Returns whether there was a tombstone among them.
+    """
     pos = 0
+    tombstones = False
     try:
         for _ in range(count):
             n = section[pos]
@@ -43,6 +47,9 @@ def map_keys(section: bytes, count: int, base_offset: int, first_offset: int, of
             if n < 0x80:
                 offset = base_offset + (n >> 1)
                 pos += 2
+            elif (m := section[pos + 2]) < 0x80:
+                offset = base_offset + ((n & 0x7F | m << 7) >> 1)
+                pos += 3
             else:
                 n, pos = read_varint(section, pos + 1)
                 offset = base_offset + n
@@ -60,11 +67,14 @@ def map_keys(section: bytes, count: int, base_offset: int, first_offset: int, of
             if offset >= first_offset:
                 key = section[pos : pos + size]
                 offsets[key if size <= _RAW_KEY_MAX else long_key(key)] = offset
+                if section[pos + size] == 1:
+                    tombstones = True
             pos = end
     except IndexError:
         raise CorruptBatch("the records end in the middle of one") from None
     if pos != len(section):
         raise CorruptBatch(f"{count} records do not fill the {len(section)} bytes of the batch")
+    return tombstones
 
 
 def surviving_records(
@@ -104,6 +114,9 @@ def surviving_records(
             if n < 0x80:
                 offset = base_offset + (n >> 1)
                 pos += 2
+            elif (m := section[pos + 2]) < 0x80:
+                offset = base_offset + ((n & 0x7F | m << 7) >> 1)
+                pos += 3
             else:
                 n, pos = read_varint(section, pos + 1)
                 offset = base_offset + n

@@ -11,11 +11,12 @@ Nothing here touches the live files: the results carry the suffix `.cleaned` unt
 from __future__ import annotations
 
 import os
+import struct
 from collections.abc import Callable, Iterator
 
 from penstock.log.cleaner.filtering import CleaningRules, filter_batch
 from penstock.log.cleaner.jobs import CleanedGroup, CleanedRound, CleanJob
-from penstock.log.cleaner.keys import map_keys
+from penstock.log.cleaner.key_map import KeyMap
 from penstock.log.cleaner.swap import CLEANED_SUFFIX
 from penstock.log.cleaner.transactions import CleanedTransactions
 from penstock.log.files import SegmentFile, pread_all, write_all
@@ -39,6 +40,7 @@ Throttle = Callable[[int], None]
 """Told about every number of bytes read or written; waits as long as it must."""
 
 _CHUNK = 1 << 20
+_TIMESTAMP_AND_COUNT = struct.Struct(">q14xi").unpack_from
 # What a key costs in a Python dict in the worst case: a bytes object, an int, and their share of the table.
 BYTES_PER_KEY = 200
 
@@ -54,10 +56,9 @@ def clean_round(job: CleanJob, throttle: Throttle) -> Iterator[CleanedGroup | Cl
         for base_offset in job.txn_index_segments
         for entry in read_transaction_index(file_stem(job.folder, base_offset) + TXN_INDEX_SUFFIX)
     ]
-    offsets, latest_offset, bytes_read = build_offset_map(job, aborted, throttle)
+    keys, bytes_read = build_key_map(job, aborted, throttle)
     rules = CleaningRules(
-        offsets=offsets,
-        latest_offset=latest_offset,
+        keys=keys,
         upper_bound_offset=job.upper_bound_offset,
         now_ms=job.now_ms,
         delete_retention_ms=job.delete_retention_ms,
@@ -66,7 +67,7 @@ def clean_round(job: CleanJob, throttle: Throttle) -> Iterator[CleanedGroup | Cl
     )
     transactions = CleanedTransactions(aborted)
     bytes_written = 0
-    for group in group_segments(job, latest_offset + 1):
+    for group in group_segments(job, keys.latest_offset + 1):
         writer = CleanedSegmentWriter(job.folder, group[0][0], job.index_interval_bytes)
         try:
             for base_offset, size in group:
@@ -88,17 +89,17 @@ def clean_round(job: CleanJob, throttle: Throttle) -> Iterator[CleanedGroup | Cl
         bytes_written += writer.size
         yield CleanedGroup(base_offsets=[base_offset for base_offset, _ in group], size=writer.size)
     yield CleanedRound(
-        end_offset=latest_offset + 1, bytes_read=bytes_read, bytes_written=bytes_written, keys=len(offsets)
+        end_offset=keys.latest_offset + 1,
+        bytes_read=bytes_read,
+        bytes_written=bytes_written,
+        keys=len(keys.offsets),
     )
 
 
-def build_offset_map(
-    job: CleanJob, aborted: list[AbortedTransaction], throttle: Throttle
-) -> tuple[dict[bytes, int], int, int]:
-    """The map of the dirty part, the last offset that it covers, and how many bytes that took to read."""
+def build_key_map(job: CleanJob, aborted: list[AbortedTransaction], throttle: Throttle) -> tuple[KeyMap, int]:
+    """The map of the dirty part, or of as much of it as fits, and how many bytes that took to read."""
     capacity = max(job.dedupe_buffer_bytes // BYTES_PER_KEY, 1)
-    offsets: dict[bytes, int] = {}
-    latest_offset = job.first_dirty_offset - 1
+    keys = KeyMap(job.first_dirty_offset)
     transactions = CleanedTransactions(aborted)
     bytes_read = 0
     for slot, (base_offset, size) in enumerate(job.segments):
@@ -113,15 +114,16 @@ def build_offset_map(
                 if header.attributes & CONTROL:
                     transactions.control_batch(header, read_marker(batch) if header.records_count else None)
                 elif not transactions.data_batch(header) and header.records_count:
-                    if offsets and len(offsets) + header.records_count > capacity:
-                        return offsets, latest_offset, bytes_read
-                    section = records_section(batch, 0, header)
-                    map_keys(section, header.records_count, header.base_offset, job.first_dirty_offset, offsets)
-                latest_offset = header.last_offset
+                    if keys.offsets and len(keys.offsets) + header.records_count > capacity:
+                        keys.complete()
+                        return keys, bytes_read
+                    keys.add(header, records_section(batch, 0, header))
+                keys.latest_offset = header.last_offset
         except CorruptBatch as error:
             raise CorruptSegment(f"{file_stem(job.folder, base_offset)}{LOG_SUFFIX}: {error}") from error
-        latest_offset = max(latest_offset, following - 1)
-    return offsets, latest_offset, bytes_read
+        keys.latest_offset = max(keys.latest_offset, following - 1)
+    keys.complete()
+    return keys, bytes_read
 
 
 def group_segments(job: CleanJob, end_offset: int) -> list[list[tuple[int, int]]]:
@@ -202,8 +204,8 @@ class CleanedSegmentWriter:
         self.size = 0
 
     def append(self, batch: bytes | bytearray | memoryview, header: BatchHeader) -> None:
-        max_timestamp = int.from_bytes(batch[35:43], "big", signed=True)
-        if max_timestamp > self._max_timestamp:
+        max_timestamp, count = _TIMESTAMP_AND_COUNT(batch, 35)
+        if count and max_timestamp > self._max_timestamp:
             self._max_timestamp, self._max_timestamp_offset = max_timestamp, header.last_offset
         if self._since_index > self._interval:
             self._offset_index.append(header.last_offset - self._base_offset, self.size)
