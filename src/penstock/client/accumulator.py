@@ -28,8 +28,8 @@ _BATCH_OVERHEAD = 61
 RECORD_OVERHEAD = 20
 _MAX_SEQUENCE = 2**31 - 1
 
-# (index of the first record, its offset, timestamp of the append or -1): several after a batch was split
-Landed = list[tuple[int, int, int]]
+# (index of the first record, its offset, timestamp of the append or -1, what went wrong): several after a split
+Landed = list[tuple[int, int, int, BaseException | None]]
 
 
 class Batch:
@@ -94,27 +94,26 @@ class Batch:
             half.size = self.size // 2 if first else self.size - self.size // 2
             half.number(self.producer_id, self.epoch, self.position + first)
             halves.append(half)
-        gathered: Landed = []
 
-        def landed(future: asyncio.Future[Landed], first: int) -> None:
-            if self.done.done():
+        def landed(_: asyncio.Future[Landed]) -> None:
+            if self.done.done() or not all(half.done.done() for half in halves):
                 return
-            error = future.exception()
-            if error is not None:
-                self.done.set_exception(error)
-                self.done.exception()
-                return
-            gathered.extend((first + index, offset, timestamp) for index, offset, timestamp in future.result())
-            if all(half.done.done() for half in halves):
-                self.done.set_result(sorted(gathered))
+            gathered: Landed = []
+            for half, first in zip(halves, (0, middle), strict=True):
+                error = half.done.exception()
+                if error is not None:
+                    gathered.append((first, -1, -1, error))
+                else:
+                    gathered += [(first + i, offset, timestamp, e) for i, offset, timestamp, e in half.done.result()]
+            self.done.set_result(gathered)
 
-        halves[0].done.add_done_callback(lambda future: landed(future, 0))
-        halves[1].done.add_done_callback(lambda future: landed(future, middle))
+        for half in halves:
+            half.done.add_done_callback(landed)
         return halves[0], halves[1]
 
     def succeed(self, base_offset: int, timestamp: int) -> None:
         if not self.done.done():
-            self.done.set_result([(0, base_offset, timestamp)])
+            self.done.set_result([(0, base_offset, timestamp, None)])
 
     def fail(self, error: BaseException) -> None:
         if not self.done.done():
@@ -144,7 +143,9 @@ class Delivery:
         """Where the record is; raises the error if it was not written, InvalidStateError if that is still open."""
         landed = self._batch.done.result()
         index = self._index
-        first, offset, timestamp = next(entry for entry in reversed(landed) if entry[0] <= index)
+        first, offset, timestamp, error = next(entry for entry in reversed(landed) if entry[0] <= index)
+        if error is not None:
+            raise error
         tp = self._batch.tp
         return RecordMetadata(
             tp.topic,
@@ -154,7 +155,11 @@ class Delivery:
         )
 
     def exception(self) -> BaseException | None:
-        return self._batch.done.exception()
+        """Why the record was not written; None if it was."""
+        error = self._batch.done.exception()
+        if error is not None:
+            return error
+        return next(entry for entry in reversed(self._batch.done.result()) if entry[0] <= self._index)[3]
 
     def add_done_callback(self, callback: Callable[[Delivery], object]) -> None:
         """Call `callback(delivery)` from the event loop once the broker has answered."""

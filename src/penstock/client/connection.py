@@ -282,7 +282,7 @@ class Connection(asyncio.BufferedProtocol):
         waiting.timer.cancel()
         (correlation_id,) = _CORRELATION.unpack_from(data)
         if correlation_id != waiting.correlation_id:
-            waiting.future.cancel()
+            self._in_flight.appendleft(waiting)
             self._break(Disconnected(f"{self.address} answered requests out of order"))
             return
         if waiting.future.done():
