@@ -141,7 +141,7 @@ class Dispatcher:
         if info is None or handler is None:
             raise MalformedMessage(f"API {key} is not served")
         if not _LOWEST_TAKEN.get(info.key, info.min_version) <= version <= info.max_version:
-            if info.key == ApiKey.API_VERSIONS:
+            if info.key == ApiKey.API_VERSIONS and version > info.max_version:
                 self._refuse_api_versions(connection, correlation_id)
                 return None
             raise MalformedMessage(f"{info.name} version {version} is not served")

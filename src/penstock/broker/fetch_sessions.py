@@ -36,6 +36,7 @@ class FetchPartition:
         "told_high_watermark",
         "told_log_start_offset",
         "topic",
+        "was_found",
     )
 
     def __init__(self, topic: str | bytes, asked: m.FetchRequest.FetchPartition) -> None:
@@ -43,6 +44,7 @@ class FetchPartition:
         self.index = asked.partition
         self.told_high_watermark = -1
         self.told_log_start_offset = -1
+        self.was_found = False
         self.update(asked)
 
     def update(self, asked: m.FetchRequest.FetchPartition) -> None:

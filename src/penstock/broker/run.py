@@ -32,7 +32,8 @@ async def _serve(settings: Settings) -> None:
     for number in (signal.SIGINT, signal.SIGTERM):
         broker.loop.add_signal_handler(number, broker.stop)
     print(
-        f"Penstock {__version__} serves {broker.bootstrap} from {settings.data} (ready in {_milliseconds_since_start()} ms)",
+        f"Penstock {__version__} serves {broker.bootstrap} from {settings.data}"
+        f" (ready in {_milliseconds_since_start()} ms)",
         flush=True,
     )
     for name in broker.config.unused:

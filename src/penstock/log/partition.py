@@ -580,10 +580,13 @@ class PartitionLog:
 
     def earliest_epoch(self) -> int:
         """The leader epoch at the log start offset, -1 if unknown."""
-        return self.epochs.epoch_at(self.log_start_offset)
+        epoch = self.epochs.epoch_at(self.log_start_offset)
+        return self.leader_epoch if epoch < 0 and self.log_start_offset == self.log_end_offset else epoch
 
     def end_offset_for_epoch(self, epoch: int) -> tuple[int, int]:
         """(epoch, end offset) as OffsetForLeaderEpoch answers it; (-1, -1) if unknown."""
+        if epoch == self.leader_epoch:
+            return epoch, self.log_end_offset
         return self.epochs.end_offset_for(epoch, self.log_end_offset)
 
     # Removing

@@ -203,7 +203,8 @@ class _DecoderWriter(_Writer):
         """Write the check for null; returns the depth at which the non-null case goes on."""
         label = repr(f"{self.message.name}.{field.name}")
         if self.version in field.nullable:
-            self.line(depth, f"if {length} == -1: {place} = None")
+            # Kafka reads any negative length as null.
+            self.line(depth, f"if {length} < 0: {place} = None")
             self.line(depth, "else:")
             depth += 1
         # A compact length could hold more, but Kafka's strings end at 32767 bytes in every version.

@@ -25,7 +25,6 @@ from penstock.wire.errors import (
     InvalidRequest,
     KafkaError,
     UnknownTopicOrPartition,
-    UnsupportedVersion,
 )
 
 if TYPE_CHECKING:
@@ -317,4 +316,4 @@ def _replace(broker: Broker, kind: int, name: str, configs: dict[str, str], vali
     elif kind == ResourceType.BROKER_LOGGER:
         raise InvalidRequest("The levels of loggers are set where the broker is started (PENSTOCK_LOG).")
     else:
-        raise UnsupportedVersion(f"Unsupported resource type {kind}")
+        raise InvalidRequest(f"Unknown resource type {kind}")

@@ -20,14 +20,13 @@ from penstock.broker.file_range import FileRange
 from penstock.broker.requests import Answer, Pending, Request
 from penstock.broker.topics import Partition, Topic, leader_epoch_error
 from penstock.wire import messages as m
-from penstock.wire.errors import ErrorCode, KafkaError
+from penstock.wire.errors import ErrorCode, KafkaError, OffsetOutOfRange, UnknownServerError
 
 if TYPE_CHECKING:
     from penstock.broker.server import Broker
 
-READ_COMMITTED = 1
+READ_UNCOMMITTED, READ_COMMITTED = 0, 1
 _TOPIC_IDS = 13
-_DIVERGING_EPOCHS = 12
 
 Found = tuple[FetchPartition, m.FetchResponse.PartitionData]
 
@@ -123,9 +122,12 @@ def _read(broker: Broker, request: Request, context: FetchContext) -> tuple[list
             topic_key = asked.topic
             topic = topics.by_id(topic_key) if isinstance(topic_key, bytes) else topics.find(topic_key)
         if topic is None or not 0 <= asked.index < len(topic.partitions):
-            unknown = ErrorCode.UNKNOWN_TOPIC_ID if by_id and topic is None else ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
-            _fail(data, unknown)
+            # A session remembers the name of a topic that it has seen, so only a new id is an unknown id.
+            is_new_id = by_id and topic is None and not asked.was_found
+            _fail(data, ErrorCode.UNKNOWN_TOPIC_ID if is_new_id else ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
+            data.aborted_transactions = []
             continue
+        asked.was_found = True
         partition = topic.partitions[asked.index]
         if replica_id >= 0:
             _fail(data, ErrorCode.NOT_LEADER_OR_FOLLOWER)
@@ -151,12 +153,16 @@ def _read_partition(
     is_first: bool,
 ) -> bool:
     """Fill in one partition. Returns True when the answer must not wait (the consumer's log diverged)."""
+    if isolation not in (READ_UNCOMMITTED, READ_COMMITTED):
+        raise UnknownServerError()
     log = partition.log
     epoch = asked.current_leader_epoch
     if epoch >= 0 and epoch != log.leader_epoch:
         raise leader_epoch_error(epoch, log.leader_epoch)
     if asked.last_fetched_epoch >= 0:
         end_epoch, end_offset = log.end_offset_for_epoch(asked.last_fetched_epoch)
+        if end_epoch < 0:
+            raise OffsetOutOfRange()
         if end_epoch < asked.last_fetched_epoch or end_offset < asked.fetch_offset:
             data.diverging_epoch = m.FetchResponse.EpochEndOffset(end_epoch, end_offset)
             data.records = b""

@@ -49,11 +49,24 @@ def handle_metadata(broker: Broker, request: Request) -> m.MetadataResponse:
     if request.api_version < _BY_ID_VERSION and any(
         asked.topic_id != ZERO_UUID or asked.name is None for asked in body.topics
     ):
-        response.topics = [_topic_error(asked.name, asked.topic_id, ErrorCode.INVALID_REQUEST) for asked in body.topics]
-        return response
-    for asked in body.topics:
+        return m.MetadataResponse(
+            topics=[_topic_error(asked.name, asked.topic_id, ErrorCode.INVALID_REQUEST) for asked in body.topics],
+            controller_id=-1,
+        )
+    for asked in _without_repeats(broker, body.topics):
         response.topics.append(_asked_topic(broker, asked, body.allow_auto_topic_creation, operations))
     return response
+
+
+def _without_repeats(
+    broker: Broker, asked: list[m.MetadataRequest.MetadataRequestTopic]
+) -> list[m.MetadataRequest.MetadataRequestTopic]:
+    """Each topic once, also when it is asked for by name and by id."""
+    by_key: dict[str | bytes, m.MetadataRequest.MetadataRequestTopic] = {}
+    for each in asked:
+        topic = broker.topics.by_id(each.topic_id) if each.name is None else None
+        by_key.setdefault(each.name or (topic.name if topic is not None else each.topic_id), each)
+    return list(by_key.values())
 
 
 def _asked_topic(
@@ -126,16 +139,20 @@ def handle_describe_topic_partitions(broker: Broker, request: Request) -> m.Desc
     assert isinstance(body, m.DescribeTopicPartitionsRequest)
     response = m.DescribeTopicPartitionsResponse()
     cursor = body.cursor
-    if cursor is not None and cursor.partition_index < 0:
-        raise_invalid = m.DescribeTopicPartitionsResponse.DescribeTopicPartitionsResponseTopic(
-            error_code=ErrorCode.INVALID_REQUEST, name=cursor.topic_name
-        )
-        response.topics = [raise_invalid]
+    if cursor is not None and (
+        cursor.partition_index < 0 or (body.topics and cursor.topic_name not in {topic.name for topic in body.topics})
+    ):
+        response.topics = [
+            m.DescribeTopicPartitionsResponse.DescribeTopicPartitionsResponseTopic(
+                error_code=ErrorCode.INVALID_REQUEST, name=topic.name
+            )
+            for topic in body.topics
+        ]
         return response
     names = sorted({topic.name for topic in body.topics}) or [topic.name for topic in broker.topics.all()]
     if cursor is not None:
         names = [name for name in names if name >= cursor.topic_name]
-    left = min(body.response_partition_limit, broker.config.max_request_partition_size_limit)
+    left = min(max(body.response_partition_limit, 1), broker.config.max_request_partition_size_limit)
     for name in names:
         start = cursor.partition_index if cursor is not None and name == cursor.topic_name else 0
         if left <= 0:

@@ -41,11 +41,14 @@ def handle_list_offsets(broker: Broker, request: Request) -> m.ListOffsetsRespon
     response = m.ListOffsetsResponse()
     times = Counter((topic.name, asked.partition_index) for topic in body.topics for asked in topic.partitions)
     for topic in body.topics:
-        answers = []
+        answers: list[m.ListOffsetsResponse.ListOffsetsPartitionResponse] = []
         for asked in topic.partitions:
+            is_repeated = times[topic.name, asked.partition_index] > 1
+            if is_repeated and any(answer.partition_index == asked.partition_index for answer in answers):
+                continue
             answer = m.ListOffsetsResponse.ListOffsetsPartitionResponse(partition_index=asked.partition_index)
             answers.append(answer)
-            if times[topic.name, asked.partition_index] > 1:
+            if is_repeated:
                 answer.error_code = ErrorCode.INVALID_REQUEST
                 continue
             try:

@@ -40,6 +40,18 @@ ACKS_ALL = -1
 ADMIN_CLIENT_ID = "__admin_client"
 _TOPIC_IDS = 13
 
+# Errors about the records or the producer, which come from the log itself: the answer says where the log starts.
+_REFUSED_BY_LOG = frozenset(
+    {
+        ErrorCode.INVALID_RECORD,
+        ErrorCode.INVALID_TIMESTAMP,
+        ErrorCode.UNSUPPORTED_COMPRESSION_TYPE,
+        ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER,
+        ErrorCode.INVALID_PRODUCER_EPOCH,
+        ErrorCode.INVALID_TXN_STATE,
+    }
+)
+
 
 class DurableReply:
     """A produce response that goes out when the last of its appends has reached the disk."""
@@ -95,7 +107,7 @@ def _produce(broker: Broker, request: Request, body: m.ProduceRequest, admission
                 partition, appended = _append(broker, request, body, topic, data, admission)
             except KafkaError as error:
                 failed = True
-                answer.partition_responses.append(_failure(data.index, error))
+                answer.partition_responses.append(_failure(topic, data.index, error))
                 continue
             appends.append((partition, appended))
             answer.partition_responses.append(
@@ -156,10 +168,12 @@ def _append(
     return partition, appended
 
 
-def _failure(index: int, error: KafkaError) -> m.ProduceResponse.PartitionProduceResponse:
+def _failure(topic: Topic | None, index: int, error: KafkaError) -> m.ProduceResponse.PartitionProduceResponse:
     response = m.ProduceResponse.PartitionProduceResponse(
         index=index, error_code=error.code, base_offset=-1, log_append_time_ms=-1, log_start_offset=-1
     )
+    if error.code in _REFUSED_BY_LOG and topic is not None and 0 <= index < len(topic.partitions):
+        response.log_start_offset = topic.partitions[index].log.log_start_offset
     response.error_message = error.args[0]
     if isinstance(error, RecordsRejected | TimestampsRejected):
         response.record_errors = [

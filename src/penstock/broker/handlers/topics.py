@@ -7,6 +7,7 @@ and replica assignments that name this broker are what can be had.
 
 from __future__ import annotations
 
+import uuid
 from collections import Counter
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Protocol
@@ -84,7 +85,9 @@ def _create(
     configs = _configs(broker, asked)
     result.num_partitions = partitions
     result.replication_factor = 1
-    if not validate_only:
+    if validate_only:
+        result.topic_id = uuid.uuid4().bytes
+    else:
         result.topic_id = broker.topics.create(asked.name, partitions, configs).topic_id
     result.configs = [
         m.CreateTopicsResponse.CreatableTopicConfigs(
