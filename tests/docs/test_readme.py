@@ -1,0 +1,42 @@
+"""The README's own programs and commands, run as they stand (but for the port)."""
+
+from __future__ import annotations
+
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from penstock.testing import Broker
+
+ROOT = Path(__file__).parents[2]
+README = (ROOT / "README.md").read_text("utf-8")
+PROGRAMS = [block for block in re.findall(r"```python\n(.*?)```", README, re.S) if "bootstrap" in block]
+
+
+def name_of(program: str) -> str:
+    return program.splitlines()[0].removeprefix("# ")
+
+
+@pytest.mark.parametrize("program", [p for p in PROGRAMS if p.startswith("# ")], ids=name_of)
+def test_the_client_examples_read_back_what_they_sent(program: str, penstock_broker: Broker) -> None:
+    program = program.replace("127.0.0.1:9092", penstock_broker.bootstrap_servers)
+    result = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, timeout=60)
+    assert result.returncode == 0, result.stderr
+    assert result.stdout.strip() == "b'hello, stream'"
+
+
+def test_the_first_commands_read_back_what_they_sent(penstock_broker: Broker, tmp_path: Path) -> None:
+    [commands] = re.findall(r"```sh\n(penstock topic create.*?)```", README, re.S)
+    environment = {
+        "PATH": f"{Path(sys.executable).parent}:/usr/bin:/bin",
+        "PENSTOCK_BOOTSTRAP": penstock_broker.bootstrap_servers,
+        "HOME": str(tmp_path),
+    }
+    result = subprocess.run(
+        ["bash", "-euc", commands], capture_output=True, text=True, timeout=60, env=environment, cwd=tmp_path
+    )
+    assert result.returncode == 0, result.stderr
+    assert "hello, stream" in result.stdout
