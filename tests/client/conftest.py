@@ -84,9 +84,7 @@ def kafka_address(kafka_jars: Path, tmp_path_factory: pytest.TempPathFactory) ->
         check=True,
         capture_output=True,
     )
-    process = subprocess.Popen(
-        [*java, "kafka.Kafka", str(file)], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL
-    )
+    process = subprocess.Popen([*java, "kafka.Kafka", str(file)], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
     try:
         _wait_for_port(port, process)
         yield f"127.0.0.1:{port}"

@@ -130,7 +130,11 @@ async def test_a_single_record_that_is_too_large_fails_and_the_next_goes_through
 
 async def test_a_full_buffer_makes_send_wait_and_then_say_so(bootstrap: str, topic: str) -> None:
     async with Producer(
-        bootstrap_servers=bootstrap, buffer_memory=2000, max_block_ms=100, batch_size=1000, linger_ms=60_000,
+        bootstrap_servers=bootstrap,
+        buffer_memory=2000,
+        max_block_ms=100,
+        batch_size=1000,
+        linger_ms=60_000,
         delivery_timeout_ms=120_000,
     ) as producer:
         for _ in range(40):

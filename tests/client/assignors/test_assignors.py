@@ -169,9 +169,7 @@ def test_no_two_members_swap_partitions_of_one_topic(
 ) -> None:
     counts, members = group
     before = assign_sticky(counts, members)
-    joined = with_ownership(members, before) | {
-        "newcomer": MemberSubscription(tuple(data.draw(_same_topics)))
-    }
+    joined = with_ownership(members, before) | {"newcomer": MemberSubscription(tuple(data.draw(_same_topics)))}
     after = assign_sticky(counts, joined)
     moves = set()
     for name, mine in before.items():
