@@ -19,7 +19,7 @@ from penstock.broker.requests import NO_RESPONSE, Answer, Handler, Pending, Requ
 from penstock.wire.api import API_TABLE, ApiInfo, ApiKey
 from penstock.wire.codec import MalformedMessage, decoder, response_encoder
 from penstock.wire.compiler import Decoder
-from penstock.wire.frames import skip_tags
+from penstock.wire.frames import parse_request_header, skip_tags
 from penstock.wire.messages import Message
 
 if TYPE_CHECKING:
@@ -77,7 +77,7 @@ class Dispatcher:
             raise MalformedMessage("the request is shorter than its header") from error
         route = self._routes.get(key << 16 | version & 0xFFFF)
         if route is None:
-            route = self._new_route(connection, key, version, correlation_id)
+            route = self._new_route(connection, frame, key, version, correlation_id)
             if route is None:
                 return
         try:
@@ -135,13 +135,16 @@ class Dispatcher:
         if isinstance(answer, Message):
             request.connection.respond(request, answer)
 
-    def _new_route(self, connection: Connection, key: int, version: int, correlation_id: int) -> Route | None:
+    def _new_route(
+        self, connection: Connection, frame: memoryview, key: int, version: int, correlation_id: int
+    ) -> Route | None:
         info = API_TABLE.get(key)
         handler = self.handlers.get(ApiKey(key)) if info is not None else None
         if info is None or handler is None:
             raise MalformedMessage(f"API {key} is not served")
         if not _LOWEST_TAKEN.get(info.key, info.min_version) <= version <= info.max_version:
-            if info.key == ApiKey.API_VERSIONS and version > info.max_version:
+            if info.key == ApiKey.API_VERSIONS:
+                parse_request_header(frame)
                 self._refuse_api_versions(connection, correlation_id)
                 return None
             raise MalformedMessage(f"{info.name} version {version} is not served")

@@ -20,7 +20,7 @@ from penstock.broker.file_range import FileRange
 from penstock.broker.requests import Answer, Pending, Request
 from penstock.broker.topics import Partition, Topic, leader_epoch_error
 from penstock.wire import messages as m
-from penstock.wire.errors import ErrorCode, KafkaError, OffsetOutOfRange, UnknownServerError
+from penstock.wire.errors import ErrorCode, KafkaError, OffsetOutOfRange
 
 if TYPE_CHECKING:
     from penstock.broker.server import Broker
@@ -88,6 +88,8 @@ class FetchWait:
 def handle_fetch(broker: Broker, request: Request) -> Answer:
     body = request.body
     assert isinstance(body, m.FetchRequest)
+    if body.isolation_level not in (READ_UNCOMMITTED, READ_COMMITTED):
+        return _refuse(request, body)
     try:
         context = broker.fetch_sessions.context(body, request.api_version, broker.now_ms())
     except KafkaError as error:
@@ -153,8 +155,6 @@ def _read_partition(
     is_first: bool,
 ) -> bool:
     """Fill in one partition. Returns True when the answer must not wait (the consumer's log diverged)."""
-    if isolation not in (READ_UNCOMMITTED, READ_COMMITTED):
-        raise UnknownServerError()
     log = partition.log
     epoch = asked.current_leader_epoch
     if epoch >= 0 and epoch != log.leader_epoch:
@@ -183,6 +183,22 @@ def _read_partition(
     else:
         data.aborted_transactions = None
     return False
+
+
+def _refuse(request: Request, body: m.FetchRequest) -> m.FetchResponse:
+    """A request that makes no sense as a whole: an error for each partition, or one for all from version 13 on."""
+    response = m.FetchResponse(error_code=ErrorCode.UNKNOWN_SERVER_ERROR, session_id=body.session_id)
+    if request.api_version >= _TOPIC_IDS:
+        return response
+    for topic in body.topics:
+        answer = m.FetchResponse.FetchableTopicResponse(topic=topic.topic)
+        response.responses.append(answer)
+        for asked in topic.partitions:
+            data = m.FetchResponse.PartitionData(asked.partition)
+            _fail(data, ErrorCode.UNKNOWN_SERVER_ERROR)
+            data.aborted_transactions = []
+            answer.partitions.append(data)
+    return response
 
 
 def _fail(data: m.FetchResponse.PartitionData, code: int) -> None:

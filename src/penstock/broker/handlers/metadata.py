@@ -50,7 +50,7 @@ def handle_metadata(broker: Broker, request: Request) -> m.MetadataResponse:
         asked.topic_id != ZERO_UUID or asked.name is None for asked in body.topics
     ):
         return m.MetadataResponse(
-            topics=[_topic_error(asked.name, asked.topic_id, ErrorCode.INVALID_REQUEST) for asked in body.topics],
+            topics=[_topic_error(asked.name or "", asked.topic_id, ErrorCode.INVALID_REQUEST) for asked in body.topics],
             controller_id=-1,
         )
     for asked in _without_repeats(broker, body.topics):

@@ -18,7 +18,7 @@ from penstock.broker.admission import FIRST_VERSION_THAT_ADDS, Admission
 from penstock.broker.requests import NO_RESPONSE, Answer, Pending, Request
 from penstock.broker.topics import Partition, Topic
 from penstock.log.errors import StorageError
-from penstock.records.batch import TRANSACTIONAL
+from penstock.records.batch import TRANSACTIONAL, BatchHeader
 from penstock.records.validation import RecordsRejected, TimestampsRejected, sole_batch, validate_produced
 from penstock.wire import messages as m
 from penstock.wire.errors import (
@@ -40,17 +40,25 @@ ACKS_ALL = -1
 ADMIN_CLIENT_ID = "__admin_client"
 _TOPIC_IDS = 13
 
-# Errors about the records or the producer, which come from the log itself: the answer says where the log starts.
-_REFUSED_BY_LOG = frozenset(
+# Refusals that Kafka makes before it has looked at the log; with the others the answer says where the log starts.
+_BEFORE_THE_LOG = frozenset(
     {
-        ErrorCode.INVALID_RECORD,
-        ErrorCode.INVALID_TIMESTAMP,
-        ErrorCode.UNSUPPORTED_COMPRESSION_TYPE,
-        ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER,
-        ErrorCode.INVALID_PRODUCER_EPOCH,
-        ErrorCode.INVALID_TXN_STATE,
+        ErrorCode.CORRUPT_MESSAGE,
+        ErrorCode.KAFKA_STORAGE_ERROR,
+        ErrorCode.MESSAGE_TOO_LARGE,
+        ErrorCode.RECORD_LIST_TOO_LARGE,
+        ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED,
     }
 )
+
+
+class _RefusedByLog(Exception):
+    """A batch that is one, as such, but may not be appended."""
+
+    def __init__(self, error: KafkaError, log_start_offset: int) -> None:
+        super().__init__(error)
+        self.error = error
+        self.log_start_offset = -1 if error.code in _BEFORE_THE_LOG else log_start_offset
 
 
 class DurableReply:
@@ -107,7 +115,11 @@ def _produce(broker: Broker, request: Request, body: m.ProduceRequest, admission
                 partition, appended = _append(broker, request, body, topic, data, admission)
             except KafkaError as error:
                 failed = True
-                answer.partition_responses.append(_failure(topic, data.index, error))
+                answer.partition_responses.append(_failure(data.index, error, -1))
+                continue
+            except _RefusedByLog as refusal:
+                failed = True
+                answer.partition_responses.append(_failure(data.index, refusal.error, refusal.log_start_offset))
                 continue
             appends.append((partition, appended))
             answer.partition_responses.append(
@@ -145,35 +157,48 @@ def _append(
     assert isinstance(records, memoryview | None)
     header = sole_batch(records, request.api_version)
     assert records is not None
-    now_ms = broker.now_ms()
-    batch, header = validate_produced(
-        records[: header.size], header, topic.rules, now_ms=now_ms, topic=topic.name, partition=data.index
-    )
-    transaction_version = 0
-    if header.attributes & TRANSACTIONAL:
-        if admission is None:
-            raise TransactionalIdAuthorizationFailed
-        if admission.errors and (topic.name, data.index) in admission.errors:
-            raise admission.errors[(topic.name, data.index)]
-        if request.api_version >= FIRST_VERSION_THAT_ADDS:
-            transaction_version = 2
     try:
-        appended = partition.log.append(
-            batch, header, now_ms=now_ms, verified_txn=True, transaction_version=transaction_version
-        )
-    except StorageError as error:
-        raise KafkaStorageError(str(error)) from error
+        appended = _append_batch(broker, request, partition, records[: header.size], header, admission)
+    except KafkaError as error:
+        raise _RefusedByLog(error, partition.log.log_start_offset) from error
     if partition.waiters:
         partition.wake()
     return partition, appended
 
 
-def _failure(topic: Topic | None, index: int, error: KafkaError) -> m.ProduceResponse.PartitionProduceResponse:
-    response = m.ProduceResponse.PartitionProduceResponse(
-        index=index, error_code=error.code, base_offset=-1, log_append_time_ms=-1, log_start_offset=-1
+def _append_batch(
+    broker: Broker,
+    request: Request,
+    partition: Partition,
+    records: memoryview,
+    header: BatchHeader,
+    admission: Admission | None,
+) -> Appended:
+    now_ms = broker.now_ms()
+    topic = partition.topic
+    batch, header = validate_produced(
+        records, header, topic.rules, now_ms=now_ms, topic=topic.name, partition=partition.index
     )
-    if error.code in _REFUSED_BY_LOG and topic is not None and 0 <= index < len(topic.partitions):
-        response.log_start_offset = topic.partitions[index].log.log_start_offset
+    transaction_version = 0
+    if header.attributes & TRANSACTIONAL:
+        if admission is None:
+            raise TransactionalIdAuthorizationFailed
+        if admission.errors and (topic.name, partition.index) in admission.errors:
+            raise admission.errors[(topic.name, partition.index)]
+        if request.api_version >= FIRST_VERSION_THAT_ADDS:
+            transaction_version = 2
+    try:
+        return partition.log.append(
+            batch, header, now_ms=now_ms, verified_txn=True, transaction_version=transaction_version
+        )
+    except StorageError as error:
+        raise KafkaStorageError(str(error)) from error
+
+
+def _failure(index: int, error: KafkaError, log_start_offset: int) -> m.ProduceResponse.PartitionProduceResponse:
+    response = m.ProduceResponse.PartitionProduceResponse(
+        index=index, error_code=error.code, base_offset=-1, log_append_time_ms=-1, log_start_offset=log_start_offset
+    )
     response.error_message = error.args[0]
     if isinstance(error, RecordsRejected | TimestampsRejected):
         response.record_errors = [
