@@ -33,9 +33,9 @@ from penstock.records.batch import (
     parse_header,
     patch_max_timestamp,
 )
-from penstock.records.builder import build_batch, seal_batch
+from penstock.records.builder import seal_batch
 from penstock.records.codecs import Codec, DecompressionLimit
-from penstock.records.record import decode_records, records_section
+from penstock.records.record import records_section
 from penstock.records.scan import record_heads
 from penstock.wire.errors import (
     CorruptMessage,
@@ -122,7 +122,7 @@ def sole_batch(records: Buffer | None, api_version: int) -> BatchHeader:
         except CorruptBatch:
             pass
         else:
-            if header.size == len(records) and (header.codec != Codec.ZSTD or api_version >= _FIRST_VERSION_WITH_ZSTD):
+            if header.size == len(records) and (header.codec < Codec.ZSTD or api_version >= _FIRST_VERSION_WITH_ZSTD):
                 return header
     return _sole_batch_or_error(b"" if records is None else records, api_version)
 
@@ -158,15 +158,13 @@ def validate_produced(
     if codec > Codec.ZSTD:
         # Kafka has no better code for it either: looking the codec up is what fails there.
         raise UnknownServerError(f"Unknown compression type id: {codec}")
-    if _header_tells_all(header, rules, now_ms):
-        max_timestamp = header.max_timestamp
-        in_order = True
-    else:
-        max_timestamp, in_order = _validate_records(batch, header, rules, now_ms, f"{topic}-{partition}")
+    max_timestamp = header.max_timestamp
+    if not _header_tells_all(header, rules, now_ms):
+        max_timestamp = _validate_records(batch, header, rules, now_ms, f"{topic}-{partition}")
     if rules.log_append_time:
         max_timestamp = now_ms
-    if not in_order or (rules.codec is not None and rules.codec != codec):
-        batch = _rebuild(batch, header, rules, max_timestamp, in_order)
+    if rules.codec is not None and rules.codec != codec:
+        batch = _recompressed(batch, header, rules, max_timestamp)
         if len(batch) > rules.max_message_bytes:
             raise MessageTooLarge(
                 f"Message batch size is {len(batch)} bytes in append to partition {topic}-{partition} which exceeds "
@@ -200,10 +198,8 @@ def _fault_of_header(header: BatchHeader) -> str:
     return f"Invalid sequence number {header.base_sequence} in record batch with producerId {header.producer_id}"
 
 
-def _validate_records(
-    batch: Buffer, header: BatchHeader, rules: ProduceRules, now_ms: int, where: str
-) -> tuple[int, bool]:
-    """Check record by record. Returns the true max timestamp, and whether the offsets count up from zero."""
+def _validate_records(batch: Buffer, header: BatchHeader, rules: ProduceRules, now_ms: int, where: str) -> int:
+    """Check record by record. Returns the true max timestamp."""
     try:
         heads = record_heads(records_section(batch, 0, header), header.records_count)
     except DecompressionLimit as error:
@@ -225,9 +221,10 @@ def _validate_records(
         raise TimestampsRejected(errors)
     if errors:
         raise RecordsRejected(errors)
-    # Offsets out of order are put right in compressed batches only: old clients of compressed formats sent them so.
-    in_order = not header.is_compressed or all(delta == i for i, (_, delta, _) in enumerate(heads))
-    return max_timestamp, in_order
+    if header.is_compressed and any(delta != index for index, (_, delta, _) in enumerate(heads)):
+        # Kafka fails on these, too, if less clearly: it reads compressed batches without keys and cannot rebuild them.
+        raise InvalidRecord(f"The offsets inside the batch do not count up from 0 in topic partition {where}")
+    return max_timestamp
 
 
 def _timestamp_fault(header: BatchHeader, rules: ProduceRules, now_ms: int, timestamp: int, offset: int) -> str:
@@ -248,42 +245,29 @@ def _timestamp_fault(header: BatchHeader, rules: ProduceRules, now_ms: int, time
     return ""
 
 
-def _rebuild(
-    batch: Buffer, header: BatchHeader, rules: ProduceRules, max_timestamp: int, in_order: bool
-) -> WritableBuffer:
-    codec = header.codec if rules.codec is None else int(rules.codec)
+def _recompressed(batch: Buffer, header: BatchHeader, rules: ProduceRules, max_timestamp: int) -> WritableBuffer:
+    assert rules.codec is not None
     stamped = LOG_APPEND_TIME if rules.log_append_time else 0
     try:
-        if in_order:
-            return seal_batch(
-                [records_section(batch, 0, header)],
-                base_offset=0,
-                leader_epoch=header.partition_leader_epoch,
-                attributes=codec | stamped | (header.attributes & TRANSACTIONAL),
-                last_offset_delta=header.last_offset_delta,
-                base_timestamp=header.base_timestamp,
-                max_timestamp=max_timestamp,
-                producer_id=header.producer_id,
-                producer_epoch=header.producer_epoch,
-                base_sequence=header.base_sequence,
-                records_count=header.records_count,
-                level=rules.level,
-            )
-        return build_batch(
-            [(r.timestamp, r.key, r.value, r.headers) for r in decode_records(batch, 0, header)],
-            codec=codec,
-            level=rules.level,
-            producer_id=header.producer_id,
-            producer_epoch=header.producer_epoch,
-            base_sequence=header.base_sequence,
-            transactional=header.is_transactional,
-            leader_epoch=header.partition_leader_epoch,
-            log_append_time=max_timestamp if rules.log_append_time else None,
-        )
+        section = records_section(batch, 0, header)
     except DecompressionLimit as error:
         raise MessageTooLarge(str(error)) from None
     except CorruptBatch as error:
         raise InvalidRecord(str(error)) from None
+    return seal_batch(
+        [section],
+        base_offset=0,
+        leader_epoch=header.partition_leader_epoch,
+        attributes=rules.codec | stamped | (header.attributes & TRANSACTIONAL),
+        last_offset_delta=header.last_offset_delta,
+        base_timestamp=header.base_timestamp,
+        max_timestamp=max_timestamp,
+        producer_id=header.producer_id,
+        producer_epoch=header.producer_epoch,
+        base_sequence=header.base_sequence,
+        records_count=header.records_count,
+        level=rules.level,
+    )
 
 
 def _sole_batch_or_error(records: Buffer, api_version: int) -> BatchHeader:
@@ -300,6 +284,8 @@ def _sole_batch_or_error(records: Buffer, api_version: int) -> BatchHeader:
         raise CorruptMessage(str(error)) from None
     if header.codec == Codec.ZSTD and api_version < _FIRST_VERSION_WITH_ZSTD:
         raise UnsupportedCompressionType(f"{request} are not allowed to use ZStandard compression")
+    if header.codec > Codec.ZSTD and api_version < _FIRST_VERSION_WITH_ZSTD:
+        raise UnknownServerError(f"Unknown compression type id: {header.codec}")
     if _batch_size(memoryview(records)[size:]) is not None:
         raise InvalidRecord(f"{request} are only allowed to contain exactly one record batch per partition")
     return header
