@@ -10,6 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from penstock.log.config import LogConfig
+from penstock.log.errors import StorageError
 from penstock.log.partition import PartitionLog
 from penstock.log.results import IsolationLevel
 from penstock.wire.errors import OutOfOrderSequenceNumber
@@ -256,6 +257,25 @@ def test_an_interrupted_roll_leaves_an_empty_segment_that_is_used(tmp_path: Path
     assert again.log_end_offset == 1
     append(again, plain("b"))
     assert contents(reopen(again)) == [(0, "a"), (1, "b")]
+
+
+def test_a_failed_roll_does_not_cut_off_what_was_appended_after_it(tmp_path: Path) -> None:
+    log = open_log(tmp_path)
+    append(log, plain("a"))
+    (log.folder / "00000000000000000001.log").write_bytes(b"")
+    append(log, plain("b"))
+    assert contents(reopen(log)) == [(0, "a"), (1, "b")]
+
+
+def test_a_roll_that_fails_leaves_no_segment_behind(tmp_path: Path) -> None:
+    log = open_log(tmp_path)
+    append(log, plain("a"))
+    (log.folder / "00000000000000000001.index").mkdir()
+    with pytest.raises(StorageError):
+        log.roll(NOW)
+    assert not log_file(log, 1).exists()
+    append(log, plain("b"))
+    assert contents(log) == [(0, "a"), (1, "b")]
 
 
 @settings(max_examples=80, deadline=None)

@@ -59,13 +59,17 @@ class LeaderEpochs:
             self._write()
 
     def truncate_start(self, start_offset: int) -> None:
-        """Forget the epochs that ended before a new log start; the one that spans it begins there now."""
+        """Forget the epochs that ended before a new log start; the one that spans it begins there now.
+
+        That a first epoch begins later is not worth a write: the log start offset says the same after a restart.
+        """
         entries = self._entries
         first = bisect_right(entries, start_offset, key=lambda entry: entry[1]) - 1
         if first < 0 or (first == 0 and entries[0][1] == start_offset):
             return
         self._entries = [(entries[first][0], max(entries[first][1], start_offset)), *entries[first + 1 :]]
-        self._write()
+        if first:
+            self._write()
 
     def _write(self) -> None:
         lines = ["0", str(len(self._entries)), *(f"{epoch} {start}" for epoch, start in self._entries), ""]

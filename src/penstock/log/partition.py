@@ -55,6 +55,7 @@ class PartitionLog:
         "_active",
         "_bases",
         "_created",
+        "_deleted",
         "_folder_changed",
         "_index_entries_max",
         "_last_offset_max",
@@ -108,7 +109,7 @@ class PartitionLog:
         self._snapshots: list[int] = []
         self._unsynced: list[Segment] = []
         self._retired = RetiredFiles()
-        self._created = False
+        self._created = self._deleted = False
         self._folder_changed = False
         self._prepared = False
         self._last_offset_max = self._roll_timestamp = self._roll_clock = _ALWAYS
@@ -247,6 +248,7 @@ class PartitionLog:
 
     def delete(self) -> Path:
         """Take the log out of use. Returns the renamed folder, which is left for the caller to remove at leisure."""
+        self._deleted = True
         for segment in self._segments:
             segment.release()
         self._unsynced.clear()
@@ -268,8 +270,6 @@ class PartitionLog:
     def _apply_config(self) -> None:
         self._segment_bytes = min(self.config.segment_bytes, RELATIVE_OFFSET_MAX)
         self._index_entries_max = max(self.config.segment_index_bytes // 8, 1)
-
-    # Where things are
 
     @property
     def high_watermark(self) -> int:
@@ -349,12 +349,8 @@ class PartitionLog:
         self, segment: Segment, header: BatchHeader, marker: EndMarker, offset: int, now_ms: int
     ) -> None:
         completed = self.producer_state.apply_marker(header, marker, offset, now_ms)
-        if completed is None or not completed.aborted:
-            return
-        entry = AbortedTransaction(
-            completed.producer_id, completed.first_offset, completed.last_offset, completed.last_stable_offset
-        )
-        segment.txn_index.append(entry)
+        if completed is not None and completed.aborted:
+            segment.txn_index.append(completed.index_entry())
 
     def _start_epoch(self, base_offset: int) -> None:
         try:
@@ -473,6 +469,8 @@ class PartitionLog:
             if created:
                 sync_path(str(self.folder.parent))
         except OSError as error:
+            if self._deleted:
+                return
             raise StorageError(f"cannot sync the log in {self.folder}: {error.strerror}") from error
         for segment in rolled:
             if segment is not active and segment in self._unsynced:

@@ -22,6 +22,7 @@ from typing import NamedTuple
 from crc32c import crc32c
 
 from penstock.log.files import write_file
+from penstock.log.transaction_index import AbortedTransaction
 from penstock.records.batch import CONTROL, TRANSACTIONAL, BatchHeader
 from penstock.wire.errors import (
     InvalidProducerEpoch,
@@ -85,6 +86,9 @@ class CompletedTransaction(NamedTuple):
     aborted: bool
     last_stable_offset: int
     """Once this transaction is completed."""
+
+    def index_entry(self) -> AbortedTransaction:
+        return AbortedTransaction(self.producer_id, self.first_offset, self.last_offset, self.last_stable_offset)
 
 
 class ProducerEntry:

@@ -13,12 +13,13 @@ rotted since must not make us throw away everything after it.
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator
 from dataclasses import dataclass, field
 from itertools import pairwise
 
+from crc32c import crc32c
+
 from penstock.log.cleaner.swap import CLEANED_SUFFIX, SWAP_SUFFIX, finish_interrupted_swaps
-from penstock.log.files import DELETED_SUFFIX, SegmentFile, pread_all, remove_if_there
+from penstock.log.files import DELETED_SUFFIX, pread_all, remove_if_there
 from penstock.log.leader_epochs import LeaderEpochs
 from penstock.log.producer_state import CorruptSnapshot, EndMarker, ProducerState
 from penstock.log.segment import (
@@ -30,13 +31,13 @@ from penstock.log.segment import (
 )
 from penstock.log.transaction_index import AbortedTransaction, TransactionIndex
 from penstock.records.batch import (
+    ATTRIBUTES_AT,
     CONTROL,
+    HEADER,
     HEADER_SIZE,
     LOG_OVERHEAD,
-    BatchHeader,
+    MAGIC,
     Buffer,
-    CorruptBatch,
-    crc_is_valid,
     parse_header,
 )
 from penstock.records.control import ControlType, parse_control
@@ -44,6 +45,8 @@ from penstock.records.record import iter_records
 
 SNAPSHOT_SUFFIX = ".snapshot"
 _CHUNK = 1 << 20
+_HEADERS_CHUNK = 1 << 14
+_unpack = HEADER.unpack_from
 
 
 @dataclass(slots=True)
@@ -110,36 +113,6 @@ def read_marker(batch: Buffer) -> EndMarker | None:
     return None
 
 
-def iter_stored_batches(
-    file: SegmentFile, position: int, end: int, *, crc_from_offset: int
-) -> Iterator[tuple[int, BatchHeader, memoryview]]:
-    """Whole, well-formed batches as (position, header, bytes) up to the first that is not.
-
-    The CRC is checked of batches that reach beyond `crc_from_offset`; of the others only the header is looked at.
-    """
-    chunk = b""
-    chunk_at = position
-    while position + HEADER_SIZE <= end:
-        at = position - chunk_at
-        if at + HEADER_SIZE > len(chunk):
-            chunk = pread_all(file, min(_CHUNK, end - position), position)
-            chunk_at, at = position, 0
-        try:
-            header = parse_header(chunk, at)
-        except CorruptBatch:
-            return
-        size = header.batch_length + LOG_OVERHEAD
-        if position + size > end or header.last_offset_delta < 0:
-            return
-        if at + size > len(chunk):
-            chunk = pread_all(file, max(size, min(_CHUNK, end - position)), position)
-            chunk_at, at = position, 0
-        if header.base_offset + header.last_offset_delta >= crc_from_offset and not crc_is_valid(chunk, at, size):
-            return
-        yield position, header, memoryview(chunk)[at : at + size]
-        position += size
-
-
 def load_producer_state(folder: str, snapshots: list[int], up_to: int, state: ProducerState, now_ms: int) -> int | None:
     """Load the newest usable snapshot not above `up_to` and return its offset; damaged ones are removed."""
     for offset in reversed([each for each in snapshots if each <= up_to]):
@@ -165,6 +138,10 @@ def recover_segments(
     now_ms: int,
 ) -> Recovered:
     """Check and mend the segments behind the recovery point, and bring the producer state up to the log's end."""
+    if len(segments) > 1 and not segments[-1].size:
+        # A roll that failed after its first file was created may have been followed by appends to the segment before:
+        # the empty one says nothing about where that ends.
+        _remove(segments.pop())
     first_suspect = 0
     for slot, segment in enumerate(segments):
         if segment.base_offset <= recovery_point:
@@ -192,9 +169,7 @@ def recover_segments(
             for dropped in segments[slot + 1 :]:
                 recovered.truncated_bytes += dropped.size
                 recovered.dropped_segments += 1
-                dropped.release()
-                for suffix in SUFFIXES:
-                    remove_if_there(dropped.stem + suffix)
+                _remove(dropped)
             del segments[slot + 1 :]
             break
     recovered.log_end_offset = max(next_offset, log_start_offset)
@@ -205,13 +180,23 @@ def recover_segments(
     return recovered
 
 
+def _remove(segment: Segment) -> None:
+    segment.release()
+    for suffix in SUFFIXES:
+        remove_if_there(segment.stem + suffix)
+
+
 def _replay(segment: Segment, from_offset: int, state: ProducerState, epochs: LeaderEpochs, now_ms: int) -> None:
-    for _, header, data in iter_stored_batches(
-        segment.open_file(), segment.position_of(from_offset), segment.size, crc_from_offset=2**63
-    ):
+    """Bring the producer state forward over a segment that is known to be whole."""
+    file = segment.open_file()
+    for batch in segment.batches_from(from_offset):
+        header = parse_header(pread_all(file, HEADER_SIZE, batch.position))
         epochs.assign(header.partition_leader_epoch, header.base_offset)
         if header.base_offset >= from_offset:
-            state.replay(header, read_marker(data) if header.attributes & CONTROL else None, now_ms)
+            marker = None
+            if header.attributes & CONTROL:
+                marker = read_marker(pread_all(file, batch.size, batch.position))
+            state.replay(header, marker, now_ms)
 
 
 def _recover_segment(
@@ -224,29 +209,49 @@ def _recover_segment(
     epochs: LeaderEpochs,
     now_ms: int,
 ) -> int:
-    """Validate, truncate, rebuild the indexes; returns the offset after the last batch kept."""
+    """Validate, truncate, rebuild the indexes; returns the offset after the last batch kept.
+
+    One loop over what may be millions of small batches, so it makes no object per batch that it does not need.
+    """
     aborted: list[AbortedTransaction] = []
-    kept_bytes = 0
-    for position, header, data in iter_stored_batches(
-        segment.open_file(), 0, segment.size, crc_from_offset=recovery_point
-    ):
-        if not next_offset <= header.base_offset <= header.last_offset < limit_offset:
+    file = segment.open_file()
+    segment.start_rebuild()
+    chunk = memoryview(b"")
+    position = chunk_at = 0
+    end = segment.size
+    latest_epoch = -1
+    while position + HEADER_SIZE <= end:
+        at = position - chunk_at
+        if at + HEADER_SIZE > len(chunk):
+            wanted = _CHUNK if next_offset >= recovery_point else _HEADERS_CHUNK
+            chunk, chunk_at, at = memoryview(pread_all(file, min(wanted, end - position), position)), position, 0
+        base, length, epoch, magic, crc, attributes, delta, _, timestamp, producer_id, _, _, count = _unpack(chunk, at)
+        size = length + LOG_OVERHEAD
+        last = base + delta
+        if magic != MAGIC or size < HEADER_SIZE or position + size > end:
             break
-        next_offset = header.base_offset + header.last_offset_delta + 1
-        kept_bytes = position + len(data)
-        epochs.assign(header.partition_leader_epoch, header.base_offset)
-        if header.base_offset < replay_from:
-            continue
-        completed = state.replay(header, read_marker(data) if header.attributes & CONTROL else None, now_ms)
-        if completed is not None and completed.aborted:
-            aborted.append(
-                AbortedTransaction(
-                    completed.producer_id, completed.first_offset, completed.last_offset, completed.last_stable_offset
-                )
-            )
-    if kept_bytes < segment.size:
-        segment.truncate_to(kept_bytes)
-    segment.rebuild_indexes()
+        if not next_offset <= base <= last < limit_offset:
+            break
+        if last >= recovery_point or attributes & CONTROL:
+            if at + size > len(chunk):
+                wanted = max(size, min(_CHUNK, end - position))
+                chunk, chunk_at, at = memoryview(pread_all(file, wanted, position)), position, 0
+            if last >= recovery_point and crc32c(chunk[at + ATTRIBUTES_AT : at + size]) != crc:
+                break
+        if epoch > latest_epoch:
+            epochs.assign(epoch, base)
+            latest_epoch = epoch
+        if producer_id >= 0 and base >= replay_from:
+            marker = read_marker(chunk[at : at + size]) if attributes & CONTROL else None
+            completed = state.replay(parse_header(chunk, at), marker, now_ms)
+            if completed is not None and completed.aborted:
+                aborted.append(completed.index_entry())
+        segment.note_batch(position, size, last, timestamp if count else -1)
+        next_offset = last + 1
+        position += size
+    if position < end:
+        segment.truncate_to(position)
+    segment.finish_rebuild()
     _restore_transaction_index(segment, aborted, replay_from, next_offset)
     return next_offset
 

@@ -145,8 +145,13 @@ class Segment:
             has_txn_index=False,
         )
         file = SegmentFile(segment.stem + LOG_SUFFIX, os.O_RDWR | os.O_CREAT | os.O_TRUNC)
-        for suffix in (INDEX_SUFFIX, TIME_INDEX_SUFFIX):
-            os.close(os.open(segment.stem + suffix, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o644))
+        try:
+            for suffix in (INDEX_SUFFIX, TIME_INDEX_SUFFIX):
+                os.close(os.open(segment.stem + suffix, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o644))
+        except OSError:
+            # The log goes on with the segment it has, which must not seem to end where this one begins.
+            os.unlink(segment.stem + LOG_SUFFIX)
+            raise
         segment.file = file
         open_files.opened(segment)
         segment._offset_index = OffsetIndex()
@@ -415,20 +420,31 @@ class Segment:
 
     def rebuild_indexes(self) -> None:
         """Make both indexes anew from the batches, as appending them did."""
-        offset_index, time_index = OffsetIndex(), TimeIndex()
-        self._offset_index, self._time_index, self._time_loaded = offset_index, time_index, True
+        self.start_rebuild()
+        for batch in walk_batches(self.open_file(), 0, self.size, 1 << 16):
+            self.note_batch(batch.position, batch.size, batch.last_offset, batch.max_timestamp)
+        self.finish_rebuild()
+
+    def start_rebuild(self) -> None:
+        """Forget the indexes; `note_batch` for every batch and `finish_rebuild` make new ones."""
+        self._offset_index, self._time_index, self._time_loaded = OffsetIndex(), TimeIndex(), True
         self.max_timestamp = self.max_timestamp_offset = -1
         self.bytes_since_index = self.index_entries = 0
         self.first_timestamp = None
-        for batch in walk_batches(self.open_file(), 0, self.size, 1 << 16):
-            if batch.max_timestamp > self.max_timestamp:
-                self.max_timestamp, self.max_timestamp_offset = batch.max_timestamp, batch.last_offset
-            if self.first_timestamp is None:
-                self.first_timestamp = batch.max_timestamp
-            if self.bytes_since_index > self.index_interval_bytes:
-                self._add_index_entry(batch.last_offset, batch.position)
-                self.bytes_since_index = 0
-            self.bytes_since_index += batch.size
-        time_index.maybe_append(self.max_timestamp, self.max_timestamp_offset - self.base_offset)
+
+    def note_batch(self, position: int, size: int, last_offset: int, max_timestamp: int) -> None:
+        if max_timestamp > self.max_timestamp:
+            self.max_timestamp, self.max_timestamp_offset = max_timestamp, last_offset
+        if self.first_timestamp is None:
+            self.first_timestamp = max_timestamp
+        if self.bytes_since_index > self.index_interval_bytes:
+            self._add_index_entry(last_offset, position)
+            self.bytes_since_index = 0
+        self.bytes_since_index += size
+
+    def finish_rebuild(self) -> None:
+        offset_index, time_index = self._offset_index, self._time_index
+        assert offset_index is not None
+        assert time_index is not None
         offset_index.changed = time_index.changed = True
         self.write_indexes()

@@ -478,6 +478,7 @@ def test_a_copy_of_the_files_cleans_to_the_same_bytes(tmp_path: Path) -> None:
     for n in range(50):
         write(log, (f"key {n % 9}", f"{n}"))
     log.roll(NOW)
+    write(log, ("active", "1"))
     shutil.copytree(tmp_path / "one", tmp_path / "two")
     other = open_log(tmp_path / "two", COMPACT)
     clean(log)

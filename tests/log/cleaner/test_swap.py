@@ -50,6 +50,7 @@ def filled(folder: Path) -> PartitionLog:
             append(log, batch, verified_txn=True)
             end_transaction(log, False, producer_id=5)
     log.roll(NOW)
+    write(log, ("active", "1"))
     return log
 
 
