@@ -9,12 +9,12 @@ from itertools import count
 import aiokafka
 import aiokafka.errors
 import confluent_kafka
+import kafka
 import kafka.errors
 import kafka.structs
 import pytest
 from confluent_kafka import KafkaError, KafkaException, TopicPartition
 
-import kafka
 from penstock.testing import Broker
 from tests.transactions.wire_client import Wire, eventually
 
