@@ -15,6 +15,7 @@ from collections.abc import Awaitable, Callable
 from typing import TYPE_CHECKING, cast
 
 from penstock.broker.connection import Connection
+from penstock.broker.handlers.table import HANDLER_MODULES, find_handler
 from penstock.broker.requests import NO_RESPONSE, Answer, Handler, Pending, Request
 from penstock.wire.api import API_TABLE, ApiInfo, ApiKey
 from penstock.wire.codec import MalformedMessage, decoder, response_encoder
@@ -55,17 +56,17 @@ class Route:
 
 
 class Dispatcher:
-    def __init__(self, broker: Broker, handlers: dict[ApiKey, Handler]) -> None:
+    def __init__(self, broker: Broker) -> None:
         self._broker = broker
-        self.handlers = handlers
+        self.served: frozenset[int] = frozenset(HANDLER_MODULES)
         self._routes: dict[int, Route] = {}
         self._tasks: set[asyncio.Task[None]] = set()
         self.faults: dict[int, Fault] = {}
         self.connections: set[Connection] = set()
-        self.requests_total: dict[int, int] = dict.fromkeys(handlers, 0)
+        self.requests_total: dict[int, int] = dict.fromkeys(self.served, 0)
 
     def advertised(self) -> list[ApiInfo]:
-        return [info for key, info in API_TABLE.items() if key in self.handlers]
+        return [info for key, info in API_TABLE.items() if key in self.served]
 
     # -- requests --------------------------------------------------------------------------------------------------
 
@@ -139,8 +140,7 @@ class Dispatcher:
         self, connection: Connection, frame: memoryview, key: int, version: int, correlation_id: int
     ) -> Route | None:
         info = API_TABLE.get(key)
-        handler = self.handlers.get(ApiKey(key)) if info is not None else None
-        if info is None or handler is None:
+        if info is None or key not in self.served:
             raise MalformedMessage(f"API {key} is not served")
         if not _LOWEST_TAKEN.get(info.key, info.min_version) <= version <= info.max_version:
             if info.key == ApiKey.API_VERSIONS:
@@ -148,7 +148,7 @@ class Dispatcher:
                 self._refuse_api_versions(connection, correlation_id)
                 return None
             raise MalformedMessage(f"{info.name} version {version} is not served")
-        route = self._routes[key << 16 | version] = Route(info, version, handler)
+        route = self._routes[key << 16 | version] = Route(info, version, find_handler(info.key))
         return route
 
     def _refuse_api_versions(self, connection: Connection, correlation_id: int) -> None:

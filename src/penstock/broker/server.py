@@ -14,23 +14,20 @@ import socket
 import time
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Protocol, TypeVar
 
-from penstock.broker.admission import TransactionalWrites
 from penstock.broker.checkpoint import Checkpoints
 from penstock.broker.config import BrokerConfig, Configs
 from penstock.broker.connection import SCRATCH_BYTES, Connection
 from penstock.broker.dispatch import Dispatcher
 from penstock.broker.fetch_sessions import FetchSessions
-from penstock.broker.groups import Groups
 from penstock.broker.http import MonitoringEndpoint
 from penstock.broker.listeners import Address, Listener, is_loopback, parse_address, reachable_host
 from penstock.broker.metrics import Metrics
 from penstock.broker.producer_ids import ProducerIds
-from penstock.broker.share.groups import ShareGroups
-from penstock.broker.topics import Partition, Topic, Topics
-from penstock.broker.transactions import Transactions
+from penstock.broker.topics import OFFSETS_TOPIC, SHARE_STATE_TOPIC, TRANSACTIONS_TOPIC, Partition, Topic, Topics
 from penstock.catalog import Catalog
 from penstock.log.errors import StorageError
 from penstock.log.files import FolderLock
@@ -43,13 +40,18 @@ from penstock.records.batch import parse_header
 from penstock.wire.errors import ErrorCode
 
 if TYPE_CHECKING:
+    from penstock.broker.admission import TransactionalWrites
+    from penstock.broker.groups import Groups
     from penstock.broker.handlers.produce import DurableReply
+    from penstock.broker.share.groups import ShareGroups
+    from penstock.broker.transactions import Transactions
 
 log = logging.getLogger("penstock.broker")
 
 CATALOG_FILE = "catalog.sqlite"
 _SWEEP_SECONDS = 1.0
 _CHECKPOINT_SECONDS = 60.0
+_CLEAN_SECONDS = 1.0
 _STOP_SECONDS = 5.0
 
 
@@ -75,10 +77,6 @@ class Broker:
         self.topics: Topics
         self.configs: Configs
         self.dispatcher: Dispatcher
-        self.groups: Groups
-        self.share_groups: ShareGroups
-        self.transactions: Transactions
-        self.transactional_writes: TransactionalWrites
         self.failure: BaseException | None = None
         self.fetch_sessions = FetchSessions(
             self.config.max_incremental_fetch_session_cache_slots, lambda: random.randrange(1, 2**31)
@@ -99,8 +97,6 @@ class Broker:
 
     async def start(self) -> None:
         """Open everything and begin to listen. Raises ListenError, StorageError or ConfigError with what to do."""
-        from penstock.broker.handlers.table import HANDLERS
-
         self.loop = asyncio.get_running_loop()
         self.folder.mkdir(parents=True, exist_ok=True)
         self._lock = FolderLock(self.folder)
@@ -114,14 +110,9 @@ class Broker:
             self.topics.open_all()
             self._checkpoints.opened()
             self._flusher = Flusher(self._call_soon, self._storage_failed)
-            self.transactions = Transactions(self)
-            self.share_groups = ShareGroups(self)
-            self.groups = Groups(self)
-            self.transactional_writes = TransactionalWrites(self)
-            self.dispatcher = Dispatcher(self, HANDLERS)
-            self.groups.start()
-            self.transactions.start()
-            self.share_groups.start()
+            self.topics.on_roll = self._flusher.request_sync
+            self.dispatcher = Dispatcher(self)
+            self._load_coordinators()
             self._listen()
             if self.config.penstock_metrics_listen:
                 await self.monitoring.start(self.config.penstock_metrics_listen)
@@ -130,8 +121,49 @@ class Broker:
             raise
         self._every(_SWEEP_SECONDS, self._sweep)
         self._every(_CHECKPOINT_SECONDS, self._save_checkpoints)
+        self._every(_CLEAN_SECONDS, self._clean)
         self._every(self.config.log_retention_check_interval_ms / 1000, self._apply_retention)
         self._every(self.config.producer_id_expiration_check_interval_ms / 1000, self._expire_producers)
+
+    # -- the coordinators: each is built when it is first needed, or at the start when it has state to load ---------
+
+    @cached_property
+    def groups(self) -> Groups:
+        from penstock.broker.groups import Groups
+
+        return _started(self, "groups", Groups(self))
+
+    @cached_property
+    def transactions(self) -> Transactions:
+        from penstock.broker.transactions import Transactions
+
+        return _started(self, "transactions", Transactions(self))
+
+    @cached_property
+    def share_groups(self) -> ShareGroups:
+        from penstock.broker.share.groups import ShareGroups
+
+        return _started(self, "share_groups", ShareGroups(self))
+
+    @cached_property
+    def transactional_writes(self) -> TransactionalWrites:
+        from penstock.broker.admission import TransactionalWrites
+
+        return TransactionalWrites(self)
+
+    @cached_property
+    def cleaning(self) -> Cleaning:
+        from penstock.broker.cleaning import Cleaning
+
+        return Cleaning(self)
+
+    def _load_coordinators(self) -> None:
+        if self.topics.find(OFFSETS_TOPIC) is not None:
+            assert self.groups is not None
+        if self.topics.find(TRANSACTIONS_TOPIC) is not None:
+            assert self.transactions is not None
+        if self.topics.find(SHARE_STATE_TOPIC) is not None:
+            assert self.share_groups is not None
 
     def _listen(self) -> None:
         advertised = [parse_address(text) for text in self.settings.advertise or self.config.advertised_listeners]
@@ -181,11 +213,13 @@ class Broker:
             listener.close()
         for timer in self._timers:
             timer.cancel()
+        if "cleaning" in self.__dict__:
+            self.cleaning.stop()
         await self.monitoring.stop()
         await self.dispatcher.stop()
-        await self.groups.stop()
-        await self.transactions.stop()
-        await self.share_groups.stop()
+        for name in ("groups", "transactions", "share_groups"):
+            if name in self.__dict__:
+                await getattr(self, name).stop()
         await self._drain()
         for connection in list(self.dispatcher.connections):
             connection.close()
@@ -280,6 +314,11 @@ class Broker:
             for partition in topic.partitions:
                 partition.log.producer_state.remove_expired(now_ms, expiration_ms)
 
+    def _clean(self) -> None:
+        """Compaction is not even imported before there is a compacted topic."""
+        if "cleaning" in self.__dict__ or any(topic.log_config.compacts for topic in self.topics.all()):
+            self.cleaning.poll()
+
     def _save_checkpoints(self) -> None:
         self._checkpoints.save(self.topics.all())
 
@@ -324,6 +363,20 @@ class Broker:
             callback(topic)
         folders = self.topics.delete(topic)
         self.loop.run_in_executor(None, _remove_folders, folders)
+
+
+class _Startable(Protocol):
+    def start(self) -> None: ...
+
+
+C = TypeVar("C", bound=_Startable)
+
+
+def _started(broker: Broker, name: str, coordinator: C) -> C:
+    """Start a coordinator that others can see already: loading one may ask for another, and for itself."""
+    broker.__dict__[name] = coordinator
+    coordinator.start()
+    return coordinator
 
 
 def _remove_folders(folders: list[Path]) -> None:

@@ -11,6 +11,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Awaitable
 from typing import TYPE_CHECKING
 
+from penstock.broker.handlers.table import find_handler
 from penstock.broker.requests import Answer, Request
 from penstock.testing.error_responses import error_response
 from penstock.wire import messages as m
@@ -82,7 +83,7 @@ class DelayFault(Fault):
 
     async def _later(self, broker: Broker, request: Request) -> Answer:
         await asyncio.sleep(self.seconds)
-        answer = broker.dispatcher.handlers[self.api](broker, request)
+        answer = find_handler(self.api)(broker, request)
         return await answer if isinstance(answer, Awaitable) else answer
 
 

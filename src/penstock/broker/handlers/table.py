@@ -1,77 +1,122 @@
-"""Which handler answers which API. What is not here is not advertised."""
+"""Which module answers which API. What is not here is not advertised.
+
+A handler is named after its API: `handle_fetch` in `handlers/fetch.py` answers Fetch. Its module is imported when the
+first request of that kind arrives, so that a broker is up before the code of every capability has been loaded.
+"""
 
 from __future__ import annotations
 
-from penstock.broker.handlers import (
-    configs,
-    fetch,
-    group_offsets,
-    groups,
-    log_dirs,
-    metadata,
-    offsets,
-    produce,
-    producers,
-    queues,
-    share_offsets,
-    share_state,
-    topics,
-    transactions,
-    versions,
-)
+from importlib import import_module
+from typing import cast
+
 from penstock.broker.requests import Handler
 from penstock.wire.api import ApiKey
 
-HANDLERS: dict[ApiKey, Handler] = {
-    ApiKey.PRODUCE: produce.handle_produce,
-    ApiKey.FETCH: fetch.handle_fetch,
-    ApiKey.LIST_OFFSETS: offsets.handle_list_offsets,
-    ApiKey.METADATA: metadata.handle_metadata,
-    ApiKey.API_VERSIONS: versions.handle_api_versions,
-    ApiKey.OFFSET_COMMIT: group_offsets.handle_offset_commit,
-    ApiKey.OFFSET_FETCH: group_offsets.handle_offset_fetch,
-    ApiKey.FIND_COORDINATOR: groups.handle_find_coordinator,
-    ApiKey.JOIN_GROUP: groups.handle_join_group,
-    ApiKey.HEARTBEAT: groups.handle_heartbeat,
-    ApiKey.LEAVE_GROUP: groups.handle_leave_group,
-    ApiKey.SYNC_GROUP: groups.handle_sync_group,
-    ApiKey.DESCRIBE_GROUPS: groups.handle_describe_groups,
-    ApiKey.LIST_GROUPS: groups.handle_list_groups,
-    ApiKey.DELETE_GROUPS: groups.handle_delete_groups,
-    ApiKey.OFFSET_DELETE: group_offsets.handle_offset_delete,
-    ApiKey.CONSUMER_GROUP_HEARTBEAT: groups.handle_consumer_group_heartbeat,
-    ApiKey.CONSUMER_GROUP_DESCRIBE: groups.handle_consumer_group_describe,
-    ApiKey.SHARE_GROUP_HEARTBEAT: groups.handle_share_group_heartbeat,
-    ApiKey.SHARE_GROUP_DESCRIBE: groups.handle_share_group_describe,
-    ApiKey.CREATE_TOPICS: topics.handle_create_topics,
-    ApiKey.DELETE_TOPICS: topics.handle_delete_topics,
-    ApiKey.DELETE_RECORDS: offsets.handle_delete_records,
-    ApiKey.INIT_PRODUCER_ID: transactions.handle_init_producer_id,
-    ApiKey.ADD_PARTITIONS_TO_TXN: transactions.handle_add_partitions_to_txn,
-    ApiKey.ADD_OFFSETS_TO_TXN: transactions.handle_add_offsets_to_txn,
-    ApiKey.END_TXN: transactions.handle_end_txn,
-    ApiKey.WRITE_TXN_MARKERS: transactions.handle_write_txn_markers,
-    ApiKey.TXN_OFFSET_COMMIT: transactions.handle_txn_offset_commit,
-    ApiKey.DESCRIBE_TRANSACTIONS: transactions.handle_describe_transactions,
-    ApiKey.LIST_TRANSACTIONS: transactions.handle_list_transactions,
-    ApiKey.OFFSET_FOR_LEADER_EPOCH: offsets.handle_offset_for_leader_epoch,
-    ApiKey.DESCRIBE_CONFIGS: configs.handle_describe_configs,
-    ApiKey.ALTER_CONFIGS: configs.handle_alter_configs,
-    ApiKey.DESCRIBE_LOG_DIRS: log_dirs.handle_describe_log_dirs,
-    ApiKey.INCREMENTAL_ALTER_CONFIGS: configs.handle_incremental_alter_configs,
-    ApiKey.LIST_CONFIG_RESOURCES: configs.handle_list_config_resources,
-    ApiKey.CREATE_PARTITIONS: topics.handle_create_partitions,
-    ApiKey.DESCRIBE_CLUSTER: metadata.handle_describe_cluster,
-    ApiKey.DESCRIBE_PRODUCERS: producers.handle_describe_producers,
-    ApiKey.DESCRIBE_TOPIC_PARTITIONS: metadata.handle_describe_topic_partitions,
-    ApiKey.DESCRIBE_SHARE_GROUP_OFFSETS: share_offsets.handle_describe_share_group_offsets,
-    ApiKey.ALTER_SHARE_GROUP_OFFSETS: share_offsets.handle_alter_share_group_offsets,
-    ApiKey.DELETE_SHARE_GROUP_OFFSETS: share_offsets.handle_delete_share_group_offsets,
-    ApiKey.SHARE_FETCH: queues.handle_share_fetch,
-    ApiKey.SHARE_ACKNOWLEDGE: queues.handle_share_acknowledge,
-    ApiKey.INITIALIZE_SHARE_GROUP_STATE: share_state.handle_initialize_share_group_state,
-    ApiKey.READ_SHARE_GROUP_STATE: share_state.handle_read_share_group_state,
-    ApiKey.WRITE_SHARE_GROUP_STATE: share_state.handle_write_share_group_state,
-    ApiKey.DELETE_SHARE_GROUP_STATE: share_state.handle_delete_share_group_state,
-    ApiKey.READ_SHARE_GROUP_STATE_SUMMARY: share_state.handle_read_share_group_state_summary,
+_MODULES: dict[str, tuple[ApiKey, ...]] = {
+    "cluster": (
+        ApiKey.ALTER_REPLICA_LOG_DIRS,
+        ApiKey.ELECT_LEADERS,
+        ApiKey.ALTER_PARTITION_REASSIGNMENTS,
+        ApiKey.LIST_PARTITION_REASSIGNMENTS,
+        ApiKey.DESCRIBE_QUORUM,
+        ApiKey.UPDATE_FEATURES,
+        ApiKey.UNREGISTER_BROKER,
+        ApiKey.ADD_RAFT_VOTER,
+        ApiKey.REMOVE_RAFT_VOTER,
+        ApiKey.STREAMS_GROUP_HEARTBEAT,
+        ApiKey.STREAMS_GROUP_DESCRIBE,
+    ),
+    "configs": (
+        ApiKey.DESCRIBE_CONFIGS,
+        ApiKey.ALTER_CONFIGS,
+        ApiKey.INCREMENTAL_ALTER_CONFIGS,
+        ApiKey.LIST_CONFIG_RESOURCES,
+    ),
+    "fetch": (ApiKey.FETCH,),
+    "group_offsets": (
+        ApiKey.OFFSET_COMMIT,
+        ApiKey.OFFSET_FETCH,
+        ApiKey.OFFSET_DELETE,
+    ),
+    "groups": (
+        ApiKey.FIND_COORDINATOR,
+        ApiKey.JOIN_GROUP,
+        ApiKey.HEARTBEAT,
+        ApiKey.LEAVE_GROUP,
+        ApiKey.SYNC_GROUP,
+        ApiKey.DESCRIBE_GROUPS,
+        ApiKey.LIST_GROUPS,
+        ApiKey.DELETE_GROUPS,
+        ApiKey.CONSUMER_GROUP_HEARTBEAT,
+        ApiKey.CONSUMER_GROUP_DESCRIBE,
+        ApiKey.SHARE_GROUP_HEARTBEAT,
+        ApiKey.SHARE_GROUP_DESCRIBE,
+    ),
+    "log_dirs": (ApiKey.DESCRIBE_LOG_DIRS,),
+    "metadata": (
+        ApiKey.METADATA,
+        ApiKey.DESCRIBE_CLUSTER,
+        ApiKey.DESCRIBE_TOPIC_PARTITIONS,
+    ),
+    "offsets": (
+        ApiKey.LIST_OFFSETS,
+        ApiKey.DELETE_RECORDS,
+        ApiKey.OFFSET_FOR_LEADER_EPOCH,
+    ),
+    "produce": (ApiKey.PRODUCE,),
+    "producers": (ApiKey.DESCRIBE_PRODUCERS,),
+    "queues": (
+        ApiKey.SHARE_FETCH,
+        ApiKey.SHARE_ACKNOWLEDGE,
+    ),
+    "security": (
+        ApiKey.SASL_HANDSHAKE,
+        ApiKey.DESCRIBE_ACLS,
+        ApiKey.CREATE_ACLS,
+        ApiKey.DELETE_ACLS,
+        ApiKey.SASL_AUTHENTICATE,
+        ApiKey.CREATE_DELEGATION_TOKEN,
+        ApiKey.RENEW_DELEGATION_TOKEN,
+        ApiKey.EXPIRE_DELEGATION_TOKEN,
+        ApiKey.DESCRIBE_DELEGATION_TOKEN,
+        ApiKey.DESCRIBE_CLIENT_QUOTAS,
+        ApiKey.ALTER_CLIENT_QUOTAS,
+        ApiKey.DESCRIBE_USER_SCRAM_CREDENTIALS,
+        ApiKey.ALTER_USER_SCRAM_CREDENTIALS,
+    ),
+    "share_offsets": (
+        ApiKey.DESCRIBE_SHARE_GROUP_OFFSETS,
+        ApiKey.ALTER_SHARE_GROUP_OFFSETS,
+        ApiKey.DELETE_SHARE_GROUP_OFFSETS,
+    ),
+    "share_state": (
+        ApiKey.INITIALIZE_SHARE_GROUP_STATE,
+        ApiKey.READ_SHARE_GROUP_STATE,
+        ApiKey.WRITE_SHARE_GROUP_STATE,
+        ApiKey.DELETE_SHARE_GROUP_STATE,
+        ApiKey.READ_SHARE_GROUP_STATE_SUMMARY,
+    ),
+    "topics": (
+        ApiKey.CREATE_TOPICS,
+        ApiKey.DELETE_TOPICS,
+        ApiKey.CREATE_PARTITIONS,
+    ),
+    "transactions": (
+        ApiKey.INIT_PRODUCER_ID,
+        ApiKey.ADD_PARTITIONS_TO_TXN,
+        ApiKey.ADD_OFFSETS_TO_TXN,
+        ApiKey.END_TXN,
+        ApiKey.WRITE_TXN_MARKERS,
+        ApiKey.TXN_OFFSET_COMMIT,
+        ApiKey.DESCRIBE_TRANSACTIONS,
+        ApiKey.LIST_TRANSACTIONS,
+    ),
+    "versions": (ApiKey.API_VERSIONS,),
 }
+
+HANDLER_MODULES: dict[ApiKey, str] = {key: module for module, keys in _MODULES.items() for key in keys}
+
+
+def find_handler(key: ApiKey) -> Handler:
+    module = import_module(f"penstock.broker.handlers.{HANDLER_MODULES[key]}")
+    return cast(Handler, getattr(module, f"handle_{key.name.lower()}"))

@@ -29,7 +29,7 @@ FEATURES: dict[str, tuple[int, int, int]] = {
     "kraft.version": (0, 1, 1),
     "metadata.version": (7, 30, 30),
     "share.version": (0, 1, 1),
-    "streams.version": (0, 1, 1),
+    "streams.version": (0, 1, 0),
     "transaction.version": (0, 2, 2),
 }
 
@@ -39,7 +39,6 @@ def _needed_api(feature: str) -> ApiKey | None:
     return {
         "group.version": ApiKey.CONSUMER_GROUP_HEARTBEAT,
         "share.version": ApiKey.SHARE_FETCH,
-        "streams.version": ApiKey.STREAMS_GROUP_HEARTBEAT,
         "transaction.version": ApiKey.ADD_PARTITIONS_TO_TXN,
     }.get(feature)
 
@@ -69,12 +68,14 @@ def handle_api_versions(broker: Broker, request: Request) -> m.ApiVersionsRespon
     )
     for name, (low, high, level) in FEATURES.items():
         needed = _needed_api(name)
-        if needed is not None and needed not in broker.dispatcher.handlers:
+        if needed is not None and needed not in broker.dispatcher.served:
             continue
         if low > 0 or request.api_version >= _ZERO_FEATURES:
             response.supported_features.append(
                 m.ApiVersionsResponse.SupportedFeatureKey(name=name, min_version=low, max_version=high)
             )
+        if level == 0:
+            continue
         response.finalized_features.append(
             m.ApiVersionsResponse.FinalizedFeatureKey(name=name, max_version_level=level, min_version_level=level)
         )

@@ -1,0 +1,206 @@
+"""Leaders, replicas, the quorum and features: administration of a cluster that has one broker.
+
+There is nothing to elect, to move or to vote about, and that is what the answers say, with the codes that Kafka has for
+it. The metadata lives in the catalog; DescribeQuorum shows it as a quorum of this one broker, so that tools can tell
+that the cluster is healthy. Streams groups (KIP-1071) are not served: the feature `streams.version` is not finalized,
+and their requests get what a Kafka without that feature answers.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from penstock.broker.handlers.versions import FEATURES
+from penstock.broker.requests import Request
+from penstock.wire import messages as m
+from penstock.wire.errors import ErrorCode
+
+if TYPE_CHECKING:
+    from penstock.broker.server import Broker
+
+_METADATA_TOPIC = "__cluster_metadata"
+_ELECTION_TYPES = (0, 1)
+_NO_STREAMS = "The cluster does not support the STREAMS group protocol: streams.version is not finalized."
+
+
+def handle_elect_leaders(broker: Broker, request: Request) -> m.ElectLeadersResponse:
+    body = request.body
+    assert isinstance(body, m.ElectLeadersRequest)
+    if body.election_type not in _ELECTION_TYPES:
+        return m.ElectLeadersResponse(error_code=ErrorCode.INVALID_REQUEST)
+    response = m.ElectLeadersResponse()
+    for asked in body.topic_partitions or []:
+        topic = broker.topics.find(asked.topic)
+        result = m.ElectLeadersResponse.ReplicaElectionResult(topic=asked.topic)
+        response.replica_election_results.append(result)
+        for index in asked.partitions:
+            partition = m.ElectLeadersResponse.PartitionResult(partition_id=index)
+            result.partition_result.append(partition)
+            if topic is None or not 0 <= index < len(topic.partitions):
+                partition.error_code = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+                partition.error_message = f"No such topic as {asked.topic}" if topic is None else "No such partition"
+            else:
+                partition.error_code = ErrorCode.ELECTION_NOT_NEEDED
+                partition.error_message = "Leader election not needed for topic partition."
+    return response
+
+
+def handle_alter_partition_reassignments(broker: Broker, request: Request) -> m.AlterPartitionReassignmentsResponse:
+    body = request.body
+    assert isinstance(body, m.AlterPartitionReassignmentsRequest)
+    response = m.AlterPartitionReassignmentsResponse()
+    for asked in body.topics:
+        topic = broker.topics.find(asked.name)
+        answer = m.AlterPartitionReassignmentsResponse.ReassignableTopicResponse(name=asked.name)
+        response.responses.append(answer)
+        for partition in asked.partitions:
+            result = m.AlterPartitionReassignmentsResponse.ReassignablePartitionResponse(
+                partition_index=partition.partition_index
+            )
+            answer.partitions.append(result)
+            if topic is None or not 0 <= partition.partition_index < len(topic.partitions):
+                result.error_code = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+                result.error_message = "Unable to find a topic or partition of that name."
+            elif partition.replicas is None:
+                result.error_code = ErrorCode.NO_REASSIGNMENT_IN_PROGRESS
+                result.error_message = "No partition reassignment is in progress."
+            elif partition.replicas != [broker.node_id]:
+                result.error_code = ErrorCode.INVALID_REPLICA_ASSIGNMENT
+                result.error_message = (
+                    f"Broker {broker.node_id} is the only one of this cluster; a partition has one replica, there."
+                )
+    return response
+
+
+def handle_list_partition_reassignments(broker: Broker, request: Request) -> m.ListPartitionReassignmentsResponse:
+    return m.ListPartitionReassignmentsResponse()
+
+
+def handle_alter_replica_log_dirs(broker: Broker, request: Request) -> m.AlterReplicaLogDirsResponse:
+    body = request.body
+    assert isinstance(body, m.AlterReplicaLogDirsRequest)
+    response = m.AlterReplicaLogDirsResponse()
+    here = str(broker.folder.resolve())
+    for folder in body.dirs:
+        for asked in folder.topics:
+            topic = broker.topics.find(asked.name)
+            result = m.AlterReplicaLogDirsResponse.AlterReplicaLogDirTopicResult(topic_name=asked.name)
+            response.results.append(result)
+            for index in asked.partitions:
+                code = ErrorCode.NONE
+                if folder.path != here:
+                    code = ErrorCode.LOG_DIR_NOT_FOUND
+                elif topic is None or not 0 <= index < len(topic.partitions):
+                    code = ErrorCode.REPLICA_NOT_AVAILABLE
+                result.partitions.append(
+                    m.AlterReplicaLogDirsResponse.AlterReplicaLogDirPartitionResult(
+                        partition_index=index, error_code=code
+                    )
+                )
+    return response
+
+
+def handle_describe_quorum(broker: Broker, request: Request) -> m.DescribeQuorumResponse:
+    body = request.body
+    assert isinstance(body, m.DescribeQuorumRequest)
+    response = m.DescribeQuorumResponse
+    host, port = broker.advertised_address(request.connection.listener_name)
+    now_ms = broker.now_ms()
+    topics = []
+    for asked in body.topics:
+        topic = response.TopicData(topic_name=asked.topic_name)
+        topics.append(topic)
+        for partition in asked.partitions:
+            if asked.topic_name != _METADATA_TOPIC or partition.partition_index != 0:
+                topic.partitions.append(
+                    response.PartitionData(
+                        partition_index=partition.partition_index, error_code=ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+                    )
+                )
+                continue
+            voter = response.ReplicaState(
+                replica_id=broker.node_id,
+                log_end_offset=0,
+                last_fetch_timestamp=now_ms,
+                last_caught_up_timestamp=now_ms,
+            )
+            topic.partitions.append(
+                response.PartitionData(leader_id=broker.node_id, leader_epoch=1, current_voters=[voter])
+            )
+    listener = response.Listener(name=request.connection.listener_name, host=host, port=port)
+    return response(topics=topics, nodes=[response.Node(node_id=broker.node_id, listeners=[listener])])
+
+
+def handle_update_features(broker: Broker, request: Request) -> m.UpdateFeaturesResponse:
+    body = request.body
+    assert isinstance(body, m.UpdateFeaturesRequest)
+    response = m.UpdateFeaturesResponse()
+    for update in body.feature_updates:
+        result = m.UpdateFeaturesResponse.UpdatableFeatureResult(feature=update.feature)
+        response.results.append(result)
+        known = FEATURES.get(update.feature)
+        if known is None or update.max_version_level != known[2]:
+            result.error_code = ErrorCode.INVALID_UPDATE_VERSION
+            result.error_message = (
+                f"Invalid update version {update.max_version_level} for feature {update.feature}: "
+                + ("this broker does not know it." if known is None else f"it is fixed at level {known[2]} here.")
+            )
+    failed = next((result for result in response.results if result.error_code), None)
+    if failed is not None and request.api_version >= 2:
+        response.error_code = failed.error_code
+        response.error_message = f"The update failed for all features since: {failed.error_message}"
+    return response
+
+
+def handle_unregister_broker(broker: Broker, request: Request) -> m.UnregisterBrokerResponse:
+    body = request.body
+    assert isinstance(body, m.UnregisterBrokerRequest)
+    if body.broker_id != broker.node_id:
+        return m.UnregisterBrokerResponse(
+            error_code=ErrorCode.BROKER_ID_NOT_REGISTERED,
+            error_message=f"Broker ID {body.broker_id} is not currently registered",
+        )
+    return m.UnregisterBrokerResponse(
+        error_code=ErrorCode.INVALID_REQUEST, error_message="The only broker of a cluster cannot be unregistered."
+    )
+
+
+def handle_add_raft_voter(broker: Broker, request: Request) -> m.AddRaftVoterResponse:
+    body = request.body
+    assert isinstance(body, m.AddRaftVoterRequest)
+    code, text = _refuse_voter(broker, body.cluster_id)
+    if code is ErrorCode.INVALID_REQUEST and body.voter_id == broker.node_id:
+        code, text = ErrorCode.DUPLICATE_VOTER, f"Broker {body.voter_id} is the voter already."
+    return m.AddRaftVoterResponse(error_code=code, error_message=text)
+
+
+def handle_remove_raft_voter(broker: Broker, request: Request) -> m.RemoveRaftVoterResponse:
+    body = request.body
+    assert isinstance(body, m.RemoveRaftVoterRequest)
+    code, text = _refuse_voter(broker, body.cluster_id)
+    if code is ErrorCode.INVALID_REQUEST and body.voter_id != broker.node_id:
+        code, text = ErrorCode.VOTER_NOT_FOUND, f"There is no voter {body.voter_id}."
+    return m.RemoveRaftVoterResponse(error_code=code, error_message=text)
+
+
+def _refuse_voter(broker: Broker, cluster_id: str | None) -> tuple[ErrorCode, str]:
+    if cluster_id is not None and cluster_id != broker.cluster_id:
+        return ErrorCode.INCONSISTENT_CLUSTER_ID, f"This is cluster {broker.cluster_id}."
+    return ErrorCode.INVALID_REQUEST, "The metadata of this cluster is not replicated by voters."
+
+
+def handle_streams_group_heartbeat(broker: Broker, request: Request) -> m.StreamsGroupHeartbeatResponse:
+    return m.StreamsGroupHeartbeatResponse(error_code=ErrorCode.UNSUPPORTED_VERSION, error_message=_NO_STREAMS)
+
+
+def handle_streams_group_describe(broker: Broker, request: Request) -> m.StreamsGroupDescribeResponse:
+    body = request.body
+    assert isinstance(body, m.StreamsGroupDescribeRequest)
+    return m.StreamsGroupDescribeResponse(
+        groups=[
+            m.StreamsGroupDescribeResponse.DescribedGroup(
+                error_code=ErrorCode.UNSUPPORTED_VERSION, error_message=_NO_STREAMS, group_id=group_id
+            )
+            for group_id in body.group_ids
+        ]
+    )
