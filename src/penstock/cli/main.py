@@ -6,7 +6,6 @@ broker. Exit status: 0 for success, 1 for failure, 2 for a wrong command line, 1
 
 from __future__ import annotations
 
-import os
 import sys
 from importlib import import_module
 
@@ -20,9 +19,11 @@ COMMANDS: dict[str, tuple[str, str]] = {
     "topic": ("penstock.cli.topic:topic", "Create, list, describe, change and delete topics."),
     "produce": ("penstock.cli.produce:produce", "Write records from the arguments or from standard input."),
     "consume": ("penstock.cli.consume:consume", "Read records to standard output."),
+    "txn": ("penstock.cli.txn:txn", "Look at transactions, and abort those that hang."),
     "share": ("penstock.cli.share:share", "Look at share groups (queues), reset and delete them."),
 }
 
+_SETTINGS = {**CONTEXT_SETTINGS, "auto_envvar_prefix": "PENSTOCK"}
 _INTERRUPTED = 130
 
 
@@ -45,7 +46,7 @@ class MainGroup(Group):
             formatter.write_dl([(name, text) for name, (_, text) in COMMANDS.items()])
 
 
-@click.group(cls=MainGroup, invoke_without_command=True, context_settings=CONTEXT_SETTINGS)
+@click.group(cls=MainGroup, invoke_without_command=True, context_settings=_SETTINGS)
 @click.option(
     "--config",
     "config_file",
@@ -89,10 +90,6 @@ def run(arguments: list[str]) -> int:
         return error.exit_code
     except (click.Abort, KeyboardInterrupt):
         return _INTERRUPTED
-    except BrokenPipeError:
-        # Whoever read us (head, less) has seen enough. Python would complain once more while closing stdout.
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        return 0
 
 
 if __name__ == "__main__":
