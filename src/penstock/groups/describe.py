@@ -1,4 +1,7 @@
-"""What groups look like from outside: ListGroups, DescribeGroups, ConsumerGroupDescribe, ShareGroupDescribe."""
+"""What groups look like from outside: ListGroups, DescribeGroups, ConsumerGroupDescribe, ShareGroupDescribe.
+
+The newest groups and members come first.
+"""
 
 from __future__ import annotations
 
@@ -90,7 +93,7 @@ def describe_consumer(state: ShardState, group_id: str) -> m.ConsumerGroupDescri
         group_epoch=group.epoch,
         assignment_epoch=group.target_epoch,
         assignor_name=assignor,
-        members=[_consumer_member(group, member, state.topics) for member in group.members.values()],
+        members=[_consumer_member(group, member, state.topics) for member in reversed(group.members.values())],
     )
 
 

@@ -141,9 +141,6 @@ class ConsumerGroup:
 
     # ---- classic members ---------------------------------------------------------------------------------------------
 
-    def classic_member_count(self) -> int:
-        return sum(member.uses_classic_protocol for member in self.members.values())
-
     def only_classic_without(self, leaving: Iterable[str]) -> bool:
         gone = set(leaving)
         return all(member.uses_classic_protocol for member_id, member in self.members.items() if member_id not in gone)

@@ -247,22 +247,26 @@ class ConsumerProtocol:
         change.target_epoch = group.target_epoch
         if change.epoch <= group.target_epoch:
             return
-        wait_ms = self._batch_ms(group, context.now_ms)
+        members = change.members
+        wait_ms = self._batch_ms(group, members, context.now_ms)
         if wait_ms > 0:
             key = TimerKey(TimerKind.CONSUMER_ASSIGN, group.group_id)
             self._timers.schedule_if_absent(key, context.now_ms + wait_ms)
             return
         former = {change.member.member_id: change.former_id} if change.former_id is not None else {}
-        change.target = self._assign(effects, group, change.members, former, change.epoch, context.now_ms)
+        change.target = self._assign(effects, group, members, former, change.epoch, context.now_ms)
         change.target_epoch = change.epoch
 
-    def _batch_ms(self, group: ConsumerGroup, now_ms: int) -> int:
+    def _batch_ms(self, group: ConsumerGroup, members: Mapping[str, ConsumerMember], now_ms: int) -> int:
         """How long to put off the next assignment: not at all when the last one is old enough."""
         interval_ms = self._state.settings.consumer_assignment_interval_ms(group.group_id)
         due_ms = group.target_timestamp_ms + interval_ms if group.target_timestamp_ms else 0
         if due_ms <= now_ms:
             return 0
-        return due_ms - now_ms if len(group.members) > BATCHED_GROUP_SIZE else min(BATCH_MS, due_ms - now_ms)
+        if len(members) > BATCHED_GROUP_SIZE or any(member.uses_classic_protocol for member in members.values()):
+            # Classic members pause for every assignment: they should not be asked to more often than Kafka does.
+            return due_ms - now_ms
+        return min(BATCH_MS, due_ms - now_ms)
 
     def _assign(
         self,
