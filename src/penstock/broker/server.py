@@ -41,6 +41,7 @@ from penstock.wire.errors import ErrorCode
 
 if TYPE_CHECKING:
     from penstock.broker.admission import TransactionalWrites
+    from penstock.broker.cleaning import Cleaning
     from penstock.broker.groups import Groups
     from penstock.broker.handlers.produce import DurableReply
     from penstock.broker.share.groups import ShareGroups

@@ -129,6 +129,8 @@ class Topics:
         self._by_id: dict[bytes, Topic] = {}
         self.listeners: list[Callable[[], None]] = []
         """Called after topics were created, deleted or grew."""
+        self.on_roll: Callable[[PartitionLog], None] = lambda partition_log: None
+        """Called when a log has begun a new segment: the one before wants to be brought to the disk."""
 
     # -- looking up ------------------------------------------------------------------------------------------------
 
@@ -267,6 +269,7 @@ class Topics:
             log_start_offset=known.log_start_offsets.get((topic.name, index), 0),
             open_files=self._open_files,
         )
+        partition_log.on_roll = lambda rolled: self.on_roll(rolled)
         return Partition(topic, index, partition_log)
 
     def _remove_strays(self) -> None:

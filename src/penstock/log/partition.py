@@ -17,6 +17,7 @@ import os
 from base64 import urlsafe_b64encode
 from bisect import bisect_right
 from collections.abc import Callable
+from contextlib import suppress
 from pathlib import Path
 
 from penstock.log.cleaner.swap import complete_swap, decide_swap, discard_cleaned
@@ -412,10 +413,8 @@ class PartitionLog:
         except OSError as error:
             raise StorageError(f"cannot start a new segment in {self.folder}: {error.strerror}") from error
         rolled.freeze()
-        try:
+        with suppress(OSError):  # Without the snapshot, the one before it and a longer replay do as well.
             self._take_snapshot()
-        except OSError:
-            pass  # The snapshot before it and a longer replay do as well.
         self._add_segment(segment)
         if self.on_roll is not None:
             self.on_roll(self)

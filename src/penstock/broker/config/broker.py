@@ -127,6 +127,8 @@ log.cleaner.delete.retention.ms long =86400000 >=0 @cluster
     How long a tombstone stays readable after its key was compacted.
 log.cleaner.enable bool =true
     Whether logs are compacted at all.
+log.cleaner.io.max.bytes.per.second double =1.7976931348623157E308 @cluster
+    Bytes that compaction may read and write per second.
 log.cleaner.max.compaction.lag.ms long =9223372036854775807 >=1 @cluster
     Age at which a record must have been compacted.
 log.cleaner.min.cleanable.ratio double =0.5 0..1 @cluster

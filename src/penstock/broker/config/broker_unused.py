@@ -80,7 +80,6 @@ leader.imbalance.check.interval.seconds long =300 >=1
 listener.security.protocol.map string =SASL_SSL:SASL_SSL,PLAINTEXT:PLAINTEXT,SSL:SSL,SASL_PLAINTEXT:SASL_PLAINTEXT @broker
 log.cleaner.io.buffer.load.factor double =0.9 @cluster
 log.cleaner.io.buffer.size int =524288 >=0 @cluster
-log.cleaner.io.max.bytes.per.second double =1.7976931348623157E308 @cluster
 log.dir.failure.timeout.ms long =30000 >=1
 log.flush.offset.checkpoint.interval.ms int =60000 >=0
 log.flush.start.offset.checkpoint.interval.ms int =60000 >=0

@@ -67,6 +67,7 @@ class BrokerValues:
     log_cleaner_dedupe_buffer_size: int
     log_cleaner_delete_retention_ms: int
     log_cleaner_enable: bool
+    log_cleaner_io_max_bytes_per_second: float
     log_cleaner_max_compaction_lag_ms: int
     log_cleaner_min_cleanable_ratio: float
     log_cleaner_min_compaction_lag_ms: int

@@ -61,6 +61,8 @@ class CleanerStatus:
     """The log that is being cleaned."""
     rounds: int
     failures: int
+    last_look_ms: int | None
+    """When it last looked for something to clean."""
     last_success_ms: int | None
     last_error: str | None
     bytes_read: int
@@ -98,6 +100,7 @@ class CleanerManager:
         self._pending = b""
         self._current: PartitionLog | None = None
         self._next_look_ms = 0
+        self._last_look_ms: int | None = None
         self._rounds = self._failures = self._bytes_read = self._bytes_written = 0
 
     def poll(self, now_ms: int) -> None:
@@ -151,6 +154,7 @@ class CleanerManager:
             running=f"{current.topic}-{current.partition}" if current is not None else None,
             rounds=self._rounds,
             failures=self._failures,
+            last_look_ms=self._last_look_ms,
             last_success_ms=max(self._last_success_ms.values(), default=None),
             last_error=next(reversed(self._errors.values()), None),
             bytes_read=self._bytes_read,
@@ -173,6 +177,7 @@ class CleanerManager:
         return [log for log in self._logs() if log.config.compacts]
 
     def _start_dirtiest(self, now_ms: int) -> None:
+        self._last_look_ms = now_ms
         best: tuple[float, PartitionLog, Dirtiness] | None = None
         for log in self._compacted_logs():
             key = (log.topic, log.partition)

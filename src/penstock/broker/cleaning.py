@@ -1,0 +1,108 @@
+"""Compaction in the broker: the log cleaner joined to the event loop, the topics and the metrics.
+
+The work is done by a process of its own (`penstock.log.cleaner`); here are only its timer, the watch on its answers,
+and what it tells of itself. A cleaner that silently stopped is what fills disks, so the time of its last look and of
+its last success stand beside how dirty each log is.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
+
+from penstock.broker.metrics import Metric
+from penstock.log.cleaner.manager import CleanerConfig, CleanerManager
+from penstock.log.errors import StorageError
+from penstock.log.partition import PartitionLog
+
+if TYPE_CHECKING:
+    from penstock.broker.server import Broker
+    from penstock.broker.topics import Topic
+
+
+class Cleaning:
+    def __init__(self, broker: Broker) -> None:
+        self._broker = broker
+        self._manager = CleanerManager(broker.folder, self._logs, self._config())
+        self._watched = -1
+        broker.configs.listeners.append(lambda: self._manager.update_config(self._config()))
+        broker.on_topic_deleted.append(self._topic_deleted)
+        broker.metrics.register(self._metrics)
+
+    def poll(self) -> None:
+        """Take the next step; called by a timer and whenever the process has answered."""
+        self._unwatch()
+        try:
+            self._manager.poll(self._broker.now_ms())
+        finally:
+            self._watched = self._manager.fileno()
+            if self._watched >= 0:
+                self._broker.loop.add_reader(self._watched, self.poll)
+
+    def stop(self) -> None:
+        self._unwatch()
+        self._manager.close()
+
+    def _unwatch(self) -> None:
+        """Before the manager may close the pipe: a loop must not watch a descriptor that means something else now."""
+        if self._watched >= 0:
+            self._broker.loop.remove_reader(self._watched)
+            self._watched = -1
+
+    def _logs(self) -> Iterator[PartitionLog]:
+        for topic in self._broker.topics.all():
+            for partition in topic.partitions:
+                yield partition.log
+
+    def _config(self) -> CleanerConfig:
+        config = self._broker.config
+        return CleanerConfig(
+            enable=config.log_cleaner_enable,
+            dedupe_buffer_size=config.log_cleaner_dedupe_buffer_size,
+            io_max_bytes_per_second=config.log_cleaner_io_max_bytes_per_second,
+            backoff_ms=config.log_cleaner_backoff_ms,
+        )
+
+    def _topic_deleted(self, topic: Topic) -> None:
+        self._unwatch()
+        try:
+            for partition in topic.partitions:
+                self._manager.forget(partition.log)
+        except StorageError:
+            return  # Only the checkpoint could not be written: a log of the same name is then cleaned from there on.
+
+    def _metrics(self) -> Iterator[Metric]:
+        now_ms = self._broker.now_ms()
+        status = self._manager.status(now_ms)
+        look_ms = status.last_look_ms
+        yield Metric(
+            "kafka_log_logcleanermanager_time_since_last_run_ms", "gauge", "Since the cleaner last looked for work."
+        ).add(now_ms - look_ms if look_ms is not None else -1)
+        yield Metric(
+            "kafka_log_logcleanermanager_max_dirty_percent", "gauge", "Uncompacted share of the dirtiest log."
+        ).add(round(100 * status.dirtiest_ratio))
+        yield Metric(
+            "kafka_log_logcleanermanager_uncleanable_partitions_count", "gauge", "Logs that cannot be compacted."
+        ).add(status.uncleanable_logs)
+        yield Metric("penstock_log_cleaner_rounds_total", "counter", "Rounds of compaction that ended well.").add(
+            status.rounds
+        )
+        yield Metric("penstock_log_cleaner_failures_total", "counter", "Rounds of compaction that failed.").add(
+            status.failures
+        )
+        yield Metric("penstock_log_cleaner_read_bytes_total", "counter", "Bytes read by compaction.").add(
+            status.bytes_read
+        )
+        yield Metric("penstock_log_cleaner_written_bytes_total", "counter", "Bytes written by compaction.").add(
+            status.bytes_written
+        )
+        success = Metric("penstock_log_cleaner_last_success_ms", "gauge", "When a log was last compacted (epoch ms).")
+        dirty = Metric("penstock_log_cleaner_dirty_bytes", "gauge", "Bytes of a log that wait for compaction.")
+        ratio = Metric("penstock_log_cleaner_dirty_ratio", "gauge", "Share of a log that waits for compaction.")
+        for log in status.logs:
+            labels = {"topic": log.topic, "partition": str(log.partition)}
+            dirty.add(log.dirty_bytes, **labels)
+            ratio.add(log.dirty_ratio, **labels)
+            if log.last_success_ms is not None:
+                success.add(log.last_success_ms, **labels)
+        yield from (success, dirty, ratio)

@@ -1,0 +1,110 @@
+"""Compaction in a running broker, seen by a real client and by the metrics."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from typing import TypeVar
+
+from confluent_kafka import Consumer, Producer, TopicPartition
+
+from penstock.broker.server import Broker as Server
+from penstock.testing import Broker
+
+T = TypeVar("T")
+WAIT_SECONDS = 30
+COMPACT = {"cleanup.policy": "compact", "internal.segment.bytes": 10_000, "min.cleanable.dirty.ratio": 0.1}
+
+
+def produce(broker: Broker, topic: str, pairs: list[tuple[str, str | None]]) -> None:
+    producer = Producer({"bootstrap.servers": broker.bootstrap_servers, "linger.ms": 0, "batch.num.messages": 10})
+    errors: list[object] = []
+    for key, value in pairs:
+        producer.produce(topic, value, key, partition=0, on_delivery=lambda error, _: errors.append(error))
+    assert producer.flush(WAIT_SECONDS) == 0
+    assert not any(errors)
+
+
+def read_all(broker: Broker, topic: str) -> list[tuple[int, str, str | None]]:
+    """Everything up to the end, as a consumer gets it."""
+    consumer = Consumer(
+        {
+            "bootstrap.servers": broker.bootstrap_servers,
+            "group.id": "g",
+            "enable.auto.commit": False,
+            "enable.partition.eof": True,
+        }
+    )
+    found = []
+    try:
+        consumer.assign([TopicPartition(topic, 0, 0)])
+        deadline = time.monotonic() + WAIT_SECONDS
+        while time.monotonic() < deadline:
+            message = consumer.poll(1)
+            if message is None:
+                continue
+            if message.error():
+                break
+            value = message.value()
+            found.append((message.offset(), message.key().decode(), value.decode() if value is not None else None))
+    finally:
+        consumer.close()
+    return found
+
+
+def inside(broker: Broker, function: Callable[[Server], T]) -> T:
+    """Look into the broker, in its own thread."""
+    return broker._call(lambda: function(broker._running()))
+
+
+def metric(broker: Broker, name: str) -> float:
+    for line in inside(broker, lambda server: server.metrics.text()).splitlines():
+        if line.split("{")[0].split(" ")[0] == name:
+            return float(line.rsplit(" ", 1)[1])
+    return 0
+
+
+def wait_for(condition: Callable[[], bool]) -> None:
+    deadline = time.monotonic() + WAIT_SECONDS
+    while not condition():
+        assert time.monotonic() < deadline
+        time.sleep(0.05)
+
+
+def test_a_compacted_topic_keeps_the_last_value_of_each_key() -> None:
+    with Broker({"log.cleaner.backoff.ms": 100}) as broker:
+        broker.create_topic("t", **COMPACT)
+        pairs: list[tuple[str, str | None]] = [(f"key {n % 10}", f"{n}" * 20) for n in range(2000)]
+        produce(broker, "t", pairs)
+        wait_for(lambda: metric(broker, "penstock_log_cleaner_rounds_total") > 0)
+        found = read_all(broker, "t")
+        assert {key: value for _, key, value in found} == dict(pairs)
+        assert len(found) < 500
+        offsets = [offset for offset, _, _ in found]
+        assert offsets == sorted(set(offsets))
+        assert offsets[-1] == 1999
+        assert metric(broker, "penstock_log_cleaner_failures_total") == 0
+        assert metric(broker, "penstock_log_cleaner_last_success_ms") > 0
+        broker.restart()
+        assert {key: value for _, key, value in read_all(broker, "t")} == dict(pairs)
+
+
+def test_a_topic_without_compaction_starts_no_cleaner() -> None:
+    with Broker({"log.cleaner.backoff.ms": 100}) as broker:
+        broker.create_topic("t", **{"internal.segment.bytes": 5000})
+        produce(broker, "t", [("key", "x" * 200)] * 100)
+        inside(broker, lambda server: server._clean())
+        assert "penstock_log_cleaner" not in inside(broker, lambda server: server.metrics.text())
+        assert len(read_all(broker, "t")) == 100
+
+
+def test_a_topic_deleted_during_its_cleaning_is_no_trouble() -> None:
+    with Broker({"log.cleaner.backoff.ms": 100, "log.cleaner.io.max.bytes.per.second": 1000}) as broker:
+        broker.create_topic("t", **COMPACT)
+        produce(broker, "t", [(f"key {n % 10}", "x" * 100) for n in range(2000)])
+        wait_for(lambda: inside(broker, lambda server: server.cleaning._manager.fileno()) >= 0)
+        inside(broker, lambda server: server.delete_topic(server.topics.get("t")))
+        assert inside(broker, lambda server: server.cleaning._manager.fileno()) < 0
+        broker.create_topic("t", **COMPACT)
+        produce(broker, "t", [("a", "1")])
+        assert read_all(broker, "t") == [(0, "a", "1")]
