@@ -66,7 +66,7 @@ TERMINAL_CELLS = cells_in(RecordState.ACKNOWLEDGED, RecordState.ARCHIVED)
 FRESH = cell(RecordState.AVAILABLE, 0)
 """A record that was never delivered."""
 ABSENT = cell(RecordState.ARCHIVED, 0)
-"""An offset without a record to deliver: compacted away, a control record, or part of an aborted transaction."""
+"""An offset without a record to deliver: compacted away, or part of an aborted transaction."""
 
 
 def _table(step: Callable[[RecordState, int], int | None]) -> bytes:

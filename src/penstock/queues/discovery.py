@@ -1,9 +1,10 @@
 """From the batches of the log to the rows of a window: which offsets hold a record that can be delivered.
 
-Some hold none: a compacted topic has lost records (between batches and inside of them), the end of a transaction is a
-control record, and under `share.isolation.level=read_committed` the records of an aborted transaction do not count.
-Kafka hands such offsets out and lets the client report them as gaps; here they are known from the batch headers before
-anything is acquired, and only a batch with holes is opened.
+Some hold none: a compacted topic has lost records (between batches and inside of them), and under
+`share.isolation.level=read_committed` the records of an aborted transaction do not count. Kafka hands lost offsets out
+and lets the client report them as gaps; here they are known from the batch headers before anything is acquired, and
+only a batch with holes is opened. Control records (the ends of transactions) are handed out as in Kafka: clients
+acknowledge them as gaps, unseen by the application.
 """
 
 from __future__ import annotations
@@ -59,7 +60,7 @@ def discover(
         if header.base_offset > expected:
             found.absent.append((expected, header.base_offset - 1))
         if header.last_offset >= from_offset:
-            if header.is_control or _is_aborted(header, aborted):
+            if _is_aborted(header, aborted):
                 found.absent.append((max(header.base_offset, from_offset), header.last_offset))
             else:
                 dense = header.records_count == header.last_offset_delta + 1
@@ -82,9 +83,13 @@ def delivery_times(data: Buffer, position: int, header_name: str) -> list[tuple[
 
 
 def _is_aborted(header: BatchHeader, aborted: Iterable[AbortedTransaction]) -> bool:
-    return header.is_transactional and any(
-        entry.producer_id == header.producer_id and entry.first_offset <= header.base_offset <= entry.last_offset
-        for entry in aborted
+    return (
+        header.is_transactional
+        and not header.is_control
+        and any(
+            entry.producer_id == header.producer_id and entry.first_offset <= header.base_offset <= entry.last_offset
+            for entry in aborted
+        )
     )
 
 

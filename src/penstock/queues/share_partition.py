@@ -138,7 +138,7 @@ class SharePartition:
         self._advance_start()
 
     def mark_absent(self, ranges: Iterable[tuple[int, int]]) -> None:
-        """The log has no record to deliver there (any more): compacted, aborted, or a control record."""
+        """The log has no record to deliver there (any more): compacted or aborted."""
         window = self._window
         for first, last in ranges:
             low, high = max(first, window.start) - window.start, min(last + 1, window.end) - window.start

@@ -73,13 +73,14 @@ def _describe_partition(
         return described
     key = (group_id, topic.topic_id, index)
     state = broker.share_groups.handle(key).shard.get(key)
-    if state is None:
+    log = topic.partitions[index].log
+    # A log that never had a record gives a group no position, though where it will begin is settled and stored.
+    if state is None or log.high_watermark == 0:
         return described
     described.start_offset = state.start_offset
     described.leader_epoch = max(0, state.leader_epoch)
     if state.start_offset != UNKNOWN and state.delivery_complete_count != UNKNOWN:
-        end_offset = topic.partitions[index].log.high_watermark
-        described.lag = max(0, end_offset - state.start_offset - state.delivery_complete_count)
+        described.lag = max(0, log.high_watermark - state.start_offset - state.delivery_complete_count)
     return described
 
 
