@@ -159,7 +159,7 @@ async def test_something_that_is_no_broker_is_noticed() -> None:
 
 
 async def test_nobody_there_is_said_so() -> None:
-    with pytest.raises(BrokerUnreachable, match="no broker answers at 127.0.0.1:1 "):
+    with pytest.raises(BrokerUnreachable, match=r"no broker answers at 127\.0\.0\.1:1 "):
         await Connection.open("127.0.0.1", 1)
 
 
@@ -179,8 +179,7 @@ async def test_no_more_requests_are_in_flight_than_allowed() -> None:
 
     async def holding(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         await negotiate(reader, writer)
-        for _ in range(2):
-            seen.append((await read_request(reader))[2])
+        seen.extend([(await read_request(reader))[2] for _ in range(2)])
         try:
             async with asyncio.timeout(0.05):
                 seen.append((await read_request(reader))[2])

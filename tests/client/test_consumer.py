@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import asyncio
 import re
+import time
 from collections.abc import Callable
 
 import pytest
@@ -9,10 +10,13 @@ import pytest
 from penstock.client import Admin, Consumer, OffsetAndMetadata, Producer, TopicPartition, UsageError
 from penstock.client.errors import IllegalState, NoOffsetForPartition, RecordDeserializationError
 
+# Recent, so that no retention removes what the tests write.
+BASE_MS = int(time.time() * 1000) - 600_000
+
 
 async def fill(producer: Producer, topic: str, count: int, partition: int = 0) -> None:
     for number in range(count):
-        await producer.send(topic, b"%d" % number, partition=partition, timestamp_ms=1_700_000_000_000 + number * 1000)
+        await producer.send(topic, b"%d" % number, partition=partition, timestamp_ms=BASE_MS + number * 1000)
     await producer.flush()
 
 
@@ -58,10 +62,10 @@ async def test_offsets_are_found_by_time(bootstrap: str, topic: str, producer: P
     tp = TopicPartition(topic, 0)
     async with Consumer(bootstrap_servers=bootstrap) as consumer:
         consumer.assign([tp])
-        found = await consumer.offsets_for_times({tp: 1_700_000_002_500})
+        found = await consumer.offsets_for_times({tp: BASE_MS + 2500})
         assert found[tp] is not None
-        assert (found[tp].offset, found[tp].timestamp) == (3, 1_700_000_003_000)
-        assert await consumer.offsets_for_times({tp: 1_800_000_000_000}) == {tp: None}
+        assert (found[tp].offset, found[tp].timestamp) == (3, BASE_MS + 3000)
+        assert await consumer.offsets_for_times({tp: BASE_MS + 3_600_000}) == {tp: None}
         assert await consumer.beginning_offsets([tp]) == {tp: 0}
         assert await consumer.end_offsets([tp]) == {tp: 5}
 

@@ -31,7 +31,7 @@ async def test_a_transaction_shows_all_or_nothing(bootstrap: str, topic: str, fr
         async with producer.transaction():
             await producer.send(topic, b"one")
             await producer.send(topic, b"two")
-        with pytest.raises(ValueError, match="changed my mind"):
+        with pytest.raises(ValueError, match="changed my mind"):  # noqa: PT012
             async with producer.transaction():
                 await producer.send_and_wait(topic, b"aborted")
                 raise ValueError("changed my mind")
@@ -69,7 +69,7 @@ async def test_offsets_are_committed_with_the_records(
         async with asyncio.timeout(20):
             while len(records) < 5:
                 records += await consumer.poll(500, max_records=5)
-        with pytest.raises(ZeroDivisionError):
+        with pytest.raises(ZeroDivisionError):  # noqa: PT012
             async with transactional.transaction():
                 await transactional.send(wide_topic, b"out", partition=0)
                 await transactional.send_offsets_to_transaction({tp: 3}, consumer)
@@ -136,20 +136,20 @@ async def test_the_older_protocol_works_too(
             async with producer.transaction():
                 await producer.send(topic, b"%d" % number)
                 await producer.send_offsets_to_transaction({TopicPartition(topic, 0): number}, fresh("group"))
-        with pytest.raises(ValueError):
+        with pytest.raises(ValueError):  # noqa: PT012
             async with producer.transaction():
                 await producer.send_and_wait(topic, b"aborted")
                 raise ValueError
         async with producer.transaction():
             await producer.send(topic, b"last")
     async with asyncio.timeout(20):  # the markers are written after the answer
-        while await read(bootstrap, topic, "read_committed") != [b"0", b"1", b"2", b"last"]:
+        while await read(bootstrap, topic, "read_committed") != [b"0", b"1", b"2", b"last"]:  # noqa: ASYNC110
             await asyncio.sleep(0.05)
 
 
 async def test_calls_out_of_order_say_what_to_do(bootstrap: str, topic: str, fresh: Callable[[str], str]) -> None:
     async with Producer(bootstrap_servers=bootstrap, transactional_id=fresh("tx")) as producer:
-        with pytest.raises(IllegalState, match="async with producer.transaction"):
+        with pytest.raises(IllegalState, match=r"async with producer\.transaction"):
             await producer.send(topic, b"v")
         with pytest.raises(IllegalState):
             await producer.commit_transaction()

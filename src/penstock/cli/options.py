@@ -17,6 +17,7 @@ after a command, and counts for it alone:
 from __future__ import annotations
 
 import os
+import sys
 import tomllib
 from collections.abc import Callable
 from pathlib import Path
@@ -28,7 +29,7 @@ from penstock.cli.failures import advice, nearest
 
 F = TypeVar("F", bound=Callable[..., object])
 
-CONTEXT_SETTINGS = {"help_option_names": ["-h", "--help"], "auto_envvar_prefix": "PENSTOCK", "max_content_width": 100}
+CONTEXT_SETTINGS = {"help_option_names": ["-h", "--help"], "max_content_width": 100}
 DEFAULT_FILE = "penstock.toml"
 
 
@@ -112,8 +113,13 @@ class Command(click.Command):
     context_class = _Context
 
     def invoke(self, ctx: click.Context) -> object:
-        with advice(ctx):
-            return super().invoke(ctx)
+        try:
+            with advice(ctx):
+                return super().invoke(ctx)
+        except BrokenPipeError:
+            # Whoever read us (head, less) has seen enough. Python would complain once more while closing stdout.
+            os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+            raise click.exceptions.Exit(0) from None
 
 
 class Group(click.Group):
