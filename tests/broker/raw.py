@@ -10,6 +10,7 @@ from typing import Self
 from penstock.wire import messages as m
 from penstock.wire.api import API_TABLE, ApiKey, response_header_version
 from penstock.wire.codec import decode
+from penstock.wire.errors import ErrorCode
 from penstock.wire.frames import request_frame
 
 WAIT_SECONDS = 30
@@ -87,3 +88,23 @@ def produce_error(port: int, topic: str, records: bytes | bytearray, acks: int =
         response = client.request(ApiKey.PRODUCE, request, version)
     assert isinstance(response, m.ProduceResponse)
     return response.responses[0].partition_responses[0].error_code
+
+
+def end_offset(port: int, topic: str) -> int:
+    partition = m.ListOffsetsRequest.ListOffsetsPartition(partition_index=0, timestamp=-1)
+    asked = m.ListOffsetsRequest.ListOffsetsTopic(name=topic, partitions=[partition])
+    with RawClient(port) as client:
+        response = client.request(ApiKey.LIST_OFFSETS, m.ListOffsetsRequest(replica_id=-1, topics=[asked]), 6)
+    assert isinstance(response, m.ListOffsetsResponse)
+    return response.topics[0].partitions[0].offset
+
+
+def create_topic(port: int, name: str, configs: dict[str, str] | None = None) -> None:
+    topic = m.CreateTopicsRequest.CreatableTopic(name=name, num_partitions=1, replication_factor=1)
+    topic.configs = [
+        m.CreateTopicsRequest.CreatableTopicConfig(name=key, value=value) for key, value in (configs or {}).items()
+    ]
+    with RawClient(port) as client:
+        response = client.request(ApiKey.CREATE_TOPICS, m.CreateTopicsRequest(topics=[topic], timeout_ms=10_000), 5)
+    assert isinstance(response, m.CreateTopicsResponse)
+    assert response.topics[0].error_code == ErrorCode.NONE

@@ -20,7 +20,7 @@ from penstock.wire.api import API_TABLE, ApiKey
 from penstock.wire.codec import decode
 from penstock.wire.errors import ErrorCode
 from tests.broker.process import WAIT_SECONDS, BrokerProcess
-from tests.broker.raw import RawClient, is_alive, produce_error
+from tests.broker.raw import RawClient, create_topic, end_offset, is_alive, produce_error
 
 MIB = 1 << 20
 
@@ -30,15 +30,6 @@ def broker() -> Iterator[Broker]:
     with Broker({"socket.request.max.bytes": 2 * MIB}) as running:
         running.create_topic("t")
         yield running
-
-
-def end_offset(port: int, topic: str) -> int:
-    partition = m.ListOffsetsRequest.ListOffsetsPartition(partition_index=0, timestamp=-1)
-    asked = m.ListOffsetsRequest.ListOffsetsTopic(name=topic, partitions=[partition])
-    with RawClient(port) as client:
-        response = client.request(ApiKey.LIST_OFFSETS, m.ListOffsetsRequest(replica_id=-1, topics=[asked]), 6)
-    assert isinstance(response, m.ListOffsetsResponse)
-    return response.topics[0].partitions[0].offset
 
 
 def header(key: int, version: int, client_id: bytes = b"\xff\xff") -> bytes:
@@ -109,7 +100,7 @@ class TestRequests:
 
     def test_api_versions_of_the_future_is_told_what_there_is(self, broker: Broker) -> None:
         with RawClient(broker.port) as client:
-            client.send_frame(header(ApiKey.API_VERSIONS, 99) + b"whatever the future brings")
+            client.send_frame(header(ApiKey.API_VERSIONS, 99) + b"\x00whatever the future brings")
             frame = client.read_frame()
             assert frame is not None
             response = decode(m.ApiVersionsResponse, frame[4:], 0)
@@ -189,17 +180,6 @@ class TestBatches:
             assert produce_error(process.port, "compacted", bomb) == ErrorCode.MESSAGE_TOO_LARGE
             assert process.rss_bytes - before < 150 * MIB
             assert is_alive(process.port)
-
-
-def create_topic(port: int, name: str, configs: dict[str, str] | None = None) -> None:
-    topic = m.CreateTopicsRequest.CreatableTopic(name=name, num_partitions=1, replication_factor=1)
-    topic.configs = [
-        m.CreateTopicsRequest.CreatableTopicConfig(name=key, value=value) for key, value in (configs or {}).items()
-    ]
-    with RawClient(port) as client:
-        response = client.request(ApiKey.CREATE_TOPICS, m.CreateTopicsRequest(topics=[topic], timeout_ms=10_000), 5)
-    assert isinstance(response, m.CreateTopicsResponse)
-    assert response.topics[0].error_code == ErrorCode.NONE
 
 
 class TestConnections:

@@ -16,8 +16,7 @@ from penstock.records.builder import build_batch
 from penstock.testing import Broker
 from penstock.wire.errors import ErrorCode
 from tests.broker.process import WAIT_SECONDS, BrokerProcess
-from tests.broker.raw import produce_error
-from tests.broker.test_bad_input import create_topic, end_offset
+from tests.broker.raw import create_topic, end_offset, produce_error
 
 TOPIC = "orders"
 PARTITIONS = 3
