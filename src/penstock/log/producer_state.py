@@ -19,11 +19,10 @@ from collections.abc import Iterable
 from enum import Enum
 from typing import NamedTuple
 
-from crc32c import crc32c
-
 from penstock.log.files import write_file
 from penstock.log.transaction_index import AbortedTransaction
 from penstock.records.batch import CONTROL, TRANSACTIONAL, BatchHeader
+from penstock.records.checksum import crc32c
 from penstock.wire.errors import (
     InvalidProducerEpoch,
     InvalidTxnState,

@@ -16,8 +16,6 @@ import os
 from dataclasses import dataclass, field
 from itertools import pairwise
 
-from crc32c import crc32c
-
 from penstock.log.cleaner.swap import CLEANED_SUFFIX, SWAP_SUFFIX, finish_interrupted_swaps
 from penstock.log.files import DELETED_SUFFIX, pread_all, remove_if_there
 from penstock.log.leader_epochs import LeaderEpochs
@@ -40,6 +38,7 @@ from penstock.records.batch import (
     Buffer,
     parse_header,
 )
+from penstock.records.checksum import crc32c
 from penstock.records.control import ControlType, parse_control
 from penstock.records.record import iter_records
 

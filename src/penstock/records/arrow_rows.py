@@ -7,7 +7,6 @@ from collections.abc import Iterator
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
-from crc32c import crc32c
 
 from penstock.records import arrow_kernel as kernel
 from penstock.records.batch import (
@@ -18,6 +17,7 @@ from penstock.records.batch import (
     Buffer,
     CorruptBatch,
 )
+from penstock.records.checksum import crc32c
 from penstock.records.codecs import DecompressionLimit, decompress
 
 _Bytes = npt.NDArray[np.uint8]

@@ -31,7 +31,7 @@ import struct
 from collections.abc import Iterator
 from typing import TypeAlias
 
-from crc32c import crc32c
+from penstock.records.checksum import crc32c
 
 Buffer: TypeAlias = bytes | bytearray | memoryview
 WritableBuffer: TypeAlias = bytearray | memoryview

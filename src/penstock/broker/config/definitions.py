@@ -133,13 +133,13 @@ _TYPES = {
     "password": ConfigType.PASSWORD,
 }
 _BITS = {ConfigType.SHORT: 16, ConfigType.INT: 32, ConfigType.LONG: 64}
-_INTEGER = re.compile(r"[+-]?[0-9]+")
-_DOUBLE = re.compile(r"[+-]?([0-9]+\.?[0-9]*|\.[0-9]+)([eE][+-]?[0-9]+)?[fFdD]?")
-_DURATION = re.compile(
-    r"-?P(?=[-+.0-9T])([-+]?[0-9]+D)?(T(?=[-+.0-9])([-+]?[0-9]+H)?([-+]?[0-9]+M)?([-+]?[0-9]+([.,][0-9]{0,9})?S)?)?",
-    re.IGNORECASE,
+# Patterns stay text until they are first used: few programs use any but the first, and compiling takes time at start.
+_DOUBLE = r"[+-]?([0-9]+\.?[0-9]*|\.[0-9]+)([eE][+-]?[0-9]+)?[fFdD]?"
+_DURATION = (
+    r"(?i)P(?=[-+.0-9T])([-+]?[0-9]+D)?(T(?=[-+.0-9])([-+]?[0-9]+H)?([-+]?[0-9]+M)?([-+]?[0-9]+([.,][0-9]{0,9})?S)?)?"
 )
-_THROTTLED_REPLICAS = re.compile(r"|\*|[0-9]+:[0-9]+(,[0-9]+:[0-9]+)*")
+_THROTTLED_REPLICAS = r"|\*|[0-9]+:[0-9]+(,[0-9]+:[0-9]+)*"
+_LONGEST_INTEGER = 20
 
 
 def _parse(name: str, kind: ConfigType, text: str) -> Value:
@@ -150,12 +150,14 @@ def _parse(name: str, kind: ConfigType, text: str) -> Value:
                 raise invalid(name, text, "Expected value to be either true or false")
             return text.lower() == "true"
         case ConfigType.INT | ConfigType.SHORT | ConfigType.LONG:
+            digits = text[1:] if text[:1] in ("+", "-") else text
             bound = 1 << (_BITS[kind] - 1)
-            if not _INTEGER.fullmatch(text) or len(text) > 20 or not -bound <= int(text) < bound:
+            is_number = digits.isascii() and digits.isdigit() and len(text) <= _LONGEST_INTEGER
+            if not is_number or not -bound <= int(text) < bound:
                 raise invalid(name, text, f"Not a number of type {kind.name}")
             return int(text)
         case ConfigType.DOUBLE:
-            if not _DOUBLE.fullmatch(text):
+            if not re.fullmatch(_DOUBLE, text):
                 raise invalid(name, text, "Not a number of type DOUBLE")
             return float(text.rstrip("fFdD"))
         case ConfigType.LIST:
@@ -210,7 +212,7 @@ def _fault_of_offset_reset(value: Value) -> str:
     kind, _, duration = text.partition(":")
     if text in ("earliest", "latest"):
         return ""
-    if kind == "by_duration" and _DURATION.fullmatch(duration) and not duration.startswith("-"):
+    if kind == "by_duration" and re.fullmatch(_DURATION, duration):
         return ""
     return (
         "Invalid value `{value}` for configuration {name}. The value must be either 'earliest', 'latest' or of the "
@@ -219,7 +221,7 @@ def _fault_of_offset_reset(value: Value) -> str:
 
 
 def _fault_of_throttled_replicas(value: Value) -> str:
-    if _THROTTLED_REPLICAS.fullmatch(str(value)):
+    if re.fullmatch(_THROTTLED_REPLICAS, str(value)):
         return ""
     return (
         "{name} must be the literal '*' or a list of replicas in the following format: "

@@ -12,8 +12,8 @@ from collections.abc import Mapping
 from penstock.broker.config.broker import BROKER
 
 _ENVIRONMENT_PREFIX = "KAFKA_"
-_ESCAPE = re.compile(r"\\(u[0-9a-fA-F]{4}|.)", re.DOTALL)
-_KEY_END = re.compile(r"(?<!\\)(?:\\\\)*(?:\s*[=:]\s*|\s+)")
+_ESCAPE = r"(?s)\\(u[0-9a-fA-F]{4}|.)"
+_KEY_END = r"(?<!\\)(?:\\\\)*(?:\s*[=:]\s*|\s+)"
 
 
 def read_properties(text: str) -> dict[str, str]:
@@ -46,13 +46,13 @@ def _variable(name: str) -> str:
 
 
 def _add_property(properties: dict[str, str], line: str) -> None:
-    end = _KEY_END.search(line)
+    end = re.search(_KEY_END, line)
     name, value = (line[: end.start()], line[end.end() :]) if end else (line, "")
     properties[_unescape(name)] = _unescape(value)
 
 
 def _unescape(text: str) -> str:
-    return _ESCAPE.sub(_unescaped, text) if "\\" in text else text
+    return re.sub(_ESCAPE, _unescaped, text) if "\\" in text else text
 
 
 def _unescaped(match: re.Match[str]) -> str:
