@@ -287,7 +287,6 @@ class PartitionLog:
 
     @property
     def segments(self) -> list[Segment]:
-        """Oldest first; the last one is the active one."""
         return self._segments
 
     def __repr__(self) -> str:

@@ -143,6 +143,17 @@ def test_a_killed_process_is_started_again_after_the_backoff(manager: CleanerMan
     assert len(records(log)) == 5
 
 
+def test_what_a_killed_process_left_behind_does_not_stop_the_next_one(
+    manager: CleanerManager, log: PartitionLog
+) -> None:
+    fill(log)
+    leftover = log.folder / "00000000000000000000.log.cleaned"
+    leftover.write_bytes(b"half a segment")
+    poll_until(manager, lambda: manager.status(NOW).rounds == 1)
+    assert manager.status(NOW).failures == 0
+    assert not leftover.exists()
+
+
 def test_appends_and_rolls_go_on_while_a_round_is_under_way(manager: CleanerManager, log: PartitionLog) -> None:
     fill(log)
     manager.poll(NOW)

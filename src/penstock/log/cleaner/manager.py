@@ -14,18 +14,21 @@ import os
 import subprocess
 import sys
 from collections.abc import Callable, Iterable
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
 from penstock.log.checkpoints import CLEANER_OFFSETS, TopicPartition, read_checkpoint, write_checkpoint
 from penstock.log.cleaner.jobs import CleanedGroup, CleanedRound, FailedRound, Outcome, outcome_from_json
 from penstock.log.cleaner.selection import Dirtiness, is_worth_cleaning, measure, plan_round
+from penstock.log.cleaner.swap import discard_leftovers
 from penstock.log.errors import StorageError
 from penstock.log.files import remove_if_there, write_file
 from penstock.log.partition import PartitionLog
 
 _JOB_FILE = ".cleaner-job"
 _READ_SIZE = 1 << 16
+_KILL_SECONDS = 0.1
 
 
 @dataclass(slots=True, frozen=True, kw_only=True)
@@ -192,6 +195,7 @@ class CleanerManager:
             return
         _, log, dirtiness = best
         try:
+            discard_leftovers(str(log.folder))
             job = plan_round(
                 log,
                 dirtiness,
@@ -239,7 +243,9 @@ class CleanerManager:
         if process is None:
             return
         process.kill()
-        process.wait()
+        with suppress(subprocess.TimeoutExpired):
+            # A process that waits for the disk dies when the disk answers; the event loop must not wait with it.
+            process.wait(_KILL_SECONDS)
         for pipe in (process.stdin, process.stdout):
             if pipe is not None:
                 pipe.close()

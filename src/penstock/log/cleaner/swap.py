@@ -45,6 +45,13 @@ def discard_cleaned(folder: str, base_offset: int) -> None:
         remove_if_there(file_stem(folder, base_offset) + suffix + CLEANED_SUFFIX)
 
 
+def discard_leftovers(folder: str) -> None:
+    """Remove what a cleaner process that was killed has written; nobody may be writing now."""
+    for name in os.listdir(folder):
+        if name.endswith(CLEANED_SUFFIX):
+            remove_if_there(f"{folder}/{name}")
+
+
 def finish_interrupted_swaps(folder: str, names: Iterable[str], base_offsets: Iterable[int]) -> bool:
     """Undo or complete what a crash interrupted, from the names in the folder. True if live files have changed."""
     swap_names = [name for name in names if name.endswith(SWAP_SUFFIX)]
