@@ -29,9 +29,16 @@ def test_a_delivery_after_the_end_is_a_fault() -> None:
 
 def test_two_ends_are_a_fault() -> None:
     bad = history()
-    bad.deliveries = [Delivery(0, "a", 0.0, 0.1, 1)]
+    bad.deliveries = [Delivery(0, "a", 0.0, 0.1, 1), Delivery(0, "b", 0.0, 0.1, 1)]
     bad.answers = [Answer(0, "a", "accept", 0.2, 0.3, True), Answer(0, "b", "reject", 0.2, 0.3, True)]
     assert "ended 2 times" in bad.faults(1)[0]
+
+
+def test_an_answer_that_came_too_late_may_find_the_record_done() -> None:
+    fine = history()
+    fine.deliveries = [Delivery(0, "a", 0.0, 0.1, 1), Delivery(0, "b", 1.2, 1.3, 2)]
+    fine.answers = [Answer(0, "b", "accept", 1.4, 1.5, True), Answer(0, "a", "accept", 1.6, 1.7, True)]
+    assert fine.faults(1) == []
 
 
 def test_two_holders_at_a_time_are_a_fault_unless_the_first_had_ended() -> None:
