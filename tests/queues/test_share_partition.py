@@ -458,3 +458,16 @@ def test_the_view_names_holder_and_time_left_of_each_record() -> None:
     assert rows[0] == (0, "ACQUIRED", 1, "worker-1", 20_000)
     assert rows[1] == (1, "ACKNOWLEDGED", 1, "", 0)
     assert len(rows) == 2
+
+
+def test_ten_thousand_holders_whose_locks_all_run_out_are_one_step() -> None:
+    settings = ShareSettings(max_record_locks=10_000)
+    partition = window_of(10_000)
+    for member in range(10_000):
+        assert fetch(partition, f"m{member}", 1, settings, now_ms=member % 7) == [(member, member, 1)]
+    assert partition.locks == 10_000
+    expired = partition.tick(40_000, settings)
+    assert expired is not None
+    assert expired.write.batches == [StateBatch(0, 9_999, RecordState.AVAILABLE, 1)]
+    assert partition.locks == 0
+    assert fetch(partition, "survivor", 10_000, settings) == [(0, 9_999, 2)]

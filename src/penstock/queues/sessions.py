@@ -19,6 +19,7 @@ either, epoch -1           a session                           acknowledges, the
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Collection, Iterable
 from typing import TypeAlias
 
@@ -86,6 +87,7 @@ class ShareSessions:
     def __init__(self) -> None:
         self._sessions: dict[tuple[str, str], ShareSession] = {}
         self._by_connection: dict[object, dict[tuple[str, str], ShareSession]] = {}
+        self._in_group: Counter[str] = Counter()
 
     def __len__(self) -> int:
         return len(self._sessions)
@@ -96,8 +98,9 @@ class ShareSessions:
     def partitions(self) -> int:
         return sum(len(session.partitions) for session in self._sessions.values())
 
-    def of_group(self, group_id: str) -> list[ShareSession]:
-        return [session for session in self._sessions.values() if session.group_id == group_id]
+    def in_group(self, group_id: str) -> int:
+        """How many sessions a group has."""
+        return self._in_group[group_id]
 
     def fetch(
         self,
@@ -137,6 +140,9 @@ class ShareSessions:
         if self._sessions.get(key) is not session:
             return False
         del self._sessions[key]
+        self._in_group[session.group_id] -= 1
+        if not self._in_group[session.group_id]:
+            del self._in_group[session.group_id]
         of_connection = self._by_connection.get(session.connection)
         if of_connection is not None and of_connection.get(key) is session:
             del of_connection[key]
@@ -149,12 +155,6 @@ class ShareSessions:
         closed = list(self._by_connection.get(connection, {}).values())
         for session in closed:
             self.close(session)
-        return closed
-
-    def clear(self) -> list[ShareSession]:
-        closed = list(self._sessions.values())
-        self._sessions.clear()
-        self._by_connection.clear()
         return closed
 
     def _open(
@@ -174,6 +174,7 @@ class ShareSessions:
         session = ShareSession(group_id, member_id, connection)
         session.update(partitions, ())
         self._sessions[key] = session
+        self._in_group[group_id] += 1
         self._by_connection.setdefault(connection, {})[key] = session
         return session
 

@@ -227,12 +227,16 @@ queued.max.request.bytes long =-1
     Bytes of requests that may wait to be answered; -1 leaves it to socket.request.max.bytes.
 request.timeout.ms int =30000
     How long the broker waits for work inside the cluster.
+share.coordinator.cold.partition.snapshot.interval.ms int =300000 >=1 internal
+    After how long without a write a share-partition's state gets a fresh snapshot.
 share.coordinator.snapshot.update.records.per.snapshot int =500 0..500
     Updates of a share-partition's state between two snapshots.
 share.coordinator.state.topic.min.isr short =2 >=1
     Written to the configs of __share_group_state.
 share.coordinator.state.topic.num.partitions int =50 >=1
     Partitions of __share_group_state; fixed once the topic exists.
+share.coordinator.state.topic.prune.interval.ms int =300000 >=1 internal
+    How often the records of __share_group_state that nobody needs are deleted.
 share.coordinator.state.topic.segment.bytes int =104857600 >=1
     Segment size of __share_group_state.
 share.coordinator.write.timeout.ms int =5000 >=1

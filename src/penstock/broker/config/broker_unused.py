@@ -205,10 +205,8 @@ security.providers string
 server.max.startup.time.ms long =9223372036854775807 >=0 internal
 share.coordinator.append.linger.ms int =-1 >=-1
 share.coordinator.cached.buffer.max.bytes int =1048588 >=524288 @cluster
-share.coordinator.cold.partition.snapshot.interval.ms int =300000 >=1 internal
 share.coordinator.load.buffer.size int =5242880 >=1
 share.coordinator.state.topic.compression.codec int =0
-share.coordinator.state.topic.prune.interval.ms int =300000 >=1 internal
 share.coordinator.state.topic.replication.factor short =3 >=1
 share.coordinator.threads int =1 >=1
 share.fetch.purgatory.purge.interval.requests int =1000

@@ -119,9 +119,11 @@ class BrokerValues:
     producer_id_expiration_ms: int
     queued_max_request_bytes: int
     request_timeout_ms: int
+    share_coordinator_cold_partition_snapshot_interval_ms: int
     share_coordinator_snapshot_update_records_per_snapshot: int
     share_coordinator_state_topic_min_isr: int
     share_coordinator_state_topic_num_partitions: int
+    share_coordinator_state_topic_prune_interval_ms: int
     share_coordinator_state_topic_segment_bytes: int
     share_coordinator_write_timeout_ms: int
     socket_listen_backlog_size: int

@@ -48,8 +48,6 @@ log = logging.getLogger("penstock.share")
 Handle = ShardHandle[ShareStateShard]
 Command = Callable[[ShareStateShard], Effects]
 
-_PRUNE_SECONDS = 300.0
-
 # What a client sees when the share coordinator refuses its partition's owner.
 _SEEN_BY_CLIENTS: dict[int, type[KafkaError]] = {
     ErrorCode.NOT_COORDINATOR: CoordinatorNotAvailable,
@@ -71,6 +69,7 @@ class ShareGroups:
         self.dead_letters = DeadLetters(self)
         self.configs = ShareConfigs(broker)
         self._live: dict[SharePartitionKey, LiveSharePartition] = {}
+        self._live_by_group: dict[str, dict[SharePartitionKey, LiveSharePartition]] = {}
         self._pruned: dict[int, int] = {}
         self._prune_timer: asyncio.TimerHandle | None = None
         config = broker.config
@@ -97,6 +96,10 @@ class ShareGroups:
         return self.broker.config.fetch_max_bytes
 
     @property
+    def _prune_seconds(self) -> float:
+        return self.broker.config.share_coordinator_state_topic_prune_interval_ms / 1000
+
+    @property
     def max_sessions(self) -> int:
         return self.broker.config.group_share_max_share_sessions
 
@@ -113,7 +116,7 @@ class ShareGroups:
         self.broker.on_topic_deleted.append(self._topic_deleted)
         self.broker.metrics.register(self.metrics.collect)
         self.broker.monitoring.register("/share-groups", self._view)
-        self._prune_timer = self.loop.call_later(_PRUNE_SECONDS, self._prune)
+        self._prune_timer = self.loop.call_later(self._prune_seconds, self._prune)
 
     async def stop(self) -> None:
         if self._prune_timer is not None:
@@ -133,6 +136,7 @@ class ShareGroups:
             if error is not None:
                 raise error
             found = self._live[key] = self._load(key)
+            self._live_by_group.setdefault(group_id, {})[key] = found
         return found
 
     def live_now(self, group_id: str, partition: TopicIdPartition) -> LiveSharePartition | None:
@@ -142,7 +146,7 @@ class ShareGroups:
         return self._live.values()
 
     def lives_of(self, group_id: str) -> list[LiveSharePartition]:
-        return [live for key, live in self._live.items() if key[0] == group_id]
+        return list(self._live_by_group.get(group_id, {}).values())
 
     def _load(self, key: SharePartitionKey) -> LiveSharePartition:
         started_ms = self.now_ms()
@@ -184,18 +188,26 @@ class ShareGroups:
 
     def drop(self, key: SharePartitionKey, error: KafkaError) -> None:
         """Forget a window whose state has changed below it; who waits for it is told."""
-        live = self._live.pop(key, None)
+        live = self._forget(key)
         if live is not None:
-            live.close()
             for fetch in live.waiting.all():
                 fetch.partition_lost((key[1], key[2]), error)
 
+    def _forget(self, key: SharePartitionKey) -> LiveSharePartition | None:
+        live = self._live.pop(key, None)
+        if live is not None:
+            live.close()
+            of_group = self._live_by_group[key[0]]
+            del of_group[key]
+            if not of_group:
+                del self._live_by_group[key[0]]
+        return live
+
     def _drop_idle(self, group_id: str) -> None:
-        if not self.sessions.of_group(group_id):
+        if not self.sessions.in_group(group_id):
             for live in self.lives_of(group_id):
                 if live.is_idle:
-                    live.close()
-                    del self._live[live.key]
+                    self._forget(live.key)
 
     # -- sessions --------------------------------------------------------------------------------------------------
 
@@ -222,6 +234,7 @@ class ShareGroups:
         return ShareStateShard(
             self._partition_exists,
             self.broker.config.share_coordinator_snapshot_update_records_per_snapshot,
+            self.broker.config.share_coordinator_cold_partition_snapshot_interval_ms,
         )
 
     def _partition_exists(self, topic_id: bytes, index: int) -> bool:
@@ -315,7 +328,7 @@ class ShareGroups:
 
     def _prune(self) -> None:
         """Delete the records of the state topic that no restart needs any more."""
-        self._prune_timer = self.loop.call_later(_PRUNE_SECONDS, self._prune)
+        self._prune_timer = self.loop.call_later(self._prune_seconds, self._prune)
         if self.runtime.skipped_records:
             return
         for handle in self.runtime.loaded_handles():
@@ -331,7 +344,7 @@ class ShareGroups:
         """The windows of a group, row by row: what `penstock share inspect` draws."""
         group_id = query.get("group")
         if group_id is None:
-            return sorted({key[0] for key in self._live})
+            return sorted(self._live_by_group)
         now_ms = self.now_ms()
         return [
             {

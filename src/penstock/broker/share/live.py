@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from penstock.broker.topics import Partition
 from penstock.queues.acknowledgements import count_by_type
 from penstock.queues.assembly import Assembled, BatchCache
+from penstock.queues.cells import ACQUIRED_CELLS, number_in
 from penstock.queues.discovery import delivery_times, discover
 from penstock.queues.settings import ShareSettings
 from penstock.queues.share_partition import SharePartition
@@ -267,10 +268,9 @@ class LiveSharePartition:
 
     def tick(self) -> None:
         settings = self.settings()
-        held = sum(self.core.held_by_member().values())
         transition = self.core.tick(self.owner.now_ms(), settings)
         if transition is not None:
-            self.lock_timeouts += held - sum(self.core.held_by_member().values())
+            self.lock_timeouts += sum(number_in(change.before, ACQUIRED_CELLS) for change in transition.changes)
             self.owner.write(self, transition.write, _nobody_waits)
             self._cache_follows()
             if transition.dead_letters:

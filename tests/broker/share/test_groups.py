@@ -1,0 +1,114 @@
+"""What a broker keeps about share groups: sessions, windows, metrics, and a state topic that does not grow for ever."""
+
+from __future__ import annotations
+
+import json
+import socket
+import time
+from urllib.request import urlopen
+
+from penstock.testing import Broker
+from penstock.wire.errors import ErrorCode
+from tests.broker.share.share_client import ShareMember, Wire, acquired, initialize, produce, topic_id
+
+ACCEPT, RELEASE = [1], [2]
+
+
+def free_port() -> int:
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        return int(server.getsockname()[1])
+
+
+def test_sessions_are_limited_and_the_refusal_is_held_back() -> None:
+    with Broker({"group.share.max.share.sessions": 1, "group.share.max.size": 1}) as broker:
+        broker.create_topic("jobs")
+        with Wire(broker) as first, Wire(broker) as second:
+            topic = topic_id(first, "jobs")
+            initialize(first, "g", topic)
+            ShareMember(first, "g", "m1", topic).fetch()
+            started = time.monotonic()
+            refused = ShareMember(second, "g", "m2", topic).fetch(max_wait_ms=300)
+            assert refused.error_code == ErrorCode.SHARE_SESSION_LIMIT_REACHED
+            assert time.monotonic() - started >= 0.29
+            first.close()
+            again = ShareMember(second, "g", "m2", topic)
+            for _ in range(100):
+                if again.fetch(max_wait_ms=50).error_code == 0:
+                    break
+            assert again.epoch == 1
+
+
+def test_metrics_have_kafkas_names_and_the_windows_can_be_seen() -> None:
+    port = free_port()
+    with Broker({"penstock.metrics.listen": f"127.0.0.1:{port}"}) as broker:
+        broker.create_topic("jobs")
+        with Wire(broker) as wire:
+            topic = topic_id(wire, "jobs")
+            produce(wire, "jobs", [b"x"] * 10)
+            initialize(wire, "g", topic)
+            member = ShareMember(wire, "g", "m1", topic)
+            member.fetch(max_records=6)
+            member.acknowledge({0: [(0, 1, ACCEPT), (3, 3, RELEASE)]})
+            with urlopen(f"http://127.0.0.1:{port}/metrics", timeout=10) as response:
+                lines = response.read().decode().splitlines()
+            with urlopen(f"http://127.0.0.1:{port}/share-groups?group=g", timeout=10) as response:
+                (window,) = json.load(response)
+    labels = '{group="g",topic="jobs",partition="0"}'
+    for expected in (
+        'kafka_server_sharegroupmetrics_recordacknowledgements_total{ackType="Accept"} 2',
+        'kafka_server_sharegroupmetrics_recordacknowledgements_total{ackType="Release"} 1',
+        f"kafka_server_sharepartitionmetrics_inflightmessagecount{labels} 4",
+        f"kafka_server_sharepartitionmetrics_inflightbatchmessagecount{labels} 3",
+        "kafka_server_sharesessioncache_sharesessionscount 1",
+        "kafka_server_brokertopicmetrics_totalsharefetchrequests_total 1",
+    ):
+        assert expected in lines
+    assert [(record["offset"], record["state"]) for record in window["records"]] == [
+        (2, "ACQUIRED"),
+        (3, "AVAILABLE"),
+        (4, "ACQUIRED"),
+        (5, "ACQUIRED"),
+    ]
+
+
+def test_the_state_topic_is_pruned_and_a_restart_finds_all_it_needs() -> None:
+    configs = {
+        "share.coordinator.state.topic.num.partitions": 1,
+        "share.coordinator.snapshot.update.records.per.snapshot": 5,
+        "share.coordinator.state.topic.prune.interval.ms": 50,
+    }
+    with Broker(configs) as broker:
+        broker.create_topic("jobs")
+        with Wire(broker) as wire:
+            topic = topic_id(wire, "jobs")
+            produce(wire, "jobs", [b"%d" % i for i in range(100)])
+            initialize(wire, "g", topic)
+            member = ShareMember(wire, "g", "m1", topic)
+            member.fetch(max_records=100)
+            for offset in range(1, 60):
+                member.acknowledge({0: [(offset, offset, ACCEPT)]})
+            deadline = time.monotonic() + 10
+            while state_log_start(wire) == 0:
+                assert time.monotonic() < deadline
+                time.sleep(0.02)
+            member.fetch(epoch=-1)
+        broker.restart()
+        with Wire(broker) as wire:
+            response = ShareMember(wire, "g", "m2", topic).fetch(max_records=100)
+            assert acquired(response) == [(0, 0, 2), (60, 99, 2)]
+
+
+def state_log_start(wire: Wire) -> int:
+    from penstock.wire import messages as m
+    from penstock.wire.api import ApiKey
+
+    request = m.ListOffsetsRequest
+    body = request(
+        topics=[
+            request.ListOffsetsTopic(
+                name="__share_group_state",
+                partitions=[request.ListOffsetsPartition(partition_index=0, timestamp=-2)],
+            )
+        ]
+    )
+    return wire.ask(ApiKey.LIST_OFFSETS, 7, body, m.ListOffsetsResponse).topics[0].partitions[0].offset
