@@ -157,8 +157,13 @@ def _append(
     assert isinstance(records, memoryview | None)
     header = sole_batch(records, request.api_version)
     assert records is not None
+    transaction_version = 0
+    if header.attributes & TRANSACTIONAL:
+        _check_admission(admission, topic.name, data.index)
+        if request.api_version >= FIRST_VERSION_THAT_ADDS:
+            transaction_version = 2
     try:
-        appended = _append_batch(broker, request, partition, records[: header.size], header, admission)
+        appended = _append_batch(broker, partition, records[: header.size], header, transaction_version)
     except KafkaError as error:
         raise _RefusedByLog(error, partition.log.log_start_offset) from error
     if partition.waiters:
@@ -166,27 +171,23 @@ def _append(
     return partition, appended
 
 
+def _check_admission(admission: Admission | None, topic: str, partition: int) -> None:
+    """The transaction coordinator speaks before the batch is looked at."""
+    if admission is None:
+        raise TransactionalIdAuthorizationFailed
+    error = admission.errors.get((topic, partition))
+    if error is not None:
+        raise error
+
+
 def _append_batch(
-    broker: Broker,
-    request: Request,
-    partition: Partition,
-    records: memoryview,
-    header: BatchHeader,
-    admission: Admission | None,
+    broker: Broker, partition: Partition, records: memoryview, header: BatchHeader, transaction_version: int
 ) -> Appended:
     now_ms = broker.now_ms()
     topic = partition.topic
     batch, header = validate_produced(
         records, header, topic.rules, now_ms=now_ms, topic=topic.name, partition=partition.index
     )
-    transaction_version = 0
-    if header.attributes & TRANSACTIONAL:
-        if admission is None:
-            raise TransactionalIdAuthorizationFailed
-        if admission.errors and (topic.name, partition.index) in admission.errors:
-            raise admission.errors[(topic.name, partition.index)]
-        if request.api_version >= FIRST_VERSION_THAT_ADDS:
-            transaction_version = 2
     try:
         return partition.log.append(
             batch, header, now_ms=now_ms, verified_txn=True, transaction_version=transaction_version
