@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import uuid
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING
 
 from penstock.broker.coordinators import CoordinatorRuntime, ShardHandle
@@ -97,6 +97,7 @@ class Groups:
     def start(self) -> None:
         self._broker.configs.listeners.append(self._read_settings)
         self._broker.on_topic_deleted.append(self._topic_deleted)
+        self._broker.monitoring.register("/groups", self._view)
         self.runtime.start()
 
     async def stop(self) -> None:
@@ -122,6 +123,26 @@ class Groups:
             effects = handle.shard.topics_deleted({topic.name: topic.topic_id}, self._broker.now_ms())
             if effects.records:
                 handle.run(effects)
+
+    def _view(self, query: Mapping[str, str]) -> object:
+        """What a group waits for: `penstock group describe` explains a stuck group with it."""
+        group_id = query.get("group")
+        now_ms = self._broker.now_ms()
+        handles = self.runtime.loaded_handles()
+        if group_id is None:
+            return sorted(listed.group_id for handle in handles for listed in handle.shard.list_groups())
+        return [
+            {
+                "memberId": wait.member_id,
+                "clientId": wait.client_id,
+                "host": wait.client_host,
+                "what": wait.what,
+                "forMs": None if wait.since_ms is None else max(0, now_ms - wait.since_ms),
+                "leftMs": None if wait.until_ms is None else max(0, wait.until_ms - now_ms),
+            }
+            for handle in handles
+            for wait in handle.shard.waits_of(group_id)
+        ]
 
     def _on_action(self, handle: Handle, action: object) -> None:
         assert isinstance(action, InitializeShareState | DeleteShareState)

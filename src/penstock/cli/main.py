@@ -19,6 +19,8 @@ COMMANDS: dict[str, tuple[str, str]] = {
     "topic": ("penstock.cli.topic:topic", "Create, list, describe, change and delete topics."),
     "produce": ("penstock.cli.produce:produce", "Write records from the arguments or from standard input."),
     "consume": ("penstock.cli.consume:consume", "Read records to standard output."),
+    "group": ("penstock.cli.group:group", "Look at consumer groups, reset their offsets and delete them."),
+    "offsets": ("penstock.cli.offsets:offsets", "Look into the topic in which brokers keep groups and offsets."),
     "txn": ("penstock.cli.txn:txn", "Look at transactions, and abort those that hang."),
     "share": ("penstock.cli.share:share", "Look at share groups (queues), reset and delete them."),
 }

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import time
-from collections.abc import Callable
 from datetime import datetime
 from typing import TYPE_CHECKING
 
@@ -13,6 +11,7 @@ from penstock.cli.failures import Failure, nearest
 from penstock.cli.options import CONTEXT_SETTINGS, Group, bootstrap_option, json_option, option
 from penstock.cli.output import Cell, note, print_json, print_table
 from penstock.cli.running import with_admin
+from penstock.cli.watching import again_and_again, watch_option
 
 if TYPE_CHECKING:
     from penstock.client.admin import Admin, GroupDescription, ShareOffset
@@ -21,14 +20,6 @@ if TYPE_CHECKING:
 _UNKNOWN = "-"
 _GROUP_COORDINATOR = 0
 
-watch_option = option(
-    "--watch",
-    type=click.FloatRange(0.1),
-    is_flag=False,
-    flag_value=2.0,
-    metavar="SECONDS",
-    help="Show it again every so many seconds (2 if left out), until Ctrl-C.",
-)
 verbose_option = option("--verbose", is_flag=True, help="Show epochs too.")
 
 
@@ -54,7 +45,7 @@ def list_(states: tuple[str, ...], watch: float | None, bootstrap: str, as_json:
         else:
             note("There are no share groups. One begins when a share consumer subscribes under its group.id.")
 
-    _again_and_again(show, watch)
+    again_and_again(show, watch)
 
 
 @share.command("describe")
@@ -80,7 +71,7 @@ def describe(groups: tuple[str, ...], verbose: bool, watch: float | None, bootst
             rows.append([group.group_id, where, group.state, *epochs, len(group.members)])
         print_table([*columns, "#MEMBERS"], rows)
 
-    _again_and_again(show, watch)
+    again_and_again(show, watch)
 
 
 @share.command("members")
@@ -118,7 +109,7 @@ def members(groups: tuple[str, ...], verbose: bool, watch: float | None, bootstr
             columns = ["GROUP", "CONSUMER-ID", "HOST", "CLIENT-ID", "#PARTITIONS"]
             print_table([*columns, *(["MEMBER-EPOCH"] if verbose else []), "ASSIGNMENT"], rows)
 
-    _again_and_again(show, watch)
+    again_and_again(show, watch)
 
 
 @share.command("offsets")
@@ -152,7 +143,7 @@ def offsets(groups: tuple[str, ...], verbose: bool, watch: float | None, bootstr
             columns = ["GROUP", "TOPIC", "PARTITION", *(["LEADER-EPOCH"] if verbose else []), "START-OFFSET", "LAG"]
             print_table(columns, rows)
 
-    _again_and_again(show, watch)
+    again_and_again(show, watch)
 
 
 @share.command("reset-offsets")
@@ -258,18 +249,7 @@ def inspect(group: str, monitoring: str | None, watch: float | None, bootstrap: 
                 f"Share group {group!r} has nothing in flight on this broker: no consumer has fetched since it started."
             )
 
-    _again_and_again(show, watch)
-
-
-def _again_and_again(show: Callable[[], None], seconds: float | None) -> None:
-    """Once, or with --watch on a cleared screen until Ctrl-C."""
-    if seconds is None:
-        show()
-        return
-    while True:
-        click.clear()
-        show()
-        time.sleep(seconds)
+    again_and_again(show, watch)
 
 
 async def _with_nodes(admin: Admin, groups: tuple[str, ...]) -> tuple[list[GroupDescription], dict[int, str]]:

@@ -34,6 +34,7 @@ from penstock.groups.share.group import ShareGroup
 from penstock.groups.share.protocol import ShareProtocol
 from penstock.groups.state import Group, ShardState
 from penstock.groups.timers import TimerKey, TimerKind
+from penstock.groups.waiting import Waiting, waits_of
 from penstock.wire import messages as m
 from penstock.wire.codec import MalformedMessage
 from penstock.wire.errors import ErrorCode, KafkaError
@@ -348,6 +349,11 @@ class GroupShard:
 
     def share_group_describe(self, group_id: str) -> m.ShareGroupDescribeResponse.DescribedGroup:
         return describe.describe_share(self.state, group_id)
+
+    def waits_of(self, group_id: str) -> list[Waiting]:
+        """Which members a group waits for, when it is not settled."""
+        group = self.state.groups.get(group_id)
+        return [] if group is None else waits_of(self.state, group)
 
     def delete_groups(self, token: object, context: RequestContext, group_ids: Iterable[str]) -> Effects:
         """Answers with the DeletableGroupResults of the groups of this shard."""
