@@ -258,7 +258,7 @@ def add_offsets_in_every_state(talk: Conversation) -> None:
             one.describe(f"after {note} in {state}")
 
 
-@scenario("txn_offset_commit")
+@scenario("txn_offset_commit", alone=True)
 def commit_offsets_in_transactions(talk: Conversation) -> None:
     fresh = ids(talk, "commit", modern=talk.version >= 5)
     group = talk.name("group")
@@ -294,7 +294,8 @@ def commit_offsets_in_transactions(talk: Conversation) -> None:
     talk.send("txn_offset_commit", {**body(one, 1), "producer_id": one.producer_id + 1}, note="other producer id")
 
 
-@scenario("produce", least=9, most=12)
+# Alone, because Kafka verifies writes that come at the same time together, all in the words of the first one's version.
+@scenario("produce", least=9, most=12, alone=True)
 def produce_in_transactions(talk: Conversation) -> None:
     adds = talk.version >= 12
     fresh = ids(talk, "produce", modern=adds)
