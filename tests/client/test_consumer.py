@@ -120,7 +120,7 @@ async def test_batches_are_columns_decoded_when_asked_for(bootstrap: str, topic:
         assert batch.offsets == list(range(10, 1000))
         assert batch.values[:2] == [b"10", b"11"]
         assert set(batch.keys) == {b"k"}
-        assert batch.headers[0] == []
+        assert batch.headers[0] == ()
         assert [record.offset for record in batch][-1] == 999
         assert "offsets 10..999" in repr(batch)
         assert await consumer.position(TopicPartition(topic, 0)) == 1000

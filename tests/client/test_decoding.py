@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from penstock.client.decoding import decode_batch, visible_batches
+from penstock.client.decoding import decode_batch, decode_values, visible_batches
 from penstock.records.batch import CorruptBatch, iter_headers, parse_header
 from penstock.records.builder import build_batch
 from penstock.records.codecs import Codec
@@ -36,8 +36,9 @@ def test_it_reads_what_the_records_room_reads(
     ours = decode_batch("t", 3, data, 0, header, 0)
     theirs = decode_records(data, 0, header)
     assert [(r.offset, r.timestamp, r.key, r.value, r.headers) for r in ours] == [
-        (r.offset, r.timestamp, r.key, r.value, r.headers) for r in theirs
+        (r.offset, r.timestamp, r.key, r.value, tuple(r.headers)) for r in theirs
     ]
+    assert decode_values(data, 0, header) == [r.value for r in theirs]
     assert {(r.topic, r.partition, r.timestamp_type) for r in ours} == {("t", 3, int(append_time is not None))}
 
 

@@ -34,7 +34,7 @@ async def test_a_record_comes_back_as_it_was_sent(bootstrap: str, topic: str, pr
     where = await delivery
     assert (where.topic, where.partition, where.offset, where.timestamp) == (topic, 0, 0, 1_700_000_000_000)
     (record,) = await read_records(bootstrap, topic, 1)
-    assert (record.key, record.value, record.headers) == (b"key", b"value", [("h", b"1"), ("h", None)])
+    assert (record.key, record.value, record.headers) == (b"key", b"value", (("h", b"1"), ("h", None)))
     assert record.timestamp == 1_700_000_000_000
 
 

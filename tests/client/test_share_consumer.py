@@ -226,7 +226,7 @@ async def test_calls_that_cannot_work_say_what_to_do(bootstrap: str, topic: str,
         with pytest.raises(IllegalState, match="subscribe"):
             await consumer.poll(10)
         consumer.subscribe([topic])
-        record: Record = ConsumerRecord(topic, 0, 0, 0, 0, None, None, [])
+        record: Record = ConsumerRecord(topic, 0, 0, 0, 0, None, None, ())
         with pytest.raises(IllegalState, match="explicit"):
             consumer.accept(record)
         with pytest.raises(UsageError, match="concurrency"):

@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from functools import cached_property
 from typing import TYPE_CHECKING
 
-from penstock.client.decoding import decode_batch
+from penstock.client.decoding import decode_batch, decode_values
 from penstock.client.types import ConsumerRecord, Headers, TopicPartition
 from penstock.records.batch import BatchHeader
 
@@ -80,7 +80,9 @@ class RecordBatch:
 
     @cached_property
     def values(self) -> list[bytes | None]:
-        return [record.value for record in self.records]
+        if "records" in self.__dict__ or self._first_offset != self.header.base_offset:
+            return [record.value for record in self.records]
+        return decode_values(self._data, self._pos, self.header)
 
     @cached_property
     def headers(self) -> list[Headers]:

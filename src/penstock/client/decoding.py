@@ -73,15 +73,17 @@ def _decode(
 
         n = data[pos]
         pos += 1
-        if n:
-            if n >= 0x80:
-                delta, pos = read_varint(data, pos - 1)
-            else:
+        if n >= 0x80:
+            if (m := data[pos]) < 0x80:
+                n = n & 0x7F | m << 7
+                pos += 1
                 delta = (n >> 1) ^ -(n & 1)
-            if append_time is None:
-                timestamp = base_timestamp + delta
-        elif append_time is None:
-            timestamp = base_timestamp
+            else:
+                delta, pos = read_varint(data, pos - 1)
+        else:
+            delta = (n >> 1) ^ -(n & 1)
+        if append_time is None:
+            timestamp = base_timestamp + delta
 
         if contiguous:
             offset = base_offset + index
@@ -120,7 +122,7 @@ def _decode(
         if data[pos]:
             headers, pos = _decode_headers(data, pos)
         else:
-            headers = []
+            headers = ()
             pos += 1
         append(
             new(cls, (topic, partition, offset, timestamp, timestamp_type, key, value, headers, epoch, delivery_count))
@@ -130,9 +132,63 @@ def _decode(
     return records
 
 
+def decode_values(data: memoryview, pos: int, header: BatchHeader) -> list[bytes | None]:
+    """The values of a whole batch alone: a record says how long it is, so what lies behind its value is skipped."""
+    section = records_section(data, pos, header)
+    try:
+        return _values(section, header.records_count)
+    except IndexError:
+        raise CorruptBatch("the records end in the middle of one") from None
+
+
+def _values(data: bytes, count: int) -> list[bytes | None]:
+    values: list[bytes | None] = []
+    append = values.append
+    pos = 0
+    for _ in range(count):
+        n = data[pos]
+        if n < 0x80:
+            end = pos + 1 + (n >> 1)
+            pos += 2
+        elif (m := data[pos + 1]) < 0x80:
+            end = pos + 2 + ((n & 0x7F | m << 7) >> 1)
+            pos += 3
+        else:
+            n, pos = read_varint(data, pos)
+            end = pos + n
+            pos += 1
+        while data[pos] >= 0x80:  # timestamp delta
+            pos += 1
+        pos += 1
+        while data[pos] >= 0x80:  # offset delta
+            pos += 1
+        n = data[pos + 1]
+        pos += 2
+        if n != 1:
+            if n < 0x80:
+                pos += n >> 1
+            else:
+                n, pos = read_varint(data, pos - 1)
+                pos += n
+        n = data[pos]
+        if n == 1:
+            append(None)
+        elif n < 0x80:
+            append(data[pos + 1 : pos + 1 + (n >> 1)])
+        elif (m := data[pos + 1]) < 0x80:
+            append(data[pos + 2 : pos + 2 + ((n & 0x7F | m << 7) >> 1)])
+        else:
+            n, pos = read_varint(data, pos)
+            append(data[pos : pos + n])
+        pos = end
+    if pos != len(data):
+        raise CorruptBatch(f"{len(data) - pos} bytes follow the last of {count} records")
+    return values
+
+
 def _decode_headers(data: bytes, pos: int) -> tuple[Headers, int]:
     count, pos = read_varint(data, pos)
-    headers: Headers = []
+    headers: list[tuple[str, bytes | None]] = []
     for _ in range(count):
         length, pos = read_varint(data, pos)
         name = data[pos : pos + length].decode()
@@ -142,7 +198,7 @@ def _decode_headers(data: bytes, pos: int) -> tuple[Headers, int]:
         else:
             headers.append((name, data[pos : pos + length]))
             pos += length
-    return headers, pos
+    return tuple(headers), pos
 
 
 def visible_batches(

@@ -33,7 +33,7 @@ from penstock.wire.errors import ErrorCode, KafkaError, MessageTooLarge
 if TYPE_CHECKING:
     from penstock.client.consumer import Consumer
 
-_NO_HEADERS: Headers = []
+_NO_HEADERS: Headers = ()
 _BATCH_ROWS = 10_000
 
 

@@ -8,7 +8,7 @@ from typing import Generic, NamedTuple, TypeVar
 K = TypeVar("K")
 V = TypeVar("V")
 
-Headers = list[tuple[str, bytes | None]]
+Headers = tuple[tuple[str, bytes | None], ...]
 
 NO_TOPIC_ID = bytes(16)
 
