@@ -40,7 +40,12 @@ PARTITIONS = 2
 WAIT_S = 30
 END_TIMEOUT_S = 90
 # A group needs its time (session timeout, rebalance) before it works again.
-PAUSES_S = {"assign": (0.5, 2.0), "subscribe": (2.0, 14.0)}
+PAUSES_S = {"assign": (0.5, 2.0), "subscribe": (2.0, 14.0), "kip-890": (0.5, 2.0)}
+PROGRAMS = {
+    "assign": ("tests.transactions.copier", "assign"),
+    "subscribe": ("tests.transactions.copier", "subscribe"),
+    "kip-890": ("tests.transactions.modern_copier", "assign"),
+}
 
 
 @dataclass
@@ -197,8 +202,9 @@ class Copiers:
         for number, process in self._processes.items():
             if process is None or process.poll() is not None:
                 self._starts += 1
-                command = [sys.executable, "-m", "tests.transactions.copier", self._servers, "copy", str(number)]
-                command += [SOURCE, TARGET, str(self._starts), self._way]
+                module, way = PROGRAMS[self._way]
+                command = [sys.executable, "-m", module, self._servers, "copy", str(number), SOURCE, TARGET]
+                command += [str(self._starts), way]
                 with self._output.open("ab") as output:
                     self._processes[number] = subprocess.Popen(command, cwd=ROOT, stdout=output, stderr=output)
 
@@ -277,13 +283,14 @@ def check(history: History) -> None:
     assert aborted > 5
 
 
-def test_every_input_is_seen_exactly_once_while_programs_and_broker_are_killed(broker: BrokerProcess) -> None:
-    check(run_chaos(broker, seconds=6, seed=1, way="assign"))
+@pytest.mark.parametrize("way", ["assign", "kip-890"])
+def test_every_input_is_seen_exactly_once_while_programs_and_broker_are_killed(broker: BrokerProcess, way: str) -> None:
+    check(run_chaos(broker, seconds=5, seed=1, way=way))
 
 
 @pytest.mark.long
 @pytest.mark.timeout(600)
-@pytest.mark.parametrize("way", ["assign", "subscribe"])
+@pytest.mark.parametrize("way", ["assign", "subscribe", "kip-890"])
 @pytest.mark.parametrize("seed", range(2))
 def test_the_same_for_minutes(broker: BrokerProcess, seed: int, way: str) -> None:
     check(run_chaos(broker, seconds=120, seed=seed, way=way))
