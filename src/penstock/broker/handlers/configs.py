@@ -227,15 +227,13 @@ def _changed(
         elif change.config_operation == Operation.DELETE:
             configs.pop(change.name, None)
         elif change.config_operation in (Operation.APPEND, Operation.SUBTRACT):
-            _change_list(broker, kind, configs, definitions.get(change.name), change)
+            _change_list(configs, definitions.get(change.name), change)
         else:
             raise InvalidRequest(f"Unknown operation type {change.config_operation}")
     return configs
 
 
 def _change_list(
-    broker: Broker,
-    kind: int,
     configs: dict[str, str],
     definition: Definition | None,
     change: m.IncrementalAlterConfigsRequest.AlterableConfig,
@@ -247,11 +245,8 @@ def _change_list(
             if definition is not None
             else f"Unknown config name: {change.name}"
         )
-    current = configs.get(change.name)
-    if current is None and kind == ResourceType.TOPIC:
-        current = str(broker.configs.resolve_topic({}).get(change.name, ""))
-    elif current is None:
-        current = definition.default or ""
+    # What the broker's own config says does not count here, as in Kafka: an unset list starts from the default.
+    current = configs.get(change.name, definition.default or "")
     items = [item for item in current.split(",") if item]
     given = [item.strip() for item in (change.value or "").split(",")]
     if change.config_operation == Operation.APPEND:
