@@ -127,6 +127,20 @@ def test_segments_behind_a_broken_one_are_dropped(tmp_path: Path) -> None:
     assert recovered.log_end_offset == log.segments[3].base_offset - 1
 
 
+def test_a_segment_that_lost_whole_batches_ends_the_log_there(tmp_path: Path) -> None:
+    log = open_log(tmp_path, TINY)
+    for n in range(20):
+        append(log, plain(f"value {n}"))
+    broken = log.segments[2]
+    last = broken.find(log.segments[3].base_offset - 1)
+    assert last is not None
+    with log_file(log, broken.base_offset).open("r+b") as file:
+        file.truncate(last.position)
+    recovered = reopen(log)
+    assert len(recovered.segments) == 3
+    assert contents(recovered) == [(n, f"value {n}") for n in range(last.base_offset)]
+
+
 @pytest.mark.parametrize("suffix", ["index", "timeindex"])
 @pytest.mark.parametrize("damage", ["missing", "empty", "odd", "zeros", "garbage", "shifted"])
 @pytest.mark.parametrize("clean", [True, False])

@@ -9,6 +9,7 @@ from __future__ import annotations
 from bisect import bisect_right
 from itertools import pairwise
 
+from penstock.log.errors import StorageError
 from penstock.log.files import write_file
 
 UNDEFINED = (-1, -1)
@@ -73,7 +74,10 @@ class LeaderEpochs:
 
     def _write(self) -> None:
         lines = ["0", str(len(self._entries)), *(f"{epoch} {start}" for epoch, start in self._entries), ""]
-        write_file(self._path, "\n".join(lines).encode())
+        try:
+            write_file(self._path, "\n".join(lines).encode())
+        except OSError as error:
+            raise StorageError(f"cannot write {self._path}: {error.strerror}") from error
 
 
 def _read(path: str) -> list[tuple[int, int]]:

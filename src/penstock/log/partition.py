@@ -210,8 +210,9 @@ class PartitionLog:
         self._active = segments[-1]
         self.log_end_offset = max(end_offset, self.log_start_offset)
         if self.log_end_offset > end_offset:
-            # DeleteRecords had gone beyond what survived: go on from there, so that no offset is given out twice.
+            # DeleteRecords had gone beyond what survived: go on from there. No offset may be given out twice.
             self._roll(now_ms)
+            self._drop_segments(len(self._segments) - 1, now_ms)
         self._disarm()
 
     def _start_empty(self, log_start_offset: int, now_ms: int) -> None:
@@ -332,7 +333,7 @@ class PartitionLog:
         ):
             segment = self._segment_for(len(batch), last_offset, timestamp, now_ms)
         if self.leader_epoch > self.epochs.latest:
-            self._start_epoch(base_offset)
+            self.epochs.assign(self.leader_epoch, base_offset)
         patch_append(batch, 0, base_offset, self.leader_epoch)
         segment.append(batch, last_offset, timestamp)
         self.log_end_offset = end_offset = last_offset + 1
@@ -351,12 +352,6 @@ class PartitionLog:
         completed = self.producer_state.apply_marker(header, marker, offset, now_ms)
         if completed is not None and completed.aborted:
             segment.txn_index.append(completed.index_entry())
-
-    def _start_epoch(self, base_offset: int) -> None:
-        try:
-            self.epochs.assign(self.leader_epoch, base_offset)
-        except OSError as error:
-            raise StorageError(f"cannot write the leader epochs in {self.folder}: {error.strerror}") from error
 
     # Rolling
 
@@ -624,10 +619,7 @@ class PartitionLog:
 
     def _move_log_start(self, offset: int) -> None:
         self.log_start_offset = offset
-        try:
-            self.epochs.truncate_start(offset)
-        except OSError as error:
-            raise StorageError(f"cannot write the leader epochs in {self.folder}: {error.strerror}") from error
+        self.epochs.truncate_start(offset)
 
     def _drop_segments(self, count: int, now_ms: int) -> int:
         """Take the oldest segments out of the log; their files go when `purge` finds their time has come."""

@@ -162,9 +162,16 @@ def recover_segments(
         next_offset = max(next_offset, segment.base_offset)
         replay_after = replay_from if slot == first_suspect else segment.base_offset
         limit = segments[slot + 1].base_offset if slot + 1 < len(segments) else segment.base_offset + 2**31
-        next_offset = _recover_segment(segment, next_offset, limit, recovery_point, replay_after, state, epochs, now_ms)
+        cleaned = os.path.exists(segment.stem + TXN_INDEX_SUFFIX)
+        next_offset, has_gaps = _recover_segment(
+            segment, next_offset, limit, recovery_point, replay_after, state, epochs, now_ms
+        )
         recovered.truncated_bytes += file_size - segment.size
-        if segment.size < file_size:
+        # A power cut can take the end of a segment, even to the byte of a batch's end, and leave the one after it: what
+        # lies behind such a hole is not a log. Only compaction leaves holes, and it leaves its mark: gaps, or a
+        # transaction index, which every cleaned segment has.
+        hole = slot + 1 < len(segments) and next_offset < limit and not (cleaned or has_gaps)
+        if segment.size < file_size or hole:
             for dropped in segments[slot + 1 :]:
                 recovered.truncated_bytes += dropped.size
                 recovered.dropped_segments += 1
@@ -207,8 +214,8 @@ def _recover_segment(
     state: ProducerState,
     epochs: LeaderEpochs,
     now_ms: int,
-) -> int:
-    """Validate, truncate, rebuild the indexes; returns the offset after the last batch kept.
+) -> tuple[int, bool]:
+    """Validate, truncate, rebuild the indexes; returns the offset after the last batch kept, and whether some miss.
 
     One loop over what may be millions of small batches, so it makes no object per batch that it does not need.
     """
@@ -219,6 +226,7 @@ def _recover_segment(
     position = chunk_at = 0
     end = segment.size
     latest_epoch = -1
+    has_gaps = False
     while position + HEADER_SIZE <= end:
         at = position - chunk_at
         if at + HEADER_SIZE > len(chunk):
@@ -246,13 +254,14 @@ def _recover_segment(
             if completed is not None and completed.aborted:
                 aborted.append(completed.index_entry())
         segment.note_batch(position, size, last, timestamp if count else -1)
+        has_gaps = has_gaps or base != next_offset
         next_offset = last + 1
         position += size
     if position < end:
         segment.truncate_to(position)
     segment.finish_rebuild()
     _restore_transaction_index(segment, aborted, replay_from, next_offset)
-    return next_offset
+    return next_offset, has_gaps
 
 
 def _restore_transaction_index(

@@ -11,7 +11,7 @@ import os
 import struct
 from typing import NamedTuple
 
-from penstock.log.files import remove_if_there, write_all
+from penstock.log.files import write_all
 
 _ENTRY = struct.Struct(">hqqqq")
 ENTRY_SIZE = _ENTRY.size
@@ -41,8 +41,9 @@ class TransactionIndex:
 
     @classmethod
     def rebuilt(cls, path: str, entries: list[AbortedTransaction]) -> TransactionIndex:
-        """An index that takes the place of whatever is in the file."""
-        remove_if_there(path)
+        """An index that takes the place of what is in the file. The file stays, even empty: it marks a cleaned segment."""
+        if os.path.exists(path):
+            os.truncate(path, 0)
         index = cls(path, [])
         index._entries = entries
         index.save()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import shutil
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -146,6 +147,23 @@ def test_the_last_batch_of_the_round_keeps_its_offsets_when_it_is_emptied(log: P
     empty = headers(log)[1]
     assert (empty.records_count, empty.base_offset, empty.last_offset, empty.base_timestamp) == (0, 1, 2, -1)
     assert records(log) == [(0, "a", "1"), (3, "b", "1")]
+
+
+def test_holes_that_cleaning_left_between_segments_survive_crashes(log: PartitionLog) -> None:
+    log.update_config(replace(COMPACT, segment_bytes=300))
+    for n in range(4):
+        write(log, (f"key {n}", "x" * 100))
+        append(log, plain("no key" * 10))
+        log.roll(NOW)
+    write(log, ("active", "1"))
+    clean(log)
+    expected = records(log)
+    assert len(expected) == 5
+    again = log
+    for _ in range(3):
+        again = reopen(again)
+        assert records(again) == expected
+        assert again.log_end_offset == 9
 
 
 def test_the_last_batch_of_an_active_producer_stays_as_an_empty_header(log: PartitionLog) -> None:
