@@ -80,6 +80,11 @@ class History:
         if before != value:
             self.anomalies.append(f"inconsistent offset {offset} of {topic}-{partition}: {before!r}, then {value!r}")
 
+    def is_short(self, has_time: bool = True) -> bool:
+        """Whether too little has happened to mean anything, as on a machine that is busy with other things."""
+        outcomes = Counter(transaction.committed for transaction in self.transactions)
+        return has_time and (outcomes[True] < 20 or outcomes[False] < 5)
+
     def check_end(self) -> None:
         for topic in (SOURCE, TARGET):
             counts = Counter(value for (name, _, _), value in self.shown.items() if name == topic)
@@ -240,8 +245,8 @@ def run_chaos(broker: BrokerProcess, seconds: float, seed: int, way: str) -> His
     try:
         for thread in (generator, *observers):
             thread.start()
-        deadline = time.monotonic() + seconds
-        while time.monotonic() < deadline:
+        began = time.monotonic()
+        while time.monotonic() - began < seconds or history.is_short(time.monotonic() - began < END_TIMEOUT_S):
             copiers.keep_running()
             time.sleep(chance.uniform(*PAUSES_S[way]))
             if chance.random() < 0.5:
@@ -277,10 +282,7 @@ def run_chaos(broker: BrokerProcess, seconds: float, seed: int, way: str) -> His
 
 def check(history: History) -> None:
     assert history.anomalies == []
-    committed = sum(transaction.committed is True for transaction in history.transactions)
-    aborted = sum(transaction.committed is False for transaction in history.transactions)
-    assert committed > 20
-    assert aborted > 5
+    assert not history.is_short()
 
 
 @pytest.mark.parametrize("way", ["assign", "kip-890"])
