@@ -230,7 +230,9 @@ class _DecoderWriter(_Writer):
     def read_nested(self, depth: int, field: schema.Field, place: str) -> None:
         assert field.struct is not None
         if self.version in field.nullable:
-            self.line(depth, f"if buf[pos] > 127: {place} = None; pos += 1")
+            # The byte before a struct is -1 for null; before a tagged one it is a varint, and 0 for null.
+            null = "buf[pos] == 0" if self.version in field.tagged else "buf[pos] > 127"
+            self.line(depth, f"if {null}: {place} = None; pos += 1")
             self.line(depth, "else:")
             depth += 1
             self.line(depth, "pos += 1")
@@ -369,7 +371,8 @@ class _EncoderWriter(_Writer):
             self.write_array(depth, field, value, put)
         elif field.struct is not None:
             if self.version in field.nullable:
-                self.line(depth, f"if {value} is None: {put}(b'\\xff')")
+                null = "\\0" if self.version in field.tagged else "\\xff"
+                self.line(depth, f"if {value} is None: {put}(b'{null}')")
                 self.line(depth, "else:")
                 depth += 1
                 self.line(depth, f"{put}(b'\\x01')")

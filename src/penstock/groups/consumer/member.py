@@ -77,6 +77,7 @@ class ConsumerMember:
             subscribed_topic_regex=self.subscribed_topic_regex,
             rebalance_timeout_ms=self.rebalance_timeout_ms,
             server_assignor=self.server_assignor,
+            classic_member_metadata=None,
         )
         if self.classic is not None:
             value.classic_member_metadata = m.ConsumerGroupMemberMetadataValue.ClassicMemberMetadata(
