@@ -22,6 +22,7 @@ from penstock.transactions.metadata import TopicPartition, TransactionVersion
 from penstock.transactions.shard import AddPartitions
 from penstock.wire import messages as m
 from penstock.wire.errors import (
+    ConcurrentTransactions,
     ErrorCode,
     InvalidProducerEpoch,
     InvalidProducerIdMapping,
@@ -35,6 +36,7 @@ from penstock.wire.messages import Message
 if TYPE_CHECKING:
     from penstock.broker.server import Broker
 
+MAX_BEHIND = 100  # writes of one transactional id that wait; a producer has five in flight
 FIRST_VERSION_WITH_ABORTABLE = 11
 FIRST_VERSION_THAT_ADDS = 12
 
@@ -129,12 +131,16 @@ class TransactionalWrites:
         write = _Write(request, body, append)
         transactional_id = body.transactional_id or ""
         behind = self._behind.get(transactional_id)
-        if behind is not None:
+        if behind is not None and len(behind) < MAX_BEHIND:
             behind.append(write)
             return write.defer()
-        admission = self._ask(write)
-        if admission is not None:
+        if behind is not None:
+            admission = Admission()
+            admission.refuse(frozenset(self._first_batches(body)), ConcurrentTransactions())
             return append(admission)
+        spoken = self._ask(write)
+        if spoken is not None:
+            return append(spoken)
         self._behind[transactional_id] = deque()
         return write.defer()
 

@@ -70,6 +70,8 @@ class Transactions:
             self._on_action,
         )
 
+        self._is_stopped = False
+
     def _make_shard(self, index: int) -> TransactionShard:
         topic = self._broker.topics.get(TRANSACTIONS_TOPIC)
         return TransactionShard(
@@ -83,6 +85,8 @@ class Transactions:
         self._orphans = self._broker.loop.create_task(self._abort_orphans())
 
     async def stop(self) -> None:
+        """Markers that are not written by now are written after the next start."""
+        self._is_stopped = True
         self._orphans.cancel()
         await self.runtime.stop()
 
@@ -98,6 +102,8 @@ class Transactions:
         self._when_durable(handle.partition, prepared, lambda: self._write_markers(handle, action, action.partitions))
 
     def _write_markers(self, handle: Handle, markers: WriteMarkers, partitions: Iterable[TopicPartition]) -> None:
+        if self._is_stopped:
+            return
         gone: list[TopicPartition] = []
         failed: list[TopicPartition] = []
         for name, index in partitions:
@@ -122,7 +128,7 @@ class Transactions:
 
     def _when_durable(self, partition: Partition, appended: Appended, then: Callable[[], None]) -> None:
         def flushed(failure: StorageError | None) -> None:
-            if failure is None:  # otherwise the broker is about to stop
+            if failure is None and not self._is_stopped:  # a failure stops the broker
                 then()
 
         if self._broker.flush_acks_all:
