@@ -41,7 +41,7 @@ class TransactionIndex:
 
     @classmethod
     def rebuilt(cls, path: str, entries: list[AbortedTransaction]) -> TransactionIndex:
-        """An index that takes the place of what is in the file. The file stays, even empty: it marks a cleaned segment."""
+        """An index in the place of what is in the file. The file stays, even empty: it marks a cleaned segment."""
         if os.path.exists(path):
             os.truncate(path, 0)
         index = cls(path, [])
