@@ -17,7 +17,7 @@ from .kio_codec import Json, decode_response, encode_request, kio_versions
 from .masks import Mask
 
 HOST = "127.0.0.1"
-ANSWER_TIMEOUT_S = 15.0
+ANSWER_TIMEOUT_S = 8.0
 SETTLE_TIMEOUT_S = 20.0
 
 Transcript = list[dict[str, Json]]
@@ -214,6 +214,21 @@ class Conversation:
             answer = self.quietly("produce", body, 9)["responses"][0]["partition_responses"][0]
             if answer["error_code"] != "NONE":
                 raise ConversationError(f"appending to {topic}: {answer}")
+
+    def wait_for_coordinator(self, key: str, kind: int = 0) -> None:
+        """Until the coordinator of a group (0), transactional id (1) or share-partition (2) is there and has loaded."""
+        body = {"key_type": kind, "coordinator_keys": [key]}
+        self.until(lambda answer: answer["coordinators"][0]["error_code"] == "NONE", "find_coordinator", body, 6)
+        if kind == 0:
+            loading = ("COORDINATOR_LOAD_IN_PROGRESS", "NOT_COORDINATOR", "COORDINATOR_NOT_AVAILABLE")
+            asked = {"groups": [key]}
+            self.until(lambda a: a["groups"][0]["error_code"] not in loading, "describe_groups", asked, 5)
+        elif kind == 1:
+            loading = ("COORDINATOR_LOAD_IN_PROGRESS", "NOT_COORDINATOR", "COORDINATOR_NOT_AVAILABLE")
+            asked = {"transactional_ids": [key]}
+            self.until(
+                lambda a: a["transaction_states"][0]["error_code"] not in loading, "describe_transactions", asked, 0
+            )
 
     def producer_id(self) -> int:
         """A producer id for an idempotent producer; the first request of all may find the broker still fetching ids."""

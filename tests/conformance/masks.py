@@ -27,7 +27,7 @@ CONSTANT = {
     "finalized_features_epoch": "<epoch>",
     "documentation": "<text>",
     "last_timestamp": "<time>",
-    "transaction_start_time_ms": "<time>",
+    "transaction_start_time": "<time>",
 }
 IDS = {
     "topic_id": "topic",
@@ -38,7 +38,7 @@ IDS = {
 }
 PRESENCE = ("error_message", "batch_index_error_message")
 NAMES = ("name", "topic", "topic_name", "resource_name", "resource_type", "feature", "group_id", "api_key", "node_id")
-PLACES = ("partition_index", "partition", "index", "partition_id", "member_id", "first_offset", "transactional_id")
+PLACES = ("partition_index", "partition", "index", "partition_id", "first_offset", "transactional_id", "key")
 NOTHING: tuple[Json, ...] = (0, -1, "", None, str(uuid.UUID(int=0)))
 
 
@@ -49,7 +49,26 @@ class Mask:
         self._numbers: dict[str, dict[Json, str]] = {}
 
     def apply(self, response: Json) -> Json:
-        return self._masked(_sorted(response), "")
+        return self._masked(self._sorted(response), "")
+
+    def _sorted(self, value: Json) -> Json:
+        """Arrays of structs in the order of what names their elements."""
+        if isinstance(value, dict):
+            return {key: self._sorted(inner) for key, inner in value.items()}
+        if isinstance(value, list):
+            return sorted((self._sorted(inner) for inner in value), key=self._order)
+        return value
+
+    def _order(self, value: Json) -> tuple[str, str]:
+        if not isinstance(value, dict):
+            return ("", json.dumps(value).rjust(20))
+        comparable = {name: self._known(name, inner) for name, inner in value.items()}
+        named = [str(comparable[name]).rjust(12) for name in (*NAMES, *PLACES, *IDS) if name in value]
+        return ("|".join(named), json.dumps(comparable, sort_keys=True))
+
+    def _known(self, name: str, value: Json) -> Json:
+        """An invented id orders by its number; one that has not been seen before orders by what stands beside it."""
+        return self._numbers.get(IDS[name], {}).get(value, "") if name in IDS and value not in NOTHING else value
 
     def _masked(self, value: Json, name: str) -> Json:
         if isinstance(value, dict):
@@ -71,19 +90,3 @@ class Mask:
     def _numbered(self, kind: str, value: Json) -> str:
         numbers = self._numbers.setdefault(kind, {})
         return numbers.setdefault(value, f"<{kind} {len(numbers) + 1}>")
-
-
-def _sorted(value: Json) -> Json:
-    """Arrays of structs in the order of what names their elements."""
-    if isinstance(value, dict):
-        return {key: _sorted(inner) for key, inner in value.items()}
-    if isinstance(value, list):
-        return sorted((_sorted(inner) for inner in value), key=_order)
-    return value
-
-
-def _order(value: Json) -> tuple[str, str]:
-    if not isinstance(value, dict):
-        return ("", json.dumps(value).rjust(20))
-    named = [str(value[name]).rjust(12) for name in (*NAMES, *PLACES) if name in value]
-    return ("|".join(named), json.dumps(value, sort_keys=True) if not named else "")

@@ -20,6 +20,8 @@ GOLDEN = Path(__file__).parent / "golden"
 # The same for both brokers: one partition each keeps the internal topics cheap, and nobody waits for stragglers.
 SETTINGS = {
     "group.initial.rebalance.delay.ms": "0",
+    "group.consumer.assignment.interval.ms": "0",
+    "group.share.assignment.interval.ms": "0",
     "offsets.topic.num.partitions": "2",
     "transaction.state.log.num.partitions": "2",
     "share.coordinator.state.topic.num.partitions": "2",
