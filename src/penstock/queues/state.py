@@ -19,6 +19,7 @@ from dataclasses import dataclass, field
 from typing import Protocol, TypeAlias, runtime_checkable
 
 from penstock.groups.effects import CoordinatorRecord, Effects, Reply
+from penstock.queues.cells import RecordState
 from penstock.queues.merging import merge_batches
 from penstock.queues.transitions import StateBatch
 from penstock.wire import messages as m
@@ -59,6 +60,16 @@ class ShareGroupState:
     created_ms: int
     written_ms: int
     batches: list[StateBatch] = field(default_factory=list)
+
+    def done_count(self) -> int:
+        """Offsets past the start offset whose delivery is complete; counted, where the writer did not tell."""
+        if self.delivery_complete_count != UNKNOWN:
+            return self.delivery_complete_count
+        return sum(
+            batch.last_offset - batch.first_offset + 1
+            for batch in self.batches
+            if batch.delivery_state in (RecordState.ACKNOWLEDGED, RecordState.ARCHIVED)
+        )
 
 
 class ShareStateShard:

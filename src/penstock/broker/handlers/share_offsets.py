@@ -74,13 +74,13 @@ def _describe_partition(
     key = (group_id, topic.topic_id, index)
     state = broker.share_groups.handle(key).shard.get(key)
     log = topic.partitions[index].log
-    # A log that never had a record gives a group no position, though where it will begin is settled and stored.
-    if state is None or log.high_watermark == 0:
+    # In a log that never had a record a group has no position, though where it will begin is settled and stored.
+    if state is None or (log.high_watermark == 0 and state.delivery_complete_count == UNKNOWN):
         return described
     described.start_offset = state.start_offset
     described.leader_epoch = max(0, state.leader_epoch)
-    if state.start_offset != UNKNOWN and state.delivery_complete_count != UNKNOWN:
-        described.lag = max(0, log.high_watermark - state.start_offset - state.delivery_complete_count)
+    if state.start_offset != UNKNOWN:
+        described.lag = max(0, log.high_watermark - state.start_offset - state.done_count())
     return described
 
 
@@ -167,12 +167,11 @@ def _deleted(
     broker: Broker, name: str, outcomes: dict[bytes, ErrorCode]
 ) -> m.DeleteShareGroupOffsetsResponse.DeleteShareGroupOffsetsResponseTopic:
     topic = broker.topics.find(name)
-    result = m.DeleteShareGroupOffsetsResponse.DeleteShareGroupOffsetsResponseTopic(
-        topic_name=name, topic_id=topic.topic_id if topic is not None else _UNKNOWN_TOPIC
-    )
+    result = m.DeleteShareGroupOffsetsResponse.DeleteShareGroupOffsetsResponseTopic(topic_name=name)
     if topic is None or topic.topic_id not in outcomes:
         missing = UnknownTopicOrPartition("There is no offset information to delete.")
         result.error_code, result.error_message = missing.code, missing.message
     else:
+        result.topic_id = topic.topic_id
         result.error_code = outcomes[topic.topic_id]
     return result

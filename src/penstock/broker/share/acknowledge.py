@@ -8,7 +8,7 @@ from penstock.broker.requests import Pending, Request
 from penstock.broker.share.fetch import NO_LEADER
 from penstock.queues.sessions import ShareSession, TopicIdPartition
 from penstock.wire import messages as m
-from penstock.wire.errors import KafkaError
+from penstock.wire.errors import ErrorCode, KafkaError
 
 if TYPE_CHECKING:
     from penstock.broker.share.groups import ShareGroups
@@ -42,12 +42,11 @@ class ShareAcknowledge:
         response = m.ShareAcknowledgeResponse
         topics: dict[bytes, m.ShareAcknowledgeResponse.ShareAcknowledgeTopicResponse] = {}
         for (topic_id, index), error in self._outcomes.items():
-            data = response.PartitionData(
-                partition_index=index,
-                current_leader=response.LeaderIdAndEpoch(leader_id=NO_LEADER, leader_epoch=NO_LEADER),
-            )
+            data = response.PartitionData(partition_index=index)
             if error is not None:
                 data.error_code, data.error_message = error.code, error.message
+                if error.code == ErrorCode.NOT_LEADER_OR_FOLLOWER:
+                    data.current_leader = response.LeaderIdAndEpoch(leader_id=NO_LEADER, leader_epoch=NO_LEADER)
             if topic_id not in topics:
                 topics[topic_id] = response.ShareAcknowledgeTopicResponse(topic_id=topic_id)
             topics[topic_id].partitions.append(data)

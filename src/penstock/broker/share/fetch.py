@@ -28,6 +28,7 @@ if TYPE_CHECKING:
 
 _BATCH_OPTIMIZED = 0
 NO_LEADER = -1
+"""Sent with NOT_LEADER_OR_FOLLOWER: the client is to ask for metadata. Otherwise the field is zero, as in Kafka."""
 _LOOK_AGAIN_SECONDS = 0.05
 
 PartitionData = m.ShareFetchResponse.PartitionData
@@ -198,17 +199,15 @@ class ShareFetch:
     def _data(self, partition: TopicIdPartition) -> PartitionData:
         data = self._found.get(partition)
         if data is None:
-            data = self._found[partition] = PartitionData(
-                partition_index=partition[1],
-                records=b"",
-                current_leader=m.ShareFetchResponse.LeaderIdAndEpoch(leader_id=NO_LEADER, leader_epoch=NO_LEADER),
-            )
+            data = self._found[partition] = PartitionData(partition_index=partition[1], records=b"")
         return data
 
     def _fail(self, partition: TopicIdPartition, error: KafkaError) -> None:
         data = self._data(partition)
         data.error_code = error.code
         data.error_message = error.message
+        if error.code == ErrorCode.NOT_LEADER_OR_FOLLOWER:
+            data.current_leader = m.ShareFetchResponse.LeaderIdAndEpoch(leader_id=NO_LEADER, leader_epoch=NO_LEADER)
 
     def _maybe_answer(self) -> None:
         if not (self._is_started and self._is_fetched and self._acknowledgements_under_way == 0):

@@ -19,7 +19,7 @@ from penstock.queues.cells import ACQUIRED_CELLS, number_in
 from penstock.queues.discovery import delivery_times, discover
 from penstock.queues.settings import ShareSettings
 from penstock.queues.share_partition import SharePartition
-from penstock.queues.state import SharePartitionKey
+from penstock.queues.state import UNKNOWN, SharePartitionKey
 from penstock.queues.transitions import AcknowledgementBatch, AcquiredRange, StateWrite, Transition
 from penstock.queues.waiting import WaitingFetches
 from penstock.records.batch import Buffer
@@ -252,8 +252,11 @@ class LiveSharePartition:
             self._carry_out(transition, settings, _nobody_waits)
 
     def write_start_offset(self) -> None:
-        """Kafka keeps a start offset that it resolved in memory only, and can skip records after a restart."""
-        write = StateWrite(self.core.start_offset, self.core.delivery_complete_count)
+        """Kafka keeps a start offset that it resolved in memory only, and can skip records after a restart.
+
+        That nothing is known to be done (and not: that nothing is done) marks it as one that nobody has set.
+        """
+        write = StateWrite(self.core.start_offset, UNKNOWN)
         self.owner.write(self, write, _nobody_waits)
 
     def _cache_follows(self) -> None:
