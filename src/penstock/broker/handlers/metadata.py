@@ -72,7 +72,8 @@ def _without_repeats(
 def _asked_topic(
     broker: Broker, asked: m.MetadataRequest.MetadataRequestTopic, may_create: bool, operations: int
 ) -> m.MetadataResponse.MetadataResponseTopic:
-    if asked.name is None:
+    # Java's consumer sends an empty name beside the id when it asks for topics that a pattern brought.
+    if asked.name is None or asked.topic_id != ZERO_UUID:
         topic = broker.topics.by_id(asked.topic_id)
         if topic is None:
             return _topic_error(None, asked.topic_id, ErrorCode.UNKNOWN_TOPIC_ID)
