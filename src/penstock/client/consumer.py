@@ -47,7 +47,7 @@ from penstock.client.types import (
     TopicPartition,
     V,
 )
-from penstock.wire.errors import KafkaError, UnstableOffsetCommit
+from penstock.wire.errors import KafkaError
 
 _log = logging.getLogger("penstock.client")
 
@@ -575,12 +575,8 @@ class Consumer(Generic[K, V]):
         return {tp: found.get(tp) for tp in wanted}
 
     async def _committed(self, partitions: list[TopicPartition]) -> dict[TopicPartition, OffsetAndMetadata]:
-        stable = True  # as Kafka does: wait for transactions that are about to commit offsets (KIP-447)
-        while True:
-            try:
-                return await fetch_committed(self._cluster, self.config.group_id, partitions, require_stable=stable)
-            except UnstableOffsetCommit:
-                await asyncio.sleep(self.config.retry_backoff_ms / 1000)
+        # As Kafka does: wait for transactions that are about to commit offsets (KIP-447).
+        return await fetch_committed(self._cluster, self.config.group_id, partitions, require_stable=True)
 
     async def _commit(self, offsets: dict[TopicPartition, OffsetAndMetadata], timeout_ms: int | None) -> None:
         self._commit_count.record()

@@ -12,10 +12,17 @@ from penstock.client.errors import CommitFailed, check, kafka_error
 from penstock.client.transactions import ConsumerGroupMetadata
 from penstock.client.types import IsolationLevel, OffsetAndMetadata, OffsetAndTimestamp, TopicPartition
 from penstock.wire import messages as m
-from penstock.wire.errors import ErrorCode
+from penstock.wire.errors import ErrorCode, KafkaError
 
 _LAST_NAMED_VERSION = 9  # OffsetCommit and OffsetFetch name topics up to here
 _MOVED_ON = {ErrorCode.ILLEGAL_GENERATION, ErrorCode.UNKNOWN_MEMBER_ID, ErrorCode.REBALANCE_IN_PROGRESS}
+
+
+class _EpochMoved(KafkaError):
+    """A heartbeat has just raised the member epoch; the next attempt carries the new one."""
+
+    code = ErrorCode.STALE_MEMBER_EPOCH
+    retriable = True
 
 
 async def list_offsets(
@@ -184,6 +191,8 @@ async def commit_offsets(
     def check_answer(answer: m.OffsetCommitResponse) -> None:
         for topic in answer.topics:
             for p in topic.partitions:
+                if by_epoch and p.error_code == ErrorCode.STALE_MEMBER_EPOCH:
+                    raise _EpochMoved(f"the member epoch moved while {topic.name}-{p.partition_index} was committed")
                 if p.error_code in _MOVED_ON:
                     raise CommitFailed(
                         f"the offset of {topic.name}-{p.partition_index} was not committed: the group has rebalanced "

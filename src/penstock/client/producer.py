@@ -15,7 +15,7 @@ import dataclasses
 import time
 from collections.abc import AsyncIterator, Iterable, Mapping, Sequence
 from contextlib import asynccontextmanager
-from typing import TYPE_CHECKING, Unpack
+from typing import Unpack
 
 from penstock.client.accumulator import RECORD_OVERHEAD, Batch, Delivery, PartitionQueue
 from penstock.client.cluster import Cluster
@@ -25,13 +25,10 @@ from penstock.client.identity import ProducerIdentity
 from penstock.client.metrics import MetricName, Metrics
 from penstock.client.partitioner import other_partition, partition_for_key
 from penstock.client.sender import Sender
-from penstock.client.transactions import ConsumerGroupMetadata, State, TransactionalIdentity
+from penstock.client.transactions import ConsumerGroupMetadata, GroupMember, State, TransactionalIdentity
 from penstock.client.types import Headers, OffsetAndMetadata, RecordMetadata, TopicPartition
 from penstock.records.builder import NewRecord
 from penstock.wire.errors import ErrorCode, KafkaError, MessageTooLarge
-
-if TYPE_CHECKING:
-    from penstock.client.consumer import Consumer
 
 _NO_HEADERS: Headers = ()
 _BATCH_ROWS = 10_000
@@ -338,7 +335,7 @@ class Producer:
     async def send_offsets_to_transaction(
         self,
         offsets: Mapping[TopicPartition, OffsetAndMetadata | int],
-        group: Consumer[object, object] | ConsumerGroupMetadata | str,
+        group: GroupMember | ConsumerGroupMetadata | str,
     ) -> None:
         """Commit the offsets of what was consumed together with what is produced (exactly-once processing)."""
         if isinstance(group, str):

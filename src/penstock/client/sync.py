@@ -20,7 +20,7 @@ import functools
 import inspect
 import threading
 from collections import deque
-from collections.abc import Callable, Coroutine, Iterator
+from collections.abc import Callable, Coroutine, Iterator, Mapping
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import contextmanager
 from typing import cast
@@ -30,7 +30,8 @@ from penstock.client import consumer as _consumer
 from penstock.client import producer as _producer
 from penstock.client import share_consumer as _share_consumer
 from penstock.client.accumulator import Delivery as _AsyncDelivery
-from penstock.client.types import RecordMetadata
+from penstock.client.transactions import ConsumerGroupMetadata, GroupMember
+from penstock.client.types import OffsetAndMetadata, RecordMetadata, TopicPartition
 
 __all__ = ["Admin", "Consumer", "Delivery", "Producer", "ShareConsumer"]
 
@@ -260,10 +261,14 @@ class Producer(_Front):
             raise
         self.commit_transaction()
 
-    def send_offsets_to_transaction(self, offsets: object, group: object) -> None:
+    def send_offsets_to_transaction(
+        self,
+        offsets: Mapping[TopicPartition, OffsetAndMetadata | int],
+        group: GroupMember | ConsumerGroupMetadata | str,
+    ) -> None:
         """Commit the offsets of what was consumed together with what is produced."""
-        twin = group._twin if isinstance(group, _Front) else group
-        self._loop.wait(self._twin.send_offsets_to_transaction(offsets, twin))  # type: ignore[arg-type]
+        who = group if isinstance(group, (str, ConsumerGroupMetadata)) else group.group_metadata()
+        self._loop.wait(self._twin.send_offsets_to_transaction(offsets, who))
 
     def close(self) -> None:
         if not self._closed:

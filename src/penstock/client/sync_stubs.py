@@ -27,12 +27,6 @@ _CLASSES: dict[str, tuple[type, str]] = {
 }
 # Written out here because the blocking form differs in more than the word `async`.
 _SPECIAL: dict[str, dict[str, str]] = {
-    "Producer": {
-        "send_offsets_to_transaction": (
-            "def send_offsets_to_transaction(self, offsets: Mapping[TopicPartition, OffsetAndMetadata | int], "
-            "group: Consumer[object, object] | ConsumerGroupMetadata | str) -> None: ..."
-        ),
-    },
     "ShareConsumer": {
         "run": (
             "def run(self, handler: Callable[[ConsumerRecord[K, V]], object], *, concurrency: int = 1) -> None: ..."

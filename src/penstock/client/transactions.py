@@ -20,7 +20,7 @@ from __future__ import annotations
 from collections.abc import Awaitable, Iterable, Mapping
 from dataclasses import dataclass
 from enum import Enum
-from typing import TypeVar
+from typing import Protocol, TypeVar
 
 from penstock.client.cluster import GROUP, TRANSACTION, Cluster
 from penstock.client.errors import IllegalState, check, kafka_error
@@ -73,6 +73,12 @@ class ConsumerGroupMetadata:
     generation_id: int = -1
     member_id: str = ""
     group_instance_id: str | None = None
+
+
+class GroupMember(Protocol):
+    """Whoever can say which group member it is: a `Consumer` can."""
+
+    def group_metadata(self) -> ConsumerGroupMetadata: ...
 
 
 class TransactionalIdentity(ProducerIdentity):
