@@ -233,8 +233,8 @@ async def test_aiokafka_shares_a_group() -> None:
             await consumer.start()
         readers = [asyncio.create_task(read(consumer)) for consumer in consumers]
         async with asyncio.timeout(WAIT_SECONDS):
-            while len(seen) < 100 or [len(consumer.assignment()) for consumer in consumers] != [2, 2]:
-                await asyncio.sleep(0.02)  # noqa: ASYNC110 - aiokafka tells nobody of an assignment
+            while len(seen) < 100 or [len(consumer.assignment()) for consumer in consumers] != [2, 2]:  # noqa: ASYNC110
+                await asyncio.sleep(0.02)
         for reader in readers:
             reader.cancel()
         for consumer in consumers:
