@@ -285,6 +285,7 @@ def check(history: History) -> None:
     assert not history.is_short()
 
 
+@pytest.mark.timeout(400)
 @pytest.mark.parametrize("way", ["assign", "kip-890"])
 def test_every_input_is_seen_exactly_once_while_programs_and_broker_are_killed(broker: BrokerProcess, way: str) -> None:
     check(run_chaos(broker, seconds=5, seed=1, way=way))
