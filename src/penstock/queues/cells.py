@@ -3,7 +3,7 @@
 A window is a `bytearray` with one *cell* per offset: the low three bits are the record's state, the high five its
 delivery count. Packed like this, every step of the life of a range of records is one C-level operation on a slice: a
 step is a 256-byte table for `bytes.translate`, a question ("are all of these acquired?") deletes the cells of a class
-and looks whether anything is left, and runs of equal cells fall out of one regular expression.
+and looks whether anything is left.
 
 States and the steps between them (KIP-932; ARCHIVING is KIP-1191's):
 
@@ -27,6 +27,7 @@ import re
 from collections.abc import Callable, Iterator
 from enum import IntEnum
 from functools import lru_cache
+from itertools import groupby
 
 MAX_DELIVERY_COUNT = 31
 _STATE_BITS = 3
@@ -136,15 +137,32 @@ def _one_of(cells: bytes) -> bytes:
     return b"[" + b"".join(re.escape(bytes((value,))) for value in cells) + b"]"
 
 
-EQUAL_RUN = re.compile(rb"(.)\1*", re.DOTALL)
-AVAILABLE_RUN = re.compile(b"(" + _one_of(AVAILABLE_CELLS) + rb")\1*", re.DOTALL)
+_ONE_AVAILABLE = re.compile(_one_of(AVAILABLE_CELLS), re.DOTALL)
 TERMINAL_PREFIX = re.compile(_one_of(TERMINAL_CELLS) + b"*", re.DOTALL)
+
+
+def find_available(cells: bytearray, start: int, stop: int) -> int:
+    """The index of the first available cell, -1 if there is none."""
+    match = _ONE_AVAILABLE.search(cells, start, stop)
+    return -1 if match is None else match.start()
+
+
+def run_length(cells: bytearray, start: int, stop: int) -> int:
+    """How many cells from the start on are equal to the first."""
+    part = cells[start:stop]
+    return len(part) - len(part.lstrip(part[:1]))
 
 
 def runs(cells: bytes | bytearray) -> Iterator[tuple[int, int, int]]:
     """Runs of equal cells as (first index, index past the last, the cell)."""
-    for match in EQUAL_RUN.finditer(cells):
-        yield match.start(), match.end(), cells[match.start()]
+    if cells and cells.count(cells[0]) == len(cells):
+        yield 0, len(cells), cells[0]
+        return
+    first = 0
+    for value, group in groupby(cells):
+        past = first + sum(1 for _ in group)
+        yield first, past, value
+        first = past
 
 
 def terminal_prefix(cells: bytes | bytearray) -> int:

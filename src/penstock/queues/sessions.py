@@ -95,6 +95,9 @@ class ShareSessions:
     def get(self, group_id: str, member_id: str) -> ShareSession | None:
         return self._sessions.get((group_id, member_id))
 
+    def all(self) -> list[ShareSession]:
+        return list(self._sessions.values())
+
     def partitions(self) -> int:
         return sum(len(session.partitions) for session in self._sessions.values())
 

@@ -190,26 +190,27 @@ class SharePartition:
         chosen: list[AcquiredRange] = []
         remaining = max_records
         while remaining > 0:
-            match = c.AVAILABLE_RUN.search(window.cells, position, stop)
-            if match is None:
+            first = c.find_available(window.cells, position, stop)
+            if first < 0:
                 if not chosen:
                     self._search_from = window.start + max(position, stop)
                 break
-            first, past = match.span()
             if not chosen:
                 self._search_from = window.start + first
             count = c.count_of(window.cells[first])
-            number = min(past - first, remaining)
             suspect = count >= settings.throttle_from_count
             if suspect:
                 if chosen:
                     break
-                number = min(number, self._suspects(first, past - first, count, settings))
+                run = c.run_length(window.cells, first, stop)
+                number = min(run, remaining, self._suspects(first, run, count, settings))
+            else:
+                number = c.run_length(window.cells, first, min(stop, first + remaining))
             chosen.append(AcquiredRange(window.start + first, window.start + first + number - 1, count + 1))
             if suspect:
                 break
             remaining -= number
-            position = past
+            position = first + number
         return chosen
 
     def take(

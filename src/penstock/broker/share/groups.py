@@ -119,8 +119,11 @@ class ShareGroups:
         self._prune_timer = self.loop.call_later(self._prune_seconds, self._prune)
 
     async def stop(self) -> None:
+        """What members hold comes back while it can still be written: the next start finds it with its deliveries."""
         if self._prune_timer is not None:
             self._prune_timer.cancel()
+        for session in self.sessions.all():
+            self.close_session(session)
         for live in list(self._live.values()):
             live.close()
         await self.runtime.stop()
@@ -244,11 +247,15 @@ class ShareGroups:
     def handle(self, key: SharePartitionKey) -> Handle:
         return self.runtime.find(coordinator_key(key))
 
+    def state_partition(self, key: SharePartitionKey) -> int:
+        """The partition of the state topic that keeps a share-partition."""
+        return self.runtime.partition_for(coordinator_key(key))
+
     def write(self, live: LiveSharePartition, write: StateWrite, outcome: Outcome) -> KafkaError | None:
         """Have the share coordinator remember a change. The result is what stands in the way; if it is None, the
         outcome is told once the write is as durable as configured, never before this method has returned."""
         try:
-            handle = self.handle(live.key)
+            handle = self.runtime.handle(live.state_partition)
         except KafkaError:
             return CoordinatorNotAvailable()
         reply = _WriteReply(self.loop, outcome)

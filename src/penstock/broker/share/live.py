@@ -56,6 +56,7 @@ class LiveSharePartition:
         self.partition = partition
         self.core = core
         self.state_epoch = state_epoch
+        self.state_partition = owner.state_partition(key)
         self.waiting: WaitingFetches[ShareFetch] = WaitingFetches()
         self.lock_timeouts = 0
         self._cache = BatchCache()
