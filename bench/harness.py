@@ -94,7 +94,7 @@ class Bench:
 
     def count(self, full: int) -> int:
         """A number of messages, less of them in a quick run."""
-        return max(1000, int(full * self.scale))
+        return max(min(full, 1000), int(full * self.scale))
 
     def admin(self, peer: Peer) -> AdminClient:
         if peer.bootstrap not in self._admins:

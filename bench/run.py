@@ -69,7 +69,8 @@ def figure(value: float) -> str:
 
 def verdict(row: Row, found: dict[str, Measurement]) -> bool | None:
     """Whether every target is met; None when the row has none or a side is missing."""
-    if not row.targets or "penstock" not in found:
+    needed = {"penstock", *("kafka" for target in row.targets if target.relative)}
+    if not row.targets or not needed <= set(found):
         return None
     ours, theirs = found["penstock"], found.get("kafka", Measurement(math.nan))
     return all(target.meets(ours.metric(target.metric), theirs.metric(target.metric)) for target in row.targets)
