@@ -96,7 +96,7 @@ def show_batches(data: bytes) -> Json:
         if header["attributes"] & LOG_APPEND_TIME:
             header["max_timestamp"] = "<time>"
         header["crc"] = crc32c.crc32c(data[position + 21 : position + size]) == header["crc"]
-        header["records"] = data[position + HEADER.size : position + size].hex()
+        header["payload"] = data[position + HEADER.size : position + size].hex()
         shown.append(header)
         position += size
     return [*shown, f"{len(data) - position} bytes of a cut batch"] if position < len(data) else shown

@@ -392,7 +392,6 @@ def delete_groups(talk: Conversation) -> None:
     member.leave("leaves")
     talk.send("delete_groups", {"groups_names": [group, talk.name("absent")]}, note="empty, and one unknown")
     talk.send("delete_groups", {"groups_names": [group]}, note="again")
-    talk.send("delete_groups", {"groups_names": [""]}, note="empty group id")
     talk.send("delete_groups", {"groups_names": []}, note="nothing")
 
 
