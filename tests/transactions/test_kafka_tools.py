@@ -107,3 +107,13 @@ def test_the_dump_tool_reads_the_coordinators_log() -> None:
     states = [line.split('"transactionStatus":')[1][0] for line in done.stdout.splitlines() if "Status" in line]
     assert states == ["0", "1", "2", "4", "0"], done.stdout
     assert "dumped-id" in done.stdout
+
+
+def test_the_transactions_tool_finds_nothing_hanging_after_an_ordinary_transaction(wire: Wire, broker: Broker) -> None:
+    wire.create_topic("lost")
+    producer = Producer(wire, "lost-id").start()
+    assert producer.write("lost", b"x") == 0
+    assert producer.end(commit=True) == 0
+    assert eventually(producer.init, lambda code: code == 0) == 0
+    hanging = rows(transactions_tool(broker, "find-hanging", "--broker-id", "1", "--max-transaction-timeout", "0"))
+    assert [row for row in hanging if row.get("Topic") == "lost"] == []
