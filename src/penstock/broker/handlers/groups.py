@@ -95,7 +95,10 @@ def _coordinator(broker: Broker, request: Request, key_type: int, key: str) -> m
     elif key_type == SHARE and request.api_version >= _SHARE_KEYS_VERSION and _is_share_key(key):
         broker.share_groups.runtime.topic()
     else:
-        return coordinator(key=key, error_code=ErrorCode.INVALID_REQUEST, node_id=-1, host="", port=-1)
+        message = None if key_type == SHARE else f"There is no coordinator of type {key_type}."
+        refused = coordinator(key=key, error_code=ErrorCode.INVALID_REQUEST, error_message=message)
+        refused.node_id, refused.host, refused.port = -1, "", -1
+        return refused
     host, port = broker.advertised_address(request.connection.listener_name)
     # A null message would be right for newer versions, but Kafka leaves the field at its default.
     return coordinator(key=key, node_id=broker.node_id, host=host, port=port, error_message="")
