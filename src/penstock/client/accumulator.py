@@ -193,10 +193,6 @@ class PartitionQueue:
     def has_work(self) -> bool:
         return bool(self.closed or self.retries or self.open or self.in_flight)
 
-    def unresolved(self) -> bool:
-        """Whether batches with a sequence number are still waiting for their final answer."""
-        return bool(self.in_flight or self.retries)
-
     def is_sendable(self, max_in_flight: int, sequenced: bool, only_retries: bool) -> bool:
         if self.retries:
             # One at a time, and only after everything behind it was answered: the order must hold.

@@ -26,6 +26,7 @@ from penstock.client.subscription import Chunk, PartitionState, Subscription
 from penstock.client.types import NO_TOPIC_ID, ConsumerRecord, IsolationLevel, TopicPartition
 from penstock.records.batch import BatchHeader, CorruptBatch, crc_is_valid, iter_headers
 from penstock.wire import messages as m
+from penstock.wire.codec import MalformedMessage
 from penstock.wire.errors import CorruptMessage, ErrorCode, KafkaError
 
 _log = logging.getLogger("penstock.client")
@@ -163,6 +164,10 @@ class Fetcher:
             _log.debug("fetch from broker %d: %s", node, error)
             self._delay(states)
             self.refresh_metadata()
+            return
+        except MalformedMessage as error:
+            self._fail(error)
+            self._delay(states)
             return
         self._latency.record((self._loop.time() - started) * 1000)
         self._fetches.record()

@@ -232,6 +232,7 @@ class ClassicMembership(Membership):
             self._joins.record()
             self._join_time.record((loop.time() - started) * 1000)
             self._heartbeat = asyncio.create_task(self._beat(), name="penstock-heartbeat")
+            self._heartbeat.add_done_callback(self._stopped_beating)
             return joined
 
     async def _round(self) -> _Joined:
@@ -400,6 +401,12 @@ class ClassicMembership(Membership):
                     self._error = error
                     self._forget_place(lost=True)
                     return
+
+    def _stopped_beating(self, task: asyncio.Task[None]) -> None:
+        error = None if task.cancelled() else task.exception()
+        if isinstance(error, Exception):
+            self._error = error
+            self._forget_place(lost=True)
 
     def _heartbeat_request(self, version: int) -> m.Message:
         return m.HeartbeatRequest(

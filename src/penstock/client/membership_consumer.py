@@ -82,6 +82,7 @@ class ConsumerMembership(Membership):
         if self._task is None:
             await self._cluster.refresh(self._hooks.subscribed())
             self._task = asyncio.create_task(self._beat(), name="penstock-heartbeat")
+            self._task.add_done_callback(self._stopped_beating)
         if self._error is not None:
             error, self._error = self._error, None
             self._task = None
@@ -162,6 +163,12 @@ class ConsumerMembership(Membership):
             if not self._refused(answer):
                 return
             pause = backoff.next_pause()
+
+    def _stopped_beating(self, task: asyncio.Task[None]) -> None:
+        error = None if task.cancelled() else task.exception()
+        if isinstance(error, Exception):
+            self._error = error
+            self._start_over()
 
     async def _leave_for_slowness(self) -> None:
         _log.warning(

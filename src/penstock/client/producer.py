@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import asyncio
 import dataclasses
+import logging
 import time
 from collections.abc import AsyncIterator, Iterable, Mapping, Sequence
 from contextlib import asynccontextmanager
@@ -32,6 +33,9 @@ from penstock.wire.errors import ErrorCode, KafkaError, MessageTooLarge
 
 _NO_HEADERS: Headers = ()
 _BATCH_ROWS = 10_000
+_CANCELLED_CLOSE_MS = 3_000
+
+_log = logging.getLogger("penstock.client")
 
 
 class Producer:
@@ -69,8 +73,8 @@ class Producer:
         self._sender = Sender(self._cluster, config, self._identity, self._metrics)
         return self
 
-    async def close(self) -> None:
-        """Deliver what waits (for at most `delivery_timeout_ms`), abort an open transaction, disconnect."""
+    async def close(self, timeout_ms: int | None = None) -> None:
+        """Deliver what waits (within the timeout, or `delivery_timeout_ms`), abort an open transaction, disconnect."""
         if self._closed:
             return
         self._closed = True
@@ -81,9 +85,10 @@ class Producer:
                     State.ABORTABLE_ERROR,
                 ):
                     await self._abort()
-                await self._sender.flush()
-        except KafkaError:
-            pass  # the transaction will time out at the broker
+                async with asyncio.timeout(None if timeout_ms is None else timeout_ms / 1000):
+                    await self._sender.flush()
+        except (KafkaError, TimeoutError) as error:
+            _log.warning("while closing: %s", error or "not everything was delivered in time")
         finally:
             if self._sender is not None:
                 await self._sender.close()
@@ -96,8 +101,10 @@ class Producer:
             await self._cluster.close()
             raise
 
-    async def __aexit__(self, *_: object) -> None:
-        await self.close()
+    async def __aexit__(self, kind: type[BaseException] | None, *_: object) -> None:
+        # Whoever is cancelled (Ctrl-C) should not wait minutes for a broker that is gone.
+        cancelled = kind is not None and issubclass(kind, asyncio.CancelledError)
+        await self.close(_CANCELLED_CLOSE_MS if cancelled else None)
 
     # Sending
 

@@ -67,7 +67,8 @@ class Sender:
         self._node_requests: dict[int, int] = {}
         self._refreshing = False
         self._paused_until = 0.0
-        self._epoch_wanted = False
+        # Partitions where a batch was lost for good, or whose numbers the broker no longer follows.
+        self._broken: set[TopicPartition] = set()
         self._backoff = Backoff(config)
         self._memory_free = asyncio.Event()
         self._memory_free.set()
@@ -217,7 +218,7 @@ class Sender:
                     batch = waiting[0]
                     del waiting[0]
                     if batch.sequence >= 0:
-                        self._epoch_wanted = True
+                        self._broken.add(batch.tp)
                     self._finish(batch, self._too_late(batch))
             if not queue.has_work():
                 del self.busy[queue.tp]
@@ -232,17 +233,17 @@ class Sender:
         """Whether batches may be numbered now; starts what is missing for it."""
         identity = self._identity
         assert identity is not None
-        if self._epoch_wanted:
-            if not any(queue.unresolved() for queue in self.busy.values() if queue.in_flight):
-                self._epoch_wanted = False
-                if identity.is_transactional:
-                    identity.fail(kafka_error(ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER))
-                    self.drop_all(kafka_error(ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER))
-                    return False
-                identity.raise_epoch()
-                for queue in self.queues.values():
-                    queue.renumber()
-            return True
+        if self._broken:
+            if any(queue.in_flight or (queue.retries and tp not in self._broken) for tp, queue in self.busy.items()):
+                return True  # what may have been written under the old numbers must be answered first
+            self._broken.clear()
+            if identity.is_transactional:
+                identity.fail(kafka_error(ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER))
+                self.drop_all(kafka_error(ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER))
+                return False
+            identity.raise_epoch()
+            for queue in self.queues.values():
+                queue.renumber()
         if identity.is_ready:
             return True
         if not self._chores:
@@ -263,9 +264,9 @@ class Sender:
         sizes: dict[int, int] = {}
         leaderless: set[str] = set()
         unregistered: list[TopicPartition] = []
-        only_retries = self._epoch_wanted
+        only_retries = bool(self._broken)
         for queue in self.busy.values():
-            if not queue.is_sendable(limit, self._identity is not None, only_retries):
+            if queue.tp in self._broken or not queue.is_sendable(limit, self._identity is not None, only_retries):
                 continue
             node = metadata.leader(queue.tp)
             if node < 0:
@@ -436,7 +437,7 @@ class Sender:
         if error.retriable or (out_of_order and (not was_first or idempotent_only)):
             if self._loop.time() < batch.created_at + self._config.delivery_timeout_ms / 1000:
                 if out_of_order and was_first:
-                    self._epoch_wanted = True
+                    self._broken.add(batch.tp)
                 self._retried.record(len(batch.records))
                 queue.retry(batch)
                 self._pause_for(error, batch.tp.topic)
@@ -446,7 +447,7 @@ class Sender:
             if self._identity.is_transactional:
                 self._identity.fail(error)
             else:
-                self._epoch_wanted = True
+                self._broken.add(batch.tp)
         self._finish(batch, error)
 
     def _pause_for(self, error: KafkaError, topic: str) -> None:

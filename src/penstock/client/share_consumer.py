@@ -34,6 +34,7 @@ from penstock.client.share_decoding import Delivered, decode_share_partition
 from penstock.client.share_membership import ShareMembership
 from penstock.client.share_session import SharePartition, ShareSession, TopicIdPartition
 from penstock.client.types import ConsumerRecord, K, TopicPartition, V
+from penstock.wire.codec import MalformedMessage
 from penstock.wire.errors import CorruptMessage, ErrorCode, KafkaError
 
 _log = logging.getLogger("penstock.client")
@@ -294,6 +295,9 @@ class ShareConsumer(Generic[K, V]):
             _log.debug("share fetch from broker %d: %s", node, error)
             self._refresh_metadata()
             await asyncio.sleep(self._backoff.next_pause())
+        except MalformedMessage as error:
+            assert self._membership is not None
+            self._membership.error = error
         finally:
             self._fetches.pop(node, None)
             self._arrived.set()

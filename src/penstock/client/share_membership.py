@@ -55,6 +55,12 @@ class ShareMembership:
         """Join, unless we are in the group already."""
         if self._task is None or self._task.done():
             self._task = asyncio.create_task(self._beat(), name="penstock-share-heartbeat")
+            self._task.add_done_callback(self._stopped_beating)
+
+    def _stopped_beating(self, task: asyncio.Task[None]) -> None:
+        error = None if task.cancelled() else task.exception()
+        if isinstance(error, Exception):
+            self._fail(error)
 
     async def leave(self) -> None:
         if self._task is not None:

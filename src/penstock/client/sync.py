@@ -270,10 +270,15 @@ class Producer(_Front):
         who = group if isinstance(group, (str, ConsumerGroupMetadata)) else group.group_metadata()
         self._loop.wait(self._twin.send_offsets_to_transaction(offsets, who))
 
-    def close(self) -> None:
-        if not self._closed:
+    def close(self, timeout_ms: int | None = None) -> None:
+        if self._closed:
+            return
+        self._closed = True
+        try:
             self._loop.wait(self._handed_over())
-        super().close()
+            self._loop.wait(self._twin.close(timeout_ms))
+        finally:
+            self._loop.stop()
 
 
 @_front(_consumer.Consumer)
