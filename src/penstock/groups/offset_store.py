@@ -8,13 +8,12 @@ fetches see that a partition has a pending offset, plain ones see the last commi
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from typing import NamedTuple
 
 from penstock.wire import messages as m
 
 
-@dataclass(frozen=True, slots=True)
-class CommittedOffset:
+class CommittedOffset(NamedTuple):
     offset: int
     leader_epoch: int
     metadata: str

@@ -154,9 +154,11 @@ class Offsets:
     def _metadata_is_too_large(self, metadata: str | None) -> bool:
         if metadata is None:
             return False
+        limit = self._state.settings.offset_metadata_max_bytes
+        if 2 * len(metadata) <= limit:
+            return False
         # Kafka counts UTF-16 units, as Java's String.length does.
-        units = len(metadata) + sum(char > "\uffff" for char in metadata)
-        return units > self._state.settings.offset_metadata_max_bytes
+        return len(metadata) + sum(char > "\uffff" for char in metadata) > limit
 
     def _validate_commit(
         self,

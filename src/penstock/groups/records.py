@@ -13,7 +13,7 @@ from functools import cache
 
 from penstock.groups.effects import CoordinatorRecord
 from penstock.wire import messages as m
-from penstock.wire.codec import MalformedMessage, decode_key, decode_versioned, encode_key, encode_versioned
+from penstock.wire.codec import MalformedMessage, decode_prefix, decode_versioned, encode_key, encode_versioned
 
 # topic id -> partitions, and topic id -> partition -> the epoch at which the member got it
 Partitions = Mapping[bytes, frozenset[int]]
@@ -66,7 +66,7 @@ def parse(key: bytes, value: bytes | None) -> tuple[m.Message, m.Message | None]
     if record_type not in types:
         return None
     key_class, value_class = types[record_type]
-    parsed_key = decode_key(key, {record_type: key_class})
+    parsed_key = decode_prefix(key_class, key, 0, 2)[0]
     return parsed_key, None if value is None else decode_versioned(value_class, value)
 
 

@@ -62,7 +62,8 @@ class Replayer:
             return
         assert isinstance(value, m.OffsetCommitValue)
         # A group that only commits offsets has no record of its own.
-        self._state.groups.setdefault(key.group, ClassicGroup(key.group))
+        if key.group not in self._state.groups:
+            self._state.groups[key.group] = ClassicGroup(key.group)
         self._state.offsets.put(key.group, key.topic, key.partition, value, producer_id)
 
     def _legacy_offset_commit(self, key: m.LegacyOffsetCommitKey, value: m.LegacyOffsetCommitValue | None) -> None:
