@@ -58,6 +58,15 @@ class RawClient:
         except ConnectionError:
             return None
 
+    def drain(self, seconds: float) -> None:
+        """Read and forget what comes until nothing does for a while."""
+        self._socket.settimeout(seconds)
+        try:
+            while self._socket.recv(1 << 16):
+                pass
+        except TimeoutError:
+            pass
+
     def is_closed_by_broker(self) -> bool:
         return self.read_frame() is None
 

@@ -58,7 +58,7 @@ S = TypeVar("S", bound=Shard)
 class ShardHandle(Generic[S]):
     """A shard, the partition that keeps its records, and its timer."""
 
-    __slots__ = ("_deadline_ms", "_runtime", "_timer", "index", "is_loaded", "partition", "shard")
+    __slots__ = ("_deadline_ms", "_runtime", "_stopped", "_timer", "index", "is_loaded", "partition", "shard")
 
     def __init__(self, runtime: CoordinatorRuntime[S], index: int, partition: Partition, shard: S) -> None:
         self._runtime = runtime
@@ -68,6 +68,7 @@ class ShardHandle(Generic[S]):
         self.is_loaded = False
         self._timer: asyncio.TimerHandle | None = None
         self._deadline_ms: int | None = None
+        self._stopped = False
 
     def run(self, effects: Effects) -> bool:
         """Carry out what a command asked for. False when its records could not be written."""
@@ -76,6 +77,8 @@ class ShardHandle(Generic[S]):
         return written
 
     def _reschedule(self) -> None:
+        if self._stopped:
+            return
         deadline_ms = self.shard.next_deadline_ms()
         if deadline_ms == self._deadline_ms and self._timer is not None:
             return
@@ -98,6 +101,7 @@ class ShardHandle(Generic[S]):
         self.run(self.shard.loaded(self._runtime.broker.now_ms()))
 
     def stop(self) -> None:
+        self._stopped = True
         if self._timer is not None:
             self._timer.cancel()
             self._timer = None
@@ -119,10 +123,12 @@ class CoordinatorRuntime(Generic[S]):
         self._topic_configs = topic_configs
         self._make_shard = make_shard
         self._on_action = on_action
+        self._topic: Topic | None = None
         self._handles: list[ShardHandle[S]] = []
         self._load_task: asyncio.Task[None] | None = None
         self.skipped_records = 0
         """Records that could not be read and were left out, each reported in the log."""
+        broker.on_topic_deleted.append(self._topic_deleted)
 
     # -- the topic and its shards ----------------------------------------------------------------------------------
 
@@ -137,12 +143,27 @@ class CoordinatorRuntime(Generic[S]):
         topic = self.broker.topics.find(self.topic_name)
         if topic is None:
             topic = self.broker.topics.create(self.topic_name, self._partitions, self._topic_configs)
+        if topic is not self._topic:
             self._open(topic)
-        elif not self._handles:
-            self._open(topic)  # somebody created it by its name
         return topic
 
+    def _topic_deleted(self, topic: Topic) -> None:
+        """An admin may delete even this topic. Its state is gone then, and the next use starts from nothing."""
+        if topic is self._topic:
+            self._close()
+
+    def _close(self) -> None:
+        self._topic = None
+        if self._load_task is not None:
+            self._load_task.cancel()
+            self._load_task = None
+        for handle in self._handles:
+            handle.stop()
+        self._handles = []
+
     def _open(self, topic: Topic) -> None:
+        self._close()
+        self._topic = topic
         self._handles = [
             ShardHandle(self, partition.index, partition, self._make_shard(partition.index))
             for partition in topic.partitions
@@ -157,8 +178,9 @@ class CoordinatorRuntime(Generic[S]):
             self._load_task = self.broker.loop.create_task(self._load(unread))
 
     def partition_for(self, name: str) -> int:
-        topic = self.topic()
-        return coordinator_partition(name, len(topic.partitions))
+        # Not the partitions of the topic, which may have grown since: ids must not move while the broker runs.
+        self.topic()
+        return coordinator_partition(name, len(self._handles))
 
     def find(self, name: str) -> ShardHandle[S]:
         """The loaded shard that is responsible for a group or transactional id."""
@@ -279,6 +301,7 @@ class CoordinatorRuntime(Generic[S]):
         log.error("skipped offset %d of %s-%d: %s", offset, self.topic_name, handle.index, error)
 
     async def stop(self) -> None:
+        """No timer fires any more; what is still under way can be written."""
         if self._load_task is not None:
             self._load_task.cancel()
         for handle in self._handles:

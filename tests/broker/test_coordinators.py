@@ -1,0 +1,47 @@
+from __future__ import annotations
+
+import logging
+
+import pytest
+from confluent_kafka import Consumer, TopicPartition
+from confluent_kafka.admin import AdminClient, NewPartitions
+
+from penstock.testing import Broker
+
+WAIT_SECONDS = 30
+
+
+def commit(broker: Broker, group: str, offset: int) -> None:
+    consumer = Consumer({"bootstrap.servers": broker.bootstrap_servers, "group.id": group})
+    consumer.commit(offsets=[TopicPartition("t", 0, offset)], asynchronous=False)
+    consumer.close()
+
+
+def committed(broker: Broker, group: str) -> int:
+    consumer = Consumer({"bootstrap.servers": broker.bootstrap_servers, "group.id": group})
+    [found] = consumer.committed([TopicPartition("t", 0)], WAIT_SECONDS)
+    consumer.close()
+    return int(found.offset)
+
+
+def test_groups_stay_where_they_are_when_their_topic_grows(penstock_broker: Broker) -> None:
+    penstock_broker.create_topic("t")
+    groups = [f"group-{number}" for number in range(10)]
+    for number, group in enumerate(groups):
+        commit(penstock_broker, group, number)
+    admin = AdminClient({"bootstrap.servers": penstock_broker.bootstrap_servers})
+    admin.create_partitions([NewPartitions("__consumer_offsets", 16)])["__consumer_offsets"].result(WAIT_SECONDS)
+    assert [committed(penstock_broker, group) for group in groups] == list(range(10))
+
+
+def test_groups_start_from_nothing_when_their_topic_was_deleted(
+    penstock_broker: Broker, caplog: pytest.LogCaptureFixture
+) -> None:
+    penstock_broker.create_topic("t")
+    commit(penstock_broker, "g", 7)
+    admin = AdminClient({"bootstrap.servers": penstock_broker.bootstrap_servers})
+    admin.delete_topics(["__consumer_offsets"])["__consumer_offsets"].result(WAIT_SECONDS)
+    commit(penstock_broker, "another", 1)
+    assert committed(penstock_broker, "g") < 0
+    assert committed(penstock_broker, "another") == 1
+    assert [record for record in caplog.records if record.levelno >= logging.ERROR] == []
