@@ -70,6 +70,12 @@ NOT_ANSWERED: dict[str, str] = {
 }
 
 ALLOWED: tuple[Allowed, ...] = (
+    Allowed(
+        "While partitions move, the heartbeat interval that a consumer or share group's members are told is short, so "
+        "that the group settles at once; it grows back to the configured one when the group is stable.",
+        path=r"^response\.heartbeat_interval$",
+        kafka="^5000$",
+    ),
     *(
         Allowed(reason, path=rf"^response\.api_keys\[{api_key(api)}\]$", penstock="^<absent>$")
         for api, reason in NOT_ANSWERED.items()
@@ -123,8 +129,22 @@ ALLOWED: tuple[Allowed, ...] = (
         step="neither name nor id",
         path=r"brokers|controller_id|topics\[0\]\.name",
     ),
+    Allowed(
+        "A share fetch is answered with the acquired records only: a producer's batch that is acquired in part is cut, "
+        "where Kafka sends all of it.",
+        scenario="^share/",
+        path=r"records(\[\d+\]\.(batch_length|last_offset_delta|payload|records\[\d+\]|records_count))?$",
+    ),
 )
 
 
-def unexplained(scenario: str, found: Iterable[Difference]) -> list[Difference]:
-    return [difference for difference in found if not any(entry.covers(scenario, difference) for entry in ALLOWED)]
+def unexplained(scenario: str, found: Iterable[Difference], used: set[Allowed] | None = None) -> list[Difference]:
+    """The differences that no entry covers; the entries that cover the others are added to `used`."""
+    left = []
+    for difference in found:
+        covering = [entry for entry in ALLOWED if entry.covers(scenario, difference)]
+        if used is not None:
+            used.update(covering)
+        if not covering:
+            left.append(difference)
+    return left
