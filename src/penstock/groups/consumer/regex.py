@@ -12,7 +12,9 @@ A pattern must match the whole topic name.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
+from dataclasses import dataclass
 from functools import lru_cache
+from typing import TypeAlias
 
 from penstock.wire.errors import InvalidRegularExpression
 
@@ -70,7 +72,38 @@ class _Automaton:
         return len(self.states) - 1
 
 
-Node = tuple[object, ...]
+@dataclass(frozen=True, slots=True)
+class Char:
+    """One character that the matcher accepts."""
+
+    matcher: Matcher
+
+
+@dataclass(frozen=True, slots=True)
+class Edge:
+    """`^` or `$`: the start or the end of the name."""
+
+    sign: str
+
+
+@dataclass(frozen=True, slots=True)
+class Sequence:
+    items: list[Node]
+
+
+@dataclass(frozen=True, slots=True)
+class Alternatives:
+    branches: list[Node]
+
+
+@dataclass(frozen=True, slots=True)
+class Repeat:
+    node: Node
+    least: int
+    most: int | None  # None: without end
+
+
+Node: TypeAlias = "Char | Edge | Sequence | Alternatives | Repeat"
 
 
 class _Parser:
@@ -108,13 +141,13 @@ class _Parser:
             branches.append(self._sequence())
         self.ignore_case = ignore_case
         self.depth -= 1
-        return branches[0] if len(branches) == 1 else ("alternatives", branches)
+        return branches[0] if len(branches) == 1 else Alternatives(branches)
 
     def _sequence(self) -> Node:
         items: list[Node] = []
         while (char := self._peek()) and char not in "|)":
             items.append(self._repeated())
-        return ("sequence", items)
+        return Sequence(items)
 
     def _repeated(self) -> Node:
         node = self._atom()
@@ -125,7 +158,7 @@ class _Parser:
         mark = self.position
         if self._quantifier() is not None:
             raise ValueError(f"invalid nested repetition operator at {mark}")
-        return ("repeat", node, *bounds)
+        return Repeat(node, *bounds)
 
     def _quantifier(self) -> tuple[int, int | None] | None:
         char = self._peek()
@@ -160,23 +193,23 @@ class _Parser:
         if char == "(":
             return self._group()
         if char == "[":
-            return ("char", self._bracket())
+            return Char(self._bracket())
         if char == ".":
-            return ("char", lambda c: c != "\n")
+            return Char(lambda c: c != "\n")
         if char in "^$":
-            return ("assert", char)
+            return Edge(char)
         if char == "\\":
             return self._escape()
         if char in "*+?":
             raise ValueError("missing argument to repetition operator")
-        return ("char", self._literal(char))
+        return Char(self._literal(char))
 
     def _group(self) -> Node:
         ignore_case = self.ignore_case
         if self._peek() == "?":
             self._take()
             if self._flags_only():
-                return ("sequence", [])
+                return Sequence([])
         node = self._alternatives()
         if self._peek() != ")":
             raise ValueError("missing closing )")
@@ -207,14 +240,14 @@ class _Parser:
     def _escape(self) -> Node:
         char = self._take()
         if char in "Az":
-            return ("assert", "^" if char == "A" else "$")
+            return Edge("^" if char == "A" else "$")
         if char == "Q":
             end = self.pattern.find("\\E", self.position)
             end = len(self.pattern) if end < 0 else end
             text = self.pattern[self.position : end]
             self.position = min(end + 2, len(self.pattern))
-            return ("sequence", [("char", self._literal(c)) for c in text])
-        return ("char", self._escaped_class(char) or self._literal(self._escaped_char(char)))
+            return Sequence([Char(self._literal(c)) for c in text])
+        return Char(self._escaped_class(char) or self._literal(self._escaped_char(char)))
 
     def _escaped_class(self, char: str) -> Matcher | None:
         if char in _CLASSES:
@@ -301,29 +334,21 @@ def _negated(matcher: Matcher) -> Matcher:
 
 def _compile(node: Node, automaton: _Automaton, after: int) -> int:
     """Add the states that match `node` and then go on at `after`; returns the state to start from."""
-    kind = node[0]
-    if kind == "char":
-        start = automaton.new()
-        state = automaton.states[start]
-        state.matcher, state.next = node[1], after  # type: ignore[assignment]
-        return start
-    if kind == "assert":
-        start = automaton.new()
-        automaton.states[start].assertion = str(node[1])
-        automaton.states[start].free = [after]
-        return start
-    if kind == "sequence":
-        items: list[Node] = node[1]  # type: ignore[assignment]
-        for item in reversed(items):
+    if isinstance(node, Sequence):
+        for item in reversed(node.items):
             after = _compile(item, automaton, after)
         return after
-    if kind == "alternatives":
-        branches: list[Node] = node[1]  # type: ignore[assignment]
-        start = automaton.new()
-        automaton.states[start].free = [_compile(branch, automaton, after) for branch in branches]
-        return start
-    _, inner, least, most = node
-    return _compile_repeat(inner, least, most, automaton, after)  # type: ignore[arg-type]
+    if isinstance(node, Repeat):
+        return _compile_repeat(node.node, node.least, node.most, automaton, after)
+    start = automaton.new()
+    state = automaton.states[start]
+    if isinstance(node, Char):
+        state.matcher, state.next = node.matcher, after
+    elif isinstance(node, Edge):
+        state.assertion, state.free = node.sign, [after]
+    else:
+        state.free = [_compile(branch, automaton, after) for branch in node.branches]
+    return start
 
 
 def _compile_repeat(inner: Node, least: int, most: int | None, automaton: _Automaton, after: int) -> int:
