@@ -1,0 +1,338 @@
+"""How a task reads its range: a small blocking client for Fetch alone.
+
+A task reads one partition from front to back and nothing else, so it needs no groups, no sessions and no event loop:
+one plain socket to the partition's leader, large fetches, and one thread that receives the next answer while the last
+one is decoded (receiving releases the interpreter lock). At most three answers are in memory at a time: one being
+decoded, one waiting, one being received.
+
+A broker that goes away, or a leader that moves, is looked for again until `poll_timeout_ms` has passed without
+progress. An answer that was lost is simply asked for again: reading has no side effects.
+"""
+
+from __future__ import annotations
+
+import queue
+import random
+import socket
+import threading
+import time
+from collections.abc import Iterator
+from contextlib import suppress
+from dataclasses import dataclass
+from typing import NamedTuple, TypeVar, cast
+
+from penstock.client.config import parse_addresses
+from penstock.client.connection import api_of
+from penstock.client.errors import kafka_error
+from penstock.client.types import IsolationLevel
+from penstock.records.batch import Buffer, iter_headers
+from penstock.spark.planning import DataLoss
+from penstock.spark.ranges import OffsetRange
+from penstock.wire import messages as m
+from penstock.wire.api import API_TABLE, ApiKey, response_header_version
+from penstock.wire.codec import decode
+from penstock.wire.errors import ErrorCode, KafkaError, UnsupportedVersion
+from penstock.wire.frames import SIZE, request_frame, skip_tags
+
+R = TypeVar("R", bound=m.Message)
+
+_LAST_NAMED_FETCH = 12  # from 13 on a topic is named by its id, which a topic created anew does not have
+_MAX_WAIT_MS = 500
+_RECEIVE_BUFFER = 4 * 1024 * 1024
+_CONNECT_TIMEOUT_S = 10.0
+_PAUSE_S, _LONGEST_PAUSE_S = 0.05, 1.0
+_NO_ID = bytes(16)
+
+_MOVED = {
+    ErrorCode.NOT_LEADER_OR_FOLLOWER,
+    ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,
+    ErrorCode.LEADER_NOT_AVAILABLE,
+    ErrorCode.FENCED_LEADER_EPOCH,
+    ErrorCode.UNKNOWN_LEADER_EPOCH,
+    ErrorCode.REPLICA_NOT_AVAILABLE,
+    ErrorCode.KAFKA_STORAGE_ERROR,
+    ErrorCode.OFFSET_NOT_AVAILABLE,
+}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FetchSettings:
+    """What a task needs to know to fetch; travels to it with the range."""
+
+    bootstrap_servers: str
+    client_id: str = "penstock-spark"
+    isolation: IsolationLevel = IsolationLevel.READ_UNCOMMITTED
+    fetch_bytes: int = 8 * 1024 * 1024
+    poll_timeout_ms: int = 120_000
+    fail_on_data_loss: bool = True
+
+
+class Fetched(NamedTuple):
+    """One answer: whole batches, and which transactions in it were aborted (first offset, producer id)."""
+
+    records: Buffer
+    aborted: list[tuple[int, int]]
+    offset: int  # what was asked for; beyond the end of the answer before when records were lost in between
+    next_offset: int
+
+
+class BlockingConnection:
+    """One connection, one request at a time."""
+
+    def __init__(self, host: str, port: int, client_id: str, timeout_s: float = 30.0) -> None:
+        self.address = (host, port)
+        self._client_id = client_id
+        self._correlation_id = 0
+        self._socket = socket.create_connection(self.address, _CONNECT_TIMEOUT_S)
+        self._socket.settimeout(timeout_s)
+        self._socket.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        with suppress(OSError):
+            self._socket.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, _RECEIVE_BUFFER)
+        self._versions: dict[int, tuple[int, int]] = {}
+        self._negotiate()
+
+    def _negotiate(self) -> None:
+        request = m.ApiVersionsRequest(client_software_name="penstock-spark", client_software_version="1")
+        answer = self._ask(request, m.ApiVersionsResponse, min(3, API_TABLE[ApiKey.API_VERSIONS].max_version))
+        if answer.error_code:
+            raise kafka_error(answer.error_code, about=f"broker {self.address[0]}:{self.address[1]}")
+        self._versions = {entry.api_key: (entry.min_version, entry.max_version) for entry in answer.api_keys}
+
+    def request(self, message: m.Message, response: type[R], *, at_most: int = 32767) -> R:
+        info = api_of(response)
+        lowest, highest = self._versions.get(info.key, (0, -1))
+        version = min(highest, info.max_version, at_most)
+        if version < max(lowest, info.min_version):
+            raise UnsupportedVersion(f"the broker at {self.address[0]}:{self.address[1]} has no fit {info.name}")
+        return self._ask(message, response, version)
+
+    def offers(self, response: type[m.Message], version: int) -> bool:
+        return self._versions.get(api_of(response).key, (0, -1))[1] >= version
+
+    def _ask(self, message: m.Message, response: type[R], version: int) -> R:
+        self._correlation_id += 1
+        parts = request_frame(message, version, self._correlation_id, self._client_id)
+        self._socket.sendall(b"".join(parts))  # type: ignore[arg-type]
+        frame = memoryview(self._receive(SIZE.unpack(self._receive(4))[0]))
+        if SIZE.unpack_from(frame)[0] != self._correlation_id:
+            raise ConnectionError("the answer belongs to another request")
+        start = 4
+        if response_header_version(api_of(response).key, version) == 1:
+            start = skip_tags(frame, start)
+        return decode(response, frame[start:], version)
+
+    def _receive(self, size: int) -> bytearray:
+        buffer = bytearray(size)
+        view, filled = memoryview(buffer), 0
+        while filled < size:
+            received = self._socket.recv_into(view[filled:])
+            if not received:
+                raise ConnectionError("the broker closed the connection")
+            filled += received
+        return buffer
+
+    def close(self) -> None:
+        # A shutdown wakes the thread that waits in recv; a close alone would not.
+        with suppress(OSError):
+            self._socket.shutdown(socket.SHUT_RDWR)
+        self._socket.close()
+
+
+class RangeFetcher:
+    """Iterates over the answers that hold one range. Close it, or iterate to the end."""
+
+    def __init__(self, wanted: OffsetRange, settings: FetchSettings) -> None:
+        self._range = wanted
+        self._settings = settings
+        self._connection: BlockingConnection | None = None
+        self._answers: queue.Queue[Fetched | BaseException | None] = queue.Queue(maxsize=1)
+        self._stopped = threading.Event()
+        self._thread = threading.Thread(target=self._receive_all, name=f"fetch {wanted}", daemon=True)
+
+    def __iter__(self) -> Iterator[Fetched]:
+        self._thread.start()
+        try:
+            while (answer := self._answers.get()) is not None:
+                if isinstance(answer, BaseException):
+                    raise answer
+                yield answer
+        finally:
+            self.close()
+
+    def close(self) -> None:
+        self._stopped.set()
+        connection = self._connection
+        if connection is not None:
+            connection.close()
+        with suppress(queue.Empty):
+            self._answers.get_nowait()  # room for a thread that waits to put
+        if self._thread.is_alive():
+            self._thread.join(_CONNECT_TIMEOUT_S)
+
+    # The thread
+
+    def _receive_all(self) -> None:
+        try:
+            offset = self._range.start
+            while offset < self._range.end and not self._stopped.is_set():
+                fetched = self._next(offset)
+                if fetched is None:
+                    break
+                offset = fetched.next_offset
+                self._put(fetched)
+            self._put(None)
+        except BaseException as error:
+            self._put(error)
+        finally:
+            if self._connection is not None:
+                self._connection.close()
+
+    def _put(self, answer: Fetched | BaseException | None) -> None:
+        while not self._stopped.is_set():
+            with suppress(queue.Full):
+                self._answers.put(answer, timeout=0.5)
+                return
+
+    def _next(self, offset: int) -> Fetched | None:
+        """The next answer with records; None when the rest of the range is lost and that was allowed."""
+        deadline = time.monotonic() + self._settings.poll_timeout_ms / 1000
+        pause = _PAUSE_S
+        while not self._stopped.is_set():
+            try:
+                partition = self._fetch(offset)
+                if partition.error_code == ErrorCode.OFFSET_OUT_OF_RANGE:
+                    moved = self._out_of_range(offset)
+                    if moved is None:
+                        return None
+                    offset = moved
+                    continue
+                if partition.error_code in _MOVED:
+                    raise kafka_error(partition.error_code)
+                if partition.error_code:
+                    raise _Refused(kafka_error(partition.error_code, about=self._about(offset)))
+                fetched = self._taken(offset, partition)
+                if fetched is not None:
+                    return fetched
+                if time.monotonic() > deadline:
+                    raise _Refused(TimeoutError(f"{self._about(offset)}: no record came in time"))
+            except _Refused as refused:
+                raise refused.reason from None
+            except (OSError, KafkaError) as error:
+                if self._connection is not None:
+                    self._connection.close()
+                    self._connection = None
+                if time.monotonic() > deadline or (isinstance(error, KafkaError) and not error.retriable):
+                    raise type(error)(f"{self._about(offset)}: {error}") from error
+                self._stopped.wait(pause * random.uniform(0.8, 1.2))
+                pause = min(pause * 2, _LONGEST_PAUSE_S)
+        return None
+
+    def _about(self, offset: int) -> str:
+        return f"partition {self._range.topic}-{self._range.partition} offset {offset}"
+
+    def _fetch(self, offset: int) -> m.FetchResponse.PartitionData:
+        connection = self._connection
+        if connection is None:
+            connection = self._connection = self._leader()
+        by_id = self._range.topic_id != _NO_ID and connection.offers(m.FetchResponse, _LAST_NAMED_FETCH + 1)
+        request = m.FetchRequest(
+            max_wait_ms=_MAX_WAIT_MS,
+            min_bytes=1,
+            max_bytes=self._settings.fetch_bytes,
+            isolation_level=int(self._settings.isolation),
+            topics=[
+                m.FetchRequest.FetchTopic(
+                    topic=self._range.topic,
+                    topic_id=self._range.topic_id,
+                    partitions=[
+                        m.FetchRequest.FetchPartition(
+                            partition=self._range.partition,
+                            fetch_offset=offset,
+                            partition_max_bytes=self._settings.fetch_bytes,
+                        )
+                    ],
+                )
+            ],
+        )
+        answer = connection.request(request, m.FetchResponse, at_most=32767 if by_id else _LAST_NAMED_FETCH)
+        if answer.error_code:
+            raise kafka_error(answer.error_code)
+        return answer.responses[0].partitions[0]
+
+    def _taken(self, offset: int, partition: m.FetchResponse.PartitionData) -> Fetched | None:
+        data = cast("Buffer | None", partition.records)
+        if data is None or not len(data):
+            return None
+        next_offset = offset
+        for _, header in iter_headers(data):
+            next_offset = header.next_offset
+        if next_offset <= offset:
+            return None
+        aborted = [(entry.first_offset, entry.producer_id) for entry in partition.aborted_transactions or ()]
+        return Fetched(data, aborted, offset, next_offset)
+
+    def _out_of_range(self, offset: int) -> int | None:
+        """Where to go on; None when nothing of the range is left."""
+        first = self._earliest()
+        if self._settings.fail_on_data_loss:
+            what = f"the log begins at {first} by now" if first > offset else "the log ends before it"
+            raise _Refused(
+                DataLoss(
+                    f"{self._about(offset)}: {what}. The records were deleted before they were read; "
+                    "failOnDataLoss=false goes on without them"
+                )
+            )
+        return first if offset < first < self._range.end else None
+
+    def _earliest(self) -> int:
+        assert self._connection is not None
+        partition = m.ListOffsetsRequest.ListOffsetsPartition(partition_index=self._range.partition, timestamp=-2)
+        topic = m.ListOffsetsRequest.ListOffsetsTopic(name=self._range.topic, partitions=[partition])
+        answer = self._connection.request(
+            m.ListOffsetsRequest(replica_id=-1, topics=[topic]), m.ListOffsetsResponse, at_most=6
+        )
+        return answer.topics[0].partitions[0].offset
+
+    def _leader(self) -> BlockingConnection:
+        """A connection to whoever leads the partition now."""
+        failures: list[str] = []
+        for host, port in parse_addresses(self._settings.bootstrap_servers):
+            try:
+                connection = BlockingConnection(host, port, self._settings.client_id)
+            except OSError as error:
+                failures.append(f"no broker answers at {host}:{port} ({error})")
+                continue
+            try:
+                return self._leader_through(connection)
+            except BaseException:
+                connection.close()
+                raise
+        raise ConnectionError("; ".join(failures))
+
+    def _leader_through(self, connection: BlockingConnection) -> BlockingConnection:
+        topic = m.MetadataRequest.MetadataRequestTopic(name=self._range.topic)
+        request = m.MetadataRequest(topics=[topic], allow_auto_topic_creation=False)
+        answer = connection.request(request, m.MetadataResponse, at_most=12)
+        found = answer.topics[0]
+        if found.error_code:
+            raise kafka_error(found.error_code)
+        if self._range.topic_id not in (_NO_ID, found.topic_id):
+            raise _Refused(
+                DataLoss(f"{self._about(self._range.start)}: the topic was deleted and created again meanwhile")
+            )
+        leaders = {p.partition_index: p.leader_id for p in found.partitions}
+        for broker in answer.brokers:
+            if broker.node_id == leaders.get(self._range.partition):
+                if (broker.host, broker.port) == connection.address:
+                    return connection
+                connection.close()
+                return BlockingConnection(broker.host, broker.port, self._settings.client_id)
+        raise kafka_error(ErrorCode.LEADER_NOT_AVAILABLE)
+
+
+class _Refused(Exception):
+    """Carries an error that trying again cannot mend past the loop that tries again."""
+
+    def __init__(self, reason: BaseException) -> None:
+        super().__init__(str(reason))
+        self.reason = reason
