@@ -28,6 +28,7 @@ class Cleaning:
         broker.configs.listeners.append(lambda: self._manager.update_config(self._config()))
         broker.on_topic_deleted.append(self._topic_deleted)
         broker.metrics.register(self._metrics)
+        broker.monitoring.register("/cleaner", self._view)
 
     def poll(self) -> None:
         """Take the next step; called by a timer and whenever the process has answered."""
@@ -70,6 +71,35 @@ class Cleaning:
                 self._manager.forget(partition.log)
         except StorageError:
             return  # Only the checkpoint could not be written: a log of the same name is then cleaned from there on.
+
+    def _view(self, _: dict[str, str]) -> object:
+        """What `penstock cleaner` shows."""
+        status = self._manager.status(self._broker.now_ms())
+        return {
+            "enabled": self._broker.config.log_cleaner_enable,
+            "running": status.running,
+            "rounds": status.rounds,
+            "failures": status.failures,
+            "lastLookMs": status.last_look_ms,
+            "lastSuccessMs": status.last_success_ms,
+            "lastError": status.last_error,
+            "bytesRead": status.bytes_read,
+            "bytesWritten": status.bytes_written,
+            "logs": [
+                {
+                    "topic": log.topic,
+                    "partition": log.partition,
+                    "cleanBytes": log.clean_bytes,
+                    "dirtyBytes": log.dirty_bytes,
+                    "dirtyRatio": log.dirty_ratio,
+                    "lastSuccessMs": log.last_success_ms,
+                    "lastError": log.last_error,
+                    "uncleanable": log.uncleanable,
+                    "inProgress": log.in_progress,
+                }
+                for log in status.logs
+            ],
+        }
 
     def _metrics(self) -> Iterator[Metric]:
         now_ms = self._broker.now_ms()

@@ -117,6 +117,8 @@ class Broker:
             self._listen()
             if self.config.penstock_metrics_listen:
                 await self.monitoring.start(self.config.penstock_metrics_listen)
+                # Each of these registers what it shows, and an idle broker shows it as well.
+                assert all((self.groups, self.transactions, self.share_groups, self.cleaning))
         except BaseException:
             self._lock.release()
             raise

@@ -6,19 +6,16 @@ the group's description shows: epochs and targets of a consumer group; of a clas
 
 from __future__ import annotations
 
-import json
-from typing import TYPE_CHECKING, NamedTuple
-from urllib.error import URLError
-from urllib.parse import quote
-from urllib.request import urlopen
+from typing import TYPE_CHECKING, NamedTuple, TypedDict, cast
+
+from penstock.cli.failures import Failure
+from penstock.cli.monitoring import CONFIG, find_address, read_view
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from penstock.client.admin import Admin, GroupDescription
 
-_CONFIG = "penstock.metrics.listen"
-_PATIENCE_SECONDS = 5.0
 _SETTLED = ("Stable", "Empty", "Dead")
 
 
@@ -31,34 +28,29 @@ class Wait(NamedTuple):
     left_ms: int | None = None
 
 
+class WaitRow(TypedDict):
+    """A wait as the broker shows it."""
+
+    memberId: str
+    clientId: str
+    host: str
+    what: str
+    forMs: int | None
+    leftMs: int | None
+
+
 async def waits_of(admin: Admin, description: GroupDescription, monitoring: str | None) -> list[Wait]:
     if description.state in _SETTLED:
         return []
-    address = monitoring or await _monitoring_address(admin, description.coordinator)
+    address = monitoring or await find_address(admin, description.coordinator)
     told = _read(address, description.group_id) if address else None
     return list(_worked_out(description)) if told is None else told
 
 
-async def _monitoring_address(admin: Admin, node_id: int) -> str | None:
-    from penstock.client.admin import ResourceType
-
-    configs = await admin.describe_configs(ResourceType.BROKER, str(node_id))
-    listen = configs[_CONFIG].value if _CONFIG in configs else None
-    if not listen:
-        return None
-    host, _, port = listen.rpartition(":")
-    if host in ("", "0.0.0.0", "[::]"):
-        cluster = await admin.describe_cluster()
-        host = next((node.host for node in cluster.nodes if node.node_id == node_id), "127.0.0.1")
-    return f"{host}:{port}"
-
-
 def _read(address: str, group_id: str) -> list[Wait] | None:
-    url = f"http://{address}/groups?group={quote(group_id, safe='')}"
     try:
-        with urlopen(url, timeout=_PATIENCE_SECONDS) as response:
-            rows = json.load(response)
-    except (URLError, TimeoutError, ValueError):
+        rows = cast("list[WaitRow]", read_view(address, "/groups", group=group_id))
+    except Failure:
         return None
     return [
         Wait(row["memberId"], row["clientId"], row["host"], row["what"], row["forMs"], row["leftMs"]) for row in rows
@@ -94,6 +86,6 @@ def explain(description: GroupDescription, waits: list[Wait]) -> list[str]:
         lines.append(
             "  It waits until all members have joined again, at most their longest rebalance timeout "
             "(max.poll.interval.ms of the client).\n"
-            f"  The broker can tell which: penstock serve -c {_CONFIG}=127.0.0.1:9644"
+            f"  The broker can tell which: penstock serve -c {CONFIG}=127.0.0.1:9644"
         )
     return lines

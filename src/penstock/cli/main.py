@@ -23,6 +23,7 @@ COMMANDS: dict[str, tuple[str, str]] = {
     "offsets": ("penstock.cli.offsets:offsets", "Look into the topic in which brokers keep groups and offsets."),
     "txn": ("penstock.cli.txn:txn", "Look at transactions, and abort those that hang."),
     "share": ("penstock.cli.share:share", "Look at share groups (queues), reset and delete them."),
+    "cleaner": ("penstock.cli.cleaner:cleaner", "Show whether compaction is alive, and how dirty each log is."),
 }
 
 _SETTINGS = {**CONTEXT_SETTINGS, "auto_envvar_prefix": "PENSTOCK"}

@@ -233,9 +233,10 @@ def delete(groups: tuple[str, ...], bootstrap: str) -> None:
 @json_option
 def inspect(group: str, monitoring: str | None, watch: float | None, bootstrap: str, as_json: bool) -> None:
     """Draw the in-flight window of each share-partition: every record, its state, holder, time left and deliveries."""
-    from penstock.cli.share_window import draw, monitoring_address, read_windows
+    from penstock.cli.monitoring import address_or_failure
+    from penstock.cli.share_window import draw, read_windows
 
-    address = monitoring or with_admin(bootstrap, lambda admin: monitoring_address(admin, bootstrap))
+    address = monitoring or with_admin(bootstrap, lambda admin: address_or_failure(admin, bootstrap, "its windows"))
 
     def show() -> None:
         windows = read_windows(address, group)

@@ -1,28 +1,18 @@
 """`penstock share inspect`: the window of a share-partition as a picture.
 
-The broker shows its windows as JSON beside its metrics (`penstock.metrics.listen`), because Kafka's protocol has no
-request for them and clients of Kafka must not meet one that Kafka does not have.
+The broker shows its windows as JSON beside its metrics (see `penstock.cli.monitoring`).
 """
 
 from __future__ import annotations
 
-import json
 from collections import Counter
-from typing import TYPE_CHECKING, TypedDict
-from urllib.error import HTTPError, URLError
-from urllib.parse import quote
-from urllib.request import urlopen
+from typing import TypedDict, cast
 
 import click
 
-from penstock.cli.failures import Failure
+from penstock.cli.monitoring import read_view
 from penstock.cli.output import Cell, print_table
 
-if TYPE_CHECKING:
-    from penstock.client.admin import Admin
-
-_CONFIG = "penstock.metrics.listen"
-_PATIENCE_SECONDS = 10.0
 _ROW = 100
 _DETAILS = 20
 
@@ -58,31 +48,8 @@ class WindowView(TypedDict):
     records: list[RecordRow]
 
 
-async def monitoring_address(admin: Admin, bootstrap: str) -> str:
-    """Where the broker shows its windows, from its own configs."""
-    from penstock.client.admin import ResourceType
-
-    cluster = await admin.describe_cluster()
-    for node in cluster.nodes:
-        configs = await admin.describe_configs(ResourceType.BROKER, str(node.node_id))
-        listen = configs[_CONFIG].value if _CONFIG in configs else None
-        if listen:
-            host, _, port = listen.rpartition(":")
-            return f"{host if host not in ('', '0.0.0.0', '[::]') else node.host}:{port}"
-    raise Failure(
-        f"The broker at {bootstrap} does not show its windows.\n"
-        f"  Start it with:      penstock serve -c {_CONFIG}=127.0.0.1:9644"
-    )
-
-
 def read_windows(address: str, group: str) -> list[WindowView]:
-    url = f"http://{address}/share-groups?group={quote(group, safe='')}"
-    try:
-        with urlopen(url, timeout=_PATIENCE_SECONDS) as response:
-            windows: list[WindowView] = json.load(response)
-    except (HTTPError, URLError, TimeoutError) as error:
-        raise Failure(f"{address} does not answer ({error}); is it the broker's {_CONFIG}?") from None
-    return windows
+    return cast("list[WindowView]", read_view(address, "/share-groups", group=group))
 
 
 def draw(window: WindowView) -> None:
