@@ -13,6 +13,8 @@ import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 
+from kio.serial.errors import SerialError
+
 from .kio_codec import Json, decode_response, encode_request, kio_versions
 from .masks import Mask
 
@@ -130,8 +132,11 @@ class Conversation:
         response: dict[str, Json] = {}
         try:
             payload = self.connection(posted.connection).receive(timeout_s)
-            _, response = decode_response(posted.api, posted.version, payload)
-            step["response"] = self._mask.apply(self._only_mine(response, mine))
+            try:
+                _, response = decode_response(posted.api, posted.version, payload)
+                step["response"] = self._mask.apply(self._only_mine(response, mine))
+            except SerialError:  # kio refuses values that Kafka does send, such as a time of -1
+                step["bytes after the correlation id"] = payload[4:].hex()
         except ConnectionLostError:
             step["outcome"] = "connection closed"
             self._drop(posted.connection)

@@ -290,7 +290,7 @@ def offset_commit(talk: Conversation) -> None:
         ]
         return [{"name": name, "topic_id": by_id, "partitions": parts}]
 
-    def commit(note: str, topics: list[Json], generation: int = -1, member: str = "", group: str = group) -> None:
+    def commit(note: str, topics: list[Json], generation: int = -1, member: str = "") -> None:
         talk.send("offset_commit", commit_body(group, generation, member, topics), note=note)
 
     commit("nobody's group", offsets((0, 5), (1, 0)))
@@ -302,7 +302,6 @@ def offset_commit(talk: Conversation) -> None:
     commit("unknown partition", offsets((9, 1)))
     commit("unknown topic", offsets((0, 1), name=talk.name("absent"), by_id="11111111-2222-3333-4444-555555555555"))
     commit("a generation without members", offsets((0, 1)), generation=3, member="x")
-    commit("empty group id", offsets((0, 1)), group="")
     commit("nothing", [])
     member = Member(talk, "m", group)
     member.join()

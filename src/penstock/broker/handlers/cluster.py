@@ -20,15 +20,17 @@ if TYPE_CHECKING:
 
 _METADATA_TOPIC = "__cluster_metadata"
 _ELECTION_TYPES = (0, 1)
+_UPGRADE_TYPES = (1, 2, 3)
 _NO_STREAMS = "The cluster does not support the STREAMS group protocol: streams.version is not finalized."
 
 
 def handle_elect_leaders(broker: Broker, request: Request) -> m.ElectLeadersResponse:
     body = request.body
     assert isinstance(body, m.ElectLeadersRequest)
-    if body.election_type not in _ELECTION_TYPES:
-        return m.ElectLeadersResponse(error_code=ErrorCode.INVALID_REQUEST)
     response = m.ElectLeadersResponse()
+    is_known = body.election_type in _ELECTION_TYPES
+    if not is_known:
+        response.error_code = ErrorCode.INVALID_REQUEST
     for asked in body.topic_partitions or []:
         topic = broker.topics.find(asked.topic)
         result = m.ElectLeadersResponse.ReplicaElectionResult(topic=asked.topic)
@@ -36,7 +38,10 @@ def handle_elect_leaders(broker: Broker, request: Request) -> m.ElectLeadersResp
         for index in asked.partitions:
             partition = m.ElectLeadersResponse.PartitionResult(partition_id=index)
             result.partition_result.append(partition)
-            if topic is None or not 0 <= index < len(topic.partitions):
+            if not is_known:
+                partition.error_code = ErrorCode.INVALID_REQUEST
+                partition.error_message = f"There is no election type {body.election_type}."
+            elif topic is None or not 0 <= index < len(topic.partitions):
                 partition.error_code = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
                 partition.error_message = f"No such topic as {asked.topic}" if topic is None else "No such partition"
             else:
@@ -107,6 +112,7 @@ def handle_describe_quorum(broker: Broker, request: Request) -> m.DescribeQuorum
     host, port = broker.advertised_address(request.connection.listener_name)
     now_ms = broker.now_ms()
     topics = []
+    nodes = []
     for asked in body.topics:
         topic = response.TopicData(topic_name=asked.topic_name)
         topics.append(topic)
@@ -114,7 +120,9 @@ def handle_describe_quorum(broker: Broker, request: Request) -> m.DescribeQuorum
             if asked.topic_name != _METADATA_TOPIC or partition.partition_index != 0:
                 topic.partitions.append(
                     response.PartitionData(
-                        partition_index=partition.partition_index, error_code=ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+                        partition_index=partition.partition_index,
+                        error_code=ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,
+                        error_message=f"The quorum keeps {_METADATA_TOPIC}-0 only.",
                     )
                 )
                 continue
@@ -127,8 +135,9 @@ def handle_describe_quorum(broker: Broker, request: Request) -> m.DescribeQuorum
             topic.partitions.append(
                 response.PartitionData(leader_id=broker.node_id, leader_epoch=1, current_voters=[voter])
             )
-    listener = response.Listener(name=request.connection.listener_name, host=host, port=port)
-    return response(topics=topics, nodes=[response.Node(node_id=broker.node_id, listeners=[listener])])
+            listener = response.Listener(name=request.connection.listener_name, host=host, port=port)
+            nodes = [response.Node(node_id=broker.node_id, listeners=[listener])]
+    return response(topics=topics, nodes=nodes)
 
 
 def handle_update_features(broker: Broker, request: Request) -> m.UpdateFeaturesResponse:
@@ -136,19 +145,18 @@ def handle_update_features(broker: Broker, request: Request) -> m.UpdateFeatures
     assert isinstance(body, m.UpdateFeaturesRequest)
     response = m.UpdateFeaturesResponse()
     for update in body.feature_updates:
-        result = m.UpdateFeaturesResponse.UpdatableFeatureResult(feature=update.feature)
-        response.results.append(result)
         known = FEATURES.get(update.feature)
-        if known is None or update.max_version_level != known[2]:
-            result.error_code = ErrorCode.INVALID_UPDATE_VERSION
-            result.error_message = (
-                f"Invalid update version {update.max_version_level} for feature {update.feature}: "
-                + ("this broker does not know it." if known is None else f"it is fixed at level {known[2]} here.")
-            )
-    failed = next((result for result in response.results if result.error_code), None)
-    if failed is not None and request.api_version >= 2:
-        response.error_code = failed.error_code
-        response.error_message = f"The update failed for all features since: {failed.error_message}"
+        if known is None:
+            wrong = "this broker does not know it."
+        elif update.upgrade_type not in _UPGRADE_TYPES:
+            wrong = f"there is no upgrade type {update.upgrade_type}."
+        elif update.max_version_level != known[2]:
+            wrong = f"it is fixed at level {known[2]} here."
+        else:
+            response.results.append(m.UpdateFeaturesResponse.UpdatableFeatureResult(feature=update.feature))
+            continue
+        text = f"Invalid update version {update.max_version_level} for feature {update.feature}: {wrong}"
+        return m.UpdateFeaturesResponse(error_code=ErrorCode.INVALID_UPDATE_VERSION, error_message=text)
     return response
 
 

@@ -18,6 +18,9 @@ if TYPE_CHECKING:
 
 _NO_AUTHORIZER = "No Authorizer is configured."
 _NO_QUOTAS = "This broker does not enforce client quotas, so it does not take them."
+_QUOTA_ENTITIES = ("user", "client-id", "ip")
+_EXACT = 0
+_QUOTA_MATCHES = (_EXACT, 1, 2)
 _NO_SASL = "This broker has no SASL listener, so it does not take credentials."
 
 
@@ -120,6 +123,18 @@ def handle_alter_user_scram_credentials(broker: Broker, request: Request) -> m.A
 
 
 def handle_describe_client_quotas(broker: Broker, request: Request) -> m.DescribeClientQuotasResponse:
+    body = request.body
+    assert isinstance(body, m.DescribeClientQuotasRequest)
+    for component in body.components:
+        code, wrong = ErrorCode.INVALID_REQUEST, ""
+        if component.entity_type not in _QUOTA_ENTITIES:
+            code, wrong = ErrorCode.UNSUPPORTED_VERSION, f"There are no quotas of a {component.entity_type}."
+        elif component.match_type not in _QUOTA_MATCHES:
+            wrong = f"There is no match type {component.match_type}."
+        elif component.match_type == _EXACT and component.match is None:
+            wrong = "An exact match needs a name."
+        if wrong:
+            return m.DescribeClientQuotasResponse(error_code=code, error_message=wrong, entries=None)
     return m.DescribeClientQuotasResponse(entries=[])
 
 
