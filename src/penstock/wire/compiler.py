@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import struct
 from collections.abc import Callable
+from dataclasses import replace
 from typing import TypeAlias
 
 from penstock.wire import schema
@@ -142,6 +143,11 @@ def _is_fixed(field: schema.Field) -> bool:
     return not field.is_array and field.type in _FORMATS
 
 
+def _element(field: schema.Field) -> schema.Field:
+    """One element of an array of plain values, as a field that is always there and never null."""
+    return replace(field, is_array=False, nullable=schema.NEVER, tag=None, tagged=schema.NEVER)
+
+
 class _DecoderWriter(_Writer):
     def write(self) -> Decoder:
         self.line(0, "def decode(buf, pos):")
@@ -257,18 +263,7 @@ class _DecoderWriter(_Writer):
             value = self.read_struct(depth + 1, field.struct)
         else:
             value = self.name("v")
-            element = schema.Field(
-                field.name,
-                field.kafka_name,
-                field.type,
-                False,
-                field.versions,
-                schema.NEVER,
-                None,
-                schema.NEVER,
-                None,
-                False,
-            )
+            element = _element(field)
             self.read_field(depth + 1, element, value)
         self.line(depth + 1, f"{items}.append({value})")
 
@@ -403,18 +398,7 @@ class _EncoderWriter(_Writer):
         if field.struct is not None:
             self.write_struct(depth + 1, field.struct, item, put)
         else:
-            element = schema.Field(
-                field.name,
-                field.kafka_name,
-                field.type,
-                False,
-                field.versions,
-                schema.NEVER,
-                None,
-                schema.NEVER,
-                None,
-                False,
-            )
+            element = _element(field)
             self.write_field(depth + 1, element, item, put)
 
     def write_tags(self, depth: int, tagged: list[schema.Field], source: str, put: str) -> None:
