@@ -141,13 +141,18 @@ class ShareProtocol:
         if updated != before:
             effects.records.append(updated.metadata_record(group_id))
         names_changed = updated.subscribed_topic_names != before.subscribed_topic_names
-        epoch = self._bump_epoch(effects, group, updated, names_changed)
+        # As in Kafka a deleted topic first vanishes from the assignment, under the same epoch; what is left is assigned
+        # anew with the heartbeat after.
+        lost = any(self._state.topics.topic_name(topic_id) is None for topic_id in before.assigned)
+        epoch = group.epoch
+        if names_changed or not lost:
+            epoch = self._bump_epoch(effects, group, updated, names_changed)
         target_epoch = group.target_epoch
         target = group.target.get(updated.member_id, {})
         if epoch > group.target_epoch:
             target_epoch = epoch
             target = self._compute_target(effects, group, updated, epoch, now_ms)
-        if updated.member_epoch != target_epoch or names_changed:
+        if updated.member_epoch != target_epoch or names_changed or lost:
             after = self._reconciled(updated, target_epoch, target)
             if after != updated:
                 effects.records.append(after.assignment_record(group_id))
