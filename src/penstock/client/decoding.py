@@ -88,6 +88,12 @@ def _decode(
         if contiguous:
             offset = base_offset + index
             pos += 1 if index < 64 else 2 if index < 8192 else 3 if index < 1048576 else 4
+        elif (n := data[pos]) < 0x80:
+            offset = base_offset + (n >> 1)
+            pos += 1
+        elif (m := data[pos + 1]) < 0x80:
+            offset = base_offset + ((n & 0x7F | m << 7) >> 1)
+            pos += 2
         else:
             delta, pos = read_varint(data, pos)
             offset = base_offset + delta

@@ -41,6 +41,9 @@ _log = logging.getLogger("penstock.client")
 
 _GROUP = "consumer-share-fetch-manager-metrics"
 _NEVER = 366 * 86_400.0
+# A program that comes back for more this soon gets the next records fetched while it works on the last. A slower one
+# does not: records that wait in its buffer are locked, and another worker could have them.
+_QUICK_SECONDS = 0.02
 _BUSY_WAIT_MS = 100  # how long a fetch may be parked while handlers run whose acknowledgements wait behind it
 
 AckCallback = Callable[[dict[TopicPartition, set[int]], KafkaError | None], object]
@@ -101,6 +104,7 @@ class ShareConsumer(Generic[K, V]):
         self._sessions: dict[int, ShareSession] = {}
         self._fetches: dict[int, asyncio.Task[None]] = {}
         self._arrived = asyncio.Event()
+        self._fetched: deque[tuple[ShareSession, TopicPartition, SharePartition]] = deque()  # not decoded yet
         self._buffer: deque[Delivered] = deque()
         self._locked: dict[TopicPartition, dict[int, ShareSession]] = {}  # explicit mode: delivered, undecided
         self._implicit: list[Delivered] = []  # implicit mode: delivered by the last poll
@@ -110,6 +114,7 @@ class ShareConsumer(Generic[K, V]):
         self._refreshing: asyncio.Task[None] | None = None
         self._renewals: set[asyncio.Task[None]] = set()
         self._backoff = Backoff(self.config)
+        self._returned_at = 0.0
         self._closed = False
         self._fetch_size = self._metrics.sensor(_GROUP, "fetch-size", "avg", "max")
         self._fetch_latency = self._metrics.sensor(_GROUP, "fetch-latency", "avg", "max")
@@ -200,7 +205,12 @@ class ShareConsumer(Generic[K, V]):
                 "consumer.acknowledge(record) for each"
             )
         self._accept_implicitly()
-        return await self._poll(timeout_ms, self.config.max_poll_records, self.config.fetch_max_wait_ms)
+        limit, wait_ms = self.config.max_poll_records, self.config.fetch_max_wait_ms
+        loop = asyncio.get_running_loop()
+        quick = loop.time() - self._returned_at < _QUICK_SECONDS
+        records = await self._poll(timeout_ms, limit, wait_ms, fetch_ahead=quick)
+        self._returned_at = loop.time()
+        return records
 
     async def __aiter__(self) -> AsyncIterator[ConsumerRecord[K, V]]:
         """One record at a time; in implicit mode a record is accepted when all that came with it were handed out."""
@@ -215,7 +225,9 @@ class ShareConsumer(Generic[K, V]):
             raise IllegalState("the consumer cannot be called from its acknowledgement callback")
         return self._membership
 
-    async def _poll(self, timeout_ms: float | None, limit: int, max_wait_ms: int) -> list[ConsumerRecord[K, V]]:
+    async def _poll(
+        self, timeout_ms: float | None, limit: int, max_wait_ms: int, *, fetch_ahead: bool = False
+    ) -> list[ConsumerRecord[K, V]]:
         membership = self._started()
         if not self._topics:
             raise IllegalState("nothing to take yet: call consumer.subscribe([…]) first")
@@ -227,11 +239,19 @@ class ShareConsumer(Generic[K, V]):
             if membership.error is not None:
                 error, membership.error = membership.error, None
                 raise error
+            if self._fetched and not self._buffer:
+                fetched = self._fetched.popleft()
+                if fetch_ahead and not self._fetched:
+                    self._start_fetches(limit, max_wait_ms)
+                    await asyncio.sleep(0)  # the next request is on its way before these records are decoded
+                self._decode(*fetched)
             if self._buffer:
                 records = self._hand_out(self._buffer.popleft())
                 if records:
                     self._consumed.record(len(records))
                     return records
+                continue
+            if self._fetched:
                 continue
             self._arrived.clear()
             self._start_fetches(limit, max_wait_ms)
@@ -303,7 +323,7 @@ class ShareConsumer(Generic[K, V]):
             self._arrived.set()
 
     def _take_in(self, session: ShareSession, partitions: list[SharePartition]) -> None:
-        count = size = 0
+        size = 0
         for partition in partitions:
             if partition.error_code:
                 self._partition_refused(partition)
@@ -311,18 +331,19 @@ class ShareConsumer(Generic[K, V]):
             name = self._cluster.metadata.names.get(partition.partition[0])
             if name is None or not partition.acquired:
                 continue
-            tp = TopicPartition(name, partition.partition[1])
-            delivered = decode_share_partition(session, tp, partition, self.config.check_crcs)
-            acks = session.acknowledgements(partition.partition)
-            for first, last in delivered.gaps:
-                acks.add_run(first, last, GAP)
-            count += len(delivered.records)
+            self._fetched.append((session, TopicPartition(name, partition.partition[1]), partition))
             size += len(partition.records)
-            if delivered.records or delivered.corrupt:
-                self._buffer.append(delivered)
         if size:
             self._fetch_size.record(size)
-            self._per_request.record(count)
+
+    def _decode(self, session: ShareSession, tp: TopicPartition, partition: SharePartition) -> None:
+        delivered = decode_share_partition(session, tp, partition, self.config.check_crcs)
+        acks = session.acknowledgements(partition.partition)
+        for first, last in delivered.gaps:
+            acks.add_run(first, last, GAP)
+        if delivered.records or delivered.corrupt:
+            self._per_request.record(len(delivered.records))
+            self._buffer.append(delivered)
 
     def _partition_refused(self, partition: SharePartition) -> None:
         error = kafka_error(partition.error_code, partition.error_message)
