@@ -72,6 +72,10 @@ class ShareProtocol:
         group, _, updated = self._member(context, request)
         start_offsets = self._uninitialized(group, updated, context.now_ms)
         if not start_offsets:
+            if group.group_id in self._parked:
+                # Another member's heartbeat has asked for the initialization: the answer comes with that one's.
+                self._parked[group.group_id].append(_Parked(token, context, request))
+                return Effects()
             return self._answer(token, context, request)
         topics = {t: StateTopic(self._name(t), frozenset(p)) for t, p in start_offsets.items()}
         effects = Effects()
