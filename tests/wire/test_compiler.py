@@ -75,6 +75,17 @@ class TestMalformedInput:
         tracemalloc.stop()
         assert peak < 100_000
 
+    def test_elements_beyond_reason_are_refused_before_they_are_made(self) -> None:
+        many = 1_000_001
+        with pytest.raises(MalformedMessage, match="more than 1000000 elements"):
+            decode(m.MetadataRequest, many.to_bytes(4, "big") + bytes(2 * many), 1)
+
+    def test_elements_are_counted_over_all_arrays_of_a_message(self) -> None:
+        topic = b"\0\0" + (100_000).to_bytes(4, "big") + bytes(400_000)
+        data = (11).to_bytes(4, "big") + topic * 11 + bytes(4)
+        with pytest.raises(MalformedMessage, match="more than 1000000 elements"):
+            decode(m.ElectLeadersRequest, data, 0)
+
     def test_a_billion_claimed_tagged_fields_end_at_the_end_of_the_message(self) -> None:
         with pytest.raises(MalformedMessage):
             decode(m.HeartbeatRequest, b"\x01\0\0\0\0\x01\0" + b"\xff\xff\xff\xff\x07", 4)

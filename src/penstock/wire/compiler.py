@@ -35,6 +35,11 @@ _FORMATS = {
 }
 
 
+# A hundred megabytes of empty names would keep the event loop busy for a minute and fill the memory. No message that
+# makes sense comes near this.
+MAX_ELEMENTS = 1_000_000
+
+
 class MalformedMessage(ValueError):
     """The bytes are not a message of this kind and version."""
 
@@ -75,6 +80,10 @@ def bad_length(name: str, length: int) -> MalformedMessage:
     return MalformedMessage(f"field {name} claims a length of {length}, which the message does not hold")
 
 
+def too_many() -> MalformedMessage:
+    return MalformedMessage(f"the arrays of the message have more than {MAX_ELEMENTS} elements")
+
+
 def unsupported(name: str, version: int) -> UnsupportedField:
     return UnsupportedField(f"{name} cannot be sent in version {version}")
 
@@ -91,6 +100,7 @@ class _Writer:
         self.constants: dict[str, object] = {
             "MalformedMessage": MalformedMessage,
             "bad_length": bad_length,
+            "too_many": too_many,
             "read_uvarint": read_uvarint,
             "uvarint": uvarint,
             "unsupported": unsupported,
@@ -151,7 +161,7 @@ def _element(field: schema.Field) -> schema.Field:
 class _DecoderWriter(_Writer):
     def write(self) -> Decoder:
         self.line(0, "def decode(buf, pos):")
-        self.line(1, "end = len(buf)")
+        self.line(1, f"end = len(buf); left = {MAX_ELEMENTS}")
         target = self.read_struct(1, self.message)
         self.line(1, f"return {target}, pos")
         return self.compile("decode")  # type: ignore[return-value]
@@ -248,6 +258,8 @@ class _DecoderWriter(_Writer):
     def read_array(self, depth: int, field: schema.Field, place: str) -> None:
         length = self.read_length(depth, field, wide=True)
         depth = self.read_null(depth, field, length, place)
+        self.line(depth, f"left -= {length}")
+        self.line(depth, "if left < 0: raise too_many()")
         if field.struct is None and field.type in schema.INTEGER_SIZES:
             size = schema.INTEGER_SIZES[field.type]
             unpack = self.constant("unpack_", struct.unpack_from)
