@@ -1,0 +1,103 @@
+"""Fetching when the broker answers with errors."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Iterator
+
+import pytest
+
+from penstock.client import Consumer, Producer, TopicPartition
+from penstock.testing.broker import Broker
+from penstock.wire.errors import CorruptMessage, ErrorCode, TopicAuthorizationFailed
+
+
+@pytest.fixture
+def broker() -> Iterator[Broker]:
+    with Broker() as it:
+        it.create_topic("t", 1)
+        yield it
+
+
+@pytest.fixture
+async def consumer(broker: Broker) -> object:
+    async with Producer(bootstrap_servers=broker.bootstrap_servers) as producer:
+        for number in range(20):
+            await producer.send("t", b"%d" % number)
+    return {
+        "bootstrap.servers": broker.bootstrap_servers,
+        "auto.offset.reset": "earliest",
+        "retry.backoff.ms": 10,
+        "retry.backoff.max.ms": 50,
+        "fetch.max.wait.ms": 50,
+    }
+
+
+async def take(consumer: Consumer[bytes, bytes], count: int) -> list[bytes | None]:
+    found: list[bytes | None] = []
+    async with asyncio.timeout(20):
+        while len(found) < count:
+            found += [record.value for record in await consumer.poll(500)]
+    return found
+
+
+@pytest.mark.parametrize(
+    "code",
+    [
+        ErrorCode.NOT_LEADER_OR_FOLLOWER,
+        ErrorCode.UNKNOWN_TOPIC_ID,
+        ErrorCode.FENCED_LEADER_EPOCH,
+        ErrorCode.KAFKA_STORAGE_ERROR,
+        ErrorCode.UNKNOWN_LEADER_EPOCH,
+    ],
+)
+async def test_errors_that_pass_are_not_seen(broker: Broker, consumer: dict[str, object], code: ErrorCode) -> None:
+    broker.fail("Fetch", code, times=3)
+    async with Consumer(consumer) as reader:
+        reader.assign([("t", 0)])
+        assert await take(reader, 20) == [b"%d" % number for number in range(20)]
+
+
+async def test_errors_that_do_not_pass_are_raised_by_poll(broker: Broker, consumer: dict[str, object]) -> None:
+    broker.fail("Fetch", ErrorCode.TOPIC_AUTHORIZATION_FAILED, times=1)
+    async with Consumer(consumer) as reader:
+        reader.assign([("t", 0)])
+        with pytest.raises(TopicAuthorizationFailed, match="t-0"):
+            await reader.poll(5000)
+        assert len(await take(reader, 20)) == 20
+
+
+async def test_a_batch_with_a_wrong_checksum_is_raised_and_can_be_passed(
+    broker: Broker, consumer: dict[str, object], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from penstock.client import fetcher
+
+    honest = fetcher.crc_is_valid
+    monkeypatch.setattr(fetcher, "crc_is_valid", lambda *arguments: False)
+    async with Consumer(consumer) as reader:
+        reader.assign([("t", 0)])
+        with pytest.raises(CorruptMessage, match="seek past it") as raised:
+            await reader.poll(5000)
+        assert "t" in str(raised.value)
+        monkeypatch.setattr(fetcher, "crc_is_valid", honest)
+        reader.seek(TopicPartition("t", 0), 0)
+        assert len(await take(reader, 20)) == 20
+
+
+async def test_a_busy_partition_does_not_starve_the_others(broker: Broker) -> None:
+    broker.create_topic("many", 3)
+    async with Producer(bootstrap_servers=broker.bootstrap_servers) as producer:
+        for partition in range(3):
+            for _ in range(3):
+                await producer.send_batch("many", [b"x"] * 200, partition=partition)
+    async with Consumer(
+        bootstrap_servers=broker.bootstrap_servers, auto_offset_reset="earliest", max_poll_records=100
+    ) as reader:
+        reader.assign([("many", number) for number in range(3)])
+        order: list[int] = []
+        async with asyncio.timeout(20):
+            while len(order) < 18:
+                records = await reader.poll(500)
+                if records:
+                    order.append(records[0].partition)
+        assert set(order[:6]) == {0, 1, 2}
