@@ -39,7 +39,8 @@ IDS = {
 PRESENCE = ("error_message", "batch_index_error_message")
 NAMES = ("name", "topic", "topic_name", "resource_name", "resource_type", "feature", "group_id", "api_key", "node_id")
 PLACES = ("partition_index", "partition", "index", "partition_id", "first_offset", "transactional_id", "key")
-NOTHING: tuple[Json, ...] = (0, -1, "", None, str(uuid.UUID(int=0)))
+NOTHING: tuple[Json, ...] = (-1, "", None, str(uuid.UUID(int=0)))
+NO_SESSION = 0
 
 
 class Mask:
@@ -68,7 +69,12 @@ class Mask:
 
     def _known(self, name: str, value: Json) -> Json:
         """An invented id orders by its number; one that has not been seen before orders by what stands beside it."""
-        return self._numbers.get(IDS[name], {}).get(value, "") if name in IDS and value not in NOTHING else value
+        return self._numbers.get(IDS[name], {}).get(value, "") if self._is_id(name, value) else value
+
+    def _is_id(self, name: str, value: Json) -> bool:
+        if name not in IDS or not isinstance(value, str | int) or value in NOTHING:
+            return False
+        return not (name == "session_id" and value == NO_SESSION)
 
     def _masked(self, value: Json, name: str) -> Json:
         if isinstance(value, dict):
@@ -81,7 +87,7 @@ class Mask:
             return CONSTANT[name]
         if name in PRESENCE:
             return None if value in (None, "") else "<text>"
-        if name in IDS and isinstance(value, str | int) and value not in NOTHING:
+        if self._is_id(name, value):
             return self._numbered(IDS[name], value)
         if name.endswith("timestamp") or name == "log_append_time":
             return value if not isinstance(value, int) or value < 1_750_000_000_000 else "<time>"
