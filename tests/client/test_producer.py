@@ -215,3 +215,10 @@ async def test_closing_delivers_what_waits(bootstrap: str, topic: str) -> None:
 async def test_partitions_can_be_asked_for(wide_topic: str, producer: Producer) -> None:
     assert await producer.partitions_for(wide_topic) == [0, 1, 2, 3]
     assert TopicPartition(wide_topic, 0) == (wide_topic, 0)
+
+
+async def test_values_that_are_no_bytes_are_refused_with_what_to_do(topic: str, producer: Producer) -> None:
+    with pytest.raises(UsageError, match="serialize them first"):
+        await producer.send(topic, {"a": 1})  # type: ignore[arg-type]
+    with pytest.raises(UsageError, match="pair of a name and bytes"):
+        await producer.send(topic, b"v", headers=[("h", b"1", b"2")])  # type: ignore[list-item]

@@ -111,6 +111,8 @@ class Fetcher:
                 self._kick_at(state.retry_at)
                 continue
             node = metadata.leader(state.tp)
+            if state.replica in metadata.nodes and now < state.replica_until:
+                node = state.replica
             if node < 0:
                 leaderless = True
             elif node not in self._requests:
@@ -226,6 +228,10 @@ class Fetcher:
         if code:
             self._refused(state, code)
             return 0
+        if answer.preferred_read_replica >= 0:
+            state.replica = answer.preferred_read_replica
+            state.replica_until = self._loop.time() + self._config.metadata_max_age_ms / 1000
+            return 0
         state.high_watermark = answer.high_watermark
         state.last_stable_offset = answer.last_stable_offset
         state.log_start_offset = answer.log_start_offset
@@ -252,6 +258,10 @@ class Fetcher:
         return len(view)
 
     def _refused(self, state: PartitionState, code: int) -> None:
+        if state.replica >= 0:
+            # A follower may be behind, or gone: ask the leader, whose word counts.
+            state.replica = -1
+            return
         if code == ErrorCode.OFFSET_OUT_OF_RANGE:
             if not state.chunks:
                 self._out_of_range(state)

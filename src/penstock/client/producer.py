@@ -119,21 +119,22 @@ class Producer:
         headers: Sequence[tuple[str, bytes | None]] | None = None,
     ) -> Delivery:
         """Put one record into the buffer; await the result to know where it was written. Text is sent as UTF-8."""
-        if value.__class__ is str:
-            value = value.encode()
-        if key.__class__ is str:
-            key = key.encode()
+        if value.__class__ is not bytes and value is not None:
+            value = _as_bytes(value)
+        if key.__class__ is not bytes and key is not None:
+            key = _as_bytes(key)
         if partition is None and key is None:
             queue = self._sticky.get(topic) or await self._stick(topic)
         else:
-            queue = await self._queue_of(topic, key, partition)  # type: ignore[arg-type]
+            queue = await self._queue_of(topic, key, partition)
         size = RECORD_OVERHEAD
         if value is not None:
             size += len(value)
         if key is not None:
             size += len(key)
         if headers:
-            size += sum(len(name) + len(content or b"") + 10 for name, content in headers)
+            headers, more = _checked_headers(headers)
+            size += more
         sender = self._sender
         if sender is None or self._closed:
             raise IllegalState("this producer is not started; use it in `async with producer:`")
@@ -146,7 +147,7 @@ class Producer:
         if batch is None or batch.size + size > self._batch_size:
             batch = self._next_batch(sender, queue, size)
         records = batch.records
-        records.append((timestamp, key, value, headers or _NO_HEADERS))  # type: ignore[arg-type]
+        records.append((timestamp, key, value, headers or _NO_HEADERS))
         batch.size += size
         sender.buffered_bytes += size
         return Delivery(batch, len(records) - 1, timestamp)
@@ -380,6 +381,28 @@ def _checked(config: ProducerConfig) -> ProducerConfig:
     if config.delivery_timeout_ms < config.linger_ms + config.request_timeout_ms:
         raise UsageError("delivery_timeout_ms must be at least linger_ms + request_timeout_ms")
     return dataclasses.replace(config, enable_idempotence=idempotent)
+
+
+def _as_bytes(value: object) -> bytes:
+    if isinstance(value, str):
+        return value.encode()
+    if isinstance(value, (bytes, bytearray, memoryview)):
+        return bytes(value)
+    raise UsageError(f"a record's key and value are bytes or str, not {type(value).__name__}; serialize them first")
+
+
+def _checked_headers(headers: Sequence[tuple[str, bytes | None]]) -> tuple[Headers, int]:
+    """Headers as they will be written, and about how many bytes they take. A bad one would spoil the whole batch."""
+    checked: list[tuple[str, bytes | None]] = []
+    size = 0
+    for header in headers:
+        name, content = header if len(header) == 2 else (None, None)
+        if not isinstance(name, str):
+            raise UsageError(f"a header is a pair of a name and bytes, not {header!r}")
+        made = None if content is None else _as_bytes(content)
+        checked.append((name, made))
+        size += len(name) + len(made or b"") + 10
+    return tuple(checked), size
 
 
 def _slices(

@@ -40,6 +40,8 @@ class PartitionState:
         "paused",
         "position",
         "position_epoch",
+        "replica",
+        "replica_until",
         "reset_to",
         "rest",
         "retry_at",
@@ -59,6 +61,8 @@ class PartitionState:
         self.last_stable_offset = -1
         self.log_start_offset = -1
         self.retry_at = 0.0
+        self.replica = -1  # a follower nearby that the leader told us to read from (KIP-392)
+        self.replica_until = 0.0
         self.chunks: deque[Chunk] = deque()
         self.buffered_bytes = 0
         self.rest: list[ConsumerRecord[bytes, bytes]] = []  # decoded, but more than one poll wanted
