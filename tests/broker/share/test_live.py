@@ -122,6 +122,22 @@ def test_a_header_delays_the_delivery_of_its_record(broker: Broker, wire: Wire) 
     assert time.time() * 1000 >= soon_ms
 
 
+def test_a_delivery_time_holds_over_a_restart(broker: Broker, wire: Wire) -> None:
+    set_group_configs(wire, "g", penstock_share_delivery_time_header="deliver.at")
+    far_ms = int(time.time() * 1000) + 3_600_000
+    batch = build_batch([(0, None, b"later", [("deliver.at", b"%d" % far_ms)]), (0, None, b"now", ())])
+    data = m.ProduceRequest.PartitionProduceData(index=0, records=bytes(batch))
+    topic = m.ProduceRequest.TopicProduceData(name="jobs", partition_data=[data])
+    wire.ask(ApiKey.PRODUCE, 9, m.ProduceRequest(acks=-1, timeout_ms=5_000, topic_data=[topic]), m.ProduceResponse)
+    initialize(wire, "g", topic_id(wire, "jobs"))
+    worker = member(wire)
+    assert values(worker.fetch()) == [b"now"]
+    worker.acknowledge({0: [(1, 1, ACCEPT)]})
+    broker.restart()
+    with Wire(broker) as again:
+        assert values(member(again, member_id="m2").fetch()) == []
+
+
 def test_a_deleted_topic_ends_the_wait(broker: Broker, wire: Wire) -> None:
     topic = topic_id(wire, "jobs")
     initialize(wire, "g", topic)

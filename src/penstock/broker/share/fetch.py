@@ -163,7 +163,8 @@ class ShareFetch:
             if self._body.share_acquire_mode == _BATCH_OPTIMIZED:
                 taken = split_entries(taken, self._body.batch_size)
             data = self._data(partition)
-            data.records = b"".join(choice.assembled.parts)
+            parts = choice.assembled.parts
+            data.records = parts[0] if len(parts) == 1 else b"".join(parts)
             data.acquired_records = [
                 entry(first_offset=first, last_offset=last, delivery_count=count) for first, last, count in taken
             ]

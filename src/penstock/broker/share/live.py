@@ -143,8 +143,10 @@ class LiveSharePartition:
             limit = min(core.end_offset + room, bound)
             cached = self._cache.at(core.end_offset)
             if cached is not None and cached.holes is not None:
-                end = min(cached.last_offset + 1, limit)
-                self._extend(end, cached.holes, cached.raw, settings)
+                begin, end = core.end_offset, min(cached.last_offset + 1, limit)
+                core.extend(end, cached.holes)
+                if settings.delivery_time_header:
+                    self._delay_delivery(begin, end, cached.raw, settings)
             elif not self._read_on(limit, settings):
                 return
 
@@ -162,29 +164,23 @@ class LiveSharePartition:
         for header, position, holes in discovered.batches:
             self._cache.put(header, view[position : position + header.size], holes)
             self._record_bytes = max(1, header.size // max(1, header.records_count))
-        if discovered.end_offset <= core.end_offset:
+        end = min(discovered.end_offset, limit)
+        if end <= core.end_offset:
             return False
-        if not settings.delivery_time_header:
-            core.extend(min(discovered.end_offset, limit), discovered.absent)
-            return True
-        first_absent_end = discovered.batches[0].header.base_offset if discovered.batches else discovered.end_offset
-        if first_absent_end > core.end_offset:
-            core.extend(min(first_absent_end, limit), discovered.absent)
-            return True
-        header, position, holes = discovered.batches[0]
-        self._extend(min(header.last_offset + 1, limit), holes, view[position : position + header.size], settings)
+        begin = core.end_offset
+        core.extend(end, discovered.absent)
+        if settings.delivery_time_header:
+            for header, position, _ in discovered.batches:
+                self._delay_delivery(begin, end, view[position : position + header.size], settings)
         return True
 
-    def _extend(self, end: int, holes: Sequence[tuple[int, int]], raw: Buffer, settings: ShareSettings) -> None:
-        core = self.core
-        begin = core.end_offset
-        core.extend(end, holes)
-        if settings.delivery_time_header:
-            now_ms = self.owner.now_ms()
-            for offset, ready_ms in delivery_times(raw, 0, settings.delivery_time_header):
-                if begin <= offset < end and ready_ms > now_ms:
-                    core.delay_delivery(offset, offset, ready_ms)
-            self._arm()
+    def _delay_delivery(self, begin: int, end: int, batch: Buffer, settings: ShareSettings) -> None:
+        """Records of a batch that have just entered the window and name a time before which they are not delivered."""
+        now_ms = self.owner.now_ms()
+        for offset, ready_ms in delivery_times(batch, 0, settings.delivery_time_header):
+            if begin <= offset < end and ready_ms > now_ms:
+                self.core.delay_delivery(offset, offset, ready_ms)
+        self._arm()
 
     def _look_over(self, settings: ShareSettings) -> None:
         """Find out anew which offsets of the window hold no record: after a restart, or under another isolation."""
@@ -200,6 +196,10 @@ class LiveSharePartition:
                 self.core.mark_absent([(offset, end - 1)])
                 return
             self.core.mark_absent(discovered.absent)
+            if settings.delivery_time_header:
+                view = memoryview(data)
+                for header, position, _ in discovered.batches:
+                    self._delay_delivery(offset, end, view[position : position + header.size], settings)
             offset = discovered.end_offset
 
     def _load(self, offset: int) -> Buffer:
