@@ -12,7 +12,8 @@ import pytest
 from penstock.client import Admin, Consumer, Producer, RebalanceListener, TopicPartition
 from penstock.client.assignors import Assignment, Assignor, MemberSubscription
 from penstock.client.errors import CommitFailed
-from penstock.wire.errors import FencedInstanceId, KafkaError
+from penstock.wire.errors import FencedInstanceId, KafkaError, UnsupportedVersion
+from tests.client.old_brokers import without_apis
 
 PROTOCOLS = ["classic", "consumer"]
 STRATEGIES = ["range", "roundrobin", "sticky", "cooperative-sticky"]
@@ -338,3 +339,12 @@ async def test_members_of_librdkafka_and_of_ours_rebalance_together(
                 await asyncio.to_thread(poll_other)
     finally:
         await asyncio.to_thread(other.close)
+
+
+async def test_a_broker_without_the_new_protocol_is_said_so(
+    bootstrap: str, wide_topic: str, fresh: Callable[[str], str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    without_apis(monkeypatch, 68)
+    async with member(bootstrap, fresh("group"), [wide_topic], group_protocol="consumer") as consumer:
+        with pytest.raises(UnsupportedVersion, match="use group_protocol='classic'"):
+            await settle([consumer], lambda: False)

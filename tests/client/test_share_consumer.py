@@ -6,9 +6,21 @@ from contextlib import asynccontextmanager
 
 import pytest
 
-from penstock.client import AcknowledgeType, Admin, Producer, Reject, ResourceType, ShareConsumer, TopicPartition
+from penstock.client import (
+    AcknowledgeType,
+    Admin,
+    Producer,
+    Reject,
+    ResourceType,
+    ShareConsumer,
+    TopicPartition,
+    share_decoding,
+)
 from penstock.client.errors import IllegalState, RecordDeserializationError, UsageError
 from penstock.client.types import ConsumerRecord
+from penstock.testing.broker import Broker
+from penstock.wire.errors import CorruptMessage, UnsupportedVersion
+from tests.client.old_brokers import without_apis
 
 Record = ConsumerRecord[bytes, bytes]
 
@@ -246,3 +258,62 @@ async def test_metrics_count_deliveries_and_acknowledgements(
         assert found["records-consumed-total"] == 5
         assert found["acknowledgements-send-total"] == 5
         assert found["acknowledgements-error-total"] == 0
+
+
+async def test_a_slow_handler_keeps_its_lock() -> None:
+    """The handler takes several lock times; nobody else gets the record meanwhile."""
+    configs = {
+        "group.share.min.record.lock.duration.ms": 1000,
+        "group.share.record.lock.duration.ms": 1000,
+        "group.share.min.heartbeat.interval.ms": 100,
+        "group.share.heartbeat.interval.ms": 100,
+    }
+    with Broker(configs) as broker:
+        broker.create_topic("t")
+        address = broker.bootstrap_servers
+        async with Admin(bootstrap_servers=address) as admin, Producer(bootstrap_servers=address) as producer:
+            await admin.alter_configs(ResourceType.GROUP, "g", {"share.auto.offset.reset": "earliest"})
+            await producer.send_and_wait("t", b"slow")
+        deliveries: list[int] = []
+        done = asyncio.Event()
+
+        async def slow(record: Record) -> None:
+            deliveries.append(record.delivery_count)
+            await asyncio.sleep(2.2)  # more than two lock times
+            done.set()
+
+        async with worker(address, "g", "t") as one, worker(address, "g", "t") as two:
+            running = asyncio.create_task(one.run(slow, stop=done))
+            async with asyncio.timeout(20):
+                while not deliveries:  # noqa: ASYNC110
+                    await asyncio.sleep(0.01)
+                assert await two.poll(1500) == []
+                await running
+            assert one.acquisition_lock_timeout_ms == 1000
+            assert await two.poll(500) == []
+        assert deliveries == [1]
+
+
+async def test_a_batch_with_a_wrong_checksum_is_raised_and_rejected(
+    bootstrap: str, topic: str, group: str, producer: Producer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    await fill(producer, topic, 3)
+    honest = share_decoding.crc_is_valid
+    monkeypatch.setattr(share_decoding, "crc_is_valid", lambda *arguments: False)
+    async with worker(bootstrap, group, topic) as one:
+        with pytest.raises(CorruptMessage, match="offsets 0 to 2"):
+            await take(one)
+        monkeypatch.setattr(share_decoding, "crc_is_valid", honest)
+        assert await one.commit() == {TopicPartition(topic, 0): None}
+    await fill(producer, topic, 1)
+    async with worker(bootstrap, group, topic) as two:
+        assert [record.offset for record in await take(two)] == [3]
+
+
+async def test_a_broker_without_share_groups_is_said_so(
+    bootstrap: str, topic: str, group: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    without_apis(monkeypatch, 76, 78, 79)
+    async with worker(bootstrap, group, topic) as one:
+        with pytest.raises(UnsupportedVersion, match=r"share groups need Kafka 4\.1 or Penstock"):
+            await one.poll(5000)
