@@ -23,6 +23,7 @@ COMMANDS: dict[str, tuple[str, str]] = {
     "offsets": ("penstock.cli.offsets:offsets", "Look into the topic in which brokers keep groups and offsets."),
     "txn": ("penstock.cli.txn:txn", "Look at transactions, and abort those that hang."),
     "share": ("penstock.cli.share:share", "Look at share groups (queues), reset and delete them."),
+    "load": ("penstock.cli.load:load", "Load topics into a Delta table, a folder or PostgreSQL, with Spark."),
     "cleaner": ("penstock.cli.cleaner:cleaner", "Show whether compaction is alive, and how dirty each log is."),
 }
 

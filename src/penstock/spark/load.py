@@ -1,0 +1,309 @@
+"""Loading topics into a table: once, or again and again, each record exactly once.
+
+    load("orders", "lake/orders", bootstrap_servers="127.0.0.1:9092")
+
+1. The driver asks the table up to where it has been loaded, and the cluster where the topics end now.
+2. What lies between is cut into ranges, one Spark task each. A task fetches its range, decodes it straight into Arrow,
+   parses it if asked to, and writes it where nobody looks: rows never pass through the JVM.
+3. The driver commits all that the tasks wrote, and the new offsets, in one atomic step.
+
+A task that dies is run again from the start of its range, and what it wrote before is never committed. A load that dies
+before the commit has changed nothing; after it, everything. So running it again is always right.
+"""
+
+from __future__ import annotations
+
+import pickle
+import threading
+import time
+import uuid
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import closing
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+import pyarrow as pa
+
+from penstock.client.errors import UsageError
+from penstock.client.types import TopicPartition
+from penstock.spark.fetching import FetchSettings
+from penstock.spark.options import COLUMNS, Bound, SourceOptions, parse_options
+from penstock.spark.parsing import PLACE, BatchFunction, Parser, add_date, make_parser
+from penstock.spark.planning import ClusterView, DataLoss, check_available, resolve
+from penstock.spark.ranges import OffsetRange, Offsets, split_ranges
+from penstock.spark.reading import arrow_schema, read_range
+from penstock.spark.source import settings_of
+from penstock.spark.tables import Table, TaskWriter, Written, total_rows
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
+FORMATS = ("delta", "parquet", "postgres")
+Progress = Callable[[int, int], None]
+"""Called with how many tasks are done, and how many there are."""
+
+
+@dataclass(frozen=True, slots=True)
+class LoadSummary:
+    """What a load did, or with `dry_run` what it would do."""
+
+    name: str
+    target: str
+    rows: int = 0
+    bytes: int = 0
+    files: int = 0
+    tasks: int = 0
+    seconds: float = 0.0
+    lag_before: int = 0
+    lag_after: int = 0
+    start: Offsets = field(default_factory=dict)
+    end: Offsets = field(default_factory=dict)
+    ranges: tuple[OffsetRange, ...] = ()
+
+    @property
+    def rows_per_second(self) -> float:
+        return self.rows / self.seconds if self.seconds > 0 else 0.0
+
+
+def load(
+    topics: str | Iterable[str],
+    to: str,
+    *,
+    bootstrap_servers: str = "127.0.0.1:9092",
+    format: str | None = None,
+    table: str = "",
+    name: str = "",
+    parse: str | BatchFunction | None = None,
+    schema: pa.Schema | Mapping[str, object] | str | None = None,
+    keep: Iterable[str] = PLACE,
+    skip_bad: bool = False,
+    columns: Iterable[str] = COLUMNS,
+    partition_by: str | Iterable[str] = (),
+    options: Mapping[str, object] | None = None,
+    tasks: int | None = None,
+    compact: bool = False,
+    vacuum_hours: int | None = None,
+    dry_run: bool = False,
+    progress: Progress | None = None,
+    spark: SparkSession | None = None,
+) -> LoadSummary:
+    """Bring a table up to the present end of topics.
+
+    `to` is a path or URI (Delta; `format="parquet"` for a plain folder) or a `postgresql://` address with `table`.
+    `name` tells several loads into one table apart. `parse` is "json", "avro" or a function from RecordBatch to
+    RecordBatch, with its `schema`; `keep` names the columns of the record that stay beside the parsed ones.
+    `partition_by` names columns; "date" is the day of the record if there is no column of that name. `options` are
+    those of the source, for example {"kafka.isolation.level": "read_committed", "startingOffsets": …}.
+    """
+    started = time.monotonic()
+    source = _source_options(topics, bootstrap_servers, options)
+    plan = Plan(
+        columns=tuple(columns),
+        parser=make_parser(parse, schema, tuple(keep), skip_bad),
+        partition_by=(partition_by,) if isinstance(partition_by, str) else tuple(partition_by),
+        fetch=settings_of(source),
+    )
+    name = name or str(source.subscription)
+    with ClusterView(source.bootstrap_servers, source.client_id) as view:
+        partitions = view.partitions(source.subscription)
+        with closing(open_table(to, format, table, name, plan.partition_by, partitions)) as target:
+            done = target.offsets()
+            start, end, ranges = _plan_ranges(view, source, partitions, done)
+            pieces = split_ranges(ranges, min_partitions=tasks, max_records=source.max_records_per_partition)
+            lag = sum(piece.size for piece in ranges)
+            if dry_run or not pieces:
+                return LoadSummary(
+                    name, to, tasks=len(pieces), lag_before=lag, lag_after=lag, start=start, end=end,
+                    ranges=tuple(pieces), seconds=time.monotonic() - started,
+                )  # fmt: skip
+            writer = target.prepare(plan.schema())
+            written = _run_tasks(spark, plan, writer, pieces, progress)
+            target.commit(written, done, end)
+            if compact:
+                target.compact()
+            if vacuum_hours is not None:
+                target.vacuum(vacuum_hours)
+        newest = view.latest(partitions, source.isolation)
+    return LoadSummary(
+        name=name,
+        target=to,
+        rows=total_rows(written),
+        bytes=sum(piece.size for piece in written),
+        files=len(written),
+        tasks=len(pieces),
+        seconds=time.monotonic() - started,
+        lag_before=lag,
+        lag_after=sum(max(newest[tp] - offset, 0) for tp, offset in end.items()),
+        start=start,
+        end=end,
+        ranges=tuple(pieces),
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """What a task needs besides its range."""
+
+    columns: tuple[str, ...]
+    parser: Parser | None
+    partition_by: tuple[str, ...]
+    fetch: FetchSettings
+
+    def read_columns(self) -> tuple[str, ...]:
+        """What is read from the record: a parser may need more than what is asked for."""
+        if self.parser is not None:
+            return (*COLUMNS, "headers") if "headers" in self.columns else COLUMNS
+        return self.columns
+
+    def derives_date(self, schema: pa.Schema) -> bool:
+        return "date" in self.partition_by and "date" not in schema.names
+
+    def schema(self) -> pa.Schema:
+        given = arrow_schema(self.read_columns())
+        made = given if self.parser is None else self.parser.schema(given)
+        if not self.derives_date(made):
+            return made
+        if "timestamp" not in given.names:
+            raise UsageError("to partition by date, timestamp must be among the columns")
+        return made.append(pa.field("date", pa.date32()))
+
+    def batches(self, wanted: OffsetRange) -> Iterator[pa.RecordBatch]:
+        for batch in read_range(wanted, self.fetch, self.read_columns()):
+            yield self._made(batch)
+
+    def _made(self, batch: pa.RecordBatch) -> pa.RecordBatch:
+        made = batch if self.parser is None else self.parser.parse(batch)
+        if not self.derives_date(made.schema):
+            return made
+        if self.parser is None:
+            return add_date(made)
+        if made.num_rows != batch.num_rows:
+            raise UsageError("records were left out, so their date is not known: add timestamp to keep")
+        return made.append_column("date", add_date(batch).column("date"))
+
+
+def _source_options(
+    topics: str | Iterable[str], bootstrap_servers: str, options: Mapping[str, object] | None
+) -> SourceOptions:
+    given = {str(name): str(value) for name, value in (options or {}).items()}
+    given.setdefault("kafka.bootstrap.servers", bootstrap_servers)
+    if not any(name.lower() in ("subscribe", "subscribepattern", "assign") for name in given):
+        given["subscribe"] = topics if isinstance(topics, str) else ",".join(topics)
+    return parse_options(given)
+
+
+def open_table(
+    to: str,
+    format: str | None,
+    table: str,
+    name: str,
+    partition_by: tuple[str, ...],
+    partitions: list[TopicPartition],
+) -> Table:
+    """The table that `to` names."""
+    kind = format or ("postgres" if to.startswith(("postgresql://", "postgres://")) else "delta")
+    if kind == "delta":
+        from penstock.spark.delta import DeltaTarget
+
+        return DeltaTarget(to, name, partition_by, partitions)
+    if kind == "parquet":
+        from penstock.spark.folder import FolderTarget
+
+        return FolderTarget(to, name, partition_by, partitions)
+    if kind == "postgres":
+        from penstock.spark.postgres import PostgresTarget
+
+        return PostgresTarget(to, table, name, partitions)
+    raise UsageError(f"format is {format!r}; it must be one of {', '.join(FORMATS)}")
+
+
+def _plan_ranges(
+    view: ClusterView, source: SourceOptions, partitions: list[TopicPartition], done: Offsets
+) -> tuple[Offsets, Offsets, list[OffsetRange]]:
+    """Where each partition starts and ends, and the ranges between; what the table has wins over startingOffsets."""
+    end = resolve(view, partitions, source.ending, source)
+    new = [tp for tp in partitions if tp not in done]
+    starting = source.starting
+    if starting.kind in ("offsets", "timestamps"):
+        starting = Bound(starting.kind, {tp: offset for tp, offset in starting.offsets.items() if tp in new})
+    start = {**done, **(resolve(view, new, starting, source) if new else {})}
+    ranges: list[OffsetRange] = []
+    for tp in partitions:
+        if start[tp] > end[tp] and source.ending.kind == "latest" and tp in done:
+            raise DataLoss(
+                f"the table stands at offset {start[tp]} of partition {tp}, which ends at {end[tp]}: was the topic "
+                "deleted and created again? Load it under another name"
+            )
+        end[tp] = max(end[tp], start[tp])
+        ranges.append(OffsetRange(tp.topic, tp.partition, start[tp], end[tp], view.topic_id(tp.topic)))
+    return start, end, check_available(view, ranges, source.fail_on_data_loss)
+
+
+def _run_tasks(
+    spark: SparkSession | None,
+    plan: Plan,
+    writer: TaskWriter,
+    pieces: list[OffsetRange],
+    progress: Progress | None,
+) -> list[Written]:
+    """One Spark task per range; returns what the attempts that won have written."""
+    if spark is None:
+        from penstock.spark.session import session
+
+        spark = session("penstock load")
+    run = uuid.uuid4().hex[:12]
+
+    def work(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        from pyspark import TaskContext
+
+        context = TaskContext.get()
+        attempt = context.taskAttemptId() if context is not None else 0
+        for batch in batches:
+            for number in batch.column("id").to_pylist():
+                written = writer.write(plan.batches(pieces[number]), f"{run}-{number:05d}-{attempt}")
+                yield pa.RecordBatch.from_pydict({"written": [pickle.dumps(written)]})
+
+    frame = spark.range(0, len(pieces), 1, len(pieces)).mapInArrow(work, "written binary")
+    with _Watching(spark, run, len(pieces), progress):
+        rows = _collect(frame)
+    return [piece for row in rows for piece in pickle.loads(row)]
+
+
+def _collect(frame: DataFrame) -> list[bytes]:
+    return [bytes(row["written"]) for row in frame.collect()]
+
+
+class _Watching:
+    """Tells `progress` how many tasks of a job are done, while the job runs."""
+
+    def __init__(self, spark: SparkSession, group: str, tasks: int, progress: Progress | None) -> None:
+        self._spark = spark
+        self._group = group
+        self._tasks = tasks
+        self._progress = progress
+        self._over = threading.Event()
+        self._thread = threading.Thread(target=self._watch, daemon=True)
+
+    def __enter__(self) -> None:
+        if self._progress is not None:
+            self._spark.sparkContext.setJobGroup(self._group, "penstock load")
+            self._thread.start()
+
+    def __exit__(self, kind: object, error: object, traceback: object) -> None:
+        self._over.set()
+        if self._progress is not None:
+            self._thread.join(5)
+            if error is None:
+                self._progress(self._tasks, self._tasks)
+
+    def _watch(self) -> None:
+        tracker = self._spark.sparkContext.statusTracker()
+        assert self._progress is not None
+        while not self._over.wait(0.25):
+            done = 0
+            for job in tracker.getJobIdsForGroup(self._group):
+                info = tracker.getJobInfo(job)
+                for stage in info.stageIds if info else ():
+                    found = tracker.getStageInfo(stage)
+                    done += found.numCompletedTasks if found else 0
+            self._progress(min(done, self._tasks), self._tasks)
