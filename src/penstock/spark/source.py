@@ -21,7 +21,9 @@ from typing import TYPE_CHECKING
 
 from pyspark.sql.datasource import (
     DataSource,
+    DataSourceArrowWriter,
     DataSourceReader,
+    DataSourceStreamArrowWriter,
     DataSourceStreamReader,
     InputPartition,
 )
@@ -66,6 +68,16 @@ class PenstockSource(DataSource):
     def streamReader(self, schema: StructType) -> DataSourceStreamReader:  # noqa: N802
         options = parse_options(dict(self.options), streaming=True)
         return StreamReader(options)
+
+    def writer(self, schema: StructType, overwrite: bool) -> DataSourceArrowWriter:
+        from penstock.spark.sink import BatchWriter, parse_sink_options
+
+        return BatchWriter(parse_sink_options(dict(self.options), schema.fieldNames()))
+
+    def streamWriter(self, schema: StructType, overwrite: bool) -> DataSourceStreamArrowWriter:  # noqa: N802
+        from penstock.spark.sink import StreamWriter, parse_sink_options
+
+        return StreamWriter(parse_sink_options(dict(self.options), schema.fieldNames()))
 
 
 @dataclass
