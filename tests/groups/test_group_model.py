@@ -311,10 +311,12 @@ TestClassicGroupMachine.settings = settings(max_examples=40, stateful_step_count
 
 
 @pytest.mark.long
+@pytest.mark.timeout(1_800)
 class TestLongConsumerGroupMachine(ConsumerGroupMachine.TestCase):
-    settings = settings(max_examples=2_000, stateful_step_count=80, deadline=None)
+    settings = settings(max_examples=400, stateful_step_count=80, deadline=None)
 
 
 @pytest.mark.long
+@pytest.mark.timeout(1_800)
 class TestLongClassicGroupMachine(ClassicGroupMachine.TestCase):
-    settings = settings(max_examples=2_000, stateful_step_count=80, deadline=None)
+    settings = settings(max_examples=400, stateful_step_count=80, deadline=None)
