@@ -54,3 +54,13 @@ def test_renewal_needs_version_two_and_its_flag() -> None:
 def test_answers_are_counted_by_type_and_gaps_are_not() -> None:
     counted = count_by_type(check(wire(0, 9, 1), wire(10, 13, 2, 0, 3, 2)))
     assert counted == {AcknowledgeType.ACCEPT: 10, AcknowledgeType.RELEASE: 2, AcknowledgeType.REJECT: 1}
+
+
+def test_what_was_over_before_is_not_counted() -> None:
+    batches = check(wire(0, 4, 1), wire(5, 9, 1), wire(10, 13, 2, 2, 3, 2))
+    assert count_by_type(batches, 8) == {
+        AcknowledgeType.ACCEPT: 2,
+        AcknowledgeType.RELEASE: 3,
+        AcknowledgeType.REJECT: 1,
+    }
+    assert count_by_type(batches, 12) == {AcknowledgeType.RELEASE: 1, AcknowledgeType.REJECT: 1}

@@ -101,7 +101,7 @@ def test_the_cache_lets_go_of_what_is_done_and_of_what_is_too_much() -> None:
     cache.assemble(acquired((0, 29)), PLENTY, log.load)
     cache.forget_below(15)
     assert len(cache) == 2
-    small = BatchCache(cache_bytes_max=100)
+    small = BatchCache(lambda: 100)
     assert offsets(small.assemble(acquired((0, 29)), PLENTY, log.load).parts) == list(range(30))
     assert offsets(small.assemble(acquired((0, 29)), PLENTY, log.load).parts) == list(range(30))
 

@@ -46,13 +46,19 @@ def check_batches(
     return checked
 
 
-def count_by_type(batches: Sequence[AcknowledgementBatch]) -> dict[AcknowledgeType, int]:
-    """How many records were acknowledged in which way, for the metrics. Gaps are nobody's answer."""
+def count_by_type(batches: Sequence[AcknowledgementBatch], start_offset: int = 0) -> dict[AcknowledgeType, int]:
+    """How many records were acknowledged in which way, for the metrics.
+
+    Gaps are nobody's answer, and what lies below the start offset was over before.
+    """
     counts: dict[AcknowledgeType, int] = {}
-    for batch in batches:
-        span = batch.last_offset - batch.first_offset + 1
-        for kind in set(batch.types):
+    for first, last, types in batches:
+        skipped = max(0, start_offset - first)
+        if last < start_offset:
+            continue
+        own = types if len(types) == 1 else types[skipped:]
+        for kind in set(own):
             if kind != AcknowledgeType.GAP:
-                number = span if len(batch.types) == 1 else batch.types.count(kind)
+                number = last - first + 1 - skipped if len(types) == 1 else own.count(kind)
                 counts[AcknowledgeType(kind)] = counts.get(AcknowledgeType(kind), 0) + number
     return counts

@@ -60,8 +60,9 @@ class Assembled:
 
 
 class BatchCache:
-    def __init__(self, cache_bytes_max: int = DEFAULT_CACHE_BYTES) -> None:
+    def __init__(self, cache_bytes_max: Callable[[], int] = lambda: DEFAULT_CACHE_BYTES) -> None:
         self._cache_bytes_max = cache_bytes_max
+        """Asked each time, because it depends on how many share the memory."""
         self._last_offsets: list[int] = []
         self._batches: list[CachedBatch] = []
         self._bytes = 0
@@ -75,7 +76,7 @@ class BatchCache:
             if holes is not None:
                 self._batches[at].holes = holes
             return
-        if self._bytes > self._cache_bytes_max:
+        if self._bytes > self._cache_bytes_max():
             self.clear()
             at = 0
         self._last_offsets.insert(at, header.last_offset)

@@ -48,6 +48,9 @@ log = logging.getLogger("penstock.share")
 Handle = ShardHandle[ShareStateShard]
 Command = Callable[[ShareStateShard], Effects]
 
+_CACHE_BYTES = 256 << 20
+_CACHE_SHARES_MIN = 8
+
 # What a client sees when the share coordinator refuses its partition's owner.
 _SEEN_BY_CLIENTS: dict[int, type[KafkaError]] = {
     ErrorCode.NOT_COORDINATOR: CoordinatorNotAvailable,
@@ -105,6 +108,10 @@ class ShareGroups:
 
     def now_ms(self) -> int:
         return self.broker.now_ms()
+
+    def cache_bytes_max(self) -> int:
+        """How much one window may keep of the batches below it: an equal part of what all of them may."""
+        return _CACHE_BYTES // max(_CACHE_SHARES_MIN, len(self._live))
 
     def settings(self, group_id: str) -> ShareSettings:
         return self.configs.settings(group_id)

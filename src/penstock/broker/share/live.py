@@ -59,7 +59,7 @@ class LiveSharePartition:
         self.state_partition = owner.state_partition(key)
         self.waiting: WaitingFetches[ShareFetch] = WaitingFetches()
         self.lock_timeouts = 0
-        self._cache = BatchCache()
+        self._cache = BatchCache(owner.cache_bytes_max)
         self._record_bytes = _RECORD_BYTES_GUESS
         self._isolation = _READ_UNCOMMITTED
         self._serving_soon = False
@@ -219,8 +219,8 @@ class LiveSharePartition:
         except KafkaError as error:
             outcome(error)
             return
+        self.owner.metrics.acknowledged(count_by_type(batches, self.core.start_offset))
         self._carry_out(transition, settings, outcome)
-        self.owner.metrics.acknowledged(count_by_type(batches))
 
     def release(self, member_id: str) -> None:
         """The member's session has ended: its records come back."""
