@@ -193,7 +193,6 @@ class MixtureMachine(RuleBasedStateMachine):
         again = GroupShard(self.shell.settings, self.shell.topics, lambda: "uuid")
         for record, producer_id in self.shell.log:
             again.replay(record.key, record.value, producer_id)
-        assert again.skipped_count == 0
         for group_id in ("one", "two"):
             one, other = live.state.groups.get(group_id), again.state.groups.get(group_id)
             if isinstance(one, ClassicGroup) and one.state not in (ClassicState.STABLE, ClassicState.EMPTY):

@@ -6,6 +6,7 @@ import pytest
 
 from penstock.groups.settings import GroupSettings
 from penstock.wire import messages as m
+from penstock.wire.codec import MalformedMessage
 from penstock.wire.errors import ErrorCode
 from tests.groups.group_shell import Shell, assigned, subscription
 
@@ -307,10 +308,9 @@ class TestExpiry:
         assert len(shell.shard.state.offsets) == 0
 
 
-def test_a_broken_record_is_skipped_and_the_rest_is_served(shell: Shell) -> None:
+def test_a_broken_record_is_refused_and_changes_nothing(shell: Shell) -> None:
     shell.commit("foo", 0, 1)
-    shell.shard.replay(b"\0\1broken", b"\0\4")
-    shell.shard.replay(b"", None)
-    shell.shard.replay(None, None)
-    assert shell.shard.skipped_count == 3
+    for key, value in ((b"\0\1broken", b"\0\4"), (b"", None), (b"\0\2\0\1g", b"\0\3")):
+        with pytest.raises(MalformedMessage):
+            shell.shard.replay(key, value)
     assert shell.fetch("foo", 0).committed_offset == 1

@@ -2,8 +2,7 @@
 
 A key is an int16 record type and the key's fields; a value is an int16 version and the value's fields; no value is a
 tombstone. Types 0 and 1 are committed offsets, 2 is a classic group, 3 to 8 and 16 are consumer groups, 10 to 15 share
-groups. Types that are not ours (streams groups) and keys that cannot be read decode to None: they are skipped when the
-topic is replayed, so that one bad record does not keep a whole coordinator down.
+groups. Types that are not ours (streams groups) are read as None, and skipped when the topic is replayed.
 """
 
 from __future__ import annotations

@@ -36,13 +36,11 @@ from penstock.groups.state import Group, ShardState
 from penstock.groups.timers import TimerKey, TimerKind
 from penstock.groups.waiting import Waiting, waits_of
 from penstock.wire import messages as m
-from penstock.wire.codec import MalformedMessage
 from penstock.wire.errors import ErrorCode, KafkaError
 
 NO_PRODUCER_ID = -1
 # So many tombstones of expired offsets at most go into one batch.
 EXPIRY_BATCH_MAX = 1_000
-SKIPPED_REPORTS_MAX = 100
 
 
 @dataclass(slots=True)
@@ -65,22 +63,12 @@ class GroupShard:
         self._offsets = Offsets(self.state, self._classic)
         self._deletions: list[_GroupDeletion] = []
         self._to_expire: list[str] = []
-        # Records that could not be read while loading, for the shell to report.
-        self.skipped: list[str] = []
-        self.skipped_count = 0
 
     # ---- records -----------------------------------------------------------------------------------------------------
 
-    def replay(self, key: bytes | None, value: bytes | None, producer_id: int = NO_PRODUCER_ID) -> None:
-        """Apply one record of the log. A record that cannot be read is skipped and noted: the rest is served."""
-        try:
-            if key is None:
-                raise MalformedMessage("a record without a key")
-            self._replayer.replay(key, value, None if producer_id == NO_PRODUCER_ID else producer_id)
-        except MalformedMessage as error:
-            self.skipped_count += 1
-            if len(self.skipped) < SKIPPED_REPORTS_MAX:
-                self.skipped.append(str(error))
+    def replay(self, key: bytes, value: bytes | None, producer_id: int = NO_PRODUCER_ID) -> None:
+        """Apply one record of the log. Raises MalformedMessage when it cannot be read; the next ones can."""
+        self._replayer.replay(key, value, None if producer_id == NO_PRODUCER_ID else producer_id)
 
     def replay_end_marker(self, producer_id: int, commit: bool) -> None:
         """A transaction ended: the marker is in the log."""

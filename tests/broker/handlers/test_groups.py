@@ -6,6 +6,7 @@ import asyncio
 import subprocess
 import sys
 import threading
+from pathlib import Path
 
 import kafka
 import pytest
@@ -13,6 +14,8 @@ from aiokafka import AIOKafkaConsumer
 from confluent_kafka import Consumer, ConsumerGroupTopicPartitions, TopicPartition
 from confluent_kafka.admin import AdminClient, NewPartitions
 
+from penstock.records.batch import iter_headers
+from penstock.records.builder import build_batch
 from penstock.testing import Broker
 from tests.broker.handlers.group_members import WAIT_SECONDS, Ledger, Member, create_topic, produce, wait_until
 
@@ -278,3 +281,31 @@ def test_the_admin_client_lists_describes_alters_and_deletes(broker: Broker) -> 
     for name, result in admin.delete_consumer_groups(["classic", "consumer"]).items():
         assert result.result(WAIT_SECONDS) is None, name
     assert admin.list_consumer_groups(request_timeout=WAIT_SECONDS).result().valid == []
+
+
+def test_a_broken_record_in_the_offsets_topic_is_reported_and_the_rest_is_served(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    def commit(bootstrap: str, group: str) -> None:
+        consumer = Consumer({"bootstrap.servers": bootstrap, "group.id": group})
+        consumer.commit(offsets=[TopicPartition("topic", 0, 7)], asynchronous=False)
+        consumer.close()
+
+    configs = {**CONFIGS, "offsets.topic.num.partitions": 1}
+    with Broker(configs, data=tmp_path) as broker:
+        broker.create_topic("topic", 1)
+        commit(broker.bootstrap_servers, "before")
+    segment = tmp_path / "__consumer_offsets-0" / "00000000000000000000.log"
+    (end,) = [header.next_offset for _, header in iter_headers(segment.read_bytes())][-1:]
+    broken = [(0, b"\0\1half a key", b"\0\4", ()), (0, b"\0\2\0\5group", b"\0\x7f", ())]
+    with segment.open("ab") as file:
+        file.write(build_batch(broken, base_offset=end, leader_epoch=0))
+    (tmp_path / ".kafka_cleanshutdown").unlink(missing_ok=True)
+    with Broker(configs, data=tmp_path) as broker:
+        commit(broker.bootstrap_servers, "after")
+        admin = AdminClient({"bootstrap.servers": broker.bootstrap_servers})
+        for group in ("before", "after"):
+            asked = [ConsumerGroupTopicPartitions(group)]
+            (found,) = admin.list_consumer_group_offsets(asked)[group].result(WAIT_SECONDS).topic_partitions
+            assert found.offset == 7
+    assert sum("skipped offset" in message for message in caplog.messages) == 2
