@@ -212,6 +212,12 @@ class ShareConsumer(Generic[K, V]):
         self._returned_at = loop.time()
         return records
 
+    async def take(self, max_records: int, timeout_ms: float) -> list[ConsumerRecord[K, V]]:
+        """`poll` for a program that gathers records before it decides about them: others may still be undecided."""
+        if not self._explicit:
+            raise IllegalState("take needs share_acknowledgement_mode='explicit'")
+        return await self._poll(timeout_ms, max_records, self.config.fetch_max_wait_ms)
+
     async def __aiter__(self) -> AsyncIterator[ConsumerRecord[K, V]]:
         """One record at a time; in implicit mode a record is accepted when all that came with it were handed out."""
         while not self._closed:
@@ -456,13 +462,18 @@ class ShareConsumer(Generic[K, V]):
                 return session
         return None
 
-    async def renew(self, record: ConsumerRecord[K, V]) -> None:
-        """Start the record's lock time anew (needs a broker with ShareAcknowledge version 2)."""
-        tp = TopicPartition(record.topic, record.partition)
-        session = self._locked.get(tp, {}).get(record.offset)
-        if session is None:
-            raise IllegalState(f"the record at {tp} offset {record.offset} is not locked by this consumer")
-        await session.renew((self._cluster.metadata.topic_id(record.topic), record.partition), [record.offset])
+    async def renew(self, *records: ConsumerRecord[K, V]) -> None:
+        """Start the records' lock time anew (needs a broker with ShareAcknowledge version 2)."""
+        held: dict[tuple[ShareSession, TopicIdPartition], list[int]] = {}
+        for record in records:
+            tp = TopicPartition(record.topic, record.partition)
+            session = self._locked.get(tp, {}).get(record.offset)
+            if session is None:
+                raise IllegalState(f"the record at {tp} offset {record.offset} is not locked by this consumer")
+            partition = (self._cluster.metadata.topic_id(record.topic), record.partition)
+            held.setdefault((session, partition), []).append(record.offset)
+        for (session, partition), offsets in held.items():
+            await session.renew(partition, offsets)
 
     @asynccontextmanager
     async def hold(self, record: ConsumerRecord[K, V]) -> AsyncIterator[ConsumerRecord[K, V]]:
