@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from penstock.spark.java import SetupError as SetupError
     from penstock.spark.load import load as load
+    from penstock.spark.pipelines import Pipeline as Pipeline
     from penstock.spark.session import session as session
     from penstock.spark.source import PenstockSource as PenstockSource
     from penstock.spark.workers import WorkSummary as WorkSummary
@@ -23,6 +24,7 @@ if TYPE_CHECKING:
 _HOMES = {
     "WorkSummary": "penstock.spark.workers",
     "work": "penstock.spark.workers",
+    "Pipeline": "penstock.spark.pipelines",
     "PenstockSource": "penstock.spark.source",
     "SetupError": "penstock.spark.java",
     "load": "penstock.spark.load",

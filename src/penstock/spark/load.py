@@ -13,11 +13,12 @@ before the commit has changed nothing; after it, everything. So running it again
 
 from __future__ import annotations
 
+import json
 import pickle
 import threading
 import time
 import uuid
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import closing
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
@@ -30,7 +31,7 @@ from penstock.spark.fetching import FetchSettings
 from penstock.spark.options import COLUMNS, Bound, SourceOptions, parse_options
 from penstock.spark.parsing import PLACE, BatchFunction, Parser, add_date, make_parser
 from penstock.spark.planning import ClusterView, DataLoss, check_available, resolve
-from penstock.spark.ranges import OffsetRange, Offsets, split_ranges
+from penstock.spark.ranges import OffsetRange, Offsets, split_ranges, to_json
 from penstock.spark.reading import arrow_schema, read_range
 from penstock.spark.source import settings_of
 from penstock.spark.tables import Table, TaskWriter, Written, total_rows
@@ -41,6 +42,7 @@ if TYPE_CHECKING:
 FORMATS = ("delta", "parquet", "postgres")
 Progress = Callable[[int, int], None]
 """Called with how many tasks are done, and how many there are."""
+Transform = Callable[["DataFrame"], "DataFrame"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,6 +81,7 @@ def load(
     skip_bad: bool = False,
     columns: Iterable[str] = COLUMNS,
     partition_by: str | Iterable[str] = (),
+    transforms: Sequence[Transform] = (),
     options: Mapping[str, object] | None = None,
     tasks: int | None = None,
     compact: bool = False,
@@ -94,6 +97,9 @@ def load(
     RecordBatch, with its `schema`; `keep` names the columns of the record that stay beside the parsed ones.
     `partition_by` names columns; "date" is the day of the record if there is no column of that name. `options` are
     those of the source, for example {"kafka.isolation.level": "read_committed", "startingOffsets": …}.
+
+    With `transforms`, functions from DataFrame to DataFrame, the rows pass through Spark SQL on their way; the commit
+    is the same. Then there is nothing to parse: use Spark's `from_json` and the like.
     """
     started = time.monotonic()
     source = _source_options(topics, bootstrap_servers, options)
@@ -116,8 +122,12 @@ def load(
                     name, to, tasks=len(pieces), lag_before=lag, lag_after=lag, start=start, end=end,
                     ranges=tuple(pieces), seconds=time.monotonic() - started,
                 )  # fmt: skip
-            writer = target.prepare(plan.schema())
-            written = _run_tasks(spark, plan, writer, pieces, progress)
+            if transforms:
+                frame = _transformed(_spark(spark), source, plan, start, end, transforms, len(pieces))
+                written = _write_frame(frame, target, plan, len(pieces), progress)
+            else:
+                writer = target.prepare(plan.schema())
+                written = _run_tasks(_spark(spark), plan, writer, pieces, progress)
             target.commit(written, done, end)
             if compact:
                 target.compact()
@@ -239,18 +249,20 @@ def _plan_ranges(
     return start, end, check_available(view, ranges, source.fail_on_data_loss)
 
 
+def _spark(given: SparkSession | None) -> SparkSession:
+    from penstock.spark.session import session
+
+    return given if given is not None else session("penstock load")
+
+
 def _run_tasks(
-    spark: SparkSession | None,
+    spark: SparkSession,
     plan: Plan,
     writer: TaskWriter,
     pieces: list[OffsetRange],
     progress: Progress | None,
 ) -> list[Written]:
     """One Spark task per range; returns what the attempts that won have written."""
-    if spark is None:
-        from penstock.spark.session import session
-
-        spark = session("penstock load")
     run = uuid.uuid4().hex[:12]
 
     def work(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
@@ -267,6 +279,70 @@ def _run_tasks(
     with _Watching(spark, run, len(pieces), progress):
         rows = _collect(frame)
     return [piece for row in rows for piece in pickle.loads(row)]
+
+
+def _transformed(
+    spark: SparkSession,
+    source: SourceOptions,
+    plan: Plan,
+    start: Offsets,
+    end: Offsets,
+    transforms: Sequence[Transform],
+    tasks: int,
+) -> DataFrame:
+    """The records between the offsets as a DataFrame, and what the transforms make of it."""
+    if plan.parser is not None:
+        raise UsageError("parse and transforms exclude each other: parse with from_json in a transform")
+    partitions: dict[str, list[int]] = {}
+    for tp in end:
+        partitions.setdefault(tp.topic, []).append(tp.partition)
+    reader = spark.read.format("penstock").options(
+        **{
+            "kafka.bootstrap.servers": source.bootstrap_servers,
+            "kafka.isolation.level": source.isolation.name.lower(),
+            "assign": json.dumps(partitions),
+            "startingOffsets": json.dumps(to_json(start)),
+            "endingOffsets": json.dumps(to_json(end)),
+            "failOnDataLoss": str(source.fail_on_data_loss).lower(),
+            "fetchBytes": str(source.fetch_bytes),
+            "columns": ",".join(plan.columns),
+            "minPartitions": str(tasks),
+        }
+    )
+    frame = reader.load()
+    for transform in transforms:
+        frame = transform(frame)
+    return frame
+
+
+def _write_frame(frame: DataFrame, target: Table, plan: Plan, tasks: int, progress: Progress | None) -> list[Written]:
+    from pyspark.sql.functions import to_date
+    from pyspark.sql.pandas.types import to_arrow_schema
+
+    if "date" in plan.partition_by and "date" not in frame.columns and "timestamp" in frame.columns:
+        frame = frame.withColumn("date", to_date("timestamp"))
+    schema = to_arrow_schema(frame.schema, timezone="UTC")
+    writer = target.prepare(schema)
+    run = uuid.uuid4().hex[:12]
+
+    def work(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        from pyspark import TaskContext
+
+        context = TaskContext.get()
+        number, attempt = (context.partitionId(), context.taskAttemptId()) if context is not None else (0, 0)
+        made = (_as(batch, schema) for batch in batches if batch.num_rows)
+        written = writer.write(made, f"{run}-{number:05d}-{attempt}")
+        yield pa.RecordBatch.from_pydict({"written": [pickle.dumps(written)]})
+
+    with _Watching(frame.sparkSession, run, tasks, progress):
+        rows = _collect(frame.mapInArrow(work, "written binary"))
+    return [piece for row in rows for piece in pickle.loads(row)]
+
+
+def _as(batch: pa.RecordBatch, schema: pa.Schema) -> pa.RecordBatch:
+    """Spark names the time zone of its session in a type; the table has UTC."""
+    arrays = [column.cast(field.type) for column, field in zip(batch.columns, schema, strict=True)]
+    return pa.RecordBatch.from_arrays(arrays, schema=schema)
 
 
 def _collect(frame: DataFrame) -> list[bytes]:
