@@ -24,6 +24,8 @@ COMMANDS: dict[str, tuple[str, str]] = {
     "txn": ("penstock.cli.txn:txn", "Look at transactions, and abort those that hang."),
     "share": ("penstock.cli.share:share", "Look at share groups (queues), reset and delete them."),
     "load": ("penstock.cli.load:load", "Load topics into a Delta table, a folder or PostgreSQL, with Spark."),
+    "pipeline": ("penstock.cli.pipeline:pipeline", "Run pipelines that a file declares, with Spark."),
+    "work": ("penstock.cli.work:work", "Call a function for every record of a share group, on Spark."),
     "cleaner": ("penstock.cli.cleaner:cleaner", "Show whether compaction is alive, and how dirty each log is."),
 }
 
