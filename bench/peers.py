@@ -20,6 +20,7 @@ import struct
 import subprocess
 import sys
 import tempfile
+import threading
 import time
 from collections.abc import Mapping
 from pathlib import Path
@@ -99,6 +100,12 @@ def _die_with_parent() -> None:
     ctypes.CDLL(None).prctl(pr_set_pdeathsig, signal.SIGTERM)
 
 
+def _end_as_on_interrupt() -> None:
+    """A harness that is told to end (SIGTERM) takes the way of Ctrl-C, so that its brokers are stopped and cleared."""
+    if threading.current_thread() is threading.main_thread() and signal.getsignal(signal.SIGTERM) is signal.SIG_DFL:
+        signal.signal(signal.SIGTERM, lambda number, frame: sys.exit(128 + number))
+
+
 def answers_api_versions(port: int, timeout_s: float = 2.0) -> bool:
     """One ApiVersions v0 request over a fresh connection; True when the answer is a response to it."""
     request = struct.pack(">hhih", 18, 0, 7, -1)
@@ -147,6 +154,7 @@ class Peer:
         raise PeerError(f"{type(self).__name__} does not say how it is started")
 
     def start(self) -> Self:
+        _end_as_on_interrupt()
         self.prepare()
         with self.log_file.open("ab") as output:
             started = time.monotonic()

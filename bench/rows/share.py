@@ -78,10 +78,7 @@ def perf_tool(threads: int) -> Row:
             read_from_start(bench, peer, topic)
             bench.load("produce", peer, topic, records, 1024, {"linger.ms": 5, "batch.num.messages": 1000}, threads)
             options = ("--topic", topic, "--group", topic, "--num-records", str(records), "--threads", str(threads))
-            options += (
-                "--timeout",
-                "60000",
-            )  # the default of ten seconds includes joining, on a busy machine too little
+            options += ("--timeout", "60000")  # the default of ten seconds includes the time to join
             done = run_java_tool(PERF_TOOL, "--bootstrap-server", peer.bootstrap, *options, timeout_s=300)
         # The last line: start, end, MB, MB/s, records/s, records, fetch time.
         rows = [line.split(",") for line in done.stdout.splitlines() if line.count(",") >= 5]
