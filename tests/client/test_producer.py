@@ -222,3 +222,16 @@ async def test_values_that_are_no_bytes_are_refused_with_what_to_do(topic: str, 
         await producer.send(topic, {"a": 1})  # type: ignore[arg-type]
     with pytest.raises(UsageError, match="pair of a name and bytes"):
         await producer.send(topic, b"v", headers=[("h", b"1", b"2")])  # type: ignore[list-item]
+
+
+def test_it_works_on_uvloop(bootstrap: str, fresh: Callable[[str], str]) -> None:
+    uvloop = pytest.importorskip("uvloop")
+    topic = fresh("uvloop")
+
+    async def main() -> None:
+        async with Producer(bootstrap_servers=bootstrap) as producer:
+            await producer.send_and_wait(topic, b"x" * 300_000)
+            await producer.send_batch(topic, [b"y" * 1000] * 2000, partition=0)
+        assert len(await read_all(bootstrap, topic, 2001)) == 2001
+
+    uvloop.run(main())

@@ -295,8 +295,7 @@ class Connection(asyncio.BufferedProtocol):
     # The end
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        assert isinstance(transport, asyncio.Transport)
-        self._transport = transport
+        self._transport = cast(asyncio.Transport, transport)  # uvloop's transports do not derive from it
         self.last_used = self._loop.time()
 
     def pause_writing(self) -> None:
