@@ -10,7 +10,7 @@ from pathlib import Path
 from penstock.wire import schema
 from penstock.wire.messages import default_source
 
-_HEAD = '''\
+_HEAD = """\
 # Made by `python -m penstock.wire.stubs`; do not edit.
 from collections.abc import Sized
 from typing import ClassVar
@@ -30,7 +30,7 @@ class Message(Struct):
 
 def default_source(field: schema.Field) -> str: ...
 def message_class(name: str) -> type[Message]: ...
-'''
+"""
 
 _TYPES = {
     "bool": "bool",
