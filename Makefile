@@ -90,6 +90,12 @@ kafka-tests: $(STAMP) ## Apache Kafka's own integration tests against Penstock (
 	@test -x $(KAFKA_TESTS) || { echo "the harness is not at $(KAFKA_TESTS): set KAFKA_TESTS to its run script"; exit 1; }
 	PENSTOCK=$(CURDIR)/$(BIN)/penstock $(KAFKA_TESTS) $(GROUPS)
 
+.PHONY: spark
+spark: $(STAMP) ## The pipelines on a real Spark (installs the extra `spark`)
+	$(BIN)/pip install --quiet --disable-pip-version-check '.[spark]'
+	$(BIN)/pip install --quiet --disable-pip-version-check --no-deps --no-build-isolation --editable .
+	$(BIN)/python -m pytest -m spark
+
 .PHONY: soak
 soak: $(STAMP) ## Long crash, chaos and load runs
 	$(BIN)/python -m pytest -m long --ignore=tests/fuzz
