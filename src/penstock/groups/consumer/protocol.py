@@ -258,15 +258,15 @@ class ConsumerProtocol:
         change.target_epoch = change.epoch
 
     def _batch_ms(self, group: ConsumerGroup, members: Mapping[str, ConsumerMember], now_ms: int) -> int:
-        """How long to put off the next assignment: not at all when the last one is old enough."""
+        """How long to put off the next assignment: not at all when it is the first, or the last one is old enough."""
         interval_ms = self._state.settings.consumer_assignment_interval_ms(group.group_id)
-        due_ms = group.target_timestamp_ms + interval_ms if group.target_timestamp_ms else 0
-        if due_ms <= now_ms:
+        if interval_ms == 0 or group.target_timestamp_ms == 0:
             return 0
-        if len(members) > BATCHED_GROUP_SIZE or any(member.uses_classic_protocol for member in members.values()):
-            # Classic members pause for every assignment: they should not be asked to more often than Kafka does.
-            return due_ms - now_ms
-        return min(BATCH_MS, due_ms - now_ms)
+        if any(member.uses_classic_protocol for member in members.values()):
+            # Classic members pause for every assignment, and in a migration one change follows another.
+            return interval_ms
+        left_ms = group.target_timestamp_ms + interval_ms - now_ms
+        return left_ms if len(members) > BATCHED_GROUP_SIZE else min(BATCH_MS, left_ms)
 
     def _assign(
         self,
