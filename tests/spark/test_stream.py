@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import shutil
 from collections import Counter
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -15,7 +14,7 @@ from penstock.spark.planning import ClusterView
 from penstock.testing.broker import Broker
 
 if TYPE_CHECKING:
-    from pyspark.sql import DataFrame, SparkSession
+    from pyspark.sql import DataFrame, DataFrameReader, SparkSession
     from pyspark.sql.streaming import StreamingQuery
 
 pytestmark = [pytest.mark.spark, pytest.mark.timeout(600)]
@@ -124,19 +123,22 @@ def test_progress_shows_as_lag_of_a_group(penstock_broker: Broker, spark: SparkS
 def test_a_batch_query_sees_the_same_records_in_every_action(penstock_broker: Broker, spark: SparkSession) -> None:
     penstock_broker.create_topic("in", 2)
     produce(penstock_broker, 500)
-    reader = spark.read.format("penstock").option("kafka.bootstrap.servers", penstock_broker.bootstrap_servers)
-    frame = reader.option("subscribe", "in").option("minPartitions", 5).option("includeHeaders", "true").load()
+
+    def reader() -> DataFrameReader:
+        made = spark.read.format("penstock").option("kafka.bootstrap.servers", penstock_broker.bootstrap_servers)
+        return made.option("subscribe", "in")
+
+    frame = reader().option("minPartitions", 5).option("includeHeaders", "true").load()
     assert frame.count() == 500
     produce(penstock_broker, 10, first=500)
     assert frame.filter("offset < 5").count() == 10
     assert frame.count() == 500
     assert frame.columns == ["key", "value", "topic", "partition", "offset", "timestamp", "timestampType", "headers"]
-    only = reader.option("columns", "offset,value").load()
+    only = reader().option("columns", "offset,value").load()
     assert (only.columns, only.count()) == (["offset", "value"], 510)
 
 
-def test_a_topic_that_is_gone_is_named(penstock_broker: Broker, spark: SparkSession, tmp_path: Path) -> None:
+def test_a_topic_that_is_gone_is_named(penstock_broker: Broker, spark: SparkSession) -> None:
     reader = spark.read.format("penstock").option("kafka.bootstrap.servers", penstock_broker.bootstrap_servers)
     with pytest.raises(Exception, match="'nowhere'"):
         reader.option("subscribe", "nowhere").load().count()
-    shutil.rmtree(tmp_path, ignore_errors=True)

@@ -14,7 +14,7 @@ from typing import Self, TypeVar
 
 from penstock.client.cluster import Cluster
 from penstock.client.config import ClientConfig
-from penstock.client.errors import kafka_error
+from penstock.client.errors import UsageError, kafka_error
 from penstock.client.offsets import commit_offsets, fetch_committed, list_offsets
 from penstock.client.transactions import ConsumerGroupMetadata
 from penstock.client.types import IsolationLevel, OffsetAndMetadata, OffsetSpec, TopicPartition
@@ -23,6 +23,8 @@ from penstock.spark.ranges import OffsetRange, Offsets, split_ranges
 from penstock.wire.errors import ErrorCode
 
 T = TypeVar("T")
+
+_LOOKS = 10
 
 
 class DataLoss(Exception):
@@ -83,9 +85,14 @@ class ClusterView:
             return sorted(tp for name in names for tp in metadata.partitions(name))
         names = list(subscription.topics or sorted({tp.topic for tp in subscription.partitions}))
         await self.cluster.retrying(lambda: self.cluster.refresh(names))
-        for name in names:
-            if name not in metadata.topics:
-                await self.cluster.topic(name, 5_000)  # it may have been created a moment ago
+        for _ in range(_LOOKS):
+            missing = [name for name in names if name not in metadata.topics]
+            if not missing:
+                break
+            await asyncio.sleep(0.1)  # it may have been created a moment ago
+            await self.cluster.retrying(lambda: self.cluster.refresh(names))
+        else:
+            raise kafka_error(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, about=f"topic {missing[0]!r}")
         if not subscription.partitions:
             return sorted(tp for name in names for tp in metadata.partitions(name))
         for tp in subscription.partitions:
@@ -155,8 +162,6 @@ def _check_named(named: Offsets, partitions: list[TopicPartition]) -> None:
     missing = sorted(set(partitions) - set(named))
     foreign = sorted(set(named) - set(partitions))
     if missing or foreign:
-        from penstock.client.errors import UsageError
-
         what = f"{missing[0]} is missing" if missing else f"{foreign[0]} is not subscribed to"
         raise UsageError(f"offsets must name exactly the partitions that are read; {what}")
 
