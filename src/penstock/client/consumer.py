@@ -26,7 +26,6 @@ from penstock.client.cluster import Cluster
 from penstock.client.config import ConsumerConfig, ConsumerSettings, load
 from penstock.client.errors import (
     IllegalState,
-    NoOffsetForPartition,
     RecordDeserializationError,
     UsageError,
 )
@@ -34,6 +33,7 @@ from penstock.client.fetcher import Fetcher
 from penstock.client.membership import Hooks, Membership, NoMembership, RebalanceListener
 from penstock.client.metrics import MetricName, Metrics
 from penstock.client.offsets import commit_offsets, fetch_committed, list_offsets
+from penstock.client.positions import Positions
 from penstock.client.resets import reset_timestamp
 from penstock.client.subscription import PartitionState, Subscription
 from penstock.client.transactions import ConsumerGroupMetadata
@@ -110,7 +110,7 @@ class Consumer(Generic[K, V]):
         self._listener: RebalanceListener | None = None
         self._membership: Membership = NoMembership(self.config.group_id)
         self._fetcher: Fetcher | None = None
-        self._locating: asyncio.Task[None] | None = None
+        self._positions: Positions | None = None
         self._commits: set[asyncio.Task[None]] = set()
         self._unyielded: deque[ConsumerRecord[K, V]] = deque()
         self._user: asyncio.Task[object] | None = None
@@ -127,9 +127,11 @@ class Consumer(Generic[K, V]):
             raise IllegalState("this consumer is closed; make another one")
         if self._fetcher is None:
             await self._cluster.start()
+            self._positions = Positions(self._cluster, self.config, self._subscription)
             self._fetcher = Fetcher(
-                self._cluster, self.config, self._subscription, self._metrics, self._position_out_of_range
+                self._cluster, self.config, self._subscription, self._metrics, self._positions.out_of_range
             )
+            self._positions.settle_with(self._fetcher)
             self._cluster.on_change(self._metadata_changed)
             self._next_auto_commit = self._now() + self.config.auto_commit_interval_ms / 1000
         return self
@@ -143,9 +145,8 @@ class Consumer(Generic[K, V]):
                 await self._close_group()
         finally:
             self._closed = True
-            if self._locating is not None:
-                self._locating.cancel()
-                await asyncio.gather(self._locating, return_exceptions=True)
+            if self._positions is not None:
+                await self._positions.close()
             if self._fetcher is not None:
                 await self._fetcher.close()
             await self._cluster.close()
@@ -406,15 +407,12 @@ class Consumer(Generic[K, V]):
             if record.topic == tp.topic and record.partition == tp.partition:
                 return record.offset
         limit = self.config.default_api_timeout_ms if timeout_ms is None else timeout_ms
-        async with asyncio.timeout(limit / 1000):
-            while state.position is None:
-                self._locate()
-                if self._locating is not None:
-                    await asyncio.shield(self._locating)
-                fetcher = self._fetcher
-                if fetcher is not None and fetcher.error is not None:
-                    error, fetcher.error = fetcher.error, None
-                    raise error
+        if state.position is None:
+            if self._positions is None:
+                raise IllegalState("this consumer is not started; use it in `async with consumer:`")
+            async with asyncio.timeout(limit / 1000):
+                await self._positions.wait_for(state)
+        assert state.position is not None
         return state.position
 
     def pause(self, *partitions: TopicPartition) -> None:
@@ -469,70 +467,6 @@ class Consumer(Generic[K, V]):
     def metrics(self) -> dict[MetricName, float]:
         return self._metrics.snapshot()
 
-    # Finding positions
-
-    def _locate(self) -> None:
-        """See to partitions that have no position: the committed offset, else by `auto_offset_reset`."""
-        if self._locating is None and not self._closed and any(self._subscription.without_position()):
-            self._locating = asyncio.create_task(self._find_positions())
-            self._locating.add_done_callback(self._located)
-
-    def _located(self, task: asyncio.Task[None]) -> None:
-        self._locating = None
-        if task.cancelled() or self._fetcher is None:
-            return
-        error = task.exception()
-        if error is not None:
-            self._fetcher.error = error if isinstance(error, Exception) else None
-        self._fetcher.arrived.set()
-        self._fetcher.kick()
-
-    async def _find_positions(self) -> None:
-        waiting = [(state, state.serial) for state in self._subscription.without_position()]
-        unknown = [state.tp for state, _ in waiting if state.reset_to is None]
-        committed: dict[TopicPartition, OffsetAndMetadata] = {}
-        if unknown and self.config.group_id:
-            committed = await self._committed(unknown)
-        by_time: dict[TopicPartition, int] = {}
-        for state, serial in waiting:
-            if self._subscription.current(state.tp, serial) is not state or state.position is not None:
-                continue
-            if state.reset_to is None and state.tp in committed:
-                place = committed[state.tp]
-                self._subscription.seek(state, place.offset, place.leader_epoch)
-                continue
-            target = state.reset_to if state.reset_to is not None else reset_timestamp(self.config.auto_offset_reset)
-            if target is None:
-                raise NoOffsetForPartition(
-                    f"{state.tp} has no committed offset and auto_offset_reset is none; seek, or set it to "
-                    "earliest or latest"
-                )
-            by_time[state.tp] = target
-        if not by_time:
-            return
-        found = await list_offsets(self._cluster, by_time, self._isolation())
-        late = {tp: int(OffsetSpec.LATEST) for tp, place in found.items() if place.offset < 0}
-        if late:
-            found |= await list_offsets(self._cluster, late, self._isolation())
-        for state, serial in waiting:
-            if state.tp in found and self._subscription.current(state.tp, serial) is state and state.position is None:
-                self._subscription.seek(state, found[state.tp].offset, found[state.tp].leader_epoch)
-
-    def _position_out_of_range(self, state: PartitionState) -> None:
-        target = reset_timestamp(self.config.auto_offset_reset)
-        if target is None:
-            assert self._fetcher is not None
-            self._fetcher.error = NoOffsetForPartition(
-                f"{state.tp} has no offset {state.fetched_to} (any more) and auto_offset_reset is none; seek to one"
-            )
-            self._fetcher.arrived.set()
-            state.retry_at = self._now() + 1.0
-            return
-        _log.info("%s has no offset %d (any more); starting over by auto_offset_reset", state.tp, state.fetched_to)
-        self._subscription.seek_by_time(state, target)
-        self._recount()
-        self._locate()
-
     # Commits
 
     async def commit(self, offsets: Offsets | None = None, *, timeout_ms: int | None = None) -> None:
@@ -571,12 +505,8 @@ class Consumer(Generic[K, V]):
         """What the group has committed; None where there is no commit."""
         self._require_group()
         wanted = list(partitions)
-        found = await self._committed(wanted)
+        found = await fetch_committed(self._cluster, self.config.group_id, wanted, require_stable=True)
         return {tp: found.get(tp) for tp in wanted}
-
-    async def _committed(self, partitions: list[TopicPartition]) -> dict[TopicPartition, OffsetAndMetadata]:
-        # As Kafka does: wait for transactions that are about to commit offsets (KIP-447).
-        return await fetch_committed(self._cluster, self.config.group_id, partitions, require_stable=True)
 
     async def _commit(self, offsets: dict[TopicPartition, OffsetAndMetadata], timeout_ms: int | None) -> None:
         self._commit_count.record()
@@ -678,6 +608,10 @@ class Consumer(Generic[K, V]):
     def _refresh(self) -> None:
         if self._fetcher is not None:
             self._fetcher.refresh_metadata()
+
+    def _locate(self) -> None:
+        if self._positions is not None:
+            self._positions.locate()
 
     def _kick(self) -> None:
         if self._fetcher is not None:
