@@ -31,7 +31,7 @@ from penstock.groups.records import Partitions, group_metadata_tombstone
 from penstock.groups.replay import Replayer
 from penstock.groups.settings import GroupSettings, TopicsView
 from penstock.groups.share.group import ShareGroup
-from penstock.groups.share.protocol import ShareProtocol
+from penstock.groups.share.protocol import DeleteShareState, InitializeShareState, ShareProtocol
 from penstock.groups.state import Group, ShardState
 from penstock.groups.timers import TimerKey, TimerKind
 from penstock.groups.waiting import Waiting, waits_of
@@ -104,7 +104,20 @@ class GroupShard:
                 assert isinstance(group, ClassicGroup)
                 self._classic.fail_assignment(extra, group, error, self.state.now_ms)
                 self._classic.prepare_rebalance(extra, group, self.state.now_ms)
+        for action in effects.actions:
+            if isinstance(action, InitializeShareState):
+                extra.extend(self._share.give_up_waiting(action.group_id, error))
+            elif isinstance(action, DeleteShareState):
+                extra.extend(self._give_up_deleting(action.group_id, error))
         return Effects(replies=replies + extra.replies)
+
+    def _give_up_deleting(self, group_id: str, error: ErrorCode) -> Effects:
+        effects = Effects()
+        for deletion in [waiting for waiting in self._deletions if group_id in waiting.waiting]:
+            self._deletions.remove(deletion)
+            deletion.results = dict.fromkeys(deletion.results, error)
+            effects.reply(deletion.token, _deleted(deletion))
+        return effects
 
     def unload(self) -> Effects:
         """Another broker takes over: parked requests are sent there."""

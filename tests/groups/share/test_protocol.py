@@ -88,6 +88,22 @@ class TestJoining:
         assert shell.share_heartbeat("B", 0, ["foo"]).error_code == ErrorCode.GROUP_MAX_SIZE_REACHED
 
 
+class TestFullDisk:
+    def test_nobody_waits_for_a_share_coordinator_that_was_not_asked(self, shell: Shell) -> None:
+        shell.disk_full = True
+        assert shell.share_heartbeat("A", 0, ["foo"]).error_code == ErrorCode.COORDINATOR_NOT_AVAILABLE
+        shell.disk_full = False
+        assert shell.share_heartbeat("A", 0, ["foo"]).error_code == ErrorCode.NONE
+
+    def test_a_group_that_cannot_be_deleted_stays(self, shell: Shell) -> None:
+        shell.share_heartbeat("A", 0, ["foo"])
+        shell.share_heartbeat("A", -1)
+        shell.disk_full = True
+        assert shell.delete_groups("group") == {"group": ErrorCode.COORDINATOR_NOT_AVAILABLE}
+        shell.disk_full = False
+        assert shell.delete_groups("group") == {"group": ErrorCode.NONE}
+
+
 class TestEpochs:
     def test_the_epoch_before_is_taken_for_a_lost_answer(self, shell: Shell) -> None:
         shell.share_heartbeat("A", 0, ["foo"])

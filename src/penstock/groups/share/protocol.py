@@ -25,7 +25,14 @@ from penstock.groups.share.group import ShareGroup, ShareMember, StateTopic
 from penstock.groups.state import ShardState
 from penstock.groups.timers import TimerKey, TimerKind
 from penstock.wire import messages as m
-from penstock.wire.errors import FencedMemberEpoch, GroupIdNotFound, GroupMaxSizeReached, InvalidRequest, KafkaError
+from penstock.wire.errors import (
+    ErrorCode,
+    FencedMemberEpoch,
+    GroupIdNotFound,
+    GroupMaxSizeReached,
+    InvalidRequest,
+    KafkaError,
+)
 
 LEAVE_GROUP_EPOCH = -1
 MEMBER_ID_LENGTH_MAX = 36
@@ -255,6 +262,14 @@ class ShareProtocol:
         if group_id in self._parked:
             # The heartbeats that wait for this are answered once the record above is replayed.
             self._timers.schedule(TimerKey(TimerKind.SHARE_INITIALIZE, group_id), now_ms)
+        return effects
+
+    def give_up_waiting(self, group_id: str, error: ErrorCode) -> Effects:
+        """The share coordinator cannot even be asked: whoever waits for it is told."""
+        effects = Effects()
+        self._timers.cancel(TimerKey(TimerKind.SHARE_INITIALIZE, group_id))
+        for parked in self._parked.pop(group_id, []):
+            effects.reply(parked.token, m.ShareGroupHeartbeatResponse(error_code=error))
         return effects
 
     def on_initialize_timer(self, group_id: str, now_ms: int) -> Effects:
