@@ -98,6 +98,21 @@ async def penstock_consume_batches(task: Task) -> float:
         return _timed(start, seen)
 
 
+async def penstock_consume_arrow(task: Task) -> float:
+    from penstock.client import Consumer, TopicPartition
+
+    async with Consumer(bootstrap_servers=task.bootstrap, auto_offset_reset="earliest") as consumer:
+        consumer.assign([(task.topic, 0)])
+        for batch in await consumer.poll_batches():
+            batch.to_arrow()  # compiles the decoder, once
+        consumer.seek(TopicPartition(task.topic, 0), 0)
+        start, seen = time.perf_counter(), 0
+        while seen < task.count:
+            for batch in await consumer.poll_batches():
+                seen += batch.to_arrow().num_rows
+        return _timed(start, seen)
+
+
 async def penstock_share(task: Task) -> float:
     from penstock.client import Admin, ResourceType, ShareConsumer
 
@@ -244,6 +259,7 @@ ROWS: dict[str, dict[str, Measure]] = {
         "confluent-kafka": confluent_consume,
         "penstock": penstock_consume,
         "penstock, batches": penstock_consume_batches,
+        "penstock, Arrow": penstock_consume_arrow,
     },
     "share": {"confluent-kafka": confluent_share, "penstock": penstock_share},
 }
@@ -289,7 +305,7 @@ def main(ctx: click.Context, broker: str, rounds: int, count: int) -> None:
                 results[f"{row} {size} B"] = {client: statistics.median(rates) for client, rates in taken.items()}
     table = Table(title=f"Python clients on {broker}, messages per second (ratio to aiokafka)")
     table.add_column("")
-    columns = list(ROWS["produce"])
+    columns = list(ROWS["consume"])
     for client in columns:
         table.add_column(client, justify="right")
     for row, figures in results.items():
