@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import uuid
-from collections.abc import Iterable, Mapping
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping
 from typing import TYPE_CHECKING
 
 from penstock.broker.coordinators import CoordinatorRuntime, ShardHandle
+from penstock.broker.metrics import Metric
 from penstock.broker.share.actions import carry_out_share_action
 from penstock.broker.topics import OFFSETS_TOPIC, Topic
 from penstock.groups.settings import GroupSettings, MigrationPolicy
@@ -18,6 +20,8 @@ if TYPE_CHECKING:
     from penstock.broker.server import Broker
 
 Handle = ShardHandle[GroupShard]
+
+_METRICS = "kafka_server_group_coordinator_metrics_"
 
 
 class TopicsOfBroker:
@@ -97,6 +101,7 @@ class Groups:
     def start(self) -> None:
         self._broker.configs.listeners.append(self._read_settings)
         self._broker.on_topic_deleted.append(self._topic_deleted)
+        self._broker.metrics.register(self._metrics)
         self._broker.monitoring.register("/groups", self._view)
         self.runtime.start()
 
@@ -143,6 +148,33 @@ class Groups:
             for handle in handles
             for wait in handle.shard.waits_of(group_id)
         ]
+
+    def _metrics(self) -> Iterator[Metric]:
+        """Groups by protocol and state, and offsets, under the names of Kafka's group coordinator."""
+        types: Counter[str] = Counter()
+        states: Counter[tuple[str, str]] = Counter()
+        offsets = 0
+        for handle in self.runtime.loaded_handles():
+            offsets += len(handle.shard.state.offsets)
+            for listed in handle.shard.list_groups():
+                types[listed.group_type] += 1
+                states[listed.group_type, listed.group_state] += 1
+        count = Metric(_METRICS + "group_count", "gauge", "Groups, by protocol.")
+        for kind in ("classic", "consumer", "share"):
+            count.add(types[kind], protocol=kind)
+        yield count
+        for kind in ("classic", "consumer", "share"):
+            by_state = Metric(f"{_METRICS}{kind}_group_count", "gauge", f"Groups of the {kind} protocol, by state.")
+            for (found, state), number in sorted(states.items()):
+                if found == kind:
+                    by_state.add(number, state=state)
+            yield by_state
+        yield Metric("kafka_coordinator_group_groupmetadatamanager_numoffsets", "gauge", "Committed offsets.").add(
+            offsets
+        )
+        yield Metric(
+            "penstock_group_coordinator_skipped_records_total", "counter", "Records that could not be read."
+        ).add(self.runtime.skipped_records)
 
     def _on_action(self, handle: Handle, action: object) -> None:
         assert isinstance(action, InitializeShareState | DeleteShareState)

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import asyncio
+import socket
 import subprocess
 import sys
 import threading
 from pathlib import Path
+from urllib.request import urlopen
 
 import kafka
 import pytest
@@ -309,3 +311,20 @@ def test_a_broken_record_in_the_offsets_topic_is_reported_and_the_rest_is_served
             (found,) = admin.list_consumer_group_offsets(asked)[group].result(WAIT_SECONDS).topic_partitions
             assert found.offset == 7
     assert sum("skipped offset" in message for message in caplog.messages) == 2
+
+
+def test_groups_and_offsets_are_counted_under_kafkas_names() -> None:
+    with socket.create_server(("127.0.0.1", 0)) as free:
+        port = int(free.getsockname()[1])
+    with Broker({**CONFIGS, "penstock.metrics.listen": f"127.0.0.1:{port}"}) as broker:
+        ledger, bootstrap = Ledger(), broker.bootstrap_servers
+        create_topic(bootstrap, "topic", 2)
+        with Member(ledger, bootstrap, "one", ["topic"], group_protocol="consumer"):
+            wait_until(lambda: ledger.is_shared_by(1, 2), "the member has everything")
+            produce(bootstrap, "topic", 2, [b"a", b"b"])
+            wait_until(lambda: len(ledger.seen) == 2, "both records are read")
+        with urlopen(f"http://127.0.0.1:{port}/metrics", timeout=WAIT_SECONDS) as response:
+            lines = response.read().decode().splitlines()
+        assert 'kafka_server_group_coordinator_metrics_group_count{protocol="consumer"} 1' in lines
+        assert 'kafka_server_group_coordinator_metrics_consumer_group_count{state="Empty"} 1' in lines
+        assert "kafka_coordinator_group_groupmetadatamanager_numoffsets 2" in lines
