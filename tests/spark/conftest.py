@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterator
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
@@ -12,15 +14,21 @@ if TYPE_CHECKING:
 
 
 @pytest.fixture(scope="session")
-def spark() -> Iterator[SparkSession]:
+def connector_jars() -> list[str]:
+    """The jars of Spark's own Kafka connector, if they are there."""
+    default = Path.home() / ".cache" / "penstock" / "spark-connector-4.2.0"
+    folder = Path(os.environ.get("PENSTOCK_SPARK_CONNECTOR", default))
+    return [str(jar) for jar in sorted(folder.glob("*.jar"))]
+
+
+@pytest.fixture(scope="session")
+def spark(connector_jars: list[str]) -> Iterator[SparkSession]:
     """Two cores; a task may fail twice before its job does."""
     from penstock.spark.session import session
 
-    made = session(
-        "penstock tests",
-        "local[2,3]",
-        log_level="OFF",
-        config={"spark.sql.shuffle.partitions": 2, "spark.driver.memory": "1g"},
-    )
+    config: dict[str, object] = {"spark.sql.shuffle.partitions": 2, "spark.driver.memory": "1g"}
+    if connector_jars:
+        config["spark.jars"] = ",".join(connector_jars)
+    made = session("penstock tests", "local[2,3]", log_level="OFF", config=config)
     yield made
     made.stop()

@@ -165,3 +165,5 @@ def test_the_options_of_the_sink_are_checked() -> None:
         parse_sink_options(broker, ["value"])
     with pytest.raises(UsageError, match="did you mean topic"):
         parse_sink_options({**broker, "topc": "t"}, ["value"])
+    with pytest.raises(UsageError, match="must differ"):
+        parse_sink_options({**broker, "topic": "t", "kafka.group.id": "g", "kafka.transactional.id": "g"}, ["value"])

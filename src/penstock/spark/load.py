@@ -21,6 +21,7 @@ import uuid
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import closing
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pyarrow as pa
@@ -211,6 +212,8 @@ def open_table(
     partitions: list[TopicPartition],
 ) -> Table:
     """The table that `to` names."""
+    if "://" not in to:
+        to = str(Path(to).absolute())  # tasks have another working folder
     kind = format or ("postgres" if to.startswith(("postgresql://", "postgres://")) else "delta")
     if kind == "delta":
         from penstock.spark.delta import DeltaTarget

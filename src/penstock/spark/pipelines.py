@@ -257,7 +257,7 @@ def _copy(
             "kafka.bootstrap.servers": servers,
             "topic": sink.topic,
             "kafka.group.id": group,
-            "kafka.transactional.id": group,
+            "kafka.transactional.id": f"{group}-sink",
             "checkpointLocation": checkpoint,
             **sink.options,
         }

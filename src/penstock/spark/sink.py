@@ -101,6 +101,10 @@ def parse_sink_options(given: Mapping[str, str], columns: Sequence[str]) -> Sink
         raise UsageError(f"the sink needs a column value; there are {', '.join(columns)}")
     if "topic" not in columns and not options.get("topic"):
         raise UsageError("into which topic? Give the option topic, or a column topic")
+    if options.get("kafka.transactional.id") and options.get("kafka.transactional.id") == options.get("kafka.group.id"):
+        raise UsageError(
+            "kafka.group.id and kafka.transactional.id must differ: the sink has a group of the latter name"
+        )
     timeout = options.get("kafka.transaction.timeout.ms", str(DEFAULT_TIMEOUT_MS))
     if not timeout.isdigit():
         raise UsageError(f"kafka.transaction.timeout.ms is {timeout!r}; it must be a whole number")
