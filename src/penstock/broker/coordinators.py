@@ -33,7 +33,8 @@ if TYPE_CHECKING:
 
 log = logging.getLogger("penstock.coordinator")
 
-_LOAD_BYTES = 4 << 20
+# A slice of this size takes tens of milliseconds to replay: so long at most does a request wait behind it.
+_LOAD_BYTES = 256 << 10
 
 
 class Shard(Protocol):
