@@ -54,6 +54,7 @@ _log = logging.getLogger("penstock.client")
 Offsets = Mapping[TopicPartition, OffsetAndMetadata | int]
 _NEVER = 366 * 86_400.0
 _T = TypeVar("_T")
+_RECORDS_IN_BATCHES = 20_000
 
 
 class Consumer(Generic[K, V]):
@@ -279,8 +280,11 @@ class Consumer(Generic[K, V]):
     async def poll_batches(
         self, timeout_ms: float | None = None, *, max_records: int | None = None
     ) -> list[RecordBatch]:
-        """Like `poll`, but whole batches, whose columns are decoded only when they are asked for."""
-        limit = max_records or self.config.max_poll_records
+        """Like `poll`, but whole batches, whose columns are decoded only when they are asked for.
+
+        Batches come until they hold `max_records` records together, by default many more than `poll` returns.
+        """
+        limit = max_records or max(self.config.max_poll_records, _RECORDS_IN_BATCHES)
         fetcher = self._ready()
         return await self._wait_for(fetcher.take_batches, limit, timeout_ms)
 
