@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import json
+import signal
 import subprocess
 import time
 from collections.abc import Iterator
@@ -110,3 +111,19 @@ def test_wrong_options_are_explained(penstock: Run, topic: str) -> None:
     assert penstock("consume", topic, "--partition", "7").returncode == 2
     assert penstock("consume", topic, "--group", "g", "--partition", "0").returncode == 2
     assert penstock("consume").returncode == 2
+
+
+def test_ctrl_c_ends_reading_quietly(penstock: Run, topic: str, broker_address: str) -> None:
+    penstock("produce", topic, "one")
+    reader = subprocess.Popen(
+        command(("consume", topic)),
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        env=environment(PENSTOCK_BOOTSTRAP=broker_address),
+    )
+    assert reader.stdout is not None
+    assert reader.stdout.readline() == b"one\n"
+    reader.send_signal(signal.SIGINT)
+    _, complaints = reader.communicate(timeout=30)
+    assert reader.returncode == 130
+    assert complaints.strip() == b""
