@@ -19,6 +19,7 @@ from penstock.records.batch import (
     NO_PRODUCER_ID,
     NO_SEQUENCE,
     TRANSACTIONAL,
+    Buffer,
     write_crc,
 )
 from penstock.records.codecs import Codec, compress
@@ -107,7 +108,7 @@ def build_batch(
 
 
 def seal_batch(
-    parts: list[bytes],
+    parts: Sequence[Buffer],
     *,
     base_offset: int,
     leader_epoch: int,
@@ -123,7 +124,7 @@ def seal_batch(
 ) -> bytearray:
     """Put a header in front of encoded records, compressed by the codec that `attributes` name."""
     codec = attributes & 0x07
-    body = [compress(codec, b"".join(parts), level)] if codec else parts
+    body: Sequence[Buffer] = [compress(codec, b"".join(parts), level)] if codec else parts
     batch = bytearray().join([_EMPTY_HEADER, *body])
     HEADER.pack_into(
         batch,

@@ -26,7 +26,7 @@ def cut_batch(buf: Buffer, pos: int, first_offset: int, last_offset: int, limit:
     header = parse_header(buf, pos)
     if first_offset <= header.base_offset and last_offset >= header.last_offset:
         return bytes(memoryview(buf)[pos : pos + header.size])
-    return OpenedBatch(buf, pos, limit).cut(first_offset, last_offset)
+    return bytes(OpenedBatch(buf, pos, limit).cut(first_offset, last_offset))
 
 
 class OpenedBatch:
@@ -53,25 +53,24 @@ class OpenedBatch:
         """Bytes held in memory, for a cache to count."""
         return len(self._section) + 8 * len(self._starts)
 
-    def cut(self, first_offset: int, last_offset: int) -> bytes:
+    def cut(self, first_offset: int, last_offset: int) -> bytes | bytearray:
         """The records whose offsets lie in [first_offset, last_offset] as a batch; empty when there is none."""
         header = self.header
         first = bisect_left(self._deltas, first_offset - header.base_offset)
         end = bisect_right(self._deltas, last_offset - header.base_offset)
         if first >= end:
             return b""
-        return bytes(
-            seal_batch(
-                [self._section[self._starts[first] : self._starts[end]]],
-                base_offset=header.base_offset,
-                leader_epoch=header.partition_leader_epoch,
-                attributes=header.attributes & ~CODEC_MASK,
-                last_offset_delta=self._deltas[end - 1],
-                base_timestamp=header.base_timestamp,
-                max_timestamp=header.max_timestamp,
-                producer_id=header.producer_id,
-                producer_epoch=header.producer_epoch,
-                base_sequence=header.base_sequence,
-                records_count=end - first,
-            )
+        chosen = memoryview(self._section)[self._starts[first] : self._starts[end]]
+        return seal_batch(
+            [chosen],
+            base_offset=header.base_offset,
+            leader_epoch=header.partition_leader_epoch,
+            attributes=header.attributes & ~CODEC_MASK,
+            last_offset_delta=self._deltas[end - 1],
+            base_timestamp=header.base_timestamp,
+            max_timestamp=header.max_timestamp,
+            producer_id=header.producer_id,
+            producer_epoch=header.producer_epoch,
+            base_sequence=header.base_sequence,
+            records_count=end - first,
         )

@@ -164,7 +164,8 @@ class ShareFetch:
                 taken = split_entries(taken, self._body.batch_size)
             data = self._data(partition)
             parts = choice.assembled.parts
-            data.records = parts[0] if len(parts) == 1 else b"".join(parts)
+            # Anything but bytes goes to the socket as it is, without another copy.
+            data.records = parts[0] if len(parts) == 1 else bytearray().join(parts)
             data.acquired_records = [
                 entry(first_offset=first, last_offset=last, delivery_count=count) for first, last, count in taken
             ]
