@@ -46,7 +46,7 @@ _SMALLEST_BUFFER = 4096
 _SMALLEST_MAPPED_BUFFER = 64 << 10
 _MAX_VECTORS = 256
 _SENDFILE_BYTES = 4 << 20
-_PROBE_STEP_BYTES = 128 << 10
+_PROBE_STEP_BYTES = 512 << 10
 _RETRY = (BlockingIOError, InterruptedError)
 
 _unpack_size = SIZE.unpack_from
@@ -273,7 +273,7 @@ class Connection:
             part.size -= sent
 
     def _is_cached(self, part: FileRange) -> bool:
-        """Whether the kernel has a range in memory, judged by a byte of every 128 KiB and the last one."""
+        """Whether the kernel has a range in memory, judged by a byte of every 512 KiB and the last one."""
         fd, end = part.file.fd, part.position + part.size
         byte = bytearray(1)
         try:
