@@ -10,6 +10,7 @@ import pytest
 from penstock.client.errors import UsageError
 from penstock.client.sync import Admin, Producer
 from penstock.client.types import TopicPartition
+from penstock.records.batch import CorruptBatch
 from penstock.spark.fetching import FetchSettings, RangeFetcher
 from penstock.spark.options import SourceOptions, parse_options
 from penstock.spark.planning import ClusterView, DataLoss, plan_batch
@@ -132,6 +133,21 @@ def test_reading_survives_a_broker_that_restarts_or_stumbles(penstock_broker: Br
         assert answer.next_offset > reached
         reached = answer.next_offset
     assert reached == 5000
+
+
+def test_a_corrupt_batch_is_named_and_nothing_of_it_is_given(penstock_broker: Broker) -> None:
+    penstock_broker.create_topic("t")
+    for _ in range(2):
+        produce(penstock_broker, "t", 100)
+    penstock_broker.stop()
+    segment = next(penstock_broker.data.glob("**/t-0/*.log"))
+    data = bytearray(segment.read_bytes())
+    data[-3] ^= 0xFF
+    segment.write_bytes(data)
+    penstock_broker.start()
+    with pytest.raises((CorruptBatch, DataLoss), match=r"partition t-0.*offset 100"):
+        rows(penstock_broker, OffsetRange("t", 0, 0, 200))
+    assert len(rows(penstock_broker, OffsetRange("t", 0, 0, 100))) == 100
 
 
 def test_a_broker_that_never_comes_back_is_reported_with_the_offset(penstock_broker: Broker) -> None:

@@ -146,6 +146,19 @@ def test_compaction_keeps_rows_and_offsets(tmp_path: Path, open_table: Open) -> 
     assert open_table(root).offsets() == {A: 40}
 
 
+def test_offsets_of_very_many_partitions_are_found_at_once(tmp_path: Path) -> None:
+    many = [TopicPartition("t", number) for number in range(1000)]
+    offsets = {tp: tp.partition * 3 for tp in many}
+    table = DeltaTarget(str(tmp_path), "load", (), many)
+    table.commit(write(table, 0, 1), {}, offsets)
+    again = DeltaTarget(str(tmp_path), "load", (), many)
+    again.commit(write(again, 1, 1, "two"), offsets, {**offsets, many[7]: 100})
+    other = DeltaTarget(str(tmp_path), "other", (), many)
+    other.commit(write(other, 2, 1, "three"), {}, {many[0]: 5})
+    assert DeltaTarget(str(tmp_path), "load", (), many).offsets() == {**offsets, many[7]: 100}
+    assert DeltaTarget(str(tmp_path), "load", (), many[5:9]).offsets()[many[7]] == 100
+
+
 def test_a_folder_whose_driver_died_after_the_commit_is_finished_by_the_next(tmp_path: Path) -> None:
     root = tmp_path / "table"
     table = FolderTarget(str(root), "load", (), [A])
