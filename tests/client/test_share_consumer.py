@@ -110,6 +110,17 @@ async def test_explicit_mode_decides_record_by_record(
             one.accept(again[0])
 
 
+async def test_decisions_can_be_sent_in_the_background(
+    bootstrap: str, topic: str, group: str, producer: Producer
+) -> None:
+    await fill(producer, topic, 4)
+    async with worker(bootstrap, group, topic, share_acknowledgement_mode="explicit") as one:
+        for record in await take(one):
+            one.accept(record)
+        sending = one.commit_async()
+    assert await sending == {TopicPartition(topic, 0): None}
+
+
 async def test_many_workers_share_one_partition(bootstrap: str, topic: str, group: str, producer: Producer) -> None:
     settings = {"share_acknowledgement_mode": "explicit", "max_poll_records": 5, "share_acquire_mode": "record_limit"}
     async with (

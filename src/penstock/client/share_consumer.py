@@ -41,6 +41,7 @@ _log = logging.getLogger("penstock.client")
 
 _GROUP = "consumer-share-fetch-manager-metrics"
 _NEVER = 366 * 86_400.0
+_CLOSE_SECONDS = 5.0
 # A program that comes back for more this soon gets the next records fetched while it works on the last. A slower one
 # does not: records that wait in its buffer are locked, and another worker could have them.
 _QUICK_SECONDS = 0.02
@@ -113,6 +114,7 @@ class ShareConsumer(Generic[K, V]):
         self._failures: dict[TopicPartition, KafkaError | None] = {}
         self._refreshing: asyncio.Task[None] | None = None
         self._renewals: set[asyncio.Task[None]] = set()
+        self._commits: set[asyncio.Task[dict[TopicPartition, KafkaError | None]]] = set()
         self._backoff = Backoff(self.config)
         self._returned_at = 0.0
         self._closed = False
@@ -138,6 +140,8 @@ class ShareConsumer(Generic[K, V]):
         """Send the acknowledgements that wait, release the rest, leave the group."""
         if self._closed:
             return
+        if self._commits:
+            await asyncio.wait(self._commits, timeout=_CLOSE_SECONDS)
         self._closed = True
         tasks = [*self._fetches.values(), *self._renewals]
         if self._refreshing is not None:
@@ -152,7 +156,7 @@ class ShareConsumer(Generic[K, V]):
         await asyncio.gather(*tasks, return_exceptions=True)
         for session in self._sessions.values():
             try:
-                async with asyncio.timeout(5):
+                async with asyncio.timeout(_CLOSE_SECONDS):
                     await session.acknowledge(close=True)
             except (KafkaError, TimeoutError) as error:
                 _log.debug("closing the share session with broker %d: %s", session.node, error)
@@ -518,7 +522,10 @@ class ShareConsumer(Generic[K, V]):
 
     def commit_async(self) -> asyncio.Task[dict[TopicPartition, KafkaError | None]]:
         """`commit` in the background; the callback hears how it ended."""
-        return asyncio.create_task(self.commit())
+        task = asyncio.create_task(self.commit())
+        self._commits.add(task)
+        task.add_done_callback(self._commits.discard)
+        return task
 
     def set_acknowledgement_commit_callback(self, callback: AckCallback | None) -> None:
         """`callback(offsets, error)` after acknowledgements were answered; with an error the records will come
