@@ -67,6 +67,10 @@ class PenstockSource(DataSource):
 
     def streamReader(self, schema: StructType) -> DataSourceStreamReader:  # noqa: N802
         options = parse_options(dict(self.options), streaming=True)
+        if options.share_group:
+            from penstock.spark.share_source import ShareStreamReader
+
+            return ShareStreamReader(options)
         return StreamReader(options)
 
     def writer(self, schema: StructType, overwrite: bool) -> DataSourceArrowWriter:
