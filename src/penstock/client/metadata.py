@@ -6,7 +6,6 @@ known for a partition came from a broker that lags behind, and does not take the
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
@@ -62,11 +61,6 @@ class Metadata:
         """How many partitions a topic has; 0 when it is not known."""
         topic = self.topics.get(name)
         return len(topic.partitions) if topic else 0
-
-    def partitions(self, name: str) -> Iterator[TopicPartition]:
-        topic = self.topics.get(name)
-        for partition in sorted(topic.partitions if topic else ()):
-            yield TopicPartition(name, partition)
 
     def merge(self, answer: m.MetadataResponse, everything: bool) -> None:
         """Take an answer in; `everything` says that it lists all topics, so that those it lacks are gone."""

@@ -45,10 +45,6 @@ class Acknowledgements:
     def add_run(self, first: int, last: int, kind: int) -> None:
         self._runs.append((first, last, kind))
 
-    def merge(self, other: Acknowledgements) -> None:
-        self._types.update(other._types)
-        self._runs += other._runs
-
     def offsets(self) -> set[int]:
         found = set(self._types)
         for first, last, _ in self._runs:

@@ -56,7 +56,7 @@ class ConsumerRecord(NamedTuple, Generic[K, V]):
     partition: int
     offset: int
     timestamp: int
-    timestamp_type: int
+    timestamp_type: int  # a TimestampType
     key: K | None
     value: V | None
     headers: Headers
