@@ -5,6 +5,8 @@ PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 STAMP := $(VENV)/.ready
+SPARK_STAMP := $(VENV)/.ready-spark
+SPARK ?= yes
 KAFKA_TESTS ?= ../shared/tools/kafka-tests/run
 GROUPS ?= requests consumer share rest
 WORKERS ?= 2
@@ -31,17 +33,25 @@ $(STAMP): requirements/dev.txt pyproject.toml
 	@$(BIN)/pip install --quiet --disable-pip-version-check --no-deps --no-build-isolation --editable .
 	@touch $(STAMP)
 
+$(SPARK_STAMP): requirements/spark.txt $(STAMP)
+	@echo "Installing Spark, a Java for it and what the pipeline needs into $(VENV): about 1.1 GB ..."
+	@$(BIN)/pip install --quiet --disable-pip-version-check --require-hashes -r requirements/spark.txt
+	@touch $(SPARK_STAMP)
+
 .PHONY: lock
-lock: $(STAMP) ## Resolve requirements/dev.txt anew
+lock: $(STAMP) ## Resolve requirements/dev.txt and spark.txt anew
 	$(BIN)/pip install --quiet pip-tools
 	$(BIN)/pip-compile --quiet --upgrade --strip-extras --generate-hashes --no-emit-index-url --no-emit-trusted-host \
 		--no-emit-find-links --no-header --output-file requirements/dev.txt pyproject.toml requirements/dev.in
+	$(BIN)/pip-compile --quiet --upgrade --strip-extras --generate-hashes --no-emit-index-url --no-emit-trusted-host \
+		--no-emit-find-links --no-header --extra spark --constraint requirements/dev.txt \
+		--output-file requirements/spark.txt pyproject.toml
 
 # -- see it work --------------------------------------------------------------------------------------------------------
 
 .PHONY: demo
-demo: $(STAMP) ## Start a broker, produce and consume real records with a real client, print the rates
-	@$(BIN)/python -m examples.demo
+demo: $(STAMP) $(if $(filter yes,$(SPARK)),$(SPARK_STAMP)) ## A stream, a queue, a transformation, a lake, all checked (SPARK=no: a small download)
+	@$(BIN)/python -m examples.demo $(if $(filter yes,$(SPARK)),,--without-spark)
 
 # -- checks -------------------------------------------------------------------------------------------------------------
 
@@ -91,9 +101,7 @@ kafka-tests: $(STAMP) ## Apache Kafka's own integration tests against Penstock (
 	PENSTOCK=$(CURDIR)/$(BIN)/penstock $(KAFKA_TESTS) $(GROUPS)
 
 .PHONY: spark
-spark: $(STAMP) ## The pipelines on a real Spark (installs the extra `spark`)
-	$(BIN)/pip install --quiet --disable-pip-version-check '.[spark]'
-	$(BIN)/pip install --quiet --disable-pip-version-check --no-deps --no-build-isolation --editable .
+spark: $(SPARK_STAMP) ## The pipelines on a real Spark, with broker processes that are killed
 	$(BIN)/python -m pytest -m spark
 
 .PHONY: soak

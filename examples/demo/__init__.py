@@ -1,0 +1,1 @@
+"""`make demo`: the whole system at work, checked at every step."""
