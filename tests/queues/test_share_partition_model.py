@@ -107,20 +107,46 @@ class SharePartitionMachine(RuleBasedStateMachine):
         elif not taken[0].delivery_count > 2:
             assert taken[0].first_offset < min(available, default=self.log_end), "a later record came first"
 
-    @rule(member=st.sampled_from(MEMBERS), data=st.data(), write_fails=st.booleans())
-    def acknowledge(self, member: str, data: st.DataObject, write_fails: bool) -> None:
-        candidates = self.known()
-        if not candidates:
-            return
-        first = data.draw(st.sampled_from(candidates))
+    def held_runs(self) -> list[tuple[str, int, int]]:
+        """Ranges that one member holds."""
+        runs: list[tuple[str, int, int]] = []
+        for offset in self.known():
+            record = self.records[offset]
+            if record.state != "ACQUIRED":
+                continue
+            if runs and runs[-1][0] == record.holder and runs[-1][2] == offset - 1:
+                runs[-1] = (record.holder, runs[-1][1], offset)
+            else:
+                runs.append((record.holder, offset, offset))
+        return runs
+
+    @precondition(lambda self: self.held_runs())
+    @rule(data=st.data(), write_fails=st.sampled_from([False, False, False, True]))
+    def a_holder_answers(self, data: st.DataObject, write_fails: bool) -> None:
+        member, low, high = data.draw(st.sampled_from(self.held_runs()))
+        first = data.draw(st.integers(low, high))
+        self.acknowledge(data, member, first, data.draw(st.integers(first, high)), write_fails)
+
+    @precondition(lambda self: self.held_runs())
+    @rule(kind=st.sampled_from([AcknowledgeType.RELEASE, AcknowledgeType.ACCEPT]))
+    def everything_is_answered(self, kind: AcknowledgeType) -> None:
+        for member, first, last in self.held_runs():
+            self.settle(member, first, last, [kind], write_fails=False)
+
+    @precondition(lambda self: self.known())
+    @rule(member=st.sampled_from(MEMBERS), data=st.data())
+    def anybody_answers(self, member: str, data: st.DataObject) -> None:
+        first = data.draw(st.sampled_from(self.known()))
         last = data.draw(st.integers(first, min(first + 12, self.log_end)))
+        self.acknowledge(data, member, first, last, write_fails=False)
+
+    def acknowledge(self, data: st.DataObject, member: str, first: int, last: int, write_fails: bool) -> None:
         span = last - first + 1
-        types = data.draw(
-            st.one_of(
-                st.sampled_from(list(AcknowledgeType)).map(lambda kind: [kind]),
-                st.lists(st.sampled_from(list(AcknowledgeType)), min_size=span, max_size=span),
-            )
-        )
+        kinds = st.sampled_from(list(AcknowledgeType))
+        types = data.draw(st.one_of(kinds.map(lambda kind: [kind]), st.lists(kinds, min_size=span, max_size=span)))
+        self.settle(member, first, last, types, write_fails)
+
+    def settle(self, member: str, first: int, last: int, types: list[AcknowledgeType], write_fails: bool) -> None:
         held = all(
             offset in self.records
             and self.records[offset].state == "ACQUIRED"
