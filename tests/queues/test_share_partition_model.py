@@ -256,5 +256,5 @@ class SharePartitionMachine(RuleBasedStateMachine):
         assert sum(self.partition.held_by_member().values()) <= SETTINGS.max_record_locks
 
 
-SharePartitionMachine.TestCase.settings = hypothesis_settings(max_examples=120, stateful_step_count=40, deadline=None)
+SharePartitionMachine.TestCase.settings = hypothesis_settings(max_examples=250, stateful_step_count=40, deadline=None)
 TestSharePartitionModel = SharePartitionMachine.TestCase
