@@ -26,6 +26,11 @@ class TestJoining:
         assert response.member_id == "client-uuid-0001"
         assert state_of(shell) == "Empty"
 
+    def test_a_member_id_that_was_given_to_a_dynamic_member_is_no_static_members(self, shell: Shell) -> None:
+        given = shell.joined(shell.join()).member_id
+        response = shell.joined(shell.join(given, instance_id="i-1"))
+        assert response.error_code == ErrorCode.UNKNOWN_SERVER_ERROR
+
     def test_versions_before_four_join_directly(self, shell: Shell) -> None:
         (response,) = shell.join_round("", version=3)
         assert response.error_code == ErrorCode.NONE

@@ -102,7 +102,11 @@ class ClassicProtocol:
             effects.reply(token, join_error(member_id, ErrorCode.INCONSISTENT_GROUP_PROTOCOL))
             return
         if member_id in group.pending_joins:
-            self._add_member(effects, token, context, request, group, member_id)
+            if request.group_instance_id is not None:
+                # The id was given to a dynamic member. Kafka has no better code for one that turned static meanwhile.
+                effects.reply(token, join_error(member_id, ErrorCode.UNKNOWN_SERVER_ERROR))
+            else:
+                self._add_member(effects, token, context, request, group, member_id)
             return
         try:
             group.validate_member(member_id, request.group_instance_id)
