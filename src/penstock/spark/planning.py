@@ -82,7 +82,7 @@ class ClusterView:
             await self.cluster.retrying(self.cluster.refresh_all)
             wanted = re.compile(subscription.pattern)
             names = [n for n, info in metadata.topics.items() if wanted.fullmatch(n) and not info.is_internal]
-            return sorted(tp for name in names for tp in metadata.partitions(name))
+            return self._all_of(names)
         names = list(subscription.topics or sorted({tp.topic for tp in subscription.partitions}))
         await self.cluster.retrying(lambda: self.cluster.refresh(names))
         for _ in range(_LOOKS):
@@ -94,11 +94,15 @@ class ClusterView:
         else:
             raise kafka_error(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, about=f"topic {missing[0]!r}")
         if not subscription.partitions:
-            return sorted(tp for name in names for tp in metadata.partitions(name))
+            return self._all_of(names)
         for tp in subscription.partitions:
             if tp.partition not in metadata.topics[tp.topic].partitions:
                 raise kafka_error(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, about=f"partition {tp}")
         return list(subscription.partitions)
+
+    def _all_of(self, topics: Iterable[str]) -> list[TopicPartition]:
+        known = self.cluster.metadata.topics
+        return sorted(TopicPartition(name, number) for name in topics for number in known[name].partitions)
 
     def topic_id(self, topic: str) -> bytes:
         return self.cluster.metadata.topic_id(topic)
