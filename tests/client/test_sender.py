@@ -8,6 +8,7 @@ from collections.abc import Iterator
 import pytest
 
 from penstock.client import Producer
+from penstock.client.connection import Connection
 from penstock.client.errors import RequestTimeout
 from penstock.testing.broker import Broker
 from penstock.wire.errors import ErrorCode, InvalidRecord, KafkaError
@@ -93,3 +94,28 @@ async def test_flush_waits_for_retries(broker: Broker) -> None:
             await producer.flush()
         assert delivery.done()
         assert delivery.result().offset == 1
+
+
+async def test_a_batch_that_waits_for_the_connection_is_not_overtaken(
+    broker: Broker, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A broker that does not know a producer yet would take the second batch as its first."""
+    async with Producer(settings(broker)) as producer:
+        cluster = producer._cluster
+        open_at_once = cluster.connection
+        slow_ones = iter([0.3])
+
+        async def connection(node_id: int, channel: str = "") -> Connection:
+            found = await open_at_once(node_id, channel)
+            if channel == "produce":
+                await asyncio.sleep(next(slow_ones, 0))
+            return found
+
+        monkeypatch.setattr(cluster, "connection", connection)
+        first = await producer.send("t", b"first", partition=0)
+        async with asyncio.timeout(20):
+            while producer._sender is None or not producer._sender._requests:
+                await asyncio.sleep(0.01)
+            second = await producer.send("t", b"second", partition=0)
+            assert (await first).offset == 0
+            assert (await second).offset == 1

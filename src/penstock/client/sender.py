@@ -65,6 +65,7 @@ class Sender:
         self._requests: set[asyncio.Task[None]] = set()
         self._chores: set[asyncio.Task[None]] = set()
         self._node_requests: dict[int, int] = {}
+        self._turns: dict[int, asyncio.Lock] = {}
         self._refreshing = False
         self._paused_until = 0.0
         # Partitions where a batch was lost for good, or whose numbers the broker no longer follows.
@@ -328,7 +329,10 @@ class Sender:
     async def _send(self, node: int, batches: list[Batch]) -> None:
         started = self._loop.time()
         try:
-            connection = await self._cluster.connection(node, "produce")
+            # In turn: a request that finds the connection open must not overtake one that waits for it to be opened,
+            # because a broker that does not know a producer yet takes whichever of its batches comes first.
+            async with self._turns.setdefault(node, asyncio.Lock()):
+                connection = await self._cluster.connection(node, "produce")
             answer = await self._exchange(connection, batches)
         except KafkaError as error:
             for batch in batches:
