@@ -104,18 +104,19 @@ async def test_a_batch_that_waits_for_the_connection_is_not_overtaken(
         cluster = producer._cluster
         open_at_once = cluster.connection
         slow_ones = iter([0.3])
+        first_waits = asyncio.Event()
 
         async def connection(node_id: int, channel: str = "") -> Connection:
             found = await open_at_once(node_id, channel)
             if channel == "produce":
+                first_waits.set()
                 await asyncio.sleep(next(slow_ones, 0))
             return found
 
         monkeypatch.setattr(cluster, "connection", connection)
         first = await producer.send("t", b"first", partition=0)
         async with asyncio.timeout(20):
-            while producer._sender is None or not producer._sender._requests:
-                await asyncio.sleep(0.01)
+            await first_waits.wait()
             second = await producer.send("t", b"second", partition=0)
             assert (await first).offset == 0
             assert (await second).offset == 1
