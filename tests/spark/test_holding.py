@@ -44,15 +44,34 @@ async def test_what_is_held_outlives_its_lock_and_goes_to_others_when_the_holder
         await begin(broker, 10)
         one, other = (Holder(broker.bootstrap_servers, GROUP, name) for name in ("one", "other"))
         await one.start(["t"])
-        got = await one.gather(10, 20_000, 500)
+        got = await one.gather(10, 20_000)
         assert count(got) == count(one.held) == 10
         await other.start(["t"])
         assert await other.gather(10, 2_500) == {}  # two and a half times the lock
         done = {TopicPartition("t", 0): set(range(4))}
         assert await one.accept(done) == done
         await one.close()
-        rest = await other.gather(10, 20_000, 500)
+        rest = await other.gather(10, 20_000)
         assert rest == {TopicPartition("t", 0): set(range(4, 10))}
+        await other.close()
+
+
+async def test_records_that_arrive_when_nobody_waits_are_held_too() -> None:
+    async with asyncio.timeout(60), AsyncBroker({"group.share.min.record.lock.duration.ms": 1000}) as broker:
+        await begin(broker, 0)
+        one, other = (Holder(broker.bootstrap_servers, GROUP, name) for name in ("one", "other"))
+        await one.start(["t"])
+        await other.start(["t"])
+        async with Producer(bootstrap_servers=broker.bootstrap_servers) as producer:
+            for number in range(10):
+                await one.gather(10, 1)  # leaves a fetch at the broker, for half a second
+                await producer.send_and_wait("t", "late")
+                found = await other.gather(10, 2_500)  # two and a half times the lock
+                if not found:
+                    break
+                await other.accept(found)  # too late for that fetch: once more
+        assert await one.gather(10, 20_000) == {TopicPartition("t", 0): {number}}
+        await one.close()
         await other.close()
 
 
@@ -61,10 +80,10 @@ async def test_only_what_the_broker_confirmed_counts_as_accepted() -> None:
         await begin(broker, 5)
         holder = Holder(broker.bootstrap_servers, GROUP, "one")
         await holder.start(["t"])
-        got = await holder.gather(5, 20_000, 500)
+        got = await holder.gather(5, 20_000)
         broker.drop("ShareAcknowledge")
         assert await holder.accept(got) == {}
-        again = await holder.gather(5, 20_000, 500)
+        again = await holder.gather(5, 20_000)
         assert again == got
         assert await holder.accept(again) == got
         await holder.close()

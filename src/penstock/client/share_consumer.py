@@ -217,9 +217,14 @@ class ShareConsumer(Generic[K, V]):
         return records
 
     async def take(self, max_records: int, timeout_ms: float) -> list[ConsumerRecord[K, V]]:
-        """`poll` for a program that gathers records before it decides about them: others may still be undecided."""
+        """`poll` for a program that gathers records before it decides about them: others may still be undecided.
+
+        With a timeout of 0 it returns what has arrived already, and asks for no more.
+        """
         if not self._explicit:
             raise IllegalState("take needs share_acknowledgement_mode='explicit'")
+        if timeout_ms <= 0:
+            return self._take_arrived()
         return await self._poll(timeout_ms, max_records, self.config.fetch_max_wait_ms)
 
     async def __aiter__(self) -> AsyncIterator[ConsumerRecord[K, V]]:
@@ -274,6 +279,18 @@ class ShareConsumer(Generic[K, V]):
                     await self._arrived.wait()
             except TimeoutError:
                 continue
+
+    def _take_arrived(self) -> list[ConsumerRecord[K, V]]:
+        self._started()
+        while self._buffer or self._fetched:
+            if not self._buffer:
+                self._decode(*self._fetched.popleft())
+                continue
+            records = self._hand_out(self._buffer.popleft())
+            if records:
+                self._consumed.record(len(records))
+                return records
+        return []
 
     def _start_fetches(self, limit: int, max_wait_ms: int) -> None:
         """One fetch to each broker that leads partitions of ours and has none under way."""

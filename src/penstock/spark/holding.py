@@ -29,6 +29,7 @@ Places = dict[TopicPartition, set[int]]
 JsonPlaces = dict[str, dict[str, list[list[int]]]]
 
 _TICK_S = 0.1
+_MOST = 1 << 30
 _LONGEST_BATCH_MS = 24 * 3_600_000  # locks are renewed meanwhile, so a long batch is no reason to be put out
 
 
@@ -98,6 +99,7 @@ class Holder:
             allow_auto_create_topics=False,
         )
         self._held: dict[tuple[TopicPartition, int], Record] = {}
+        self._waiting: list[Record] = []  # of those held, not yet asked for
         self._renewing: asyncio.Task[None] | None = None
 
     async def start(self, topics: Iterable[str]) -> None:
@@ -111,28 +113,33 @@ class Holder:
             self._renewing.cancel()
             await asyncio.gather(self._renewing, return_exceptions=True)
         self._held.clear()
+        self._waiting.clear()
         await self._consumer.close()
 
     @property
     def held(self) -> Places:
-        found: Places = {}
-        for tp, offset in self._held:
-            found.setdefault(tp, set()).add(offset)
-        return found
+        """What was gathered and not decided about."""
+        return without(places_of(self._held.values()), places_of(self._waiting))
 
-    async def gather(self, limit: int, wait_ms: float, rest_ms: float = 0) -> Places:
-        """Lock up to `limit` more records, those that come within `wait_ms`, and after the first within `rest_ms`."""
-        fresh: list[Record] = []
-        while len(fresh) < limit:
-            taken = await self._consumer.take(limit - len(fresh), rest_ms if fresh else wait_ms)
-            if not taken:
-                break
+    async def gather(self, limit: int, wait_ms: float) -> Places:
+        """Lock about `limit` more records: those that have come, or else the first that come within `wait_ms`."""
+        await self._take_in(limit, 0)
+        if not self._waiting:
+            await self._take_in(limit, wait_ms)
+            await self._take_in(limit, 0)  # of other partitions, in the same answer
+        fresh, self._waiting = self._waiting[:limit], self._waiting[limit:]
+        return places_of(fresh)
+
+    async def _take_in(self, limit: int, wait_ms: float) -> None:
+        """Hold what the consumer has got. From here on its locks are renewed."""
+        while taken := await self._consumer.take(limit, wait_ms):
             for record in taken:
                 # The data is read again by the tasks; the driver keeps only what it needs to acknowledge.
                 slim = record._replace(key=None, value=None, headers=())
                 self._held[slim.topic_partition, slim.offset] = slim
-                fresh.append(slim)
-        return places_of(fresh)
+                self._waiting.append(slim)
+            if wait_ms:
+                break
 
     async def accept(self, places: Places) -> Places:
         """Accept those that are held; returns those of which the broker said that they are done."""
@@ -158,6 +165,7 @@ class Holder:
         renewed = loop.time()
         while True:
             await asyncio.sleep(_TICK_S)  # short: how long locks last is known only after the first answer
+            await self._take_in(_MOST, 0)  # a fetch may be answered when nobody waits for it any more
             if not self._held:
                 renewed = loop.time()
             if loop.time() - renewed < self._consumer.acquisition_lock_timeout_ms / 3000:
