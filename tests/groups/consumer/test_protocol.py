@@ -218,6 +218,13 @@ class TestStaticMembers:
         assert shell.consumer_heartbeat("A1", -1, instance_id="a").member_epoch == -1
         assert state_of(shell) == "Empty"
 
+    def test_a_member_that_changes_its_instance_gives_the_old_one_up(self, shell: Shell) -> None:
+        shell.consumer_join("A", "foo", instance_id="a")
+        shell.consumer_join("A", "foo", instance_id="b")
+        assert shell.consumer_join("B", "foo", instance_id="a").error_code == ErrorCode.NONE
+        shell.consumer_heartbeat("A", -1, instance_id="b")
+        assert [member.instance_id for member in shell.shard.consumer_group_describe("group").members] == ["a"]
+
     def test_an_unknown_instance(self, shell: Shell) -> None:
         shell.consumer_join("A1", "foo", instance_id="a")
         assert shell.consumer_heartbeat("A1", 2, instance_id="b").error_code == ErrorCode.UNKNOWN_MEMBER_ID

@@ -113,6 +113,7 @@ class ConsumerGroup:
         old = self.members.get(member.member_id)
         if old is not None:
             self._release(old)
+            self._forget_instance(old)
         self.members[member.member_id] = member
         for partitions in (member.assigned, member.pending_revocation):
             for topic_id, epochs in partitions.items():
@@ -127,9 +128,12 @@ class ConsumerGroup:
         if member is None:
             return
         self._release(member)
-        if member.instance_id is not None and self.static_members.get(member.instance_id) == member_id:
-            del self.static_members[member.instance_id]
+        self._forget_instance(member)
         self.changed()
+
+    def _forget_instance(self, member: ConsumerMember) -> None:
+        if member.instance_id is not None and self.static_members.get(member.instance_id) == member.member_id:
+            del self.static_members[member.instance_id]
 
     def _release(self, member: ConsumerMember) -> None:
         for partitions in (member.assigned, member.pending_revocation):
