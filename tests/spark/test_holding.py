@@ -63,14 +63,14 @@ async def test_records_that_arrive_when_nobody_waits_are_held_too() -> None:
         await one.start(["t"])
         await other.start(["t"])
         async with Producer(bootstrap_servers=broker.bootstrap_servers) as producer:
-            for number in range(10):
+            for _ in range(10):
                 await one.gather(10, 1)  # leaves a fetch at the broker, for half a second
-                await producer.send_and_wait("t", "late")
+                late = await producer.send_and_wait("t", "late")
                 found = await other.gather(10, 2_500)  # two and a half times the lock
                 if not found:
                     break
                 await other.accept(found)  # too late for that fetch: once more
-        assert await one.gather(10, 20_000) == {TopicPartition("t", 0): {number}}
+        assert await one.gather(10, 20_000) == {TopicPartition("t", 0): {late.offset}}
         await one.close()
         await other.close()
 
