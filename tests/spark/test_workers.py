@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import threading
 from collections import Counter
@@ -10,6 +11,7 @@ from pathlib import Path
 
 import pytest
 
+from penstock.cli.main import run
 from penstock.client import Reject
 from penstock.client.sync import Admin, Producer
 from penstock.spark.worker import Record
@@ -119,3 +121,20 @@ def test_workers_go_on_until_they_are_stopped(spark: object, broker: BrokerProce
     )
     assert summary.counters.accepted == 20
     assert sum(handled(tmp_path).values()) == 20
+
+
+def test_the_command_works_off_a_queue(
+    spark: object, broker: BrokerProcess, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    put(broker, "typed", 30)
+    (tmp_path / "handlers_of_the_command.py").write_text(
+        "from penstock.client import Reject\n"
+        "def even(record):\n"
+        "    if int(record.value) % 2:\n"
+        "        raise Reject('odd')\n"
+    )
+    handler = f"{tmp_path}/handlers_of_the_command.py:even"
+    arguments = ["work", "typed", "--group", "typists", "--handler", handler, "--from-beginning", "--json"]
+    assert run([*arguments, "--bootstrap", broker.address]) == 0
+    told = json.loads(capsys.readouterr().out)
+    assert (told["accepted"], told["rejected"], told["lag_after"]) == (15, 15, 0)
