@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import signal
 import subprocess
@@ -177,11 +178,27 @@ def test_a_driver_killed_around_the_commit(penstock_broker: Broker, tmp_path: Pa
 def test_offsets_stand_in_the_commit_for_people_too(
     penstock_broker: Broker, spark: SparkSession, tmp_path: Path
 ) -> None:
-    import json
-
     penstock_broker.create_topic("t", 2)
     produce(penstock_broker, 10)
     root = tmp_path / "lake"
     summary = run(penstock_broker, spark, root)
     newest = DeltaTable(str(root)).history(1)[0]
     assert from_json(json.loads(newest["penstock.offsets"])) == summary.end
+
+
+def test_the_command_prints_its_summary(
+    penstock_broker: Broker, tmp_path: Path, capsys: pytest.CaptureFixture[str], spark: SparkSession
+) -> None:
+    from penstock.cli.main import run as run_command
+
+    penstock_broker.create_topic("t", 2)
+    produce(penstock_broker, 5)
+    command = ["load", "t", "--to", str(tmp_path / "lake"), "--bootstrap", penstock_broker.bootstrap_servers]
+    assert run_command([*command, "--json", "--master", "local[2,3]"]) == 0
+    summary = json.loads(capsys.readouterr().out)
+    assert (summary["rows"], summary["lag_after"], summary["end"]) == (10, 0, {"t": {"0": 5, "1": 5}})
+    assert run_command([*command, "--master", "local[2,3]"]) == 0
+    assert "is up to date" in capsys.readouterr().err
+    bad = ["--name", "other", "--parse", "json", "--schema", "id string", "--master", "local[2,3]"]
+    assert run_command([*command, *bad]) == 1
+    assert "does not fit what is loaded" in capsys.readouterr().err

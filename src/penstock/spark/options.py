@@ -60,6 +60,7 @@ _SOURCE_OPTIONS = (
     "kafkaConsumer.pollTimeoutMs",
     "fetchOffset.numRetries",
     "fetchOffset.retryIntervalMs",
+    "partition.metadata.cache.ttl.ms",
     "share.group",
     "share.maxRecords",
     "path",
@@ -124,6 +125,7 @@ class SourceOptions:
     fetch_bytes: int = DEFAULT_FETCH_BYTES
     batch_rows: int = DEFAULT_BATCH_ROWS
     poll_timeout_ms: int = DEFAULT_POLL_TIMEOUT_MS
+    metadata_ttl_ms: int = 1_000
     share_group: str = ""
     share_max_records: int = 500
 
@@ -178,6 +180,7 @@ def parse_options(given: Mapping[str, str], *, streaming: bool = False) -> Sourc
         fetch_bytes=_positive(options, "fetchBytes") or DEFAULT_FETCH_BYTES,
         batch_rows=_positive(options, "batchRows") or DEFAULT_BATCH_ROWS,
         poll_timeout_ms=_positive(options, "kafkaConsumer.pollTimeoutMs") or DEFAULT_POLL_TIMEOUT_MS,
+        metadata_ttl_ms=_positive(options, "partition.metadata.cache.ttl.ms") or 1_000,
         share_group=share_group,
         share_max_records=_positive(options, "share.maxRecords") or 500,
     )

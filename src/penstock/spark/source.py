@@ -14,6 +14,7 @@ lag shows in every Kafka tool. Nothing ever reads that commit back: if it fails,
 from __future__ import annotations
 
 import logging
+import math
 import time
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -147,9 +148,11 @@ class StreamReader(_Reading, DataSourceStreamReader, SupportsTriggerAvailableNow
         self._latest: Offsets = {}
         self._committed: Offsets = {}
         self._triggered_at = time.monotonic()
+        self._subscribed: list[TopicPartition] = []
+        self._looked_at = -math.inf
 
     def __getstate__(self) -> dict[str, object]:
-        return {"_options": self._options, "_view": None, "_target": None, "_latest": {}, "_committed": {}}
+        return {"_options": self._options}  # what a task needs
 
     def _cluster(self) -> ClusterView:
         from penstock.spark.planning import ClusterView
@@ -196,8 +199,11 @@ class StreamReader(_Reading, DataSourceStreamReader, SupportsTriggerAvailableNow
         return to_json(reachable)
 
     def _newest(self) -> Offsets:
-        view = self._cluster()
-        return view.latest(view.partitions(self._options.subscription), self._options.isolation)
+        # Asking which partitions there are for every micro-batch would cost more than asking where they end.
+        if (time.monotonic() - self._looked_at) * 1000 >= self._options.metadata_ttl_ms:
+            self._subscribed = self._cluster().partitions(self._options.subscription)
+            self._looked_at = time.monotonic()
+        return self._cluster().latest(self._subscribed, self._options.isolation)
 
     def _holds_back(self, waiting: int) -> bool:
         """Whether to wait for more (`minOffsetsPerTrigger`), which availableNow never does."""
@@ -234,22 +240,26 @@ class StreamReader(_Reading, DataSourceStreamReader, SupportsTriggerAvailableNow
     # What a micro-batch reads
 
     def partitions(self, start: JsonOffsets, end: JsonOffsets) -> list[RangePartition]:
-        from penstock.spark.planning import check_available
-
         view = self._cluster()
         begun, until = from_json(start), from_json(end)
-        view.partitions(self._options.subscription)  # learns the ids of the topics
+        if not self._subscribed:
+            self._subscribed = view.partitions(self._options.subscription)  # learns the ids of the topics
         fresh = view.earliest([tp for tp in until if tp not in begun])
         ranges = [
             OffsetRange(tp.topic, tp.partition, begun.get(tp, fresh.get(tp, 0)), last, view.topic_id(tp.topic))
             for tp, last in sorted(until.items())
         ]
-        known = [piece for piece in ranges if self._exists(TopicPartition(piece.topic, piece.partition))]
-        return self._split(check_available(view, known, self._options.fail_on_data_loss))
+        return self._split([piece for piece in ranges if self._exists(piece)])  # the tasks see whether all is there
 
-    def _exists(self, tp: TopicPartition) -> bool:
-        topic = self._cluster().cluster.metadata.topics.get(tp.topic)
-        return topic is not None and tp.partition in topic.partitions
+    def _exists(self, piece: OffsetRange) -> bool:
+        from penstock.spark.planning import DataLoss
+
+        topic = self._cluster().cluster.metadata.topics.get(piece.topic)
+        if topic is not None and piece.partition in topic.partitions:
+            return True
+        if self._options.fail_on_data_loss and piece.size:
+            raise DataLoss(f"{piece} was to be read, but there is no such partition any more")
+        return False
 
     def commit(self, end: JsonOffsets) -> None:
         """Comes a batch late, and never for the last one; `latestOffset` does its work."""
