@@ -17,7 +17,8 @@ from pathlib import Path
 import pytest
 from deltalake import DeltaTable
 
-from penstock.client.sync import Producer
+from penstock.client.sync import Consumer, Producer
+from penstock.client.types import TopicPartition
 from penstock.spark.java import find_java_home
 from penstock.testing.broker import Broker
 
@@ -98,6 +99,21 @@ def cluster(tmp_path: Path) -> Iterator[Standalone]:
         made.stop()
 
 
+def run_and_kill(program: str, cluster: Standalone, started: Path) -> str:
+    """Run a driver; kill a worker as soon as a task has made the file `started`; what the driver printed."""
+    driver = subprocess.Popen([sys.executable, "-c", program], stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+    try:
+        deadline = time.monotonic() + 300
+        while not started.exists() and driver.poll() is None and time.monotonic() < deadline:
+            time.sleep(0.1)
+        cluster.kill_worker()
+        out, errors = driver.communicate(timeout=400)
+    finally:
+        driver.kill()
+    assert driver.returncode == 0, errors.decode()[-2000:]
+    return out.decode()
+
+
 def test_a_load_on_a_cluster_survives_a_worker_that_is_killed(
     penstock_broker: Broker, cluster: Standalone, tmp_path: Path
 ) -> None:
@@ -127,16 +143,53 @@ def test_a_load_on_a_cluster_survives_a_worker_that_is_killed(
         print("rows", done.rows)
         spark.stop()
     """)
-    driver = subprocess.Popen([sys.executable, "-c", program], stdout=subprocess.PIPE, stderr=subprocess.PIPE)
-    try:
-        deadline = time.monotonic() + 300
-        while not started.exists() and driver.poll() is None and time.monotonic() < deadline:
-            time.sleep(0.1)
-        cluster.kill_worker()
-        out, errors = driver.communicate(timeout=400)
-    finally:
-        driver.kill()
-    assert out.decode().split() == ["rows", "8000"], errors.decode()[-2000:]
+    out = run_and_kill(program, cluster, started)
+    assert out.split() == ["rows", "8000"]
     table = DeltaTable(str(root)).to_pyarrow_table()
     found = Counter(zip(table.column("partition").to_pylist(), table.column("offset").to_pylist(), strict=True))
     assert found == {(partition, offset): 1 for partition in range(4) for offset in range(2000)}
+
+
+def test_a_stream_into_a_topic_on_a_cluster_survives_a_worker_that_is_killed(
+    penstock_broker: Broker, cluster: Standalone, tmp_path: Path
+) -> None:
+    for topic in ("in", "out"):
+        penstock_broker.create_topic(topic, 4)
+    with Producer(bootstrap_servers=penstock_broker.bootstrap_servers) as producer:
+        for partition in range(4):
+            values = [b"%d" % number for number in range(partition, 4000, 4)]
+            producer.send_batch("in", values, partition=partition)
+    started = tmp_path / "started"
+    program = textwrap.dedent(f"""
+        import pathlib, time
+        from penstock.spark.session import session
+
+        def slowly(batches):
+            for batch in batches:
+                pathlib.Path({str(started)!r}).touch()
+                time.sleep(2)
+                yield batch
+
+        config = {{"spark.executor.memory": "512m", "spark.executor.cores": 1, "spark.driver.host": "127.0.0.1"}}
+        spark = session("copy", {cluster.url!r}, config=config)
+        reader = spark.readStream.format("penstock").option("subscribe", "in").option("startingOffsets", "earliest")
+        reader = reader.option("kafka.bootstrap.servers", {penstock_broker.bootstrap_servers!r})
+        rows = reader.option("maxOffsetsPerTrigger", 2000).load().select("value").mapInArrow(slowly, "value binary")
+        writer = rows.writeStream.format("penstock").option("topic", "out")
+        writer = writer.option("kafka.bootstrap.servers", {penstock_broker.bootstrap_servers!r})
+        writer = writer.option("checkpointLocation", {str(tmp_path / "checkpoint")!r})
+        writer.trigger(availableNow=True).start().awaitTermination()
+        print("done")
+        spark.stop()
+    """)
+    assert run_and_kill(program, cluster, started).split() == ["done"]
+    settings = {"bootstrap.servers": penstock_broker.bootstrap_servers, "isolation.level": "read_committed"}
+    with Consumer(settings) as consumer:
+        partitions = [TopicPartition("out", number) for number in range(4)]
+        consumer.assign(partitions)
+        consumer.seek_to_beginning(*partitions)
+        ends = consumer.end_offsets(partitions)
+        found: Counter[int] = Counter()
+        while any(consumer.position(tp) < end for tp, end in ends.items()):
+            found.update(int(record.value or b"") for record in consumer.poll(1000))
+    assert found == dict.fromkeys(range(4000), 1)
