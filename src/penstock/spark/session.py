@@ -60,6 +60,9 @@ def session(
         os.environ["JAVA_HOME"] = str(find_java_home())
         os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
         os.environ.setdefault("PYSPARK_DRIVER_PYTHON", sys.executable)
+        if master.startswith("local"):
+            # Nobody else has to reach a driver that runs everything itself.
+            os.environ.setdefault("SPARK_LOCAL_IP", "127.0.0.1")
     builder = Session.builder.appName(app)
     builder = builder.remote(master) if master.startswith("sc://") else builder.master(master)
     for name, value in settings_for(master, ui, {**(config or {}), **_dotted(conf)}).items():
