@@ -1,4 +1,4 @@
-"""The process from which Spark forks its Python workers, with the heavy imports done once, before the first fork.
+"""The process from which Spark forks its Python workers, with the heavy work done once, before the first fork.
 
 Spark starts one such process per kind of worker. Only the kind that runs tasks decodes records; the others, which plan,
 are few and short, and should start as fast as they can.
@@ -6,20 +6,24 @@ are few and short, and should start as fast as they can.
 
 from __future__ import annotations
 
+import gc
 import sys
-from importlib.util import find_spec
 
 from pyspark.daemon import manager
 
 
 def preload(worker_module: str) -> None:
-    """Import what the tasks of a kind of worker will need."""
+    """Import what the tasks of a kind of worker will need, and decode one record to have the loops ready."""
     if worker_module == "pyspark.worker":
-        import pyarrow  # noqa: F401
+        import penstock.spark.reading
+        import penstock.spark.source  # noqa: F401
+        from penstock.records.arrow import batch_to_arrow
+        from penstock.records.builder import build_batch
 
-        if find_spec("numba") is not None:
-            import penstock.records.arrow_rows
-        import penstock.spark.reading  # noqa: F401
+        batch_to_arrow(build_batch([(0, b"key", b"value", ())]))
+    # Spark's workers collect garbage after every task; what is here before the fork is none, and need not be looked at.
+    gc.collect()
+    gc.freeze()
 
 
 if __name__ == "__main__":
