@@ -44,7 +44,7 @@ async def until(condition: asyncio.Event) -> None:
 
 async def flushed(flusher: Flusher, log: PartitionLog, appended: Appended) -> StorageError | None:
     done: asyncio.Future[StorageError | None] = asyncio.get_running_loop().create_future()
-    flusher.request(log, appended, done.set_result)
+    flusher.request(log, appended.position, done.set_result)
     return await asyncio.wait_for(done, 30)
 
 
@@ -77,10 +77,10 @@ async def test_appends_that_gather_during_a_sync_share_the_next_one() -> None:
         if len(answered) == 50:
             all_done.set()
 
-    flusher.request(log, log.append(), lambda error: answer(0, error))
+    flusher.request(log, log.append().position, lambda error: answer(0, error))
     await loop.run_in_executor(None, log.syncing.wait, 30)
     for number in range(1, 50):
-        flusher.request(log, log.append(), lambda error, number=number: answer(number, error))  # type: ignore[misc]
+        flusher.request(log, log.append().position, lambda error, number=number: answer(number, error))  # type: ignore[misc]
     assert answered == []
     log.go_on.release()
     log.go_on.release()
@@ -96,15 +96,15 @@ async def test_a_failed_sync_is_reported_to_everyone_and_never_as_success() -> N
     fatal: list[StorageError] = []
     answers: asyncio.Queue[StorageError | None] = asyncio.Queue()
     flusher = Flusher(asyncio.get_running_loop().call_soon_threadsafe, fatal.append)
-    flusher.request(log, log.append(), answers.put_nowait)
-    flusher.request(log, log.append(), answers.put_nowait)
+    flusher.request(log, log.append().position, answers.put_nowait)
+    flusher.request(log, log.append().position, answers.put_nowait)
     log.go_on.release()
     for _ in range(2):
         assert await asyncio.wait_for(answers.get(), 30) is failure
     # A later sync may well succeed. It proves nothing about what the failed one lost.
     log.failure = None
     log.go_on.release()
-    flusher.request(log, log.append(), answers.put_nowait)
+    flusher.request(log, log.append().position, answers.put_nowait)
     assert await asyncio.wait_for(answers.get(), 30) is failure
     flusher.close()
     assert fatal == [failure]
@@ -115,7 +115,7 @@ async def test_closing_waits_for_what_is_under_way(tmp_path: Path) -> None:
     flusher = Flusher(asyncio.get_running_loop().call_soon_threadsafe, no_failure)
     answers: list[StorageError | None] = []
     for value in "abc":
-        flusher.request(log, append(log, plain(value)), answers.append)
+        flusher.request(log, append(log, plain(value)).position, answers.append)
     flusher.close()
     await asyncio.sleep(0)
     assert answers == [None, None, None]

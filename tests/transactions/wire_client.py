@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import select
 import socket
 import struct
 import time
@@ -54,6 +55,10 @@ class Wire:
         """Its response header is never flexible, so that any client can read it."""
         (size,) = struct.unpack(">i", self._exactly(4))
         return decode(m.ApiVersionsResponse, self._exactly(size)[4:], version)
+
+    def is_readable(self, seconds: float) -> bool:
+        """Whether something has come, or comes within this time."""
+        return bool(select.select([self._socket], [], [], seconds)[0])
 
     def ask(self, request: Message, response: type[R], version: int) -> R:
         self.post(request, version)
@@ -150,11 +155,11 @@ class Producer:
             self._sequences.clear()
         self.producer_id, self.epoch = producer_id, epoch
 
-    def add(self, *partitions: tuple[str, int]) -> ErrorCode:
+    def add_request(self, *partitions: tuple[str, int]) -> m.AddPartitionsToTxnRequest:
         topics: dict[str, list[int]] = {}
         for name, index in partitions:
             topics.setdefault(name, []).append(index)
-        request = m.AddPartitionsToTxnRequest(
+        return m.AddPartitionsToTxnRequest(
             v3_and_below_transactional_id=self.transactional_id,
             v3_and_below_producer_id=self.producer_id,
             v3_and_below_producer_epoch=self.epoch,
@@ -163,7 +168,9 @@ class Producer:
                 for name, indexes in topics.items()
             ],
         )
-        response = self.wire.ask(request, m.AddPartitionsToTxnResponse, 3)
+
+    def add(self, *partitions: tuple[str, int]) -> ErrorCode:
+        response = self.wire.ask(self.add_request(*partitions), m.AddPartitionsToTxnResponse, 3)
         codes = {
             ErrorCode(result.partition_error_code)
             for topic in response.results_by_topic_v3_and_below

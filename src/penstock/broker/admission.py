@@ -1,9 +1,11 @@
 """Transactional writes need the coordinator's word before a transaction's first batch enters a partition (KIP-890).
 
 A classic producer (Produce up to version 11) has named the partition before, and the coordinator only confirms it: a
-batch that belongs to no open transaction would never get a marker. For a producer of `transaction.version=2` (version
-12 and later) the broker adds the partition on its behalf: the coordinator's record first, the batch right after it in
-the same step, and the producer is answered when both are on disk.
+batch that belongs to no open transaction would never get a marker. The naming may have been answered before it was on
+disk, so the first write to the partition is answered when both are: no transaction can be committed whose list of
+partitions a power cut would shorten. For a producer of `transaction.version=2` (version 12 and later) the broker adds
+the partition on its behalf: the coordinator's record first, the batch right after it in the same step, and the producer
+is answered when both are on disk.
 
 If the producer's previous transaction is still ending, the write waits for that, and all later writes of the same
 transactional id wait behind it: their order is what the sequence numbers of the batches are checked against.
@@ -162,12 +164,29 @@ class TransactionalWrites:
         add = AddPartitions(write.body.transactional_id or "", producer_id, epoch, partitions, version)
         if adds:
             return self._add(write, add, admission)
+        self._await_naming(add.transactional_id, admission)
         if self._broker.config.transaction_partition_verification_enable:
             abortable = write.request.api_version >= FIRST_VERSION_WITH_ABORTABLE
             for where, code in verify(self._broker, add).items():
                 if code != ErrorCode.NONE:
                     admission.errors[where] = write_error(code, adds=False, abortable=abortable)
         return admission
+
+    def _await_naming(self, transactional_id: str, admission: Admission) -> None:
+        """Count the write as durable only when all that the coordinator has written before it is on disk."""
+        broker = self._broker
+        try:
+            coordinator_log = broker.transactions.find(transactional_id).partition.log
+        except KafkaError:
+            return  # a shard that is being loaded holds only what was on disk
+        if not broker.flush_acks_all or coordinator_log.is_on_disk:
+            return
+        admission.is_durable = False
+
+        def flushed(failure: StorageError | None) -> None:
+            admission(ErrorCode.NONE if failure is None else ErrorCode.KAFKA_STORAGE_ERROR)
+
+        broker.flush(coordinator_log, coordinator_log.log_end_offset, flushed)
 
     def _add(self, write: _Write, add: AddPartitions, admission: Admission) -> Admission | None:
         try:

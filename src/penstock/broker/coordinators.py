@@ -242,7 +242,7 @@ class CoordinatorRuntime(Generic[S]):
         appended = self.broker.append_internal(handle.partition, batch, now_ms)
         if not self.broker.flush_acks_all:
             return None
-        return lambda callback: self.broker.flush(handle.partition.log, appended, callback)
+        return lambda callback: self.broker.flush(handle.partition.log, appended.position, callback)
 
     def _fail(self, handle: ShardHandle[S], effects: Effects) -> None:
         self._send(handle.shard.append_failed(effects))

@@ -12,7 +12,6 @@ from dataclasses import dataclass
 log = logging.getLogger("penstock.broker")
 
 DEFAULT_PORT = 9092
-_BACKLOG = 1024
 
 
 class ListenError(Exception):
@@ -60,15 +59,22 @@ def reachable_host(host: str) -> str:
 class Listener:
     """One listening socket, accepting until it is closed."""
 
-    def __init__(self, address: Address) -> None:
+    def __init__(
+        self, address: Address, *, backlog: int = 1024, send_buffer_bytes: int = -1, receive_buffer_bytes: int = -1
+    ) -> None:
+        """The sockets accepted inherit the sizes of the buffers; -1 leaves one to the operating system."""
         self.address = address
         family = socket.AF_INET6 if ":" in address.host else socket.AF_INET
         self._socket = socket.socket(family, socket.SOCK_STREAM)
         try:
             self._socket.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+            if send_buffer_bytes > 0:
+                self._socket.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, send_buffer_bytes)
+            if receive_buffer_bytes > 0:
+                self._socket.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, receive_buffer_bytes)
             self._socket.setblocking(False)
             self._socket.bind((address.host, address.port))
-            self._socket.listen(_BACKLOG)
+            self._socket.listen(backlog)
         except OSError as error:
             self._socket.close()
             raise ListenError(_why(address, error)) from error

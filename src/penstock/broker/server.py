@@ -172,7 +172,12 @@ class Broker:
         advertised = [parse_address(text) for text in self.settings.advertise or self.config.advertised_listeners]
         for index, text in enumerate(self.settings.listen):
             address = parse_address(text)
-            listener = Listener(address)
+            listener = Listener(
+                address,
+                backlog=self.config.socket_listen_backlog_size,
+                send_buffer_bytes=self.config.socket_send_buffer_bytes,
+                receive_buffer_bytes=self.config.socket_receive_buffer_bytes,
+            )
             self._listeners.append(listener)
             told = next((a for a in advertised if a.name == address.name), None)
             if told is None and len(advertised) == len(self.settings.listen):
@@ -331,9 +336,14 @@ class Broker:
     def flush_acks_all(self) -> bool:
         return self.config.penstock_acks_all_flush
 
-    def flush(self, partition_log: PartitionLog, appended: Appended, callback: FlushCallback) -> None:
-        """Call back when an append is on disk, or cannot be brought there."""
-        self._flusher.request(partition_log, appended, callback)
+    def flush(self, partition_log: PartitionLog, position: int, callback: FlushCallback) -> None:
+        """Call back when the log is on disk up to this offset, or cannot be brought there."""
+        self._flusher.request(partition_log, position, callback)
+
+    def flush_soon(self, partition_log: PartitionLog) -> None:
+        """Bring a log to the disk with nobody waiting for it."""
+        if self.flush_acks_all:
+            self._flusher.request_sync(partition_log)
 
     def await_durable(self, reply: DurableReply) -> None:
         self._durable_replies.add(reply)

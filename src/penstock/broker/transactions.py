@@ -97,8 +97,7 @@ class Transactions:
 
     def _on_action(self, handle: Handle, action: object) -> None:
         assert isinstance(action, WriteMarkers)
-        end = handle.partition.log.log_end_offset
-        prepared = Appended(end, end, -1, 0, False, end)
+        prepared = handle.partition.log.log_end_offset
         self._when_durable(handle.partition, prepared, lambda: self._write_markers(handle, action, action.partitions))
 
     def _write_markers(self, handle: Handle, markers: WriteMarkers, partitions: Iterable[TopicPartition]) -> None:
@@ -120,19 +119,19 @@ class Transactions:
                 log.warning("marker of %s for %s-%d is tried again: %s", markers.transactional_id, name, index, error)
                 failed.append((name, index))
             else:
-                self._when_durable(partition, appended, partial(self._marked, handle, markers, (name, index)))
+                self._when_durable(partition, appended.position, partial(self._marked, handle, markers, (name, index)))
         if failed:
             self._broker.loop.call_later(_RETRY_SECONDS, self._write_markers, handle, markers, failed)
         for where in gone:
             self._marked(handle, markers, where)
 
-    def _when_durable(self, partition: Partition, appended: Appended, then: Callable[[], None]) -> None:
+    def _when_durable(self, partition: Partition, position: int, then: Callable[[], None]) -> None:
         def flushed(failure: StorageError | None) -> None:
             if failure is None and not self._is_stopped:  # a failure stops the broker
                 then()
 
         if self._broker.flush_acks_all:
-            self._broker.flush(partition.log, appended, flushed)
+            self._broker.flush(partition.log, position, flushed)
         else:
             then()
 
@@ -143,6 +142,8 @@ class Transactions:
             for token, code in effects.replies:
                 if isinstance(token, Admission) and isinstance(code, ErrorCode):
                     token.end_wait(code, is_durable=not effects.records)
+            # Soon, so that the next transaction finds the end of this one on disk (`handlers.transactions`).
+            self._broker.flush_soon(handle.partition.log)
 
     def append_marker(self, partition: Partition, markers: WriteMarkers) -> Appended:
         """Write the outcome of a transaction to one partition, and show it to those who wait for it."""

@@ -442,6 +442,11 @@ class PartitionLog:
 
     # Durability
 
+    @property
+    def is_on_disk(self) -> bool:
+        """Whether all that was appended so far would survive a power cut."""
+        return self.recovery_point >= self.log_end_offset
+
     def sync(self) -> None:
         """Bring everything appended so far to the disk and move the recovery point. May run in another thread."""
         end_offset = self.log_end_offset

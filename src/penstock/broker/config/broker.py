@@ -241,13 +241,13 @@ share.coordinator.state.topic.segment.bytes int =104857600 >=1
     Segment size of __share_group_state.
 share.coordinator.write.timeout.ms int =5000 >=1
     How long storing a share-partition's state may take.
-socket.listen.backlog.size int =50 >=1
+socket.listen.backlog.size int =1024 >=1
     Connections that may wait to be accepted.
-socket.receive.buffer.bytes int =102400
+socket.receive.buffer.bytes int =-1
     Receive buffer of a socket; -1 leaves it to the operating system.
 socket.request.max.bytes int =104857600 >=1
     The largest request that is read; a larger one closes the connection.
-socket.send.buffer.bytes int =102400
+socket.send.buffer.bytes int =409600
     Send buffer of a socket; -1 leaves it to the operating system.
 transaction.abort.timed.out.transaction.cleanup.interval.ms int =10000 >=1
     Pause between two looks for transactions that took too long.

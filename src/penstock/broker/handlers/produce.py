@@ -223,6 +223,6 @@ def _answer_when_durable(
     if admission is not None:
         admission.when_durable(reply.flushed)
     for partition, appended in appends:
-        broker.flush(partition.log, appended, reply.flushed)
+        broker.flush(partition.log, appended.position, reply.flushed)
     broker.await_durable(reply)
     return pending

@@ -140,12 +140,21 @@ def _add_partitions(
     )
     if transaction.verify_only:
         reply.add(transactional_id, verify(broker, add))
-    else:
-        add_partitions(broker, add, lambda code: reply.add(transactional_id, dict.fromkeys(partitions, code)))
+        return
+    add_partitions(
+        broker, add, lambda code: reply.add(transactional_id, dict.fromkeys(partitions, code)), may_be_early=is_clients
+    )
 
 
-def add_partitions(broker: Broker, add: AddPartitions, done: Callable[[ErrorCode], None]) -> None:
-    """Add partitions to a transaction; `done` is called with the result when it is on disk."""
+def add_partitions(
+    broker: Broker, add: AddPartitions, done: Callable[[ErrorCode], None], *, may_be_early: bool = False
+) -> None:
+    """Add partitions to a transaction; `done` is called with the result when it is on disk.
+
+    `may_be_early`: it may be called before, because the first write to the partition waits for the disk as well. But
+    not while the end of the transaction before is not on disk: a power cut would then bring back that end, and its
+    marker would end this transaction instead.
+    """
 
     def replied(code: object) -> None:
         assert isinstance(code, ErrorCode)
@@ -156,7 +165,16 @@ def add_partitions(broker: Broker, add: AddPartitions, done: Callable[[ErrorCode
     except KafkaError as error:
         done(error.code)
         return
-    handle.run(handle.shard.add_partitions(replied, broker.now_ms(), add))
+    coordinator_log = handle.partition.log
+    is_early = may_be_early and coordinator_log.is_on_disk
+    effects = handle.shard.add_partitions(replied, broker.now_ms(), add)
+    if is_early and effects.replies:
+        ((_, code),) = effects.replies
+        effects.replies.clear()
+        replied(code if handle.run(effects) else ErrorCode.COORDINATOR_NOT_AVAILABLE)
+        broker.flush_soon(coordinator_log)
+    else:
+        handle.run(effects)
 
 
 def _check_partition(broker: Broker, where: TopicPartition, is_clients: bool) -> ErrorCode:
@@ -361,7 +379,7 @@ def handle_write_txn_markers(broker: Broker, request: Request) -> Answer:
             pending.complete(response)
 
     for partition, appended in appends:
-        broker.flush(partition.log, appended, flushed)
+        broker.flush(partition.log, appended.position, flushed)
     return pending
 
 

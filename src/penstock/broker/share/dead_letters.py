@@ -88,7 +88,7 @@ class DeadLetters:
                 if failure is None:
                     live.finish_archiving(dead.first_offset, dead.last_offset)
 
-            broker.flush(target.log, appended, on_disk)
+            broker.flush(target.log, appended.position, on_disk)
         else:
             live.finish_archiving(dead.first_offset, dead.last_offset)
 
