@@ -11,8 +11,8 @@ Writing. Each request takes a slot in `_slots` when it arrives. A slot is filled
 filled slots at the front are what may be sent.
 
 Cold data. A range that is not in the page cache would stall the event loop in `sendfile`, and every client with it. So
-a range is probed first without blocking (`preadv` with `RWF_NOWAIT`); if a part of it is on disk only, a thread reads
-it into the cache while the others are served.
+a range is probed first without blocking (`FileRange.is_cached`); if a part of it is on disk only, a thread reads it into
+the cache while the others are served.
 
 Bounds. A connection is not read while it has `MAX_IN_FLIGHT` unanswered requests or `MAX_QUEUED_BYTES` unsent bytes.
 A frame larger than `socket.request.max.bytes` closes the connection.
@@ -46,7 +46,6 @@ _SMALLEST_BUFFER = 4096
 _SMALLEST_MAPPED_BUFFER = 64 << 10
 _MAX_VECTORS = 256
 _SENDFILE_BYTES = 4 << 20
-_PROBE_STEP_BYTES = 512 << 10
 _RETRY = (BlockingIOError, InterruptedError)
 
 _unpack_size = SIZE.unpack_from
@@ -211,7 +210,7 @@ class Connection:
         try:
             while out:
                 if isinstance(out[0], FileRange):
-                    if not out[0].is_warm and not self._is_cached(out[0]):
+                    if not out[0].is_cached():
                         self._warm_up(out[0])
                         return
                     self._send_file(out[0])
@@ -271,21 +270,6 @@ class Connection:
         else:
             part.position += sent
             part.size -= sent
-
-    def _is_cached(self, part: FileRange) -> bool:
-        """Whether the kernel has a range in memory, judged by a byte of every 512 KiB and the last one."""
-        fd, end = part.file.fd, part.position + part.size
-        byte = bytearray(1)
-        try:
-            for position in range(part.position, end, _PROBE_STEP_BYTES):
-                os.preadv(fd, [byte], position, os.RWF_NOWAIT)
-            os.preadv(fd, [byte], end - 1, os.RWF_NOWAIT)
-        except BlockingIOError:
-            return False
-        except OSError:
-            pass  # a file system without RWF_NOWAIT: send as it is
-        part.is_warm = True
-        return True
 
     def _warm_up(self, part: FileRange) -> None:
         """Have a thread read a range into the page cache; sending goes on when it is there."""

@@ -1,4 +1,8 @@
-"""A range of a segment file inside a response: sent by the kernel, never read by this process."""
+"""A range of a segment file, as part of a response (sent by the kernel, never read by this process) or about to be read.
+
+A range that is not in the page cache would block whoever touches it, and with it the event loop. So it is probed first
+without blocking (`preadv` with `RWF_NOWAIT`), and brought into memory by a thread if need be.
+"""
 
 from __future__ import annotations
 
@@ -7,6 +11,7 @@ import os
 from penstock.log.files import SegmentFile
 
 _READ_BYTES = 1 << 20
+_PROBE_STEP_BYTES = 512 << 10
 
 
 class FileRange:
@@ -23,6 +28,23 @@ class FileRange:
 
     def __len__(self) -> int:
         return self.size
+
+    def is_cached(self) -> bool:
+        """Whether the kernel has the range in memory, judged by a byte of every 512 KiB and the last one."""
+        if self.is_warm:
+            return True
+        fd, end = self.file.fd, self.position + self.size
+        byte = bytearray(1)
+        try:
+            for position in range(self.position, end, _PROBE_STEP_BYTES):
+                os.preadv(fd, [byte], position, os.RWF_NOWAIT)
+            os.preadv(fd, [byte], end - 1, os.RWF_NOWAIT)
+        except BlockingIOError:
+            return False
+        except OSError:
+            pass  # a file system without RWF_NOWAIT: use the range as it is
+        self.is_warm = True
+        return True
 
     def warm_up(self) -> None:
         """Read the range from disk, in a thread, so that sending it does not block."""

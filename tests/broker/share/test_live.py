@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import os
+import threading
 import time
 from collections.abc import Iterator
 
 import pytest
 
+from penstock.broker.file_range import FileRange
 from penstock.records.builder import build_batch
 from penstock.testing import Broker
 from penstock.wire import messages as m
@@ -55,6 +58,29 @@ def test_after_a_restart_nothing_done_comes_back_and_nothing_open_is_lost(broker
         response = member(again, member_id="m2").fetch()
         assert acquired(response) == [(2, 2, 2), (5, 9, 2), (10, 19, 1)], "the stop released what was held"
         assert values(response) == [b"%d" % i for i in [2, *range(5, 20)]]
+
+
+def test_records_that_are_on_disk_only_are_read_by_a_thread_and_delivered(
+    broker: Broker, wire: Wire, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    produce(wire, "jobs", [b"%d" % i for i in range(20)], batch_size=6)
+    initialize(wire, "g", topic_id(wire, "jobs"))
+    [segment] = broker.data.rglob("jobs-0/*.log")
+    with segment.open("rb") as file:
+        os.fsync(file.fileno())
+        os.posix_fadvise(file.fileno(), 0, 0, os.POSIX_FADV_DONTNEED)
+    readers: list[threading.Thread] = []
+    warm_up = FileRange.warm_up
+
+    def watched(self: FileRange) -> None:
+        readers.append(threading.current_thread())
+        warm_up(self)
+
+    monkeypatch.setattr(FileRange, "warm_up", watched)
+    response = member(wire).fetch(max_wait_ms=10_000)
+    assert values(response) == [b"%d" % i for i in range(20)]
+    assert [reader.name for reader in readers if reader.name == "penstock-broker"] == []
+    assert readers, "the range was not evicted: nothing was shown"
 
 
 def test_a_group_that_begins_at_the_latest_offset_does_not_move_on_while_nobody_looks(

@@ -12,7 +12,9 @@ import logging
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, NamedTuple
 
+from penstock.broker.file_range import FileRange
 from penstock.broker.topics import Partition
+from penstock.log.results import FetchSlice
 from penstock.queues.acknowledgements import count_by_type
 from penstock.queues.assembly import Assembled, BatchCache
 from penstock.queues.cells import ACQUIRED_CELLS, number_in
@@ -61,6 +63,7 @@ class LiveSharePartition:
         self.lock_timeouts = 0
         self._cache = BatchCache(owner.cache_bytes_max)
         self._record_bytes = _RECORD_BYTES_GUESS
+        self._cold: FileRange | None = None  # what a thread reads into memory, or has just done
         self._isolation = _READ_UNCOMMITTED
         self._serving_soon = False
         self._timer: asyncio.TimerHandle | None = None
@@ -154,6 +157,8 @@ class LiveSharePartition:
         core = self.core
         size = min(_READ_BYTES_MAX, max(_READ_BYTES_MIN, (limit - core.end_offset) * self._record_bytes))
         found = self.partition.log.read(core.end_offset, size, isolation=self._isolation)
+        if not self._is_in_memory(found):
+            return False
         data = found.read()
         if not data:
             # The log ends in offsets whose batches compaction has removed.
@@ -172,6 +177,20 @@ class LiveSharePartition:
         if settings.delivery_time_header:
             for header, position, _ in discovered.batches:
                 self._delay_delivery(begin, end, view[position : position + header.size], settings)
+        return True
+
+    def _is_in_memory(self, found: FetchSlice) -> bool:
+        """Whether records can be read without waiting for the disk; if not, a thread reads them, and wakes us then."""
+        if self._cold is not None:
+            if not self._cold.is_warm:
+                return False
+            self._cold = None
+        elif found.file is not None:
+            wanted = FileRange(found.file, found.position, found.size)
+            if not wanted.is_cached():
+                self._cold = wanted
+                self.owner.loop.run_in_executor(None, wanted.warm_up).add_done_callback(lambda _: self.wake())
+                return False
         return True
 
     def _delay_delivery(self, begin: int, end: int, batch: Buffer, settings: ShareSettings) -> None:
