@@ -6,146 +6,9 @@ own word on whether the same request may succeed later. `what` says in one sente
 
 from __future__ import annotations
 
-from enum import IntEnum
 from typing import ClassVar
 
-
-class ErrorCode(IntEnum):
-    UNKNOWN_SERVER_ERROR = -1
-    NONE = 0
-    OFFSET_OUT_OF_RANGE = 1
-    CORRUPT_MESSAGE = 2
-    UNKNOWN_TOPIC_OR_PARTITION = 3
-    INVALID_FETCH_SIZE = 4
-    LEADER_NOT_AVAILABLE = 5
-    NOT_LEADER_OR_FOLLOWER = 6
-    REQUEST_TIMED_OUT = 7
-    BROKER_NOT_AVAILABLE = 8
-    REPLICA_NOT_AVAILABLE = 9
-    MESSAGE_TOO_LARGE = 10
-    STALE_CONTROLLER_EPOCH = 11
-    OFFSET_METADATA_TOO_LARGE = 12
-    NETWORK_EXCEPTION = 13
-    COORDINATOR_LOAD_IN_PROGRESS = 14
-    COORDINATOR_NOT_AVAILABLE = 15
-    NOT_COORDINATOR = 16
-    INVALID_TOPIC_EXCEPTION = 17
-    RECORD_LIST_TOO_LARGE = 18
-    NOT_ENOUGH_REPLICAS = 19
-    NOT_ENOUGH_REPLICAS_AFTER_APPEND = 20
-    INVALID_REQUIRED_ACKS = 21
-    ILLEGAL_GENERATION = 22
-    INCONSISTENT_GROUP_PROTOCOL = 23
-    INVALID_GROUP_ID = 24
-    UNKNOWN_MEMBER_ID = 25
-    INVALID_SESSION_TIMEOUT = 26
-    REBALANCE_IN_PROGRESS = 27
-    INVALID_COMMIT_OFFSET_SIZE = 28
-    TOPIC_AUTHORIZATION_FAILED = 29
-    GROUP_AUTHORIZATION_FAILED = 30
-    CLUSTER_AUTHORIZATION_FAILED = 31
-    INVALID_TIMESTAMP = 32
-    UNSUPPORTED_SASL_MECHANISM = 33
-    ILLEGAL_SASL_STATE = 34
-    UNSUPPORTED_VERSION = 35
-    TOPIC_ALREADY_EXISTS = 36
-    INVALID_PARTITIONS = 37
-    INVALID_REPLICATION_FACTOR = 38
-    INVALID_REPLICA_ASSIGNMENT = 39
-    INVALID_CONFIG = 40
-    NOT_CONTROLLER = 41
-    INVALID_REQUEST = 42
-    UNSUPPORTED_FOR_MESSAGE_FORMAT = 43
-    POLICY_VIOLATION = 44
-    OUT_OF_ORDER_SEQUENCE_NUMBER = 45
-    DUPLICATE_SEQUENCE_NUMBER = 46
-    INVALID_PRODUCER_EPOCH = 47
-    INVALID_TXN_STATE = 48
-    INVALID_PRODUCER_ID_MAPPING = 49
-    INVALID_TRANSACTION_TIMEOUT = 50
-    CONCURRENT_TRANSACTIONS = 51
-    TRANSACTION_COORDINATOR_FENCED = 52
-    TRANSACTIONAL_ID_AUTHORIZATION_FAILED = 53
-    SECURITY_DISABLED = 54
-    OPERATION_NOT_ATTEMPTED = 55
-    KAFKA_STORAGE_ERROR = 56
-    LOG_DIR_NOT_FOUND = 57
-    SASL_AUTHENTICATION_FAILED = 58
-    UNKNOWN_PRODUCER_ID = 59
-    REASSIGNMENT_IN_PROGRESS = 60
-    DELEGATION_TOKEN_AUTH_DISABLED = 61
-    DELEGATION_TOKEN_NOT_FOUND = 62
-    DELEGATION_TOKEN_OWNER_MISMATCH = 63
-    DELEGATION_TOKEN_REQUEST_NOT_ALLOWED = 64
-    DELEGATION_TOKEN_AUTHORIZATION_FAILED = 65
-    DELEGATION_TOKEN_EXPIRED = 66
-    INVALID_PRINCIPAL_TYPE = 67
-    NON_EMPTY_GROUP = 68
-    GROUP_ID_NOT_FOUND = 69
-    FETCH_SESSION_ID_NOT_FOUND = 70
-    INVALID_FETCH_SESSION_EPOCH = 71
-    LISTENER_NOT_FOUND = 72
-    TOPIC_DELETION_DISABLED = 73
-    FENCED_LEADER_EPOCH = 74
-    UNKNOWN_LEADER_EPOCH = 75
-    UNSUPPORTED_COMPRESSION_TYPE = 76
-    STALE_BROKER_EPOCH = 77
-    OFFSET_NOT_AVAILABLE = 78
-    MEMBER_ID_REQUIRED = 79
-    PREFERRED_LEADER_NOT_AVAILABLE = 80
-    GROUP_MAX_SIZE_REACHED = 81
-    FENCED_INSTANCE_ID = 82
-    ELIGIBLE_LEADERS_NOT_AVAILABLE = 83
-    ELECTION_NOT_NEEDED = 84
-    NO_REASSIGNMENT_IN_PROGRESS = 85
-    GROUP_SUBSCRIBED_TO_TOPIC = 86
-    INVALID_RECORD = 87
-    UNSTABLE_OFFSET_COMMIT = 88
-    THROTTLING_QUOTA_EXCEEDED = 89
-    PRODUCER_FENCED = 90
-    RESOURCE_NOT_FOUND = 91
-    DUPLICATE_RESOURCE = 92
-    UNACCEPTABLE_CREDENTIAL = 93
-    INCONSISTENT_VOTER_SET = 94
-    INVALID_UPDATE_VERSION = 95
-    FEATURE_UPDATE_FAILED = 96
-    PRINCIPAL_DESERIALIZATION_FAILURE = 97
-    SNAPSHOT_NOT_FOUND = 98
-    POSITION_OUT_OF_RANGE = 99
-    UNKNOWN_TOPIC_ID = 100
-    DUPLICATE_BROKER_REGISTRATION = 101
-    BROKER_ID_NOT_REGISTERED = 102
-    INCONSISTENT_TOPIC_ID = 103
-    INCONSISTENT_CLUSTER_ID = 104
-    TRANSACTIONAL_ID_NOT_FOUND = 105
-    FETCH_SESSION_TOPIC_ID_ERROR = 106
-    INELIGIBLE_REPLICA = 107
-    NEW_LEADER_ELECTED = 108
-    OFFSET_MOVED_TO_TIERED_STORAGE = 109
-    FENCED_MEMBER_EPOCH = 110
-    UNRELEASED_INSTANCE_ID = 111
-    UNSUPPORTED_ASSIGNOR = 112
-    STALE_MEMBER_EPOCH = 113
-    MISMATCHED_ENDPOINT_TYPE = 114
-    UNSUPPORTED_ENDPOINT_TYPE = 115
-    UNKNOWN_CONTROLLER_ID = 116
-    UNKNOWN_SUBSCRIPTION_ID = 117
-    TELEMETRY_TOO_LARGE = 118
-    INVALID_REGISTRATION = 119
-    TRANSACTION_ABORTABLE = 120
-    INVALID_RECORD_STATE = 121
-    SHARE_SESSION_NOT_FOUND = 122
-    INVALID_SHARE_SESSION_EPOCH = 123
-    FENCED_STATE_EPOCH = 124
-    INVALID_VOTER_KEY = 125
-    DUPLICATE_VOTER = 126
-    VOTER_NOT_FOUND = 127
-    INVALID_REGULAR_EXPRESSION = 128
-    REBOOTSTRAP_REQUIRED = 129
-    STREAMS_INVALID_TOPOLOGY = 130
-    STREAMS_INVALID_TOPOLOGY_EPOCH = 131
-    STREAMS_TOPOLOGY_FENCED = 132
-    SHARE_SESSION_LIMIT_REACHED = 133
+from penstock.wire.error_codes import ErrorCode as ErrorCode
 
 
 class KafkaError(Exception):
@@ -154,6 +17,10 @@ class KafkaError(Exception):
     code: ClassVar[ErrorCode] = ErrorCode.UNKNOWN_SERVER_ERROR
     retriable: ClassVar[bool] = False
     what: ClassVar[str] = ""
+
+    def __init_subclass__(cls) -> None:
+        # Errors that only brokers of a cluster tell each other have no more to say than their name.
+        cls.what = cls.what or cls.code.name.lower().replace("_", " ")
 
     def __init__(self, message: str = "") -> None:
         super().__init__(message or self.what)
@@ -207,13 +74,11 @@ class RequestTimedOut(KafkaError):
 
 class BrokerNotAvailable(KafkaError):
     code = ErrorCode.BROKER_NOT_AVAILABLE
-    what = "broker not available"
 
 
 class ReplicaNotAvailable(KafkaError):
     code = ErrorCode.REPLICA_NOT_AVAILABLE
     retriable = True
-    what = "replica not available"
 
 
 class MessageTooLarge(KafkaError):
@@ -223,7 +88,6 @@ class MessageTooLarge(KafkaError):
 
 class StaleControllerEpoch(KafkaError):
     code = ErrorCode.STALE_CONTROLLER_EPOCH
-    what = "stale controller epoch"
 
 
 class OffsetMetadataTooLarge(KafkaError):
@@ -268,13 +132,11 @@ class RecordListTooLarge(KafkaError):
 class NotEnoughReplicas(KafkaError):
     code = ErrorCode.NOT_ENOUGH_REPLICAS
     retriable = True
-    what = "not enough replicas"
 
 
 class NotEnoughReplicasAfterAppend(KafkaError):
     code = ErrorCode.NOT_ENOUGH_REPLICAS_AFTER_APPEND
     retriable = True
-    what = "not enough replicas after append"
 
 
 class InvalidRequiredAcks(KafkaError):
@@ -314,22 +176,18 @@ class RebalanceInProgress(KafkaError):
 
 class InvalidCommitOffsetSize(KafkaError):
     code = ErrorCode.INVALID_COMMIT_OFFSET_SIZE
-    what = "invalid commit offset size"
 
 
 class TopicAuthorizationFailed(KafkaError):
     code = ErrorCode.TOPIC_AUTHORIZATION_FAILED
-    what = "topic authorization failed"
 
 
 class GroupAuthorizationFailed(KafkaError):
     code = ErrorCode.GROUP_AUTHORIZATION_FAILED
-    what = "group authorization failed"
 
 
 class ClusterAuthorizationFailed(KafkaError):
     code = ErrorCode.CLUSTER_AUTHORIZATION_FAILED
-    what = "cluster authorization failed"
 
 
 class InvalidTimestamp(KafkaError):
@@ -339,12 +197,10 @@ class InvalidTimestamp(KafkaError):
 
 class UnsupportedSaslMechanism(KafkaError):
     code = ErrorCode.UNSUPPORTED_SASL_MECHANISM
-    what = "unsupported sasl mechanism"
 
 
 class IllegalSaslState(KafkaError):
     code = ErrorCode.ILLEGAL_SASL_STATE
-    what = "illegal sasl state"
 
 
 class UnsupportedVersion(KafkaError):
@@ -380,7 +236,6 @@ class InvalidConfig(KafkaError):
 class NotController(KafkaError):
     code = ErrorCode.NOT_CONTROLLER
     retriable = True
-    what = "not controller"
 
 
 class InvalidRequest(KafkaError):
@@ -390,7 +245,6 @@ class InvalidRequest(KafkaError):
 
 class UnsupportedForMessageFormat(KafkaError):
     code = ErrorCode.UNSUPPORTED_FOR_MESSAGE_FORMAT
-    what = "unsupported for message format"
 
 
 class PolicyViolation(KafkaError):
@@ -405,7 +259,6 @@ class OutOfOrderSequenceNumber(KafkaError):
 
 class DuplicateSequenceNumber(KafkaError):
     code = ErrorCode.DUPLICATE_SEQUENCE_NUMBER
-    what = "duplicate sequence number"
 
 
 class InvalidProducerEpoch(KafkaError):
@@ -420,12 +273,10 @@ class InvalidTxnState(KafkaError):
 
 class InvalidProducerIdMapping(KafkaError):
     code = ErrorCode.INVALID_PRODUCER_ID_MAPPING
-    what = "invalid producer id mapping"
 
 
 class InvalidTransactionTimeout(KafkaError):
     code = ErrorCode.INVALID_TRANSACTION_TIMEOUT
-    what = "invalid transaction timeout"
 
 
 class ConcurrentTransactions(KafkaError):
@@ -436,22 +287,18 @@ class ConcurrentTransactions(KafkaError):
 
 class TransactionCoordinatorFenced(KafkaError):
     code = ErrorCode.TRANSACTION_COORDINATOR_FENCED
-    what = "transaction coordinator fenced"
 
 
 class TransactionalIdAuthorizationFailed(KafkaError):
     code = ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED
-    what = "transactional id authorization failed"
 
 
 class SecurityDisabled(KafkaError):
     code = ErrorCode.SECURITY_DISABLED
-    what = "security disabled"
 
 
 class OperationNotAttempted(KafkaError):
     code = ErrorCode.OPERATION_NOT_ATTEMPTED
-    what = "operation not attempted"
 
 
 class KafkaStorageError(KafkaError):
@@ -462,57 +309,46 @@ class KafkaStorageError(KafkaError):
 
 class LogDirNotFound(KafkaError):
     code = ErrorCode.LOG_DIR_NOT_FOUND
-    what = "log dir not found"
 
 
 class SaslAuthenticationFailed(KafkaError):
     code = ErrorCode.SASL_AUTHENTICATION_FAILED
-    what = "sasl authentication failed"
 
 
 class UnknownProducerId(KafkaError):
     code = ErrorCode.UNKNOWN_PRODUCER_ID
-    what = "unknown producer id"
 
 
 class ReassignmentInProgress(KafkaError):
     code = ErrorCode.REASSIGNMENT_IN_PROGRESS
-    what = "reassignment in progress"
 
 
 class DelegationTokenAuthDisabled(KafkaError):
     code = ErrorCode.DELEGATION_TOKEN_AUTH_DISABLED
-    what = "delegation token auth disabled"
 
 
 class DelegationTokenNotFound(KafkaError):
     code = ErrorCode.DELEGATION_TOKEN_NOT_FOUND
-    what = "delegation token not found"
 
 
 class DelegationTokenOwnerMismatch(KafkaError):
     code = ErrorCode.DELEGATION_TOKEN_OWNER_MISMATCH
-    what = "delegation token owner mismatch"
 
 
 class DelegationTokenRequestNotAllowed(KafkaError):
     code = ErrorCode.DELEGATION_TOKEN_REQUEST_NOT_ALLOWED
-    what = "delegation token request not allowed"
 
 
 class DelegationTokenAuthorizationFailed(KafkaError):
     code = ErrorCode.DELEGATION_TOKEN_AUTHORIZATION_FAILED
-    what = "delegation token authorization failed"
 
 
 class DelegationTokenExpired(KafkaError):
     code = ErrorCode.DELEGATION_TOKEN_EXPIRED
-    what = "delegation token expired"
 
 
 class InvalidPrincipalType(KafkaError):
     code = ErrorCode.INVALID_PRINCIPAL_TYPE
-    what = "invalid principal type"
 
 
 class NonEmptyGroup(KafkaError):
@@ -528,52 +364,43 @@ class GroupIdNotFound(KafkaError):
 class FetchSessionIdNotFound(KafkaError):
     code = ErrorCode.FETCH_SESSION_ID_NOT_FOUND
     retriable = True
-    what = "fetch session id not found"
 
 
 class InvalidFetchSessionEpoch(KafkaError):
     code = ErrorCode.INVALID_FETCH_SESSION_EPOCH
     retriable = True
-    what = "invalid fetch session epoch"
 
 
 class ListenerNotFound(KafkaError):
     code = ErrorCode.LISTENER_NOT_FOUND
     retriable = True
-    what = "listener not found"
 
 
 class TopicDeletionDisabled(KafkaError):
     code = ErrorCode.TOPIC_DELETION_DISABLED
-    what = "topic deletion disabled"
 
 
 class FencedLeaderEpoch(KafkaError):
     code = ErrorCode.FENCED_LEADER_EPOCH
     retriable = True
-    what = "fenced leader epoch"
 
 
 class UnknownLeaderEpoch(KafkaError):
     code = ErrorCode.UNKNOWN_LEADER_EPOCH
     retriable = True
-    what = "unknown leader epoch"
 
 
 class UnsupportedCompressionType(KafkaError):
     code = ErrorCode.UNSUPPORTED_COMPRESSION_TYPE
-    what = "unsupported compression type"
 
 
 class StaleBrokerEpoch(KafkaError):
     code = ErrorCode.STALE_BROKER_EPOCH
-    what = "stale broker epoch"
 
 
 class OffsetNotAvailable(KafkaError):
     code = ErrorCode.OFFSET_NOT_AVAILABLE
     retriable = True
-    what = "offset not available"
 
 
 class MemberIdRequired(KafkaError):
@@ -584,7 +411,6 @@ class MemberIdRequired(KafkaError):
 class PreferredLeaderNotAvailable(KafkaError):
     code = ErrorCode.PREFERRED_LEADER_NOT_AVAILABLE
     retriable = True
-    what = "preferred leader not available"
 
 
 class GroupMaxSizeReached(KafkaError):
@@ -600,23 +426,19 @@ class FencedInstanceId(KafkaError):
 class EligibleLeadersNotAvailable(KafkaError):
     code = ErrorCode.ELIGIBLE_LEADERS_NOT_AVAILABLE
     retriable = True
-    what = "eligible leaders not available"
 
 
 class ElectionNotNeeded(KafkaError):
     code = ErrorCode.ELECTION_NOT_NEEDED
     retriable = True
-    what = "election not needed"
 
 
 class NoReassignmentInProgress(KafkaError):
     code = ErrorCode.NO_REASSIGNMENT_IN_PROGRESS
-    what = "no reassignment in progress"
 
 
 class GroupSubscribedToTopic(KafkaError):
     code = ErrorCode.GROUP_SUBSCRIBED_TO_TOPIC
-    what = "group subscribed to topic"
 
 
 class InvalidRecord(KafkaError):
@@ -627,13 +449,11 @@ class InvalidRecord(KafkaError):
 class UnstableOffsetCommit(KafkaError):
     code = ErrorCode.UNSTABLE_OFFSET_COMMIT
     retriable = True
-    what = "unstable offset commit"
 
 
 class ThrottlingQuotaExceeded(KafkaError):
     code = ErrorCode.THROTTLING_QUOTA_EXCEEDED
     retriable = True
-    what = "throttling quota exceeded"
 
 
 class ProducerFenced(KafkaError):
@@ -643,47 +463,38 @@ class ProducerFenced(KafkaError):
 
 class ResourceNotFound(KafkaError):
     code = ErrorCode.RESOURCE_NOT_FOUND
-    what = "resource not found"
 
 
 class DuplicateResource(KafkaError):
     code = ErrorCode.DUPLICATE_RESOURCE
-    what = "duplicate resource"
 
 
 class UnacceptableCredential(KafkaError):
     code = ErrorCode.UNACCEPTABLE_CREDENTIAL
-    what = "unacceptable credential"
 
 
 class InconsistentVoterSet(KafkaError):
     code = ErrorCode.INCONSISTENT_VOTER_SET
-    what = "inconsistent voter set"
 
 
 class InvalidUpdateVersion(KafkaError):
     code = ErrorCode.INVALID_UPDATE_VERSION
-    what = "invalid update version"
 
 
 class FeatureUpdateFailed(KafkaError):
     code = ErrorCode.FEATURE_UPDATE_FAILED
-    what = "feature update failed"
 
 
 class PrincipalDeserializationFailure(KafkaError):
     code = ErrorCode.PRINCIPAL_DESERIALIZATION_FAILURE
-    what = "principal deserialization failure"
 
 
 class SnapshotNotFound(KafkaError):
     code = ErrorCode.SNAPSHOT_NOT_FOUND
-    what = "snapshot not found"
 
 
 class PositionOutOfRange(KafkaError):
     code = ErrorCode.POSITION_OUT_OF_RANGE
-    what = "position out of range"
 
 
 class UnknownTopicId(KafkaError):
@@ -694,104 +505,84 @@ class UnknownTopicId(KafkaError):
 
 class DuplicateBrokerRegistration(KafkaError):
     code = ErrorCode.DUPLICATE_BROKER_REGISTRATION
-    what = "duplicate broker registration"
 
 
 class BrokerIdNotRegistered(KafkaError):
     code = ErrorCode.BROKER_ID_NOT_REGISTERED
-    what = "broker id not registered"
 
 
 class InconsistentTopicId(KafkaError):
     code = ErrorCode.INCONSISTENT_TOPIC_ID
     retriable = True
-    what = "inconsistent topic id"
 
 
 class InconsistentClusterId(KafkaError):
     code = ErrorCode.INCONSISTENT_CLUSTER_ID
-    what = "inconsistent cluster id"
 
 
 class TransactionalIdNotFound(KafkaError):
     code = ErrorCode.TRANSACTIONAL_ID_NOT_FOUND
-    what = "transactional id not found"
 
 
 class FetchSessionTopicIdError(KafkaError):
     code = ErrorCode.FETCH_SESSION_TOPIC_ID_ERROR
     retriable = True
-    what = "fetch session topic id error"
 
 
 class IneligibleReplica(KafkaError):
     code = ErrorCode.INELIGIBLE_REPLICA
-    what = "ineligible replica"
 
 
 class NewLeaderElected(KafkaError):
     code = ErrorCode.NEW_LEADER_ELECTED
-    what = "new leader elected"
 
 
 class OffsetMovedToTieredStorage(KafkaError):
     code = ErrorCode.OFFSET_MOVED_TO_TIERED_STORAGE
-    what = "offset moved to tiered storage"
 
 
 class FencedMemberEpoch(KafkaError):
     code = ErrorCode.FENCED_MEMBER_EPOCH
-    what = "fenced member epoch"
 
 
 class UnreleasedInstanceId(KafkaError):
     code = ErrorCode.UNRELEASED_INSTANCE_ID
-    what = "unreleased instance id"
 
 
 class UnsupportedAssignor(KafkaError):
     code = ErrorCode.UNSUPPORTED_ASSIGNOR
-    what = "unsupported assignor"
 
 
 class StaleMemberEpoch(KafkaError):
     code = ErrorCode.STALE_MEMBER_EPOCH
-    what = "stale member epoch"
 
 
 class MismatchedEndpointType(KafkaError):
     code = ErrorCode.MISMATCHED_ENDPOINT_TYPE
-    what = "mismatched endpoint type"
 
 
 class UnsupportedEndpointType(KafkaError):
     code = ErrorCode.UNSUPPORTED_ENDPOINT_TYPE
-    what = "unsupported endpoint type"
 
 
 class UnknownControllerId(KafkaError):
     code = ErrorCode.UNKNOWN_CONTROLLER_ID
-    what = "unknown controller id"
 
 
 class UnknownSubscriptionId(KafkaError):
     code = ErrorCode.UNKNOWN_SUBSCRIPTION_ID
-    what = "unknown subscription id"
 
 
 class TelemetryTooLarge(KafkaError):
     code = ErrorCode.TELEMETRY_TOO_LARGE
-    what = "telemetry too large"
 
 
 class InvalidRegistration(KafkaError):
     code = ErrorCode.INVALID_REGISTRATION
-    what = "invalid registration"
 
 
 class TransactionAbortable(KafkaError):
     code = ErrorCode.TRANSACTION_ABORTABLE
-    what = "transaction abortable"
 
 
 class InvalidRecordState(KafkaError):
@@ -813,53 +604,43 @@ class InvalidShareSessionEpoch(KafkaError):
 
 class FencedStateEpoch(KafkaError):
     code = ErrorCode.FENCED_STATE_EPOCH
-    what = "fenced state epoch"
 
 
 class InvalidVoterKey(KafkaError):
     code = ErrorCode.INVALID_VOTER_KEY
-    what = "invalid voter key"
 
 
 class DuplicateVoter(KafkaError):
     code = ErrorCode.DUPLICATE_VOTER
-    what = "duplicate voter"
 
 
 class VoterNotFound(KafkaError):
     code = ErrorCode.VOTER_NOT_FOUND
-    what = "voter not found"
 
 
 class InvalidRegularExpression(KafkaError):
     code = ErrorCode.INVALID_REGULAR_EXPRESSION
-    what = "invalid regular expression"
 
 
 class RebootstrapRequired(KafkaError):
     code = ErrorCode.REBOOTSTRAP_REQUIRED
-    what = "rebootstrap required"
 
 
 class StreamsInvalidTopology(KafkaError):
     code = ErrorCode.STREAMS_INVALID_TOPOLOGY
-    what = "streams invalid topology"
 
 
 class StreamsInvalidTopologyEpoch(KafkaError):
     code = ErrorCode.STREAMS_INVALID_TOPOLOGY_EPOCH
-    what = "streams invalid topology epoch"
 
 
 class StreamsTopologyFenced(KafkaError):
     code = ErrorCode.STREAMS_TOPOLOGY_FENCED
-    what = "streams topology fenced"
 
 
 class ShareSessionLimitReached(KafkaError):
     code = ErrorCode.SHARE_SESSION_LIMIT_REACHED
     retriable = True
-    what = "share session limit reached"
 
 
 _CLASSES: dict[int, type[KafkaError]] = {int(cls.code): cls for cls in KafkaError.__subclasses__()}
