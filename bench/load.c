@@ -7,6 +7,7 @@
  *   load produce bootstrap=HOST:PORT topic=NAME messages=N size=BYTES [partitions=N] [property=value ...]
  *   load consume bootstrap=HOST:PORT topic=NAME messages=N size=BYTES [partitions=N] [property=value ...]
  *
+ * With keys=N the messages that are produced have N different keys, in turn; without it they have none.
  * Every other name=value is a librdkafka property (acks=1, linger.ms=5, batch.num.messages=1, ...).
  * One JSON object on one line goes to stdout. The clock starts after the connection and the metadata are there and
  * stops when the last message is acknowledged (produce) or counted (consume).
@@ -21,6 +22,7 @@
 
 #define BATCH 500
 #define STALL_SECONDS 60
+#define KEY_SIZE 10
 
 struct load {
         const char *bootstrap;
@@ -28,6 +30,7 @@ struct load {
         int64_t messages;
         size_t size;
         int32_t partitions;
+        int32_t keys;
 };
 
 struct progress {
@@ -93,6 +96,7 @@ static void wait_for_metadata(rd_kafka_t *rk, rd_kafka_topic_t *topic) {
 static void produce(const struct load *load, rd_kafka_t *rk, rd_kafka_topic_t *topic, struct progress *progress) {
         char *payload = malloc(load->size);
         rd_kafka_message_t *batch = calloc(BATCH, sizeof(*batch));
+        char (*keys)[KEY_SIZE + 1] = calloc(BATCH, sizeof(*keys));
         int64_t queued = 0;
         int32_t partition = 0;
         double start, cpu, moved;
@@ -109,8 +113,13 @@ static void produce(const struct load *load, rd_kafka_t *rk, rd_kafka_topic_t *t
                         batch[i].len = load->size;
                         batch[i].err = RD_KAFKA_RESP_ERR_NO_ERROR;
                         batch[i]._private = NULL;
+                        if (load->keys) {
+                                snprintf(keys[i], sizeof(keys[i]), "%0*u", KEY_SIZE, (unsigned)((queued + i) % load->keys));
+                                batch[i].key = keys[i];
+                                batch[i].key_len = KEY_SIZE;
+                        }
                 }
-                accepted = rd_kafka_produce_batch(topic, partition, 0, batch, count);
+                accepted = rd_kafka_produce_batch(topic, partition, 0, batch, count); /* keys are copied */
                 queued += accepted;
                 if (accepted < count && batch[accepted].err != RD_KAFKA_RESP_ERR__QUEUE_FULL)
                         die("produce", rd_kafka_err2str(batch[accepted].err));
@@ -126,6 +135,7 @@ static void produce(const struct load *load, rd_kafka_t *rk, rd_kafka_topic_t *t
         if (rd_kafka_outq_len(rk) || progress->errors)
                 die("produce", progress->errors ? rd_kafka_err2str(progress->last_error) : "messages left unsent");
         report(load, now_seconds() - start, cpu_seconds() - cpu);
+        free(keys);
         free(batch);
         free(payload);
 }
@@ -172,6 +182,8 @@ static void read_option(char *argument, struct load *load, rd_kafka_conf_t *conf
                 load->size = (size_t)atoll(value);
         else if (!strcmp(argument, "partitions"))
                 load->partitions = atoi(value);
+        else if (!strcmp(argument, "keys"))
+                load->keys = atoi(value);
         else if (rd_kafka_conf_set(conf, argument, value, error, sizeof(error)) != RD_KAFKA_CONF_OK)
                 die(argument, error);
 }

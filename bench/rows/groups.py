@@ -1,5 +1,7 @@
 """Consumer groups: how soon a group settles, offset commits, compaction, and starting with many committed offsets.
 
+Compaction must not be felt by others: one row measures single requests to another topic while the cleaner works.
+
 A group has settled when every member has an assignment, together they hold every partition, and nobody holds one twice.
 The members are confluent-kafka consumers (its librdkafka knows the consumer protocol of KIP-848), each polled by a
 thread of its own, all in a process of their own so that their work does not slow the harness down.
@@ -14,12 +16,20 @@ import time
 from pathlib import Path
 
 from confluent_kafka import Consumer, Producer, TopicPartition
+from confluent_kafka.admin import (  # type: ignore[attr-defined]
+    AlterConfigOpType,
+    ConfigEntry,
+    ConfigResource,
+)
 
 from bench.harness import Bench, Measurement, Row, at_least, at_most, at_most_absolute
-from bench.peers import KafkaPeer, Peer, PeerError, PenstockPeer
+from bench.peers import HOST, KafkaPeer, Peer, PeerError, PenstockPeer
+from bench.rows.core import BATCHED
 
 MEMBERS, PARTITIONS = 20, 100
 KEYS = 20_000
+BACKLOG, BACKLOG_PARTITIONS = 6_000_000, 8
+PROBES = 10_000
 
 
 def settle(protocol: str) -> tuple[str, ...]:
@@ -101,6 +111,63 @@ def produce_keyed(peer: Peer, topic: str, records: int) -> None:
     producer.flush(120)
 
 
+def latency_while_cleaning(bench: Bench, peer: Peer) -> Measurement:
+    """How many times the idle p99 of single Produce and Fetch requests becomes while another topic is being cleaned.
+
+    The cleaner's whole backlog is there before it may begin, so nothing but the probe and the cleaner works meanwhile.
+    """
+    config = {"cleanup.policy": "compact", "segment.bytes": str(2 << 20), "min.cleanable.dirty.ratio": "1"}
+    with (
+        fresh(peer, log_cleaner_backoff_ms="100") as other,
+        bench.topic(other) as probed,
+        bench.topic(other, partitions=BACKLOG_PARTITIONS, config=config) as dirty,
+    ):
+        keyed = {**BATCHED, "keys": KEYS}
+        bench.load("produce", other, dirty, bench.count(BACKLOG), 100, keyed, partitions=BACKLOG_PARTITIONS)
+        idle = request_latencies(bench, other, probed)
+        admin = bench.admin(other)
+        ratio = ConfigEntry("min.cleanable.dirty.ratio", "0.01", incremental_operation=AlterConfigOpType.SET)
+        change = ConfigResource(ConfigResource.Type.TOPIC, dirty, incremental_configs=[ratio])
+        admin.incremental_alter_configs([change])[change].result(30)
+        await_first_cleaned_segment(other, dirty)
+        cpu_before, began = other.cpu_s(), time.monotonic()
+        busy = request_latencies(bench, other, probed)
+        cores = (other.cpu_s() - cpu_before) / (time.monotonic() - began)
+        done = cleaned_partitions(other, dirty)
+        bench.forget(other)
+        if done == BACKLOG_PARTITIONS:
+            raise PeerError(f"{peer.name} had cleaned everything before the measurement was over")
+    more = {f"{name}_idle": value for name, value in idle.items()}
+    more |= {f"{name}_cleaning": value for name, value in busy.items()}
+    ratios = {name: busy[f"{name}_p99_ms"] / idle[f"{name}_p99_ms"] for name in ("produce", "fetch")}
+    more |= {f"{name}_ratio": value for name, value in ratios.items()}
+    return Measurement(max(ratios.values()), {**more, "cores_cleaning": cores, "partitions_cleaned": done})
+
+
+def request_latencies(bench: Bench, peer: Peer, topic: str) -> dict[str, float]:
+    program = str(Path(__file__).parents[1] / "latency.py")
+    arguments = [HOST, str(peer.port), topic, str(bench.count(PROBES))]
+    done = subprocess.run([sys.executable, program, *arguments], capture_output=True, text=True, timeout=120)
+    if done.returncode:
+        raise PeerError(f"the probe of {peer.name} failed: {done.stderr[-500:]}")
+    figures: dict[str, float] = json.loads(done.stdout)
+    return figures
+
+
+def await_first_cleaned_segment(peer: Peer, topic: str) -> None:
+    deadline = time.monotonic() + 60
+    while not any(peer.folder.glob(f"data/**/{topic}-*/*.cleaned")):
+        if time.monotonic() > deadline:
+            raise PeerError(f"{peer.name} did not begin to clean within a minute")
+        time.sleep(0.002)
+
+
+def cleaned_partitions(peer: Peer, topic: str) -> int:
+    """How many partitions the cleaner has been through, as both brokers note it."""
+    noted = "".join(path.read_text() for path in peer.folder.glob("data/**/cleaner-offset-checkpoint"))
+    return sum(line.startswith(f"{topic} ") for line in noted.splitlines())
+
+
 def size_mb(peer: Peer, topic: str) -> float:
     total = 0
     for path in peer.folder.glob(f"data/**/{topic}-0/*.log"):
@@ -139,5 +206,13 @@ ROWS = (
     settling("consumer", "left_s"),
     Row("offset-commits", "offset commits, one at a time", "commits/s", offset_commits, (at_least(1.0),)),
     Row("compaction", "compaction of a dirty log", "MB/s", compaction, rounds=1, warm_up=False),
+    Row(
+        "cleaning-latency",
+        "produce and fetch p99 while the cleaner works, against idle",
+        "×",
+        latency_while_cleaning,
+        (at_most_absolute(2.0),),
+        warm_up=False,
+    ),
     Row("start-offsets", "start with 100,000 committed offsets", "ms", start_with_offsets, rounds=1, warm_up=False),
 )
