@@ -8,8 +8,11 @@ from collections.abc import Iterator
 import pytest
 
 from penstock.client import Consumer, Producer, TopicPartition
+from penstock.records.builder import build_batch
 from penstock.testing.broker import Broker
+from penstock.wire import messages as m
 from penstock.wire.errors import CorruptMessage, ErrorCode, TopicAuthorizationFailed
+from tests.client.scripted_broker import ScriptedCluster, fetch_response, scripted_cluster
 
 
 @pytest.fixture
@@ -101,3 +104,64 @@ async def test_a_busy_partition_does_not_starve_the_others(broker: Broker) -> No
                 if records:
                     order.append(records[0].partition)
         assert set(order[:6]) == {0, 1, 2}
+
+
+# A replica nearby (KIP-392): node 1 leads, node 2 follows in our rack.
+
+
+def send_readers_to_the_follower(cluster: ScriptedCluster, follower_answers: list[m.FetchResponse]) -> None:
+    leader, follower = cluster.brokers
+    response = m.FetchResponse.PartitionData
+    elsewhere = response(partition_index=0, high_watermark=4, records=b"", preferred_read_replica=2)
+    leader.answers[m.FetchRequest] = lambda request, version: fetch_response(elsewhere)
+    follower.answers[m.FetchRequest] = lambda request, version: (
+        follower_answers.pop(0) if follower_answers else fetch_response()
+    )
+
+
+async def test_records_come_from_the_replica_that_the_leader_prefers() -> None:
+    batch = bytes(build_batch([(0, None, b"x", ())] * 4, leader_epoch=5))
+    data = m.FetchResponse.PartitionData(partition_index=0, high_watermark=4, records=batch)
+    async with scripted_cluster(nodes=2) as cluster:
+        send_readers_to_the_follower(cluster, [fetch_response(data)])
+        leader, follower = cluster.brokers
+        async with Consumer(bootstrap_servers=cluster.bootstrap_servers, client_rack="here") as reader:
+            reader.assign([("t", 0)])
+            reader.seek(TopicPartition("t", 0), 0)
+            assert len(await take(reader, 4)) == 4
+            assert await reader.poll(50) == []
+        asked = leader.requests(m.FetchRequest)
+        assert [request.rack_id for request in asked] == ["here"]
+        assert [p.fetch_offset for t in follower.requests(m.FetchRequest)[0].topics for p in t.partitions] == [0]
+
+
+async def test_a_replica_that_refuses_sends_the_reader_back_to_the_leader() -> None:
+    refusal = m.FetchResponse.PartitionData(partition_index=0, error_code=int(ErrorCode.OFFSET_OUT_OF_RANGE))
+    batch = bytes(build_batch([(0, None, b"x", ())] * 4, leader_epoch=5))
+    data = m.FetchResponse.PartitionData(partition_index=0, high_watermark=4, records=batch)
+    async with scripted_cluster(nodes=2) as cluster:
+        send_readers_to_the_follower(cluster, [fetch_response(refusal), fetch_response(data)])
+        async with Consumer(bootstrap_servers=cluster.bootstrap_servers, client_rack="here") as reader:
+            reader.assign([("t", 0)])
+            reader.seek(TopicPartition("t", 0), 0)
+            assert len(await take(reader, 4)) == 4
+        assert len(cluster.brokers[0].requests(m.FetchRequest)) == 2
+
+
+async def test_a_replica_that_is_gone_sends_the_reader_back_to_the_leader() -> None:
+    batch = bytes(build_batch([(0, None, b"x", ())] * 4, leader_epoch=5))
+    data = m.FetchResponse.PartitionData(partition_index=0, high_watermark=4, records=batch)
+    async with scripted_cluster(nodes=2) as cluster:
+        send_readers_to_the_follower(cluster, [])
+        leader, follower = cluster.brokers
+        to_follower = leader.answers[m.FetchRequest]
+        follower.answers[m.FetchRequest] = follower.hang_up
+
+        def answer(request: m.Message, version: int) -> m.Message:
+            return to_follower(request, version) if not follower.hung_up else fetch_response(data)
+
+        leader.answers[m.FetchRequest] = answer
+        async with Consumer(bootstrap_servers=cluster.bootstrap_servers, client_rack="here") as reader:
+            reader.assign([("t", 0)])
+            reader.seek(TopicPartition("t", 0), 0)
+            assert len(await take(reader, 4)) == 4

@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from penstock.client.errors import BrokerUnreachable as BrokerUnreachable
     from penstock.client.errors import CommitFailed as CommitFailed
     from penstock.client.errors import IllegalState as IllegalState
+    from penstock.client.errors import LogTruncation as LogTruncation
     from penstock.client.errors import UsageError as UsageError
     from penstock.client.membership import RebalanceListener as RebalanceListener
     from penstock.client.producer import Producer as Producer
@@ -53,6 +54,7 @@ _HOMES = {
     "Delivery": "penstock.client.accumulator",
     "IllegalState": "penstock.client.errors",
     "KafkaError": "penstock.wire.errors",
+    "LogTruncation": "penstock.client.errors",
     "MemberSubscription": "penstock.client.assignors",
     "NewTopic": "penstock.client.admin",
     "OffsetAndMetadata": "penstock.client.types",

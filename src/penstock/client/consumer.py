@@ -130,7 +130,12 @@ class Consumer(Generic[K, V]):
             await self._cluster.start()
             self._positions = Positions(self._cluster, self.config, self._subscription)
             self._fetcher = Fetcher(
-                self._cluster, self.config, self._subscription, self._metrics, self._positions.out_of_range
+                self._cluster,
+                self.config,
+                self._subscription,
+                self._metrics,
+                self._positions.out_of_range,
+                self._positions.truncated,
             )
             self._positions.settle_with(self._fetcher)
             self._cluster.on_change(self._metadata_changed)
@@ -380,12 +385,12 @@ class Consumer(Generic[K, V]):
     # Positions
 
     def seek(self, tp: TopicPartition, offset: int | OffsetAndMetadata) -> None:
-        """Read on from `offset`."""
+        """Read on from `offset`. With a leader epoch, it is checked that the log was not cut before it meanwhile."""
         state = self._held(tp)
         number, epoch = (offset.offset, offset.leader_epoch) if isinstance(offset, OffsetAndMetadata) else (offset, -1)
         if number < 0:
             raise UsageError(f"cannot seek to offset {number}; use seek_to_beginning or seek_to_end")
-        self._subscription.seek(state, number, epoch)
+        self._subscription.seek(state, number, epoch, is_unchecked=True)
         self._forget_unyielded([tp])
         self._recount()
         self._kick()

@@ -12,6 +12,7 @@ from __future__ import annotations
 import difflib
 from collections.abc import Iterable
 
+from penstock.client.types import TopicPartition
 from penstock.wire.errors import ErrorCode, KafkaError, Network, RequestTimedOut, error_class
 
 
@@ -48,6 +49,26 @@ class NoOffsetForPartition(KafkaError):
     """A partition has no committed offset and `auto_offset_reset` is "none"."""
 
     code = ErrorCode.OFFSET_OUT_OF_RANGE
+
+
+class LogTruncation(KafkaError):
+    """A partition has lost records that this consumer had read, and `auto_offset_reset` is "none".
+
+    `position` is where the consumer stands, `divergent_offset` the first offset at which the partition holds something
+    else now (None if the broker cannot tell). What was read from there on no longer exists. Seek to go on.
+    """
+
+    code = ErrorCode.OFFSET_OUT_OF_RANGE
+
+    def __init__(self, tp: TopicPartition, position: int, divergent_offset: int | None) -> None:
+        place = "an unknown offset" if divergent_offset is None else f"offset {divergent_offset}"
+        super().__init__(
+            f"{tp} was cut at {place}, before the position {position}, and auto_offset_reset is none; "
+            f"seek to go on: consumer.seek({tp!r}, {divergent_offset or 0})"
+        )
+        self.topic_partition = tp
+        self.position = position
+        self.divergent_offset = divergent_offset
 
 
 class RecordDeserializationError(Exception):

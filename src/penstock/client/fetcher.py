@@ -1,10 +1,10 @@
 """Brings records from the brokers ahead of `poll`, within bounds.
 
 For every broker that leads partitions of ours, one Fetch request is under way at a time, on a connection of its own,
-parked at the broker until there is something to return. A partition takes part while less than one fetch of it
-(`max_partition_fetch_bytes`) lies unread, all partitions while less than `queued_max_bytes` do; so a slow program
-slows fetching down. There is no loop: whatever changes what may be fetched (a poll, a seek, an answer, new metadata)
-calls `kick`.
+parked at the broker until there is something to return; `penstock.client.fetch_session` decides what it has to say. A
+partition takes part while less than one fetch of it (`max_partition_fetch_bytes`) lies unread, all partitions while
+less than `queued_max_bytes` do; so a slow program slows fetching down. There is no loop: whatever changes what may be
+fetched (a poll, a seek, an answer, new metadata) calls `kick`.
 
 What was fetched stays bytes until `poll` asks for it.
 """
@@ -21,8 +21,10 @@ from penstock.client.cluster import Backoff, Cluster
 from penstock.client.config import ConsumerConfig
 from penstock.client.decoding import decode_batch, visible_batches
 from penstock.client.errors import kafka_error
+from penstock.client.fetch_session import LAST_NAMED_VERSION, OUT_OF_STEP, SESSION_VERSION, FetchSession
 from penstock.client.metrics import Metrics
 from penstock.client.subscription import Chunk, PartitionState, Subscription
+from penstock.client.truncation import TruncationCheck, Verdict
 from penstock.client.types import NO_TOPIC_ID, ConsumerRecord, IsolationLevel, TopicPartition
 from penstock.records.batch import BatchHeader, CorruptBatch, crc_is_valid, iter_headers
 from penstock.wire import messages as m
@@ -32,7 +34,7 @@ from penstock.wire.errors import CorruptMessage, ErrorCode, KafkaError
 _log = logging.getLogger("penstock.client")
 
 _GROUP = "consumer-fetch-manager-metrics"
-_LAST_NAMED_VERSION = 12  # Fetch names topics up to here, and carries their ids from 13 on
+_CLOSE_SECONDS = 1.0
 
 _MOVED = {
     ErrorCode.NOT_LEADER_OR_FOLLOWER,
@@ -56,6 +58,7 @@ class Fetcher:
         subscription: Subscription,
         metrics: Metrics,
         out_of_range: Callable[[PartitionState], None],
+        truncated: Callable[[Verdict], None],
     ) -> None:
         self.arrived = asyncio.Event()  # set whenever poll has something to look at
         self.error: Exception | None = None
@@ -64,6 +67,8 @@ class Fetcher:
         self._subscription = subscription
         self._out_of_range = out_of_range
         self._isolation = IsolationLevel[config.isolation_level.upper()]
+        self._truncation = TruncationCheck(cluster, subscription, truncated, self._unchecked, self._checked)
+        self._sessions: dict[int, FetchSession] = {}
         self._requests: dict[int, asyncio.Task[None]] = {}
         self._refreshing: asyncio.Task[None] | None = None
         self._buffered = 0
@@ -89,6 +94,19 @@ class Fetcher:
         for task in tasks:
             task.cancel()
         await asyncio.gather(*tasks, return_exceptions=True)
+        await self._truncation.close()
+        await asyncio.gather(*(self._end(node, session) for node, session in self._sessions.items()))
+
+    async def _end(self, node: int, session: FetchSession) -> None:
+        """Free the broker's memory of a session now; it would forget it after a while anyway."""
+        if not session.is_open:
+            return
+        try:
+            # Not on the fetches' own connection, where one may still be parked.
+            async with asyncio.timeout(_CLOSE_SECONDS):
+                await self._cluster.request(session.closing(), m.FetchResponse, node=node, at_least=SESSION_VERSION)
+        except (KafkaError, MalformedMessage, TimeoutError) as error:
+            _log.debug("closing the fetch session with broker %d: %s", node, error)
 
     # Asking
 
@@ -101,22 +119,32 @@ class Fetcher:
         now = self._loop.time()
         metadata = self._cluster.metadata
         wanted: dict[int, list[PartitionState]] = {}
+        doubted: dict[int, list[PartitionState]] = {}
         leaderless = False
         for state in self._subscription.partitions.values():
             if state.position is None or state.paused:
                 continue
-            if state.buffered_bytes >= self._config.max_partition_fetch_bytes:
+            node = metadata.leader(state.tp)
+            if node >= 0:
+                state.notice_leader(node, metadata.leader_epoch(state.tp))
+            if state.fetched_epoch < 0:
+                state.is_unchecked = False  # nothing is known that could be checked
+            if state.buffered_bytes >= self._config.max_partition_fetch_bytes and not state.is_unchecked:
                 continue
             if state.retry_at > now:
                 self._kick_at(state.retry_at)
                 continue
-            node = metadata.leader(state.tp)
+            if state.is_unchecked and node >= 0:
+                doubted.setdefault(node, []).append(state)
+                continue
             if state.replica in metadata.nodes and now < state.replica_until:
                 node = state.replica
             if node < 0:
                 leaderless = True
             elif node not in self._requests:
                 wanted.setdefault(node, []).append(state)
+        for node, states in doubted.items():
+            self._truncation.start(node, states)
         for node, states in wanted.items():
             task = asyncio.create_task(self._fetch(node, states))
             self._requests[node] = task
@@ -151,23 +179,27 @@ class Fetcher:
     async def _fetch(self, node: int, states: list[PartitionState]) -> None:
         asked = {(state.tp.topic, state.tp.partition): (state, state.serial, state.fetched_to) for state in states}
         started = self._loop.time()
+        session = self._sessions.setdefault(node, FetchSession())
+        metadata = self._cluster.metadata
+        named = any(metadata.topic_id(state.tp.topic) == NO_TOPIC_ID for state in states)
         try:
             connection = await self._cluster.connection(node, "fetch")
-            metadata = self._cluster.metadata
-            named = any(metadata.topic_id(state.tp.topic) == NO_TOPIC_ID for state in states)
             answer = await connection.request(
-                self._build(states),
+                lambda version: self._build(session, version, states),
                 m.FetchResponse,
                 timeout_ms=self._config.request_timeout_ms + self._config.fetch_max_wait_ms,
                 at_least=4,
-                at_most=_LAST_NAMED_VERSION if named else 32767,
+                at_most=LAST_NAMED_VERSION if named else 32767,
             )
         except KafkaError as error:
             _log.debug("fetch from broker %d: %s", node, error)
+            session.lost()
+            self._doubt(states)
             self._delay(states)
             self.refresh_metadata()
             return
         except MalformedMessage as error:
+            session.lost()
             self._fail(error)
             self._delay(states)
             return
@@ -175,8 +207,12 @@ class Fetcher:
         self._fetches.record()
         self._throttle.record(answer.throttle_time_ms)
         if answer.error_code:
-            self._delay(states)
+            _log.debug("fetch from broker %d: error %d", node, answer.error_code)
+            if answer.error_code not in OUT_OF_STEP or not session.is_incremental:
+                self._delay(states)
+            session.lost()
             return
+        session.answered(answer.session_id)
         size = 0
         for topic in answer.responses:
             name = topic.topic or self._cluster.metadata.names.get(topic.topic_id, "")
@@ -189,31 +225,37 @@ class Fetcher:
             self._backoff.reset()
             self._fetch_size.record(size)
 
-    def _build(self, states: list[PartitionState]) -> m.FetchRequest:
-        config, metadata = self._config, self._cluster.metadata
-        topics: dict[str, m.FetchRequest.FetchTopic] = {}
-        for state in states:
-            topic = topics.get(state.tp.topic)
-            if topic is None:
-                topic = topics[state.tp.topic] = m.FetchRequest.FetchTopic(
-                    topic=state.tp.topic, topic_id=metadata.topic_id(state.tp.topic), partitions=[]
-                )
-            topic.partitions.append(
-                m.FetchRequest.FetchPartition(
-                    partition=state.tp.partition,
-                    current_leader_epoch=metadata.leader_epoch(state.tp),
-                    fetch_offset=state.fetched_to,
-                    partition_max_bytes=config.max_partition_fetch_bytes,
-                )
-            )
-        return m.FetchRequest(
+    def _build(self, session: FetchSession, version: int, states: list[PartitionState]) -> m.FetchRequest:
+        config = self._config
+        request = m.FetchRequest(
             max_wait_ms=config.fetch_max_wait_ms,
             min_bytes=config.fetch_min_bytes,
             max_bytes=config.fetch_max_bytes,
             isolation_level=int(self._isolation),
-            topics=list(topics.values()),
             rack_id=config.client_rack,
         )
+        return session.fill(request, version, states, self._cluster.metadata, config.max_partition_fetch_bytes)
+
+    @staticmethod
+    def _doubt(states: list[PartitionState]) -> None:
+        """The broker is gone: a leader may come back with a shorter log, a replica may not come back at all."""
+        for state in states:
+            state.is_unchecked = True
+            state.replica = -1
+
+    def _checked(self) -> None:
+        self.recount()
+        self.arrived.set()
+        self.kick()
+
+    def _unchecked(self, states: list[PartitionState], error: KafkaError) -> None:
+        """It could not be checked whether partitions were cut short: later, then."""
+        _log.debug("checking for truncation: %s", error)
+        self._delay(states)
+        if error.retriable or error.code in _MOVED:
+            self.refresh_metadata()
+        else:
+            self._fail(error)
 
     def _delay(self, states: list[PartitionState]) -> None:
         until = self._loop.time() + self._backoff.next_pause()
@@ -250,8 +292,10 @@ class Fetcher:
         if self._isolation is IsolationLevel.READ_COMMITTED:
             aborted = [(entry.first_offset, entry.producer_id) for entry in answer.aborted_transactions or ()]
         state.fetched_to = batches[-1][1].next_offset
+        state.fetched_epoch = batches[-1][1].partition_leader_epoch
         # A chunk of which nothing is visible still moves the position, when poll comes to its end.
-        state.chunks.append(Chunk(view, list(visible_batches(view, batches, aborted)), state.fetched_to))
+        visible = list(visible_batches(view, batches, aborted))
+        state.chunks.append(Chunk(view, visible, state.fetched_to, state.fetched_epoch))
         state.buffered_bytes += len(view)
         self._buffered += len(view)
         self.arrived.set()
@@ -304,7 +348,9 @@ class Fetcher:
             state.chunks.popleft()
             state.buffered_bytes -= chunk.size
             self._buffered -= chunk.size
-            state.position = max(state.position or 0, chunk.end_offset)
+            if chunk.end_offset > (state.position or 0):
+                state.position = chunk.end_offset
+                state.position_epoch = chunk.end_epoch
         return None
 
     def _check(self, state: PartitionState, chunk: Chunk, pos: int, header: BatchHeader) -> None:
@@ -358,6 +404,7 @@ class Fetcher:
         self._bytes.record(header.size)
         if not records:
             state.position = max(state.position or 0, header.next_offset)
+            state.position_epoch = header.partition_leader_epoch
         return records
 
     def take_batches(self, limit: int) -> list[RecordBatch]:

@@ -12,11 +12,12 @@ import logging
 
 from penstock.client.cluster import Cluster
 from penstock.client.config import ConsumerConfig
-from penstock.client.errors import NoOffsetForPartition
+from penstock.client.errors import LogTruncation, NoOffsetForPartition
 from penstock.client.fetcher import Fetcher
 from penstock.client.offsets import fetch_committed, list_offsets
 from penstock.client.resets import reset_timestamp
 from penstock.client.subscription import PartitionState, Subscription
+from penstock.client.truncation import Verdict
 from penstock.client.types import IsolationLevel, OffsetAndMetadata, OffsetSpec, TopicPartition
 
 _log = logging.getLogger("penstock.client")
@@ -87,6 +88,28 @@ class Positions:
         fetcher.recount()
         self.locate()
 
+    def truncated(self, verdict: Verdict) -> None:
+        """Records before the position are gone, others may have taken their offsets: go back to where the log was cut
+        (or start over by the policy, if that is not known), or let poll raise."""
+        state, end = verdict
+        target = reset_timestamp(self._config.auto_offset_reset)
+        fetcher = self._fetcher
+        assert fetcher is not None
+        assert state.position is not None
+        if target is None:
+            fetcher.error = LogTruncation(state.tp, state.position, None if end is None else end.offset)
+            fetcher.arrived.set()
+            state.retry_at = asyncio.get_running_loop().time() + self._config.retry_backoff_max_ms / 1000
+            return
+        place = "an unknown offset" if end is None else f"offset {end.offset}"
+        _log.warning("%s was cut at %s, before the position %d", state.tp, place, state.position)
+        if end is None:
+            self._subscription.seek_by_time(state, target)
+        else:
+            self._subscription.seek(state, end.offset, end.leader_epoch)
+        fetcher.recount()
+        self.locate()
+
     async def _find(self) -> None:
         waiting = [(state, state.serial) for state in self._subscription.without_position()]
         unknown = [state.tp for state, _ in waiting if state.reset_to is None]
@@ -100,7 +123,7 @@ class Positions:
                 continue
             if state.reset_to is None and state.tp in committed:
                 place = committed[state.tp]
-                self._subscription.seek(state, place.offset, place.leader_epoch)
+                self._subscription.seek(state, place.offset, place.leader_epoch, is_unchecked=True)
                 continue
             target = state.reset_to if state.reset_to is not None else reset_timestamp(self._config.auto_offset_reset)
             if target is None:

@@ -19,12 +19,15 @@ from penstock.records.batch import BatchHeader
 class Chunk:
     """What one fetch brought for one partition: whole batches, not decoded yet."""
 
-    __slots__ = ("at", "batches", "data", "end_offset", "size")
+    __slots__ = ("at", "batches", "data", "end_epoch", "end_offset", "size")
 
-    def __init__(self, data: memoryview, batches: list[tuple[int, BatchHeader]], end_offset: int) -> None:
+    def __init__(
+        self, data: memoryview, batches: list[tuple[int, BatchHeader]], end_offset: int, end_epoch: int
+    ) -> None:
         self.data = data
         self.batches = batches  # those that may be seen
         self.end_offset = end_offset  # behind the last batch, seen or not
+        self.end_epoch = end_epoch  # of the last batch
         self.size = len(data)
         self.at = 0  # index of the next batch to decode
 
@@ -33,9 +36,12 @@ class PartitionState:
     __slots__ = (
         "buffered_bytes",
         "chunks",
+        "fetched_epoch",
         "fetched_to",
         "high_watermark",
+        "is_unchecked",
         "last_stable_offset",
+        "leadership",
         "log_start_offset",
         "paused",
         "position",
@@ -56,6 +62,9 @@ class PartitionState:
         self.position_epoch = -1
         self.reset_to: int | None = None  # a timestamp (or OffsetSpec) to look the position up by
         self.fetched_to = -1
+        self.fetched_epoch = -1  # of the leader that wrote the last record before `fetched_to`; -1: not known
+        self.leadership: tuple[int, int] | None = None  # leader and its epoch, as of the last look
+        self.is_unchecked = False  # the log may have been cut: see penstock.client.truncation
         self.paused = False
         self.high_watermark = -1
         self.last_stable_offset = -1
@@ -72,6 +81,13 @@ class PartitionState:
         self.rest = []
         self.buffered_bytes = 0
         self.fetched_to = -1 if self.position is None else self.position
+        self.fetched_epoch = self.position_epoch
+
+    def notice_leader(self, node: int, epoch: int) -> None:
+        """A new leader may not have all that the one before it had."""
+        if self.leadership is not None and self.leadership != (node, epoch):
+            self.is_unchecked = True
+        self.leadership = (node, epoch)
 
 
 class Subscription:
@@ -99,21 +115,27 @@ class Subscription:
         self._serial += 1
         return PartitionState(tp, self._serial)
 
-    def seek(self, state: PartitionState, offset: int, epoch: int = -1) -> None:
-        self._serial += 1
-        state.serial = self._serial
+    def seek(self, state: PartitionState, offset: int, epoch: int = -1, *, is_unchecked: bool = False) -> None:
+        """Stand at `offset`, behind a record that the leader of `epoch` wrote."""
         state.position = offset
         state.position_epoch = epoch
         state.reset_to = None
+        state.is_unchecked = is_unchecked
+        state.retry_at = 0.0
+        self.drop_buffer(state)
+
+    def drop_buffer(self, state: PartitionState) -> None:
+        """Fetch again from the position on."""
+        self._serial += 1
+        state.serial = self._serial
         state.drop_buffer()
 
     def seek_by_time(self, state: PartitionState, timestamp: int) -> None:
         """Forget the position; it will be looked up by time (or by OffsetSpec)."""
-        self._serial += 1
-        state.serial = self._serial
         state.position = None
+        state.position_epoch = -1
         state.reset_to = timestamp
-        state.drop_buffer()
+        self.drop_buffer(state)
 
     def current(self, tp: TopicPartition, serial: int) -> PartitionState | None:
         """The state of a partition if nothing has made an answer for `serial` stale."""
