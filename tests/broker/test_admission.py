@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import threading
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 
@@ -10,11 +9,11 @@ import pytest
 
 from penstock.broker.admission import write_error
 from penstock.broker.transactions import Transactions
-from penstock.log.partition import PartitionLog
 from penstock.testing import Broker
 from penstock.wire import messages as m
 from penstock.wire.errors import ErrorCode
-from tests.transactions.wire_client import WAIT_S, Producer, Wire, eventually
+from tests.broker.disk import SlowDisk
+from tests.transactions.wire_client import Producer, Wire, eventually
 
 NONE = ErrorCode.NONE
 TOPIC = "orders"
@@ -109,35 +108,25 @@ def test_a_classic_producer_waits_too_when_it_names_its_partitions(wire: Wire, m
 
 
 @pytest.fixture
-def coordinators_disk(monkeypatch: pytest.MonkeyPatch) -> Iterator[threading.Event]:
-    """Clear it, and nothing of the coordinator's comes to the disk until it is set again."""
-    works = threading.Event()
-    works.set()
-    sync = PartitionLog.sync
-
-    def slow_sync(self: PartitionLog) -> None:
-        if self.folder.name.startswith("__transaction_state"):
-            assert works.wait(WAIT_S)
-        sync(self)
-
-    monkeypatch.setattr(PartitionLog, "sync", slow_sync)
-    yield works
-    works.set()
+def coordinators_disk(monkeypatch: pytest.MonkeyPatch) -> Iterator[SlowDisk]:
+    disk = SlowDisk(monkeypatch, "__transaction_state")
+    yield disk
+    disk.go_on()
 
 
 def test_a_classic_producers_first_write_waits_until_its_partition_is_noted_on_disk(
-    coordinators_disk: threading.Event,
+    coordinators_disk: SlowDisk,
 ) -> None:
     with Broker({"penstock.acks.all.flush": "true"}) as broker:
         wire, other = Wire(broker.port), Wire(broker.port)
         wire.create_topic(TOPIC, 2)
         producer = Producer(wire, "shop", classic=True).start()
-        coordinators_disk.clear()
+        coordinators_disk.stall()
         assert producer.add((TOPIC, 0)) == NONE  # answered although it is not on disk
         wire.post(producer.produce_request(TOPIC, 0, b"first"), 11)
         assert eventually(lambda: other.fetch(TOPIC, committed=False), bool) == [b"first"]
         assert not wire.is_readable(0.1)
-        coordinators_disk.set()
+        coordinators_disk.go_on()
         answer = wire.take(m.ProduceResponse, 11)
         assert answer.responses[0].partition_responses[0].error_code == NONE
         assert producer.end(commit=True) == NONE
@@ -145,17 +134,17 @@ def test_a_classic_producers_first_write_waits_until_its_partition_is_noted_on_d
 
 
 def test_a_partition_is_not_added_before_what_the_coordinator_wrote_earlier_is_on_disk(
-    coordinators_disk: threading.Event,
+    coordinators_disk: SlowDisk,
 ) -> None:
     with Broker({"penstock.acks.all.flush": "true"}) as broker:
         wire = Wire(broker.port)
         wire.create_topic(TOPIC, 2)
         producer = Producer(wire, "shop", classic=True).start()
-        coordinators_disk.clear()
+        coordinators_disk.stall()
         assert producer.add((TOPIC, 0)) == NONE
         wire.post(producer.add_request((TOPIC, 1)), 3)
         assert not wire.is_readable(0.1)
-        coordinators_disk.set()
+        coordinators_disk.go_on()
         answer = wire.take(m.AddPartitionsToTxnResponse, 3)
         assert answer.results_by_topic_v3_and_below[0].results_by_partition[0].partition_error_code == NONE
 

@@ -11,8 +11,8 @@ Writing. Each request takes a slot in `_slots` when it arrives. A slot is filled
 filled slots at the front are what may be sent.
 
 Cold data. A range that is not in the page cache would stall the event loop in `sendfile`, and every client with it. So
-a range is probed first without blocking (`FileRange.is_cached`); if a part of it is on disk only, a thread reads it into
-the cache while the others are served.
+a range is probed first without blocking (`FileRange.is_cached`); if a part of it is on disk only, a thread reads it
+into the cache while the others are served.
 
 Bounds. A connection is not read while it has `MAX_IN_FLIGHT` unanswered requests or `MAX_QUEUED_BYTES` unsent bytes.
 A frame larger than `socket.request.max.bytes` closes the connection.

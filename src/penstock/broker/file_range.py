@@ -1,4 +1,4 @@
-"""A range of a segment file, as part of a response (sent by the kernel, never read by this process) or about to be read.
+"""A range of a segment file: a part of a response (sent by the kernel, not read by this process), or about to be read.
 
 A range that is not in the page cache would block whoever touches it, and with it the event loop. So it is probed first
 without blocking (`preadv` with `RWF_NOWAIT`), and brought into memory by a thread if need be.

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import select
 import socket
 import struct
 from types import TracebackType
@@ -55,6 +56,10 @@ class Wire:
     def ask(self, key: ApiKey, version: int, body: Message, response: type[R]) -> R:
         self.send(key, version, body)
         return self.receive(response, key, version)
+
+    def is_readable(self, seconds: float) -> bool:
+        """Whether something has come, or comes within this time."""
+        return bool(select.select([self._socket], [], [], seconds)[0])
 
     def _exactly(self, size: int) -> bytes:
         data = b""

@@ -274,6 +274,8 @@ penstock.acks.all.flush bool =true
     Whether acks=all is answered after the records are on the disk; false answers from the page cache, as Kafka does.
 penstock.metrics.listen string =
     Address as host:port where metrics and health are served over HTTP; empty serves none.
+penstock.share.flush.interval.ms int =100 >=0
+    An acknowledgement of a share group is on the disk at most this long after it was confirmed; 0 confirms it then.
 """)
 
 BROKER = {definition.name: definition for definition in sorted(_OBEYED + _OWN + UNUSED, key=lambda each: each.name)}

@@ -115,6 +115,7 @@ class BrokerValues:
     offsets_topic_segment_bytes: int
     penstock_acks_all_flush: bool
     penstock_metrics_listen: str
+    penstock_share_flush_interval_ms: int
     producer_id_expiration_check_interval_ms: int
     producer_id_expiration_ms: int
     queued_max_request_bytes: int

@@ -23,6 +23,7 @@ from penstock.broker.share.live import LiveSharePartition, Outcome
 from penstock.broker.share.metrics import ShareMetrics
 from penstock.broker.topics import SHARE_STATE_TOPIC, Partition, Topic
 from penstock.groups.effects import Effects
+from penstock.log.partition import PartitionLog
 from penstock.queues.sessions import ShareSession, ShareSessions, TopicIdPartition
 from penstock.queues.settings import ShareSettings
 from penstock.queues.share_partition import SharePartition
@@ -73,6 +74,8 @@ class ShareGroups:
         self.configs = ShareConfigs(broker)
         self._live: dict[SharePartitionKey, LiveSharePartition] = {}
         self._live_by_group: dict[str, dict[SharePartitionKey, LiveSharePartition]] = {}
+        self._unflushed: set[PartitionLog] = set()
+        self._flush_timer: asyncio.TimerHandle | None = None
         self._pruned: dict[int, int] = {}
         self._prune_timer: asyncio.TimerHandle | None = None
         config = broker.config
@@ -133,6 +136,8 @@ class ShareGroups:
             self.close_session(session)
         for live in list(self._live.values()):
             live.close()
+        if self._flush_timer is not None:
+            self._flush_timer.cancel()  # every log is synced at the end of the stop
         await self.runtime.stop()
 
     # -- windows ---------------------------------------------------------------------------------------------------
@@ -260,7 +265,9 @@ class ShareGroups:
 
     def write(self, live: LiveSharePartition, write: StateWrite, outcome: Outcome) -> KafkaError | None:
         """Have the share coordinator remember a change. The result is what stands in the way; if it is None, the
-        outcome is told once the write is as durable as configured, never before this method has returned."""
+        outcome is told once the write is as durable as configured, never before this method has returned.
+
+        A queue delivers at least once, so by default nobody waits for the disk here: it follows a moment later."""
         try:
             handle = self.runtime.handle(live.state_partition)
         except KafkaError:
@@ -281,14 +288,29 @@ class ShareGroups:
             assert isinstance(refusal, m.WriteShareGroupStateResponse.PartitionResult)
             self.loop.call_soon(self.drop, live.key, NotLeaderOrFollower())
             return _SEEN_BY_CLIENTS.get(refusal.error_code, UnknownServerError)(refusal.error_message or "")
+        flush_interval_ms = self.broker.config.penstock_share_flush_interval_ms
+        confirmed = effects.replies.pop().response if flush_interval_ms else None
         reply.is_running = True
         written = handle.run(effects)
-        reply.is_running = False
         self.metrics.state_writes += 1
         if not written:
             return CoordinatorNotAvailable()
+        if confirmed is not None:
+            reply(confirmed)
+            self._flush_within(flush_interval_ms, handle.partition.log)
+        reply.is_running = False
         reply.tell()
         return None
+
+    def _flush_within(self, interval_ms: int, state_log: PartitionLog) -> None:
+        if not self._unflushed:
+            self._flush_timer = self.loop.call_later(interval_ms / 1000, self._flush_state)
+        self._unflushed.add(state_log)
+
+    def _flush_state(self) -> None:
+        for state_log in self._unflushed:
+            self.broker.flush_soon(state_log)
+        self._unflushed.clear()
 
     def initialize(
         self, group_id: str, state_epoch: int, start_offsets: Mapping[bytes, Mapping[int, int]]
