@@ -21,6 +21,18 @@ def without_apis(monkeypatch: pytest.MonkeyPatch, *keys: int) -> None:
     monkeypatch.setattr(Connection, "_negotiate", negotiate_less)
 
 
+def limited(monkeypatch: pytest.MonkeyPatch, key: int, newest: int) -> None:
+    """Let every broker look as if it offered an API only up to this version."""
+    negotiate = Connection._negotiate
+
+    async def negotiate_less(self: Connection, timeout_ms: int) -> None:
+        await negotiate(self, timeout_ms)
+        offered = {**self.features.api_versions, key: (0, newest)}
+        self.features = dataclasses.replace(self.features, api_versions=offered)
+
+    monkeypatch.setattr(Connection, "_negotiate", negotiate_less)
+
+
 # What a broker of Kafka 2.1 offers at most, of the APIs that the client uses.
 KAFKA_2_1 = {
     0: 7, 1: 10, 2: 4, 3: 7, 8: 6, 9: 5, 10: 2, 11: 3, 12: 2, 13: 2, 14: 2, 15: 2, 16: 2, 18: 2, 19: 3, 20: 3, 21: 1,

@@ -36,6 +36,7 @@ if TYPE_CHECKING:
     from penstock.client.types import OffsetAndTimestamp as OffsetAndTimestamp
     from penstock.client.types import OffsetSpec as OffsetSpec
     from penstock.client.types import RecordMetadata as RecordMetadata
+    from penstock.client.types import SubscriptionPattern as SubscriptionPattern
     from penstock.client.types import TopicPartition as TopicPartition
     from penstock.wire.errors import KafkaError as KafkaError
 
@@ -65,6 +66,7 @@ _HOMES = {
     "RecordBatch": "penstock.client.batches",
     "RecordMetadata": "penstock.client.types",
     "ResourceType": "penstock.client.admin",
+    "SubscriptionPattern": "penstock.client.types",
     "TopicPartition": "penstock.client.types",
     "UsageError": "penstock.client.errors",
 }

@@ -54,6 +54,7 @@ class Cluster:
         self._opening: dict[tuple[int, str], asyncio.Task[Connection]] = {}
         self._coordinators: dict[tuple[int, str], int] = {}
         self._wanted: set[str] = set()
+        self._wanted_ids: set[bytes] = set()
         self._wants_all = False
         self._refreshing: asyncio.Task[None] | None = None
         self._keeper: asyncio.Task[None] | None = None
@@ -293,6 +294,10 @@ class Cluster:
         """Keep these topics in the metadata from the next refresh on."""
         self._wanted.update(topics)
 
+    def want_ids(self, topic_ids: Iterable[bytes]) -> None:
+        """Find out, with the next refresh, the names of topics that are known by id only, and keep those topics."""
+        self._wanted_ids = set(topic_ids)
+
     def set_wanted(self, topics: Iterable[str] | None) -> None:
         """Keep exactly these topics in the metadata; None keeps all that the cluster has."""
         self._wants_all = topics is None
@@ -322,6 +327,10 @@ class Cluster:
         if pause > 0:
             await asyncio.sleep(pause)
         await self._fetch_metadata(None if self._wants_all else sorted(self._wanted))
+        unknown = [topic_id for topic_id in self._wanted_ids if topic_id not in self.metadata.names]
+        if unknown:
+            await self._fetch_names(unknown)
+        self._wanted_ids -= set(self.metadata.names)
 
     async def refresh_all(self) -> None:
         """Ask for every topic of the cluster."""
@@ -342,6 +351,17 @@ class Cluster:
         self.metadata.merge(answer, everything=topics is None)
         self._refreshed_at = asyncio.get_running_loop().time()
         self._adopt_bootstrap_connection()
+        for listener in self._listeners:
+            listener()
+
+    async def _fetch_names(self, topic_ids: list[bytes]) -> None:
+        by_id = m.MetadataRequest.MetadataRequestTopic
+        request = m.MetadataRequest(
+            topics=[by_id(topic_id=topic_id, name=None) for topic_id in topic_ids], allow_auto_topic_creation=False
+        )
+        answer = await self.request(request, m.MetadataResponse, at_least=12)
+        self.metadata.merge(answer, everything=False)
+        self._wanted.update(topic.name for topic in answer.topics if topic.name and not topic.error_code)
         for listener in self._listeners:
             listener()
 

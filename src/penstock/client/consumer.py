@@ -44,6 +44,7 @@ from penstock.client.types import (
     OffsetAndMetadata,
     OffsetAndTimestamp,
     OffsetSpec,
+    SubscriptionPattern,
     TopicPartition,
     V,
 )
@@ -180,25 +181,39 @@ class Consumer(Generic[K, V]):
     # What to read
 
     def subscribe(
-        self, topics: Iterable[str] | str | re.Pattern[str], *, listener: RebalanceListener | None = None
+        self,
+        topics: Iterable[str] | str | re.Pattern[str] | SubscriptionPattern,
+        *,
+        listener: RebalanceListener | None = None,
     ) -> None:
-        """Read these topics as a member of the group. A compiled pattern stands for all topics whose names it matches
-        in full, those that do not exist yet included."""
+        """Read these topics as a member of the group.
+
+        A pattern stands for all topics whose names it matches in full, those that do not exist yet included: matched
+        here if it is `re.compile(…)`, by the broker if it is a `SubscriptionPattern` (`group_protocol="consumer"`).
+        """
         if not self.config.group_id:
             raise UsageError("subscribe needs a group_id; to read partitions without a group use consumer.assign(…)")
         if self._subscription.is_manual:
             raise IllegalState("this consumer uses assign; call consumer.unsubscribe() before consumer.subscribe(…)")
         self._listener = listener
         if isinstance(topics, re.Pattern):
-            self._subscription.pattern = topics
-            self._subscription.topics = set()
+            self._subscription.choose(pattern=topics)
             self._cluster.set_wanted(None)
+        elif isinstance(topics, SubscriptionPattern):
+            if self.config.group_protocol != "consumer":
+                raise UsageError(
+                    "a SubscriptionPattern is matched by the broker, which needs group_protocol='consumer'; "
+                    "with the classic protocol subscribe to re.compile(…)"
+                )
+            if not topics.pattern:
+                raise UsageError("the SubscriptionPattern is empty; to stop reading use consumer.unsubscribe()")
+            self._subscription.choose(server_pattern=topics.pattern)
+            self._cluster.set_wanted(tp.topic for tp in self._subscription.partitions)
         else:
             names = {topics} if isinstance(topics, str) else set(topics)
             if not names:
                 raise UsageError("subscribe got no topics; to stop reading use consumer.unsubscribe()")
-            self._subscription.pattern = None
-            self._subscription.topics = names
+            self._subscription.choose(names)
             self._cluster.set_wanted(names)
         if isinstance(self._membership, NoMembership):
             self._membership = self._join()
@@ -220,8 +235,7 @@ class Consumer(Generic[K, V]):
         if not isinstance(self._membership, NoMembership):
             await self._membership.leave()
             self._membership = NoMembership(self.config.group_id)
-        self._subscription.topics = set()
-        self._subscription.pattern = None
+        self._subscription.choose()
         self._subscription.is_manual = False
         self._subscription.assign([])
         self._unyielded.clear()
@@ -243,7 +257,14 @@ class Consumer(Generic[K, V]):
 
     def _join(self) -> Membership:
         hooks = Hooks(
-            self._subscribed, self.assignment, self._revoke, self._lose, self._receive, self._wake, self._refresh
+            self._subscribed,
+            lambda: self._subscription.server_pattern,
+            self.assignment,
+            self._revoke,
+            self._lose,
+            self._receive,
+            self._wake,
+            self._refresh,
         )
         if self.config.group_protocol == "consumer":
             from penstock.client.membership_consumer import ConsumerMembership

@@ -39,6 +39,7 @@ class Hooks:
     """What a membership asks of its consumer."""
 
     subscribed: Callable[[], set[str]]  # topic names, a pattern resolved
+    server_pattern: Callable[[], str | None]  # what the broker is to match topic names with
     owned: Callable[[], list[TopicPartition]]
     revoke: Callable[[list[TopicPartition]], Awaitable[None]]  # commit, call the listener, let go
     lose: Callable[[list[TopicPartition]], Awaitable[None]]

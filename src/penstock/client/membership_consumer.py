@@ -3,7 +3,8 @@
 There are no rounds: the coordinator computes the assignment and tells each member, in the answer to its heartbeat,
 what it should have. The member closes the gap in `advance`: first it gives up what it should no longer have and
 reports what is left, later it takes what it may. Partitions are reported in the heartbeat that follows each change;
-null means "as before".
+null means "as before". So is the subscription: names, or a pattern that the coordinator matches by itself; topics that
+it finds are known to us only by the ids in the assignment, and are looked up.
 
 Epoch 0 in a heartbeat joins, -1 leaves, -2 is a static member that will be back. When the coordinator fences a member
 it drops everything and joins again with epoch 0.
@@ -15,6 +16,7 @@ import asyncio
 import base64
 import logging
 import uuid
+from typing import NamedTuple
 
 from penstock.client.cluster import GROUP, Backoff, Cluster
 from penstock.client.config import ConsumerConfig
@@ -30,7 +32,13 @@ _log = logging.getLogger("penstock.client")
 
 _GROUP = "consumer-coordinator-metrics"
 _JOIN_EPOCH, _LEAVE_EPOCH, _LEAVE_STATIC_EPOCH = 0, -1, -2
+_PATTERN_VERSION = 1  # of ConsumerGroupHeartbeat: the first that carries a pattern
 _FENCED = {ErrorCode.FENCED_MEMBER_EPOCH, ErrorCode.UNKNOWN_MEMBER_ID}
+
+
+class _Subscribed(NamedTuple):
+    topics: set[str]
+    pattern: str  # empty: none
 
 
 class ConsumerMembership(Membership):
@@ -45,7 +53,8 @@ class ConsumerMembership(Membership):
         self._epoch = _JOIN_EPOCH
         self._target: list[TopicPartition] | None = None  # what the coordinator wants us to have
         self._target_ids: dict[bytes, list[int]] | None = None  # the same, while topic names are not known yet
-        self._sent_topics: set[str] | None = None
+        self._sent_subscription: _Subscribed | None = None
+        self._had_pattern = False
         self._sent_owned: list[TopicPartition] | None = None
         self._lost = False
         self._task: asyncio.Task[None] | None = None
@@ -71,8 +80,11 @@ class ConsumerMembership(Membership):
     def subscription_changed(self) -> None:
         if self._target_ids is not None:
             self._resolve_target()
-        if self._sent_topics is not None and self._hooks.subscribed() != self._sent_topics:
+        if self._sent_subscription is not None and self._subscribed() != self._sent_subscription:
             self._soon.set()
+
+    def _subscribed(self) -> _Subscribed:
+        return _Subscribed(self._hooks.subscribed(), self._hooks.server_pattern() or "")
 
     def enforce_rebalance(self) -> None:
         _log.info("with group_protocol=consumer the coordinator decides when to rebalance")
@@ -145,12 +157,15 @@ class ConsumerMembership(Membership):
             try:
                 answer = await self._send(full=self._epoch == _JOIN_EPOCH, timeout_ms=config.request_timeout_ms)
             except UnsupportedVersion as error:
-                self._fail(error, "group_protocol='consumer' needs a broker with KIP-848; use group_protocol='classic'")
+                hint = "group_protocol='consumer' needs a broker with KIP-848; use group_protocol='classic'"
+                if self._hooks.server_pattern() is not None:
+                    hint = "a SubscriptionPattern needs a broker of Kafka 4.0; subscribe to re.compile(…)"
+                self._fail(error, hint)
                 return
             except KafkaError as error:
                 _log.debug("heartbeat: %s", error)
                 self._cluster.forget_coordinator(GROUP, config.group_id)
-                self._sent_topics = self._sent_owned = None
+                self._sent_subscription = self._sent_owned = None
                 pause = backoff.next_pause()
                 continue
             self._heartbeats.record()
@@ -188,7 +203,7 @@ class ConsumerMembership(Membership):
         """Join anew; what we hold is lost."""
         self._epoch = _JOIN_EPOCH
         self._target = self._target_ids = None
-        self._sent_topics = self._sent_owned = None
+        self._sent_subscription = self._sent_owned = None
         self._lost = True
         self._hooks.wake()
 
@@ -213,6 +228,7 @@ class ConsumerMembership(Membership):
         if not unknown:
             self._target_ids = None
         else:
+            self._cluster.want_ids(unknown)
             self._hooks.refresh()
         self._hooks.wake()
 
@@ -229,7 +245,7 @@ class ConsumerMembership(Membership):
         if error.retriable or code == ErrorCode.UNRELEASED_INSTANCE_ID:
             if code in (ErrorCode.NOT_COORDINATOR, ErrorCode.COORDINATOR_NOT_AVAILABLE):
                 self._cluster.forget_coordinator(GROUP, self._config.group_id)
-            self._sent_topics = self._sent_owned = None
+            self._sent_subscription = self._sent_owned = None
             return True
         self._fail(error, "")
         return False
@@ -243,7 +259,7 @@ class ConsumerMembership(Membership):
     async def _send(self, full: bool, timeout_ms: int) -> m.ConsumerGroupHeartbeatResponse:
         config = self._config
         leaving = self._epoch < 0
-        topics = self._hooks.subscribed()
+        subscribed = self._subscribed()
         owned = sorted(self._hooks.owned())
         request = m.ConsumerGroupHeartbeatRequest(
             group_id=config.group_id,
@@ -255,11 +271,14 @@ class ConsumerMembership(Membership):
             request.rack_id = config.client_rack or None
             request.rebalance_timeout_ms = config.max_poll_interval_ms
             request.server_assignor = config.group_remote_assignor or None
-            request.subscribed_topic_names = sorted(topics)
+            request.subscribed_topic_names = sorted(subscribed.topics)
+            request.subscribed_topic_regex = subscribed.pattern or None
             request.topic_partitions = []
         elif not leaving:
-            if topics != self._sent_topics:
-                request.subscribed_topic_names = sorted(topics)
+            if subscribed != self._sent_subscription:
+                request.subscribed_topic_names = sorted(subscribed.topics)
+                if subscribed.pattern or self._had_pattern:
+                    request.subscribed_topic_regex = subscribed.pattern
             if owned != self._sent_owned:
                 request.topic_partitions = self._by_id(owned)
         node = await self._cluster.coordinator(GROUP, config.group_id)
@@ -269,9 +288,11 @@ class ConsumerMembership(Membership):
             node=node,
             channel="coordinator",
             timeout_ms=timeout_ms,
+            at_least=0 if request.subscribed_topic_regex is None else _PATTERN_VERSION,
         )
         if answer.error_code == 0 and not leaving:
-            self._sent_topics = topics
+            self._sent_subscription = subscribed
+            self._had_pattern = bool(subscribed.pattern)
             self._sent_owned = owned
         return answer
 

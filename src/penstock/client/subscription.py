@@ -96,6 +96,7 @@ class Subscription:
     def __init__(self) -> None:
         self.topics: set[str] = set()
         self.pattern: re.Pattern[str] | None = None
+        self.server_pattern: str | None = None  # matched by the broker, which hands out partitions of what it finds
         self.is_manual = False
         self.partitions: dict[TopicPartition, PartitionState] = {}
         self._serial = 0
@@ -103,7 +104,15 @@ class Subscription:
     @property
     def is_by_group(self) -> bool:
         """Whether a group hands out the partitions."""
-        return bool(self.topics) or self.pattern is not None
+        return bool(self.topics) or self.pattern is not None or self.server_pattern is not None
+
+    def choose(
+        self, topics: Iterable[str] = (), *, pattern: re.Pattern[str] | None = None, server_pattern: str | None = None
+    ) -> None:
+        """Subscribe to topics by one of the three ways, or to nothing."""
+        self.topics = set(topics)
+        self.pattern = pattern
+        self.server_pattern = server_pattern
 
     def assign(self, partitions: Iterable[TopicPartition]) -> None:
         """Hold exactly these; those held before keep their position and what was fetched."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from enum import IntEnum
 from typing import Generic, NamedTuple, TypeVar
 
@@ -19,6 +20,18 @@ class TopicPartition(NamedTuple):
 
     def __str__(self) -> str:
         return f"{self.topic}-{self.partition}"
+
+
+@dataclass(slots=True, frozen=True)
+class SubscriptionPattern:
+    """A pattern of topic names that the *broker* matches, in the syntax of RE2 and always against the whole name.
+
+    For `Consumer.subscribe` with `group_protocol="consumer"` (KIP-848). The consumer need not know what other topics
+    there are, and all members of a group see a new topic at the same time. RE2 has no look-around and no
+    back-references. A pattern that Python should match is `re.compile(…)`, for both group protocols.
+    """
+
+    pattern: str
 
 
 class OffsetAndMetadata(NamedTuple):
