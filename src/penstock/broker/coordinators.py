@@ -24,7 +24,7 @@ from penstock.records.batch import BatchHeader, CorruptBatch, iter_headers
 from penstock.records.builder import build_batch
 from penstock.records.control import ControlType, parse_control
 from penstock.records.record import iter_records
-from penstock.wire.errors import CoordinatorLoadInProgress, KafkaError
+from penstock.wire.errors import CoordinatorLoadInProgress, ErrorCode, KafkaError, RecordListTooLarge
 from penstock.wire.hashing import coordinator_partition
 from penstock.wire.messages import Message
 
@@ -50,7 +50,7 @@ class Shard(Protocol):
 
     def next_deadline_ms(self) -> int | None: ...
 
-    def append_failed(self, effects: Effects) -> Effects: ...
+    def append_failed(self, effects: Effects, error: ErrorCode) -> Effects: ...
 
 
 S = TypeVar("S", bound=Shard)
@@ -214,7 +214,7 @@ class CoordinatorRuntime(Generic[S]):
                 on_durable = self._append(handle, effects)
             except (StorageError, KafkaError) as error:
                 log.error("cannot write to %s-%d: %s", self.topic_name, handle.index, error)
-                self._fail(handle, effects)
+                self._fail(handle, effects, error)
                 return False
             producer_id = effects.transaction.producer_id if effects.transaction is not None else -1
             for key, value in effects.records:
@@ -226,7 +226,9 @@ class CoordinatorRuntime(Generic[S]):
             if on_durable is None:
                 self._send(effects)
             else:
-                on_durable(lambda failure: self._send(effects) if failure is None else self._fail(handle, effects))
+                on_durable(
+                    lambda failure: self._send(effects) if failure is None else self._fail(handle, effects, failure)
+                )
         return True
 
     def _append(self, handle: ShardHandle[S], effects: Effects) -> Callable[[FlushCallback], None] | None:
@@ -244,8 +246,11 @@ class CoordinatorRuntime(Generic[S]):
             return None
         return lambda callback: self.broker.flush(handle.partition.log, appended.position, callback)
 
-    def _fail(self, handle: ShardHandle[S], effects: Effects) -> None:
-        self._send(handle.shard.append_failed(effects))
+    def _fail(self, handle: ShardHandle[S], effects: Effects, failure: Exception) -> None:
+        # What does not fit will not fit the next time: the client must not be told to try again.
+        too_large = isinstance(failure, RecordListTooLarge)
+        code = ErrorCode.UNKNOWN_SERVER_ERROR if too_large else ErrorCode.COORDINATOR_NOT_AVAILABLE
+        self._send(handle.shard.append_failed(effects, code))
 
     def _send(self, effects: Effects) -> None:
         for token, response in effects.replies:

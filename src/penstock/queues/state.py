@@ -25,7 +25,7 @@ from penstock.queues.transitions import StateBatch
 from penstock.wire import messages as m
 from penstock.wire.codec import decode_key, decode_versioned, encode_key, encode_versioned
 from penstock.wire.errors import (
-    CoordinatorNotAvailable,
+    ErrorCode,
     FencedLeaderEpoch,
     FencedStateEpoch,
     InvalidRequest,
@@ -244,12 +244,12 @@ class ShareStateShard:
         """
         return self._replayed - min(self._snapshot_at.values(), default=self._replayed)
 
-    def append_failed(self, effects: Effects) -> Effects:
+    def append_failed(self, effects: Effects, error: ErrorCode = ErrorCode.COORDINATOR_NOT_AVAILABLE) -> Effects:
         """The log could not take the records: everyone who waits for them is told to come again."""
         failed = Effects()
         for token, response in effects.replies:
             assert isinstance(response, _Result)
-            response.error_code = CoordinatorNotAvailable.code
+            response.error_code = error
             failed.reply(token, response)
         return failed
 

@@ -226,7 +226,7 @@ class TransactionShard:
     def replay_end_marker(self, producer_id: int, commit: bool) -> None:
         """`__transaction_state` itself is not written in transactions."""
 
-    def append_failed(self, effects: Effects) -> Effects:
+    def append_failed(self, effects: Effects, error: ErrorCode = ErrorCode.COORDINATOR_NOT_AVAILABLE) -> Effects:
         """The records could not be appended: nothing has happened, and everybody may try again."""
         retry_ms = self._now_ms + RETRY_MS
         self._handed_out.clear()
@@ -238,7 +238,7 @@ class TransactionShard:
             self._earliest_abort_ms = retry_ms
         failed = Effects()
         for token, response in effects.replies:
-            failed.reply(token, _failed(response))
+            failed.reply(token, _failed(response, error))
         return failed
 
     # --- questions ---
@@ -418,9 +418,8 @@ def _is_about(markers: WriteMarkers, meta: TransactionMetadata) -> bool:
     return markers.producer_id == meta.producer_id and markers.producer_epoch == meta.producer_epoch
 
 
-def _failed(response: object) -> object:
+def _failed(response: object, code: ErrorCode) -> object:
     """The reply to send when the records behind a good one could not be written."""
-    code = ErrorCode.COORDINATOR_NOT_AVAILABLE
     if isinstance(response, m.InitProducerIdResponse):
         return init_producer_id_failure(code, 0)
     if isinstance(response, m.EndTxnResponse):

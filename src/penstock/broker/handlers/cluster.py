@@ -14,6 +14,7 @@ from penstock.broker.handlers.versions import FEATURES
 from penstock.broker.requests import Request
 from penstock.wire import messages as m
 from penstock.wire.errors import ErrorCode
+from penstock.wire.messages import ZERO_UUID
 
 if TYPE_CHECKING:
     from penstock.broker.server import Broker
@@ -21,6 +22,8 @@ if TYPE_CHECKING:
 _METADATA_TOPIC = "__cluster_metadata"
 _ELECTION_TYPES = (0, 1)
 _UPGRADE_TYPES = (1, 2, 3)
+_DONE = "NONE"
+"""What Kafka writes where there is no error to speak of."""
 _NO_STREAMS = "The cluster does not support the STREAMS group protocol: streams.version is not finalized."
 
 
@@ -68,7 +71,6 @@ def handle_alter_partition_reassignments(broker: Broker, request: Request) -> m.
                 result.error_message = "Unable to find a topic or partition of that name."
             elif partition.replicas is None:
                 result.error_code = ErrorCode.NO_REASSIGNMENT_IN_PROGRESS
-                result.error_message = "No partition reassignment is in progress."
             elif partition.replicas != [broker.node_id]:
                 result.error_code = ErrorCode.INVALID_REPLICA_ASSIGNMENT
                 result.error_message = (
@@ -153,7 +155,8 @@ def handle_update_features(broker: Broker, request: Request) -> m.UpdateFeatures
         elif update.max_version_level != known[2]:
             wrong = f"it is fixed at level {known[2]} here."
         else:
-            response.results.append(m.UpdateFeaturesResponse.UpdatableFeatureResult(feature=update.feature))
+            done = m.UpdateFeaturesResponse.UpdatableFeatureResult(feature=update.feature, error_message=_DONE)
+            response.results.append(done)
             continue
         text = f"Invalid update version {update.max_version_level} for feature {update.feature}: {wrong}"
         return m.UpdateFeaturesResponse(error_code=ErrorCode.INVALID_UPDATE_VERSION, error_message=text)
@@ -186,8 +189,9 @@ def handle_remove_raft_voter(broker: Broker, request: Request) -> m.RemoveRaftVo
     body = request.body
     assert isinstance(body, m.RemoveRaftVoterRequest)
     code, text = _refuse_voter(broker, body.cluster_id)
-    if code is ErrorCode.INVALID_REQUEST and body.voter_id != broker.node_id:
-        code, text = ErrorCode.VOTER_NOT_FOUND, f"There is no voter {body.voter_id}."
+    is_this_one = body.voter_id == broker.node_id and body.voter_directory_id == ZERO_UUID
+    if code is ErrorCode.INVALID_REQUEST and body.voter_id >= 0 and not is_this_one:
+        code, text = ErrorCode.VOTER_NOT_FOUND, f"There is no voter {body.voter_id} with that directory."
     return m.RemoveRaftVoterResponse(error_code=code, error_message=text)
 
 

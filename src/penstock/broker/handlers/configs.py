@@ -65,7 +65,8 @@ def handle_describe_configs(broker: Broker, request: Request) -> m.DescribeConfi
             entries = _describe(broker, resource.resource_type, resource.resource_name, names)
         except KafkaError as error:
             result.error_code = error.code
-            result.error_message = error.message
+            # Kafka lets the code of a topic that is not there speak for itself.
+            result.error_message = None if isinstance(error, UnknownTopicOrPartition) else error.message
             continue
         result.configs = [_described(entry, body.include_synonyms, body.include_documentation) for entry in entries]
     return response
@@ -78,7 +79,7 @@ def _describe(broker: Broker, kind: int, name: str, names: list[str] | None) -> 
         check_name(name)
         topic = broker.topics.find(name)
         if topic is None:
-            raise UnknownTopicOrPartition("This server does not host this topic-partition.")
+            raise UnknownTopicOrPartition
         return broker.configs.topic_entries(topic.configs, names)
     if kind == ResourceType.BROKER:
         if name not in ("", str(broker.node_id)):

@@ -51,6 +51,10 @@ _BEFORE_THE_LOG = frozenset(
     }
 )
 
+# To most errors clients have a sentence of their own, and Kafka sends none. It explains single records that are refused
+# and, before it has looked at the log, these.
+_EXPLAINED = frozenset({ErrorCode.CORRUPT_MESSAGE, ErrorCode.INVALID_TXN_STATE, ErrorCode.NOT_ENOUGH_REPLICAS})
+
 
 class _RefusedByLog(Exception):
     """A batch that is one, as such, but may not be appended."""
@@ -115,7 +119,9 @@ def _produce(broker: Broker, request: Request, body: m.ProduceRequest, admission
                 partition, appended = _append(broker, request, body, topic, data, admission)
             except KafkaError as error:
                 failed = True
-                answer.partition_responses.append(_failure(data.index, error, -1))
+                failure = _failure(data.index, error, -1)
+                failure.error_message = error.message if error.code in _EXPLAINED else None
+                answer.partition_responses.append(failure)
                 continue
             except _RefusedByLog as refusal:
                 failed = True
@@ -200,8 +206,8 @@ def _failure(index: int, error: KafkaError, log_start_offset: int) -> m.ProduceR
     response = m.ProduceResponse.PartitionProduceResponse(
         index=index, error_code=error.code, base_offset=-1, log_append_time_ms=-1, log_start_offset=log_start_offset
     )
-    response.error_message = error.args[0]
     if isinstance(error, RecordsRejected | TimestampsRejected):
+        response.error_message = error.message
         response.record_errors = [
             m.ProduceResponse.BatchIndexAndErrorMessage(batch_index=at, batch_index_error_message=text)
             for at, text in error.record_errors

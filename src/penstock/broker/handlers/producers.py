@@ -38,7 +38,9 @@ def _describe(broker: Broker, topic: str, index: int) -> m.DescribeProducersResp
     try:
         partition = broker.topics.partition(topic, index)
     except KafkaError as error:
-        return response.PartitionResponse(partition_index=index, error_code=error.code, error_message=error.message)
+        # Kafka explains a topic that is not there, and leaves a partition that is not there to its code.
+        text = error.message if broker.topics.find(topic) is None else None
+        return response.PartitionResponse(partition_index=index, error_code=error.code, error_message=text)
     return response.PartitionResponse(
         partition_index=index,
         error_code=ErrorCode.NONE,

@@ -7,6 +7,8 @@ asking to set some is refused, because accepting what is then not enforced would
 
 from __future__ import annotations
 
+from collections import Counter
+from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
 from penstock.broker.requests import Request
@@ -21,6 +23,9 @@ _NO_QUOTAS = "This broker does not enforce client quotas, so it does not take th
 _QUOTA_ENTITIES = ("user", "client-id", "ip")
 _EXACT = 0
 _QUOTA_MATCHES = (_EXACT, 1, 2)
+_FEWEST_ITERATIONS = {1: 4096, 2: 4096}
+"""By mechanism: SCRAM-SHA-256 and SCRAM-SHA-512."""
+_MOST_ITERATIONS = 16384
 _NO_SASL = "This broker has no SASL listener, so it does not take credentials."
 
 
@@ -109,17 +114,32 @@ def handle_alter_user_scram_credentials(broker: Broker, request: Request) -> m.A
     body = request.body
     assert isinstance(body, m.AlterUserScramCredentialsRequest)
     response = m.AlterUserScramCredentialsResponse
-    deletions = dict.fromkeys(deletion.name for deletion in body.deletions)
-    upsertions = dict.fromkeys(upsertion.name for upsertion in body.upsertions)
-    refused = [(name, ErrorCode.UNSUPPORTED_SASL_MECHANISM, _NO_SASL) for name in upsertions]
-    absent = "Attempt to delete a user credential that does not exist"
-    refused += [(name, ErrorCode.RESOURCE_NOT_FOUND, absent) for name in deletions if name not in upsertions]
+    refused: dict[str, tuple[ErrorCode, str]] = {}
+    for deletion in body.deletions:
+        absent = (ErrorCode.RESOURCE_NOT_FOUND, "Attempt to delete a user credential that does not exist")
+        refused.setdefault(deletion.name, _misnamed(deletion.name, deletion.mechanism) or absent)
+    times = Counter((upsertion.name, upsertion.mechanism) for upsertion in body.upsertions)
+    for upsertion in body.upsertions:
+        wrong = _misnamed(upsertion.name, upsertion.mechanism)
+        if wrong is None and not _FEWEST_ITERATIONS[upsertion.mechanism] <= upsertion.iterations <= _MOST_ITERATIONS:
+            wrong = (ErrorCode.UNACCEPTABLE_CREDENTIAL, f"{upsertion.iterations} iterations are too few or too many.")
+        if wrong is None and times[upsertion.name, upsertion.mechanism] > 1:
+            wrong = (ErrorCode.DUPLICATE_RESOURCE, "One credential cannot be altered twice in a single request.")
+        refused.setdefault(upsertion.name, wrong or (ErrorCode.UNSUPPORTED_SASL_MECHANISM, _NO_SASL))
     return response(
         results=[
             response.AlterUserScramCredentialsResult(user=name, error_code=code, error_message=text)
-            for name, code, text in refused
+            for name, (code, text) in refused.items()
         ]
     )
+
+
+def _misnamed(user: str, mechanism: int) -> tuple[ErrorCode, str] | None:
+    if not user:
+        return ErrorCode.UNACCEPTABLE_CREDENTIAL, "A user has a name."
+    if mechanism not in _FEWEST_ITERATIONS:
+        return ErrorCode.UNSUPPORTED_SASL_MECHANISM, f"There is no SCRAM mechanism {mechanism}."
+    return None
 
 
 def handle_describe_client_quotas(broker: Broker, request: Request) -> m.DescribeClientQuotasResponse:
@@ -139,19 +159,31 @@ def handle_describe_client_quotas(broker: Broker, request: Request) -> m.Describ
 
 
 def handle_alter_client_quotas(broker: Broker, request: Request) -> m.AlterClientQuotasResponse:
+    """There is nothing to take away, which succeeds; what would set a quota is refused, also when it is only tried."""
     body = request.body
     assert isinstance(body, m.AlterClientQuotasRequest)
-    response = m.AlterClientQuotasResponse
-    return response(
-        entries=[
-            response.EntryData(
-                error_code=ErrorCode.INVALID_REQUEST,
-                error_message=_NO_QUOTAS,
-                entity=[
-                    response.EntityData(entity_type=part.entity_type, entity_name=part.entity_name)
-                    for part in entry.entity
-                ],
-            )
-            for entry in body.entries
-        ]
-    )
+    answer = m.AlterClientQuotasResponse()
+    for asked in body.entries:
+        entity = {part.entity_type: part.entity_name for part in asked.entity}  # of two of one type the last one counts
+        entry = m.AlterClientQuotasResponse.EntryData(
+            entity=[
+                m.AlterClientQuotasResponse.EntityData(entity_type=kind, entity_name=name)
+                for kind, name in entity.items()
+            ]
+        )
+        answer.entries.append(entry)
+        entry.error_message = _wrong_entity(entity) or (None if all(op.remove for op in asked.ops) else _NO_QUOTAS)
+        if entry.error_message is not None:
+            entry.error_code = ErrorCode.INVALID_REQUEST
+    return answer
+
+
+def _wrong_entity(entity: Mapping[str, str | None]) -> str | None:
+    unknown = [kind for kind in entity if kind not in _QUOTA_ENTITIES]
+    if unknown:
+        return f"There are no quotas of a {unknown[0]}."
+    if not entity or ("ip" in entity and len(entity) > 1):
+        return "A quota belongs to a user, a client id, both, or an address."
+    if "" in entity.values():
+        return "The name of who a quota belongs to is empty."
+    return None

@@ -214,6 +214,8 @@ def handle_create_partitions(broker: Broker, request: Request) -> m.CreatePartit
             if times[name] > 1:
                 raise InvalidRequest("Duplicate topic name.")
             _grow(broker, asked, body.validate_only)
+        except UnknownTopicOrPartition as error:
+            result.error_code = error.code  # which says it all: Kafka adds no sentence either
         except KafkaError as error:
             result.error_code = error.code
             result.error_message = error.message
@@ -223,7 +225,7 @@ def handle_create_partitions(broker: Broker, request: Request) -> m.CreatePartit
 def _grow(broker: Broker, asked: m.CreatePartitionsRequest.CreatePartitionsTopic, validate_only: bool) -> None:
     topic = broker.topics.find(asked.name)
     if topic is None:
-        raise UnknownTopicOrPartition("This server does not host this topic-partition.")
+        raise UnknownTopicOrPartition
     have = len(topic.partitions)
     if asked.count == have:
         raise InvalidPartitions(f"Topic already has {have} partition(s).")
