@@ -33,7 +33,7 @@ _KILL_SECONDS = 0.1
 
 @dataclass(slots=True, frozen=True, kw_only=True)
 class CleanerConfig:
-    """Kafka's `log.cleaner.*` broker configs. Of `log.cleaner.threads` there is always one, the process."""
+    """Kafka's `log.cleaner.*` broker configs. `log.cleaner.threads` is of no use: there is one process."""
 
     enable: bool = True
     dedupe_buffer_size: int = 134_217_728

@@ -15,11 +15,11 @@ import time
 from collections.abc import Callable
 from typing import TextIO
 
+from penstock.log.cleaner.background import move_to_background
 from penstock.log.cleaner.jobs import CleanedGroup, CleanJob, FailedRound, Outcome, outcome_to_json
 from penstock.log.cleaner.rounds import CorruptSegment, clean_round
 
 _PR_SET_PDEATHSIG = 1
-_NICENESS = 10
 _SLEEP_MAX_SECONDS = 0.25
 
 
@@ -89,7 +89,7 @@ def main() -> None:
     if os.getppid() != parent:
         return
     signal.signal(signal.SIGINT, signal.SIG_IGN)
-    os.nice(_NICENESS)
+    move_to_background()
     try:
         serve(sys.stdin, sys.stdout)
     except (BrokerGone, BrokenPipeError):
