@@ -105,6 +105,31 @@ def test_penstock_alone_serves_with_defaults_from_the_file(tmp_path: Path) -> No
     assert _stopped(broker)[0] == 0
 
 
+def test_kafkas_configs_say_where_to_listen_and_where_to_keep_the_data(tmp_path: Path) -> None:
+    broker = _serve(tmp_path, "serve", "-c", "listeners=PLAINTEXT://127.0.0.1:0", "-c", "log.dirs=there")
+    assert broker.stdout is not None
+    line = broker.stdout.readline()
+    assert "serves 127.0.0.1:" in line
+    assert "127.0.0.1:9092" not in line
+    assert "from there" in line
+    assert _stopped(broker)[0] == 0
+
+
+def test_options_count_before_kafkas_configs(tmp_path: Path) -> None:
+    options = ("--data", "here", "--listen", "127.0.0.1:0")
+    broker = _serve(tmp_path, "serve", *options, "-c", "listeners=PLAINTEXT://127.0.0.1:1", "-c", "log.dir=there")
+    assert broker.stdout is not None
+    assert "from here" in broker.stdout.readline()
+    assert _stopped(broker)[0] == 0
+
+
+def test_several_folders_are_refused(tmp_path: Path) -> None:
+    broker = _serve(tmp_path, "serve", "-c", "log.dirs=here,there")
+    _, complaints = broker.communicate(timeout=30)
+    assert broker.returncode != 0
+    assert "log.dirs names several folders" in complaints
+
+
 def test_a_port_that_is_taken_is_said_so(tmp_path: Path) -> None:
     with socket.socket() as other:
         other.bind(("127.0.0.1", 0))

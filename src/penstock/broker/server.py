@@ -261,6 +261,11 @@ class Broker:
             log.warning("refused %s: %d connections are open (max.connections)", peer[0], len(connections))
             sock.close()
             return
+        allowed = self._connections_per_ip(peer[0])
+        if allowed <= len(connections) and sum(each.peer_host == peer[0] for each in connections) >= allowed:
+            log.warning("refused %s: it has %d connections open (max.connections.per.ip)", peer[0], allowed)
+            sock.close()
+            return
         connection = Connection(
             sock,
             peer,
@@ -271,6 +276,12 @@ class Broker:
             listener.address.name,
         )
         connections.add(connection)
+
+    def _connections_per_ip(self, host: str) -> int:
+        overrides = (each.rpartition(":") for each in self.config.max_connections_per_ip_overrides.split(",") if each)
+        return {address.strip(): int(count) for address, _, count in overrides}.get(
+            host, self.config.max_connections_per_ip
+        )
 
     def connection_closed(self, connection: Connection) -> None:
         for callback in self.on_connection_closed:

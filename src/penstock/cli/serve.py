@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 import click
+from click.core import ParameterSource
 
 from penstock.cli.failures import Failure
 from penstock.cli.options import CONTEXT_SETTINGS, Command, defaults_for, load_config, option, pairs
@@ -65,8 +66,14 @@ def serve(data: Path, listen: tuple[str, ...], advertise: tuple[str, ...], confi
     from penstock.broker.server import Settings
     from penstock.log.errors import FolderInUse, StorageError
 
-    settings = Settings(data=data, listen=list(listen), advertise=list(advertise), configs=_configs(configs))
+    set_configs = _configs(configs)
     try:
+        settings = Settings(
+            data=_data(data, set_configs),
+            listen=_listen(list(listen), set_configs),
+            advertise=list(advertise),
+            configs=set_configs,
+        )
         run(settings)
     except (ConfigError, ListenError, StorageError, FolderInUse) as error:
         text = str(error)
@@ -77,3 +84,21 @@ def _configs(values: tuple[str, ...]) -> dict[str, str]:
     """`-c` arguments, over those of the config file's [serve.set] table."""
     from_file = (click.get_current_context().default_map or {}).get("configs", [])
     return pairs(tuple(from_file), "[serve.set]") | pairs(values, "-c")
+
+
+def _listen(addresses: list[str], configs: dict[str, str]) -> list[str]:
+    """Kafka's `listeners` stand in for --listen where that is not given."""
+    listeners = [address.strip() for address in configs.get("listeners", "").split(",") if address.strip()]
+    return listeners if listeners and _is_default("listen") else addresses
+
+
+def _data(folder: Path, configs: dict[str, str]) -> Path:
+    """Kafka's `log.dirs`, or `log.dir`, stand in for --data where that is not given."""
+    folders = [each.strip() for each in (configs.get("log.dirs") or configs.get("log.dir") or "").split(",")]
+    if len(folders) > 1:
+        raise Failure("log.dirs names several folders; Penstock keeps everything in one: name that")
+    return Path(folders[0]) if folders[0] and _is_default("data") else folder
+
+
+def _is_default(parameter: str) -> bool:
+    return click.get_current_context().get_parameter_source(parameter) is ParameterSource.DEFAULT

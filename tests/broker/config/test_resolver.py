@@ -76,9 +76,9 @@ class TestTheBrokersConfigs:
 
     def test_set_at_run_time_count_before_the_file(self) -> None:
         config = BrokerConfig({"message.max.bytes": "100"})
-        config.set_dynamic({"message.max.bytes": "200", "log.cleaner.threads": "2"}, {"message.max.bytes": "300"})
+        config.set_dynamic({"message.max.bytes": "200", "log.cleaner.backoff.ms": "2"}, {"message.max.bytes": "300"})
         assert config.message_max_bytes == 300
-        assert config.log_cleaner_threads == 2
+        assert config.log_cleaner_backoff_ms == 2
         assert _shown(config.entries(), "message.max.bytes") == (
             "300",
             2,

@@ -41,10 +41,6 @@ def test_what_kafka_does_not_show_is_internal_or_penstocks_own(kind: str) -> Non
         assert name in shown or definition.is_internal or name.startswith("penstock.")
 
 
-def test_every_topic_and_group_config_is_documented() -> None:
-    assert all(definition.documentation for table in (TOPIC, GROUP) for definition in table.values())
-
-
 def test_topics_and_groups_fall_back_on_the_brokers_configs_that_kafka_names() -> None:
     for kind, name, *_, synonym in ROWS:
         if kind == "topic" and synonym:

@@ -29,8 +29,6 @@ compression.zstd.level int =3 -131072..22 @cluster
     Level when batches are compressed again with zstd.
 connections.max.idle.ms long =600000
     A connection without requests for so long is closed.
-default.replication.factor int =1
-    Replicas of a topic that is created without a number. A Penstock partition has one.
 delete.topic.enable bool =true
     Whether topics may be deleted.
 errors.deadletterqueue.auto.create.topics.enable bool =false @cluster internal
@@ -75,16 +73,10 @@ group.max.size int =2147483647 >=1
     Members that a classic group may have.
 group.min.session.timeout.ms int =6000
     Lower bound of the session timeout that a classic member may ask for.
-group.share.assignment.interval.ms int =1000 >=0 @cluster
-    The least time between two assignments of a share group.
-group.share.assignors list =simple
-    Assignors of share groups.
 group.share.delivery.count.limit int =5 2..10
     Deliveries after which a record is given up.
 group.share.heartbeat.interval.ms int =5000 >=1
     How often members of a share group send a heartbeat.
-group.share.max.assignment.interval.ms int =15000 >=0
-    Upper bound of a group's own share.assignment.interval.ms.
 group.share.max.delivery.count.limit int =10 5..25
     Upper bound of a group's own share.delivery.count.limit.
 group.share.max.heartbeat.interval.ms int =15000 >=1
@@ -99,8 +91,6 @@ group.share.max.share.sessions int =2000 >=1
     Share sessions that a broker holds at a time.
 group.share.max.size int =200 1..1000
     Members that a share group may have.
-group.share.min.assignment.interval.ms int =0 >=0
-    Lower bound of a group's own share.assignment.interval.ms.
 group.share.min.delivery.count.limit int =2 2..5
     Lower bound of a group's own share.delivery.count.limit.
 group.share.min.heartbeat.interval.ms int =5000 >=1
@@ -135,8 +125,6 @@ log.cleaner.min.cleanable.ratio double =0.5 0..1 @cluster
     Share of a log that must be uncompacted before it is compacted.
 log.cleaner.min.compaction.lag.ms long =0 >=0 @cluster
     Age below which a record is not compacted.
-log.cleaner.threads int =1 >=0 @cluster
-    Logs that are compacted at a time.
 log.cleanup.policy list =delete {compact,delete} @cluster
     What becomes of old segments: delete, compact, or both.
 log.dir list =/tmp/kafka-logs
@@ -153,18 +141,12 @@ log.index.interval.bytes int =4096 >=0 @cluster
     Bytes of log between two entries of the offset index.
 log.index.size.max.bytes int =10485760 >=4 @cluster
     The largest index of a segment.
-log.local.retention.bytes long =-2 >=-2 @cluster
-    For tiered storage, which Penstock does not have.
-log.local.retention.ms long =-2 >=-2 @cluster
-    For tiered storage, which Penstock does not have.
 log.message.timestamp.after.max.ms long =3600000 >=0 @cluster
     How far ahead of the broker's clock a record's timestamp may be.
 log.message.timestamp.before.max.ms long =9223372036854775807 >=0 @cluster
     How far behind the broker's clock a record's timestamp may be.
 log.message.timestamp.type string =CreateTime {CreateTime,LogAppendTime} @cluster
     Whose timestamp a record carries: CreateTime is the producer's, LogAppendTime the broker's.
-log.preallocate bool =false @cluster
-    Whether segment files are given their full size at once.
 log.retention.bytes long =-1 @cluster
     Size of a partition above which its oldest segments are deleted; -1 is without limit.
 log.retention.check.interval.ms long =300000 >=1
@@ -187,13 +169,11 @@ log.segment.bytes int =1073741824 >=1048576 @cluster
     Size at which a segment is followed by a new one.
 log.segment.delete.delay.ms long =60000 >=0 @cluster
     How long a deleted segment's file is kept for readers that still have it open.
-max.connection.creation.rate int =2147483647 >=0 @cluster
-    New connections per second.
 max.connections int =2147483647 >=0 @cluster
     Connections at a time.
 max.connections.per.ip int =2147483647 >=0 @cluster
     Connections at a time from one address.
-max.connections.per.ip.overrides string = @cluster
+max.connections.per.ip.overrides string = numbers-of-connections @cluster
     Exceptions from max.connections.per.ip, as address:number, separated by commas.
 max.incremental.fetch.session.cache.slots int =1000 >=0
     Fetch sessions that are remembered at a time.
@@ -201,16 +181,12 @@ max.request.partition.size.limit int =2000 >=1
     Partitions that one DescribeTopicPartitions answer may hold.
 message.max.bytes int =1048588 >=0 @cluster
     The largest batch that is taken, as stored.
-min.insync.replicas int =1 >=1 @cluster
-    Replicas that must hold a record before acks=all is answered. A Penstock partition has one.
 node.id int >=0
     The number of this broker in its cluster.
 num.partitions int =1 >=1
     Partitions of a topic that is created without a number.
 offset.metadata.max.bytes int =4096
     The longest text that a consumer may store beside an offset.
-offsets.commit.timeout.ms int =5000 >=1
-    How long storing offsets may take before the client is told to try again.
 offsets.retention.check.interval.ms long =600000 >=1
     Pause between two looks for offsets to forget.
 offsets.retention.minutes int =10080 >=1
@@ -223,10 +199,6 @@ producer.id.expiration.check.interval.ms int =600000 >=1 internal
     Pause between two looks for producers to forget.
 producer.id.expiration.ms int =86400000 >=1 @cluster
     How long a partition remembers an idle producer's sequence numbers.
-queued.max.request.bytes long =-1
-    Bytes of requests that may wait to be answered; -1 leaves it to socket.request.max.bytes.
-request.timeout.ms int =30000
-    How long the broker waits for work inside the cluster.
 share.coordinator.cold.partition.snapshot.interval.ms int =300000 >=1 internal
     After how long without a write a share-partition's state gets a fresh snapshot.
 share.coordinator.snapshot.update.records.per.snapshot int =500 0..500
@@ -239,8 +211,6 @@ share.coordinator.state.topic.prune.interval.ms int =300000 >=1 internal
     How often the records of __share_group_state that nobody needs are deleted.
 share.coordinator.state.topic.segment.bytes int =104857600 >=1
     Segment size of __share_group_state.
-share.coordinator.write.timeout.ms int =5000 >=1
-    How long storing a share-partition's state may take.
 socket.listen.backlog.size int =1024 >=1
     Connections that may wait to be accepted.
 socket.receive.buffer.bytes int =-1
@@ -249,8 +219,6 @@ socket.request.max.bytes int =104857600 >=1
     The largest request that is read; a larger one closes the connection.
 socket.send.buffer.bytes int =409600
     Send buffer of a socket; -1 leaves it to the operating system.
-transaction.abort.timed.out.transaction.cleanup.interval.ms int =10000 >=1
-    Pause between two looks for transactions that took too long.
 transaction.max.timeout.ms int =900000 >=1
     The longest timeout that a transactional producer may ask for.
 transaction.partition.verification.enable bool =true @cluster
@@ -265,8 +233,6 @@ transaction.state.log.segment.bytes int =104857600 >=1
     Segment size of __transaction_state.
 transactional.id.expiration.ms int =604800000 >=1
     How long an idle transactional id is remembered.
-unclean.leader.election.enable bool =false @cluster
-    Accepted for topics' sake; there are no replicas to elect.
 """)
 
 _OWN = read_table("""

@@ -42,6 +42,7 @@ controller.quota.window.size.seconds int =1 >=1
 controller.socket.timeout.ms int =30000
 cordoned.log.dirs list = @broker
 create.topic.policy.class.name class
+default.replication.factor int =1
 delegation.token.expiry.check.interval.ms long =3600000 >=1
 delegation.token.expiry.time.ms long =86400000 >=1
 delegation.token.max.lifetime.ms long =604800000 >=1
@@ -54,7 +55,11 @@ group.coordinator.append.linger.ms int =-1 >=-1
 group.coordinator.background.threads int =2 >=1
 group.coordinator.cached.buffer.max.bytes int =1048588 >=524288 @cluster
 group.coordinator.threads int =4 >=1
+group.share.assignment.interval.ms int =1000 >=0 @cluster
+group.share.assignors list =simple
 group.share.initialize.retry.interval.ms int =30000 >=1 internal
+group.share.max.assignment.interval.ms int =15000 >=0
+group.share.min.assignment.interval.ms int =0 >=0
 group.share.persister.class.name string =org.apache.kafka.server.share.persister.DefaultStatePersister internal
 group.streams.assignment.interval.ms int =1000 >=0 @cluster
 group.streams.heartbeat.interval.ms int =5000 >=1
@@ -80,10 +85,15 @@ leader.imbalance.check.interval.seconds long =300 >=1
 listener.security.protocol.map string =SASL_SSL:SASL_SSL,PLAINTEXT:PLAINTEXT,SSL:SSL,SASL_PLAINTEXT:SASL_PLAINTEXT @broker
 log.cleaner.io.buffer.load.factor double =0.9 @cluster
 log.cleaner.io.buffer.size int =524288 >=0 @cluster
+log.cleaner.threads int =1 >=0 @cluster
 log.dir.failure.timeout.ms long =30000 >=1
 log.flush.offset.checkpoint.interval.ms int =60000 >=0
 log.flush.start.offset.checkpoint.interval.ms int =60000 >=0
 log.initial.task.delay.ms long =30000 >=0 internal
+log.local.retention.bytes long =-2 >=-2 @cluster
+log.local.retention.ms long =-2 >=-2 @cluster
+log.preallocate bool =false @cluster
+max.connection.creation.rate int =2147483647 >=0 @cluster
 metadata.log.dir string
 metadata.log.max.record.bytes.between.snapshots long =20971520 >=1
 metadata.log.max.snapshot.interval.ms long =3600000 >=0
@@ -96,17 +106,20 @@ metric.reporters list =org.apache.kafka.common.metrics.JmxReporter @cluster
 metrics.num.samples int =2 >=1
 metrics.recording.level string =INFO
 metrics.sample.window.ms long =30000 >=1
+min.insync.replicas int =1 >=1 @cluster
 num.io.threads int =8 >=1 @cluster
 num.network.threads int =3 >=1 @cluster
 num.recovery.threads.per.data.dir int =2 >=1 @cluster
 num.replica.alter.log.dirs.threads int
 num.replica.fetchers int =1 >=1 @cluster
+offsets.commit.timeout.ms int =5000 >=1
 offsets.load.buffer.size int =5242880 >=1
 offsets.topic.compression.codec int =0
 offsets.topic.replication.factor short =3 >=1
 principal.builder.class class =org.apache.kafka.common.security.authenticator.DefaultKafkaPrincipalBuilder @broker
 process.roles list {broker,controller}
 producer.purgatory.purge.interval.requests int =1000
+queued.max.request.bytes long =-1
 queued.max.requests int =500 >=1
 quota.window.num int =11 >=1
 quota.window.size.seconds int =1 >=1
@@ -151,6 +164,7 @@ replica.socket.receive.buffer.bytes int =65536
 replica.socket.timeout.ms int =30000
 replication.quota.window.num int =11 >=1
 replication.quota.window.size.seconds int =1 >=1
+request.timeout.ms int =30000
 sasl.client.callback.handler.class class
 sasl.enabled.mechanisms list =GSSAPI @broker
 sasl.jaas.config password @broker
@@ -209,6 +223,7 @@ share.coordinator.load.buffer.size int =5242880 >=1
 share.coordinator.state.topic.compression.codec int =0
 share.coordinator.state.topic.replication.factor short =3 >=1
 share.coordinator.threads int =1 >=1
+share.coordinator.write.timeout.ms int =5000 >=1
 share.fetch.purgatory.purge.interval.requests int =1000
 socket.connection.setup.timeout.max.ms long =30000
 socket.connection.setup.timeout.ms long =10000
@@ -236,9 +251,11 @@ ssl.truststore.location string @broker
 ssl.truststore.password password @broker
 ssl.truststore.type string =JKS @broker
 telemetry.max.bytes int =1048576 >=1
+transaction.abort.timed.out.transaction.cleanup.interval.ms int =10000 >=1
 transaction.state.log.load.buffer.size int =5242880 >=1
 transaction.state.log.replication.factor short =3 >=1
 transaction.two.phase.commit.enable bool =false
+unclean.leader.election.enable bool =false @cluster
 unclean.leader.election.interval.ms long =300000 >=1 internal
 unstable.api.versions.enable bool =false internal
 unstable.feature.versions.enable bool =false internal

@@ -229,6 +229,12 @@ def _fault_of_throttled_replicas(value: Value) -> str:
     )
 
 
+def _fault_of_numbers_of_connections(value: Value) -> str:
+    if all(re.fullmatch(r"\s*\S+:\d+\s*", item) for item in str(value).split(",") if item):
+        return ""
+    return "Must be a list of address:number, separated by commas"
+
+
 def _fault_of_emptiness(value: Value) -> str:
     return "" if value else "String must be non-empty"
 
@@ -238,4 +244,5 @@ _NAMED_RULES: dict[str, Callable[[Value], str]] = {
     "offset-reset": _fault_of_offset_reset,
     "throttled-replicas": _fault_of_throttled_replicas,
     "non-empty": _fault_of_emptiness,
+    "numbers-of-connections": _fault_of_numbers_of_connections,
 }

@@ -24,7 +24,6 @@ penstock.share.retry.backoff.ms long =0 >=0 internal
 penstock.share.retry.backoff.multiplier double =2.0 >=1 internal
     By how much the wait grows with each delivery.
 share.assignment.interval.ms int =1000 >=0
-    The least time between two assignments of the group.
 share.auto.offset.reset string =latest offset-reset
     Where a share group without a position begins: earliest, latest or by_duration:PnDTnHnMn.nS.
 share.delivery.count.limit int =5 >=2
@@ -42,15 +41,10 @@ share.renew.acknowledge.enable bool =true
 share.session.timeout.ms int =45000 >=1
     Silence after which a member is removed.
 streams.assignment.interval.ms int =1000 >=0
-    For streams groups, which Penstock does not have.
 streams.heartbeat.interval.ms int =5000 >=1
-    For streams groups, which Penstock does not have.
 streams.initial.rebalance.delay.ms int =3000 >=0
-    For streams groups, which Penstock does not have.
 streams.num.standby.replicas int =0 >=0
-    For streams groups, which Penstock does not have.
 streams.session.timeout.ms int =45000 >=1
-    For streams groups, which Penstock does not have.
 """)
 
 GROUP = {definition.name: definition for definition in _TABLE}

@@ -344,7 +344,7 @@ def _entry(
         False,
         definition.is_sensitive,
         definition.type,
-        definition.documentation,
+        definition.documentation or _NOT_USED,
         synonyms,
     )
 

@@ -29,17 +29,13 @@ flush.messages long =9223372036854775807 >=1
 flush.ms long =9223372036854775807 >=0
     Time after which the log is written through to the disk.
 follower.replication.throttled.replicas list = throttled-replicas
-    Replicas whose replication is throttled on the follower's side; there are none.
 index.interval.bytes int =4096 >=0
     Bytes of log between two entries of the offset index.
 internal.segment.bytes int internal
     As segment.bytes, without its lower bound, for tests.
 leader.replication.throttled.replicas list = throttled-replicas
-    Replicas whose replication is throttled on the leader's side; there are none.
 local.retention.bytes long =-2 >=-2
-    For tiered storage, which Penstock does not have.
 local.retention.ms long =-2 >=-2
-    For tiered storage, which Penstock does not have.
 max.compaction.lag.ms long =9223372036854775807 >=1
     Age at which a record must have been compacted.
 max.message.bytes int =1048588 >=0
@@ -55,15 +51,11 @@ min.cleanable.dirty.ratio double =0.5 0..1
 min.compaction.lag.ms long =0 >=0
     Age below which a record is not compacted.
 min.insync.replicas int =1 >=1
-    Replicas that must hold a record before acks=all is answered. A Penstock partition has one.
 preallocate bool =false
-    Whether segment files are given their full size at once.
 remote.log.copy.disable bool =false
-    For tiered storage, which Penstock does not have.
 remote.log.delete.on.disable bool =false
-    For tiered storage, which Penstock does not have.
 remote.storage.enable bool =false
-    For tiered storage, which Penstock does not have.
+    Only false is taken: Penstock has no tiered storage.
 retention.bytes long =-1
     Size of a partition above which its oldest segments are deleted; -1 is without limit.
 retention.ms long =604800000 >=-1
@@ -77,7 +69,6 @@ segment.jitter.ms long =0 >=0
 segment.ms long =604800000 >=1
     Age at which a segment is followed by a new one.
 unclean.leader.election.enable bool =false
-    Accepted for compatibility; there are no replicas to elect.
 """)
 
 TOPIC = {definition.name: definition for definition in _TABLE}

@@ -18,7 +18,6 @@ class BrokerValues:
     compression_type: str
     compression_zstd_level: int
     connections_max_idle_ms: int
-    default_replication_factor: int
     delete_topic_enable: bool
     errors_deadletterqueue_auto_create_topics_enable: bool
     errors_deadletterqueue_topic_name_prefix: str
@@ -41,11 +40,8 @@ class BrokerValues:
     group_max_session_timeout_ms: int
     group_max_size: int
     group_min_session_timeout_ms: int
-    group_share_assignment_interval_ms: int
-    group_share_assignors: list[str]
     group_share_delivery_count_limit: int
     group_share_heartbeat_interval_ms: int
-    group_share_max_assignment_interval_ms: int
     group_share_max_delivery_count_limit: int
     group_share_max_heartbeat_interval_ms: int
     group_share_max_partition_max_record_locks: int
@@ -53,7 +49,6 @@ class BrokerValues:
     group_share_max_session_timeout_ms: int
     group_share_max_share_sessions: int
     group_share_max_size: int
-    group_share_min_assignment_interval_ms: int
     group_share_min_delivery_count_limit: int
     group_share_min_heartbeat_interval_ms: int
     group_share_min_partition_max_record_locks: int
@@ -71,7 +66,6 @@ class BrokerValues:
     log_cleaner_max_compaction_lag_ms: int
     log_cleaner_min_cleanable_ratio: float
     log_cleaner_min_compaction_lag_ms: int
-    log_cleaner_threads: int
     log_cleanup_policy: list[str]
     log_dir: list[str]
     log_dirs: list[str]
@@ -80,12 +74,9 @@ class BrokerValues:
     log_flush_scheduler_interval_ms: int
     log_index_interval_bytes: int
     log_index_size_max_bytes: int
-    log_local_retention_bytes: int
-    log_local_retention_ms: int
     log_message_timestamp_after_max_ms: int
     log_message_timestamp_before_max_ms: int
     log_message_timestamp_type: str
-    log_preallocate: bool
     log_retention_bytes: int
     log_retention_check_interval_ms: int
     log_retention_hours: int
@@ -97,18 +88,15 @@ class BrokerValues:
     log_roll_ms: int | None
     log_segment_bytes: int
     log_segment_delete_delay_ms: int
-    max_connection_creation_rate: int
     max_connections: int
     max_connections_per_ip: int
     max_connections_per_ip_overrides: str
     max_incremental_fetch_session_cache_slots: int
     max_request_partition_size_limit: int
     message_max_bytes: int
-    min_insync_replicas: int
     node_id: int
     num_partitions: int
     offset_metadata_max_bytes: int
-    offsets_commit_timeout_ms: int
     offsets_retention_check_interval_ms: int
     offsets_retention_minutes: int
     offsets_topic_num_partitions: int
@@ -118,20 +106,16 @@ class BrokerValues:
     penstock_share_flush_interval_ms: int
     producer_id_expiration_check_interval_ms: int
     producer_id_expiration_ms: int
-    queued_max_request_bytes: int
-    request_timeout_ms: int
     share_coordinator_cold_partition_snapshot_interval_ms: int
     share_coordinator_snapshot_update_records_per_snapshot: int
     share_coordinator_state_topic_min_isr: int
     share_coordinator_state_topic_num_partitions: int
     share_coordinator_state_topic_prune_interval_ms: int
     share_coordinator_state_topic_segment_bytes: int
-    share_coordinator_write_timeout_ms: int
     socket_listen_backlog_size: int
     socket_receive_buffer_bytes: int
     socket_request_max_bytes: int
     socket_send_buffer_bytes: int
-    transaction_abort_timed_out_transaction_cleanup_interval_ms: int
     transaction_max_timeout_ms: int
     transaction_partition_verification_enable: bool
     transaction_remove_expired_transaction_cleanup_interval_ms: int
@@ -139,4 +123,3 @@ class BrokerValues:
     transaction_state_log_num_partitions: int
     transaction_state_log_segment_bytes: int
     transactional_id_expiration_ms: int
-    unclean_leader_election_enable: bool

@@ -34,7 +34,11 @@ def handle_metadata(broker: Broker, request: Request) -> m.MetadataResponse:
     assert isinstance(body, m.MetadataRequest)
     host, port = broker.advertised_address(request.connection.listener_name)
     response = m.MetadataResponse(
-        brokers=[m.MetadataResponse.MetadataResponseBroker(node_id=broker.node_id, host=host, port=port)],
+        brokers=[
+            m.MetadataResponse.MetadataResponseBroker(
+                node_id=broker.node_id, host=host, port=port, rack=broker.config.broker_rack
+            )
+        ],
         cluster_id=broker.cluster_id,
         controller_id=broker.node_id,
     )
@@ -128,7 +132,11 @@ def handle_describe_cluster(broker: Broker, request: Request) -> m.DescribeClust
     return m.DescribeClusterResponse(
         cluster_id=broker.cluster_id,
         controller_id=broker.node_id,
-        brokers=[m.DescribeClusterResponse.DescribeClusterBroker(broker_id=broker.node_id, host=host, port=port)],
+        brokers=[
+            m.DescribeClusterResponse.DescribeClusterBroker(
+                broker_id=broker.node_id, host=host, port=port, rack=broker.config.broker_rack
+            )
+        ],
         cluster_authorized_operations=CLUSTER_OPERATIONS
         if body.include_cluster_authorized_operations
         else NOT_REQUESTED,
@@ -178,7 +186,9 @@ def _describe_topic(
     try:
         topic = broker.topics.get(name)
     except KafkaError as error:
-        return response.DescribeTopicPartitionsResponseTopic(error_code=error.code, name=name), 0, 0
+        absent = response.DescribeTopicPartitionsResponseTopic(error_code=error.code, name=name)
+        absent.topic_authorized_operations = TOPIC_OPERATIONS  # they are about the name, whether there is one or not
+        return absent, 0, 0
     node = broker.node_id
     partitions = [
         response.DescribeTopicPartitionsResponsePartition(
