@@ -413,6 +413,23 @@ def test_released_records_wait_out_their_retry_backoff() -> None:
     assert fetch(partition, "a", 1, settings, now_ms) == [(0, 0, 4)]
 
 
+def test_records_of_a_rebuilt_window_wait_their_backoff_anew() -> None:
+    settings = ShareSettings(retry_backoff=RetryBackoff(100, 2.0, 300))
+    assert settings.retry_backoff is not None
+    states = [
+        StateBatch(0, 0, RecordState.AVAILABLE, 1),
+        StateBatch(2, 3, RecordState.AVAILABLE, 2),
+        StateBatch(4, 4, RecordState.ACKNOWLEDGED, 1),
+    ]
+    partition = SharePartition.restore(0, states)
+    partition.wait_anew(settings.retry_backoff, 1_000)
+    assert fetch(partition, "a", 10, settings, 1_000) == [(1, 1, 1)], "only it was never delivered"
+    partition.tick(1_100, settings)
+    assert fetch(partition, "b", 10, settings, 1_100) == [(0, 0, 2)]
+    partition.tick(1_200, settings)
+    assert fetch(partition, "c", 10, settings, 1_200) == [(2, 3, 3)]
+
+
 def test_a_record_with_a_delivery_time_is_not_acquired_before() -> None:
     partition = window_of(3)
     partition.delay_delivery(1, 1, 5_000)

@@ -34,7 +34,7 @@ from collections.abc import Iterable, Sequence
 from penstock.queues import cells as c
 from penstock.queues.cells import RecordState
 from penstock.queues.locks import LockTable
-from penstock.queues.settings import ShareSettings
+from penstock.queues.settings import RetryBackoff, ShareSettings
 from penstock.queues.transitions import (
     AcknowledgementBatch,
     AcknowledgeType,
@@ -173,6 +173,19 @@ class SharePartition:
             count = c.count_of(window.cells[low])
             window.cells[low:high] = bytes((c.cell(RecordState.DELAYED, count),)) * (high - low)
             self._delay(first, last, ready_ms)
+
+    def wait_anew(self, backoff: RetryBackoff, since_ms: int) -> None:
+        """Have every record that was delivered before wait its back-off, from the start of the broker on.
+
+        The stored state says how often a record was delivered and not since when it waits, or whether it does. So a
+        record waits too long after a restart rather than too short: the back-off is there to spare what has failed.
+        """
+        window = self._window
+        for first, past, value in c.runs(bytes(window.cells)):
+            count = c.count_of(value)
+            if count and c.state_of(value) is RecordState.AVAILABLE:
+                ready_ms = since_ms + backoff.after_delivery_ms(count)
+                self.delay_delivery(window.start + first, window.start + past - 1, ready_ms)
 
     # Acquiring
 

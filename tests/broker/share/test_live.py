@@ -134,6 +134,30 @@ def test_a_released_record_waits_out_its_backoff(broker: Broker, wire: Wire) -> 
     assert acquired(worker.fetch(max_wait_ms=15_000)) == [(0, 0, 2)]
 
 
+def test_a_backoff_holds_over_a_restart(broker: Broker, wire: Wire) -> None:
+    set_group_configs(wire, "g", penstock_share_retry_backoff_ms=30_000)
+    produce(wire, "jobs", [b"failing", b"next"])
+    initialize(wire, "g", topic_id(wire, "jobs"))
+    worker = member(wire)
+    worker.fetch(max_records=1)
+    worker.acknowledge({0: [(0, 0, RELEASE)]})
+    broker.restart()
+    with Wire(broker) as again:
+        assert values(member(again, member_id="m2").fetch()) == [b"next"]
+
+
+def test_a_backoff_that_a_restart_began_anew_comes_to_its_end(broker: Broker, wire: Wire) -> None:
+    set_group_configs(wire, "g", penstock_share_retry_backoff_ms=1_500)
+    produce(wire, "jobs", [b"failing"])
+    initialize(wire, "g", topic_id(wire, "jobs"))
+    worker = member(wire)
+    worker.fetch()
+    worker.acknowledge({0: [(0, 0, RELEASE)]})
+    broker.restart()
+    with Wire(broker) as again:
+        assert acquired(member(again, member_id="m2").fetch(max_wait_ms=15_000)) == [(0, 0, 2)]
+
+
 def test_a_header_delays_the_delivery_of_its_record(broker: Broker, wire: Wire) -> None:
     set_group_configs(wire, "g", penstock_share_delivery_time_header="deliver.at")
     soon_ms = int(time.time() * 1000) + 400

@@ -78,6 +78,7 @@ class ShareGroups:
         self._flush_timer: asyncio.TimerHandle | None = None
         self._pruned: dict[int, int] = {}
         self._prune_timer: asyncio.TimerHandle | None = None
+        self._started_ms = broker.now_ms()
         config = broker.config
         self.runtime: CoordinatorRuntime[ShareStateShard] = CoordinatorRuntime(
             broker,
@@ -182,6 +183,10 @@ class ShareGroups:
         start_offset = self._reset_offset(key[0], partition) if is_new else state.start_offset
         core = SharePartition.restore(start_offset, state.batches)
         live = LiveSharePartition(self, key, partition, core, state.state_epoch)
+        backoff = self.settings(key[0]).retry_backoff
+        if backoff is not None:
+            core.wait_anew(backoff, self._started_ms)
+            live.tick()
         if is_new:
             live.write_start_offset()
         interrupted = core.archiving()
