@@ -1,118 +1,92 @@
-"""The differences from Apache Kafka that are meant, each with its reason.
+"""Which differences from Apache Kafka are meant: the rules. `meant.py` holds the differences themselves.
 
-docs/compatibility.md is checked against this list: every reason stands there word for word. An entry that no longer
-matches any difference is reported, so that the list does not outlive what it excuses.
+An entry names one conversation, one request of it, one field, the value that Kafka gives and the value that Penstock
+gives, all of them exactly, and the reason. Nothing excuses a whole answer. An entry that no longer meets its difference
+fails the test of its conversation, so the list cannot outlive what it excuses.
+
+Versions and the names that a conversation makes up from its version are left out: `topics[t]` is the topic `t` of any
+version of the conversation.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
 from .compare import Difference
+from .kio_codec import Json
+
+Pair = tuple[Json, Json]
+"""Kafka's value and Penstock's."""
 
 
 @dataclass(frozen=True, slots=True)
+class OneOf:
+    """A value that depends on how long the conversation took."""
+
+    values: tuple[Json, ...]
+
+    def __str__(self) -> str:
+        return " or ".join(str(value) for value in self.values)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
 class Allowed:
-    """Differences whose scenario, step, path and values match (as regular expressions) are meant."""
-
     reason: str
-    path: str = ""
-    step: str = ""
-    scenario: str = ""
-    kafka: str = ""
-    penstock: str = ""
+    scenario: str
+    """Its family and name."""
+    step: str
+    """The request without its version, and its note."""
+    path: str
+    kafka: Json
+    penstock: Json
 
-    def covers(self, scenario: str, difference: Difference) -> bool:
+    def covers(self, difference: Difference, name: str) -> bool:
         return (
-            re.search(self.scenario, scenario) is not None
-            and re.search(self.step, difference.step) is not None
-            and re.search(self.path, difference.path) is not None
-            and re.search(self.kafka, str(difference.kafka)) is not None
-            and re.search(self.penstock, str(difference.penstock)) is not None
+            self.step == _without_version(difference.step)
+            and self.path == _without_names(difference.path, name)
+            and self.kafka == _without_names(difference.kafka, name)
+            and _fits(_without_names(difference.penstock, name), self.penstock)
         )
 
-
-STREAMS = "Kafka Streams groups (KIP-1071) are not served; Streams applications run with the classic protocol."
-
-ALLOWED: tuple[Allowed, ...] = (
-    Allowed(
-        "While partitions move, the heartbeat interval that a consumer or share group's members are told is short, so "
-        "that the group settles at once; it grows back to the configured one when the group is stable.",
-        path=r"^response\.heartbeat_interval$",
-        kafka="^5000$",
-    ),
-    Allowed(
-        "A feature update that changes nothing succeeds without a message.",
-        scenario="update-features",
-        path=r"results\[group\.version\]\.error_message$",
-    ),
-    Allowed(STREAMS, path=r"features\[streams\.version\]$", penstock="^<absent>$"),
-    Allowed(
-        "An error carries a sentence that says what is wrong where Kafka sends only the code.",
-        path=r"error_message$",
-        kafka="^None$",
-        penstock="^<text>$",
-    ),
-    Allowed(
-        "A fetch answers with whole batches only; Kafka may add the beginning of a batch that the reader has to drop.",
-        path=r"records$",
-        kafka="bytes of a cut batch",
-    ),
-    Allowed(
-        "The records inside a compressed batch are not opened when they are appended, so a batch whose compressed part "
-        "is broken is found by its reader, not refused to its writer.",
-        scenario="produce-broken-batches",
-        step="says gzip|garbage after|good again",
-    ),
-    Allowed(
-        "A produce request without records is refused with INVALID_RECORD; Kafka 4.3.1 never answers it.",
-        step="produce v.*no records",
-    ),
-    Allowed(
-        "A topic that a Metadata request creates is there in the answer to that same request; Kafka tells the client "
-        "to ask again.",
-        step="metadata v.*first time",
-    ),
-    Allowed(
-        "min.insync.replicas is a plain default; Kafka's eligible-leader-replicas feature writes it as a cluster-wide "
-        "setting.",
-        path=r"min\.insync\.replicas",
-    ),
-    Allowed(
-        "min.insync.replicas is a plain default; Kafka's eligible-leader-replicas feature writes it as a cluster-wide "
-        "setting.",
-        step="cluster-wide default",
-        kafka=r"min\.insync\.replicas",
-    ),
-    Allowed(
-        "Requests that make Kafka fail inside (UNKNOWN_SERVER_ERROR) get the error that says what is wrong with them.",
-        path=r"error_code|error_message",
-        kafka="UNKNOWN_SERVER_ERROR|^None$",
-        step="unknown operation|neither name nor id|describe_topic_partitions v0: unknown names|unknown isolation",
-    ),
-    Allowed(
-        "Requests that make Kafka fail inside (UNKNOWN_SERVER_ERROR) get the error that says what is wrong with them.",
-        step="neither name nor id",
-        path=r"brokers|controller_id|topics\[0\]\.name",
-    ),
-    Allowed(
-        "A share fetch is answered with the acquired records only: a producer's batch that is acquired in part is cut, "
-        "where Kafka sends all of it.",
-        scenario="^share/",
-        path=r"records(\[\d+\]\.(batch_length|last_offset_delta|payload|records\[\d+\]|records_count))?$",
-    ),
-)
+    def __str__(self) -> str:
+        return f"{self.scenario}: {self.step} | {self.path}: Kafka {self.kafka}, Penstock {self.penstock}"
 
 
-def unexplained(scenario: str, found: Iterable[Difference], used: set[Allowed] | None = None) -> list[Difference]:
-    """The differences that no entry covers; the entries that cover the others are added to `used`."""
-    left = []
+def meant(reason: str, scenario: str, steps: str | Iterable[str], fields: Mapping[str, Pair]) -> tuple[Allowed, ...]:
+    """The same fields of one or more requests of a conversation."""
+    named = (steps,) if isinstance(steps, str) else steps
+    return tuple(Allowed(reason, scenario, step, path, *pair) for step in named for path, pair in fields.items())
+
+
+def _fits(value: Json, expected: Json) -> bool:
+    return value in expected.values if isinstance(expected, OneOf) else bool(value == expected)
+
+
+def _without_version(step: str) -> str:
+    return re.sub(r"^(\w+) v\d+", r"\1", step)
+
+
+def _without_names(value: Json, name: str) -> Json:
+    return re.sub(rf"\b{name}-v\d+-", "", value) if isinstance(value, str) else value
+
+
+def judged(
+    scenario: str, found: Iterable[Difference], allowed: Iterable[Allowed]
+) -> tuple[list[Difference], set[Allowed]]:
+    """The differences of a conversation that no entry covers, and the entries that cover the others."""
+    name = scenario.rsplit("/", 1)[1]
+    candidates = [entry for entry in allowed if entry.scenario == scenario]
+    left, used = [], set()
     for difference in found:
-        covering = [entry for entry in ALLOWED if entry.covers(scenario, difference)]
-        if used is not None:
-            used.update(covering)
+        covering = {entry for entry in candidates if entry.covers(difference, name)}
+        used |= covering
         if not covering:
             left.append(difference)
-    return left
+    return left, used
+
+
+def idle(scenario: str, used: set[Allowed], allowed: Iterable[Allowed]) -> list[Allowed]:
+    """The entries of a conversation that met no difference in any of its versions."""
+    return [entry for entry in allowed if entry.scenario == scenario and entry not in used]

@@ -1,9 +1,13 @@
-"""Two transcripts side by side: where they differ, as paths that a person can read."""
+"""Two transcripts side by side: where they differ, field by field, as paths that a person can read.
+
+A struct that only one of them has shows as the fields it holds, so that every difference is one of single values.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
+from itertools import zip_longest
 
 from .conversation import Transcript
 from .kio_codec import Json
@@ -47,9 +51,13 @@ def _walk(kafka: Json, penstock: Json, path: str) -> Iterator[tuple[str, Json, J
         theirs, ours = _by_name(kafka), _by_name(penstock)
         for name in [*theirs, *(name for name in ours if name not in theirs)]:
             yield from _walk(theirs.get(name, ABSENT), ours.get(name, ABSENT), f"{path}[{name}]")
-    elif isinstance(kafka, list) and isinstance(penstock, list) and len(kafka) == len(penstock):
-        for index, (a, b) in enumerate(zip(kafka, penstock, strict=True)):
+    elif isinstance(kafka, list) and isinstance(penstock, list):
+        for index, (a, b) in enumerate(zip_longest(kafka, penstock, fillvalue=ABSENT)):
             yield from _walk(a, b, f"{path}[{index}]")
+    elif kafka == ABSENT and isinstance(penstock, dict | list) and penstock:
+        yield from _walk(type(penstock)(), penstock, path)
+    elif penstock == ABSENT and isinstance(kafka, dict | list) and kafka:
+        yield from _walk(kafka, type(kafka)(), path)
     elif kafka != penstock:
         yield path, kafka, penstock
 
@@ -63,7 +71,7 @@ def _name(element: Json) -> str:
 
 def _named(array: list[Json]) -> bool:
     names = [_name(element) for element in array]
-    return bool(array) and all(names) and len(set(names)) == len(names)
+    return all(names) and len(set(names)) == len(names)
 
 
 def _by_name(array: list[Json]) -> dict[str, Json]:

@@ -10,7 +10,7 @@ from __future__ import annotations
 import socket
 import struct
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, field
 
 from kio.serial.errors import SerialError
@@ -103,12 +103,14 @@ class Conversation:
         on: str = "main",
         note: str = "",
         mine: str = "",
+        hidden: Collection[str] = (),
     ) -> dict[str, Json]:
         """Sends, waits for the response, records it masked, returns it unmasked ({} when the connection was closed).
 
         `mine` names an array of the response of which only the elements with names of this scenario are recorded.
+        `hidden` names fields of this response that are the broker's own affair: only that they are there is recorded.
         """
-        return self.collect(self.post(api, body, version=version, on=on, note=note), mine=mine)
+        return self.collect(self.post(api, body, version=version, on=on, note=note), mine=mine, hidden=hidden)
 
     def post(
         self,
@@ -124,7 +126,9 @@ class Conversation:
         self.connection(on).send(encode_request(api, version, body or {}, self._correlation_id, self.client_id))
         return Posted(api, version, on, note)
 
-    def collect(self, posted: Posted, *, timeout_s: float = ANSWER_TIMEOUT_S, mine: str = "") -> dict[str, Json]:
+    def collect(
+        self, posted: Posted, *, timeout_s: float = ANSWER_TIMEOUT_S, mine: str = "", hidden: Collection[str] = ()
+    ) -> dict[str, Json]:
         step: dict[str, Json] = {
             "request": f"{posted.api} v{posted.version}" + (f": {posted.note}" if posted.note else "")
         }
@@ -134,7 +138,7 @@ class Conversation:
             payload = self.connection(posted.connection).receive(timeout_s)
             try:
                 _, response = decode_response(posted.api, posted.version, payload)
-                step["response"] = self._mask.apply(self._only_mine(response, mine))
+                step["response"] = self._mask.apply(self._only_mine(response, mine), hidden)
             except SerialError:  # kio refuses values that Kafka does send, such as a time of -1
                 step["bytes after the correlation id"] = payload[4:].hex()
         except ConnectionLostError:

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import json
 import uuid
+from collections.abc import Collection
 
 from .batches import show_batches
 from .kio_codec import Json
@@ -49,8 +50,13 @@ class Mask:
     def __init__(self) -> None:
         self._numbers: dict[str, dict[Json, str]] = {}
 
-    def apply(self, response: Json) -> Json:
-        return self._masked(self._sorted(response), "")
+    def apply(self, response: Json, hidden: Collection[str] = ()) -> Json:
+        return self._masked(self._sorted(self._without(response, hidden) if hidden else response), "")
+
+    def _without(self, value: Json, hidden: Collection[str]) -> Json:
+        if isinstance(value, dict):
+            return {k: "<hidden>" if k in hidden else self._without(inner, hidden) for k, inner in value.items()}
+        return [self._without(inner, hidden) for inner in value] if isinstance(value, list) else value
 
     def _sorted(self, value: Json) -> Json:
         """Arrays of structs in the order of what names their elements."""

@@ -27,7 +27,9 @@ def broken_requests(talk: Conversation) -> None:
     raw(frame(header(-1, 0)), "unknown api -1")
     raw(frame(header(4, 0)), "LeaderAndIsr, which no client may send")
     raw(frame(header(3, 99)), "Metadata v99")
-    raw(frame(header(0, 2)), "Produce v2, advertised and refused")
+    for version in range(3):  # KIP-896: named for the sake of librdkafka, which looks for them, and not served
+        raw(frame(header(0, version)), f"produce v{version}: advertised and refused")
+    raw(frame(header(82, 0)), "UpdateRaftVoter, which no client may send")
     raw(frame(header(1, 3)), "Fetch v3, removed")
     raw(frame(header(3, 1, None)), "Metadata v1 without a client id, no body")
     raw(frame(b""), "empty frame")

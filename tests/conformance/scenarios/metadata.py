@@ -129,8 +129,10 @@ def describe_topic_partitions(talk: Conversation) -> None:
         {"topics": names, "response_partition_limit": 2, "cursor": negative},
         note="negative cursor",
     )
-    absent = [{"name": talk.name("absent")}, {"name": "a/b"}, {"name": ""}]
-    talk.send("describe_topic_partitions", {"topics": absent, "response_partition_limit": 10}, note="unknown names")
+    for name in (talk.name("absent"), "a/b", ""):
+        note = f"unknown {name.removeprefix(talk.name(''))!r}"
+        body = {"topics": [{"name": name}], "response_partition_limit": 10}
+        talk.send("describe_topic_partitions", body, note=note)
     talk.send("describe_topic_partitions", {"topics": names, "response_partition_limit": 0}, note="limit zero")
     gone = {"topic_name": talk.name("aa"), "partition_index": 0}
     talk.send(
