@@ -67,3 +67,14 @@ def test_what_is_given_wins_over_our_settings() -> None:
     assert settings["spark.ui.enabled"] == "true"
     assert "spark.sql.streaming.checkpointFileManagerClass" in settings
     assert "spark.sql.streaming.checkpointFileManagerClass" not in settings_for("spark://host:7077", False, {})
+
+
+def test_a_second_garbage_collector_is_never_asked_for(monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in ("JAVA_TOOL_OPTIONS", "SPARK_HOME", "SPARK_CONF_DIR", "PYSPARK_SUBMIT_ARGS"):
+        monkeypatch.delenv(name, raising=False)
+    options = "spark.driver.defaultJavaOptions"
+    assert "GC" in settings_for("local[2]", False, {})[options]
+    assert "GC" not in settings_for("spark://host:7077", False, {})[options]
+    assert "GC" not in settings_for("local[2]", False, {"spark.driver.extraJavaOptions": "-XX:+UseG1GC"})[options]
+    monkeypatch.setenv("JAVA_TOOL_OPTIONS", "-XX:+UseG1GC")
+    assert "GC" not in settings_for("local[2]", False, {})[options]
