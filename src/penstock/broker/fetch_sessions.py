@@ -9,7 +9,7 @@ it is full and no session is old enough to be evicted, the fetch is answered wit
 from __future__ import annotations
 
 from collections import OrderedDict
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 
 from penstock.wire import messages as m
 from penstock.wire.errors import FetchSessionIdNotFound, FetchSessionTopicIdError, InvalidFetchSessionEpoch
@@ -117,7 +117,7 @@ class FetchSessions:
         if epoch in (INITIAL_EPOCH, FINAL_EPOCH):
             if request.session_id != NO_SESSION:
                 self._sessions.pop(request.session_id, None)
-            partitions = _asked(request, by_id)
+            partitions = OrderedDict((key, FetchPartition(key[0], asked)) for key, asked in _asked(request, by_id))
             session = None
             if epoch == INITIAL_EPOCH and partitions:
                 session = self._open(partitions, by_id, now_ms)
@@ -132,15 +132,12 @@ class FetchSessions:
             raise InvalidFetchSessionEpoch()
         if session.by_id != by_id:
             raise FetchSessionTopicIdError()
-        for key, partition in _asked(request, by_id).items():
+        for key, asked in _asked(request, by_id):
             known = session.partitions.get(key)
             if known is None:
-                session.partitions[key] = partition
+                session.partitions[key] = FetchPartition(key[0], asked)
             else:
-                known.fetch_offset = partition.fetch_offset
-                known.max_bytes = partition.max_bytes
-                known.current_leader_epoch = partition.current_leader_epoch
-                known.last_fetched_epoch = partition.last_fetched_epoch
+                known.update(asked)
         for forgotten in request.forgotten_topics_data:
             topic = forgotten.topic_id if by_id else forgotten.topic
             for index in forgotten.partitions:
@@ -170,10 +167,8 @@ class FetchSessions:
         return True
 
 
-def _asked(request: m.FetchRequest, by_id: bool) -> OrderedDict[Key, FetchPartition]:
-    partitions: OrderedDict[Key, FetchPartition] = OrderedDict()
+def _asked(request: m.FetchRequest, by_id: bool) -> Iterator[tuple[Key, m.FetchRequest.FetchPartition]]:
     for topic in request.topics:
         name = topic.topic_id if by_id else topic.topic
         for asked in topic.partitions:
-            partitions[name, asked.partition] = FetchPartition(name, asked)
-    return partitions
+            yield (name, asked.partition), asked

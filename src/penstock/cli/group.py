@@ -6,7 +6,15 @@ from typing import TYPE_CHECKING
 
 import click
 
-from penstock.cli.failures import Failure, nearest
+from penstock.cli.failures import Failure
+from penstock.cli.group_parts import (
+    UNKNOWN,
+    assignment_text,
+    delete_groups,
+    describe_groups,
+    known_or_dash,
+    show_new_offsets,
+)
 from penstock.cli.group_resets import Reset, chosen_partitions, reset_from_options, targets_of
 from penstock.cli.options import CONTEXT_SETTINGS, Group, bootstrap_option, json_option, option
 from penstock.cli.output import Cell, note, print_json, print_table
@@ -19,7 +27,6 @@ if TYPE_CHECKING:
     from penstock.client.admin.groups import MemberDescription
     from penstock.client.types import OffsetAndMetadata, TopicPartition
 
-_UNKNOWN = "-"
 _TYPES = ("classic", "consumer")
 
 
@@ -106,10 +113,10 @@ def members(groups: tuple[str, ...], verbose: bool, watch: float | None, bootstr
                 more: list[Cell] = []
                 if verbose:
                     more = [
-                        _known(description.epoch),
-                        _known(member.epoch),
-                        assignment_text(member.assignment),
-                        assignment_text(member.target),
+                        known_or_dash(description.epoch),
+                        known_or_dash(member.epoch),
+                        assignment_text(member.assignment) or UNKNOWN,
+                        assignment_text(member.target) or UNKNOWN,
                     ]
                 rows.append(
                     [
@@ -117,7 +124,7 @@ def members(groups: tuple[str, ...], verbose: bool, watch: float | None, bootstr
                         member.member_id,
                         member.host,
                         member.client_id,
-                        member.group_instance_id or _UNKNOWN,
+                        member.group_instance_id or UNKNOWN,
                         len(member.assignment),
                         *more,
                     ]
@@ -172,16 +179,7 @@ def reset_offsets(
     async def work(admin: Admin) -> dict[TopicPartition, int]:
         return await _reset(admin, group_id, topics, reset, execute)
 
-    targets = with_admin(bootstrap, work)
-    if as_json:
-        print_json(
-            [{"group": group_id, "topic": t.topic, "partition": t.partition, "offset": targets[t]} for t in targets]
-        )
-    else:
-        rows: list[list[Cell]] = [[group_id, tp.topic, tp.partition, targets[tp]] for tp in sorted(targets)]
-        print_table(["GROUP", "TOPIC", "PARTITION", "NEW-OFFSET"], rows)
-    if not execute:
-        note("Nothing was changed. Add --execute to do it.")
+    show_new_offsets(group_id, with_admin(bootstrap, work), executed=execute, as_json=as_json)
 
 
 @group.command("delete")
@@ -189,13 +187,7 @@ def reset_offsets(
 @bootstrap_option
 def delete(groups: tuple[str, ...], bootstrap: str) -> None:
     """Delete consumer groups that have no members, with their offsets."""
-    outcome = with_admin(bootstrap, lambda admin: admin.delete_groups(groups))
-    failures = [f"{name}: {error}" for name, error in outcome.items() if error is not None]
-    done = [f"'{name}'" for name, error in outcome.items() if error is None]
-    if done:
-        note(f"Deletion of requested consumer groups ({', '.join(done)}) was successful.")
-    if failures:
-        raise Failure("Not deleted:\n  " + "\n  ".join(failures))
+    delete_groups(bootstrap, groups, "consumer")
 
 
 async def _reset(
@@ -221,18 +213,7 @@ async def _reset(
 
 
 async def _describe(admin: Admin, groups: tuple[str, ...]) -> list[GroupDescription]:
-    known = [listed.group_id for listed in await admin.list_groups(types=_TYPES)]
-    found = []
-    for name in groups:
-        if name not in known:
-            guess = nearest(name, known)
-            lines = [f"There is no consumer group {name!r}."]
-            if guess:
-                lines.append(f"  Did you mean:       {guess}")
-            lines.append("  See all of them:    penstock group list")
-            raise Failure("\n".join(lines))
-        found.append(await admin.describe_group(name))
-    return found
+    return await describe_groups(admin, groups, _TYPES, "consumer", "group")
 
 
 # ---- rows ------------------------------------------------------------------------------------------------------------
@@ -263,10 +244,10 @@ class _Row:
         self.member = member
 
     def cells(self, group_id: str) -> list[Cell]:
-        who: list[Cell] = [_UNKNOWN] * 3
+        who: list[Cell] = [UNKNOWN] * 3
         if self.member is not None:
             who = [self.member.member_id, self.member.host, self.member.client_id]
-        numbers: list[Cell] = [_UNKNOWN if n is None else n for n in (self.current, self.end, self.lag)]
+        numbers: list[Cell] = [UNKNOWN if n is None else n for n in (self.current, self.end, self.lag)]
         return [group_id, self.tp.topic, self.tp.partition, *numbers, *who]
 
 
@@ -283,18 +264,6 @@ async def _rows(admin: Admin, description: GroupDescription) -> list[_Row]:
     partitions = sorted(set(committed) | set(owners))
     ends = await admin.list_offsets(dict.fromkeys([p for p in partitions if p in existing], int(OffsetSpec.LATEST)))
     return [_Row(tp, committed.get(tp), ends[tp].offset if tp in ends else None, owners.get(tp)) for tp in partitions]
-
-
-def _known(number: int) -> Cell:
-    return _UNKNOWN if number < 0 else number
-
-
-def assignment_text(partitions: list[TopicPartition]) -> str:
-    """As Kafka prints it: `orders:0,1;mails:2`."""
-    topics: dict[str, list[int]] = {}
-    for tp in sorted(partitions):
-        topics.setdefault(tp.topic, []).append(tp.partition)
-    return ";".join(f"{topic}:{','.join(map(str, numbers))}" for topic, numbers in topics.items()) or _UNKNOWN
 
 
 def _json(description: GroupDescription, rows: list[_Row] | None, waits: list[Wait]) -> dict[str, object]:

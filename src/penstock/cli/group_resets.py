@@ -42,7 +42,7 @@ def reset_from_options(
     if to_offset is not None:
         found.append(Reset("offset", to_offset))
     if to_datetime is not None:
-        found.append(Reset("time", _milliseconds(to_datetime)))
+        found.append(Reset("time", milliseconds(to_datetime)))
     if by_duration is not None:
         found.append(Reset("time", int(time.time() * 1000) - _duration_ms(by_duration)))
     if shift_by is not None:
@@ -55,7 +55,8 @@ def reset_from_options(
     return found[0]
 
 
-def _milliseconds(text: str) -> int:
+def milliseconds(text: str) -> int:
+    """What `--to-datetime` says."""
     try:
         return int(datetime.fromisoformat(text).timestamp() * 1000)
     except ValueError:

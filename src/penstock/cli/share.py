@@ -2,12 +2,20 @@
 
 from __future__ import annotations
 
-from datetime import datetime
 from typing import TYPE_CHECKING
 
 import click
 
-from penstock.cli.failures import Failure, nearest
+from penstock.cli.group_parts import (
+    UNKNOWN,
+    assignment_text,
+    check_groups,
+    delete_groups,
+    describe_groups,
+    known_or_dash,
+    show_new_offsets,
+)
+from penstock.cli.group_resets import chosen_partitions, milliseconds
 from penstock.cli.options import CONTEXT_SETTINGS, Group, bootstrap_option, json_option, option
 from penstock.cli.output import Cell, note, print_json, print_table
 from penstock.cli.running import with_admin
@@ -17,7 +25,7 @@ if TYPE_CHECKING:
     from penstock.client.admin import Admin, GroupDescription, ShareOffset
     from penstock.client.types import TopicPartition
 
-_UNKNOWN = "-"
+_TYPES = ("share",)
 _GROUP_COORDINATOR = 0
 
 verbose_option = option("--verbose", is_flag=True, help="Show epochs too.")
@@ -37,7 +45,7 @@ def list_(states: tuple[str, ...], watch: float | None, bootstrap: str, as_json:
     """List share groups."""
 
     def show() -> None:
-        found = with_admin(bootstrap, lambda admin: admin.list_groups(types=["share"], states=states))
+        found = with_admin(bootstrap, lambda admin: admin.list_groups(types=_TYPES, states=states))
         if as_json:
             print_json([{"group": group.group_id, "state": group.state} for group in found])
         elif found:
@@ -67,7 +75,7 @@ def describe(groups: tuple[str, ...], verbose: bool, watch: float | None, bootst
         rows: list[list[Cell]] = []
         for group in found:
             epochs: list[Cell] = [group.epoch, group.assignment_epoch] if verbose else []
-            where = nodes.get(group.coordinator, _UNKNOWN)
+            where = nodes.get(group.coordinator, UNKNOWN)
             rows.append([group.group_id, where, group.state, *epochs, len(group.members)])
         print_table([*columns, "#MEMBERS"], rows)
 
@@ -102,7 +110,7 @@ def members(groups: tuple[str, ...], verbose: bool, watch: float | None, bootstr
                         member.client_id,
                         len(member.assignment),
                         *epoch,
-                        _assignment(member.assignment),
+                        assignment_text(member.assignment),
                     ]
                 )
         if rows:
@@ -137,8 +145,17 @@ def offsets(groups: tuple[str, ...], verbose: bool, watch: float | None, bootstr
             if not by_partition:
                 note(f"Share group '{group}' has no offset information.")
             for tp, offset in sorted(by_partition.items()):
-                epoch: list[Cell] = [_known(offset.leader_epoch)] if verbose else []
-                rows.append([group, tp.topic, tp.partition, *epoch, _known(offset.start_offset), _known(offset.lag)])
+                epoch: list[Cell] = [known_or_dash(offset.leader_epoch)] if verbose else []
+                rows.append(
+                    [
+                        group,
+                        tp.topic,
+                        tp.partition,
+                        *epoch,
+                        known_or_dash(offset.start_offset),
+                        known_or_dash(offset.lag),
+                    ]
+                )
         if rows:
             columns = ["GROUP", "TOPIC", "PARTITION", *(["LEADER-EPOCH"] if verbose else []), "START-OFFSET", "LAG"]
             print_table(columns, rows)
@@ -179,25 +196,19 @@ def reset_offsets(
         raise click.UsageError("Say which topics: either --topic or --all-topics.")
     if [to_earliest, to_latest, to_datetime is not None, to_offset is not None].count(True) != 1:
         raise click.UsageError("Say where to: one of --to-earliest, --to-latest, --to-datetime and --to-offset.")
-    spec = -2 if to_earliest else -1 if to_latest else _milliseconds(to_datetime) if to_datetime else None
+    spec = -2 if to_earliest else -1 if to_latest else milliseconds(to_datetime) if to_datetime else None
 
     async def work(admin: Admin) -> dict[TopicPartition, int]:
-        partitions = await _chosen_partitions(admin, group, topics)
+        if topics:
+            partitions = await chosen_partitions(admin, topics)
+        else:
+            partitions = sorted((await _offsets(admin, (group,)))[group])
         found = await _targets(admin, partitions, spec, to_offset)
         if execute:
             await admin.alter_share_group_offsets(group, found)
         return found
 
-    targets = with_admin(bootstrap, work)
-    if as_json:
-        print_json(
-            [{"group": group, "topic": t.topic, "partition": t.partition, "offset": targets[t]} for t in targets]
-        )
-    else:
-        rows: list[list[Cell]] = [[group, tp.topic, tp.partition, targets[tp]] for tp in sorted(targets)]
-        print_table(["GROUP", "TOPIC", "PARTITION", "NEW-OFFSET"], rows)
-    if not execute:
-        note("Nothing was changed. Add --execute to do it.")
+    show_new_offsets(group, with_admin(bootstrap, work), executed=execute, as_json=as_json)
 
 
 @share.command("delete-offsets")
@@ -216,13 +227,7 @@ def delete_offsets(group: str, topics: tuple[str, ...], bootstrap: str) -> None:
 @bootstrap_option
 def delete(groups: tuple[str, ...], bootstrap: str) -> None:
     """Delete share groups that have no members, with all their state."""
-    outcome = with_admin(bootstrap, lambda admin: admin.delete_groups(groups))
-    failures = [f"{group}: {error}" for group, error in outcome.items() if error is not None]
-    done = [f"'{group}'" for group, error in outcome.items() if error is None]
-    if done:
-        note(f"Deletion of requested share groups ({', '.join(done)}) was successful.")
-    if failures:
-        raise Failure("Not deleted:\n  " + "\n  ".join(failures))
+    delete_groups(bootstrap, groups, "share")
 
 
 @share.command("inspect")
@@ -262,48 +267,12 @@ async def _with_nodes(admin: Admin, groups: tuple[str, ...]) -> tuple[list[Group
 
 
 async def _describe(admin: Admin, groups: tuple[str, ...]) -> list[GroupDescription]:
-    found = []
-    for name in groups:
-        await _check_group(admin, name)
-        found.append(await admin.describe_group(name))
-    return found
+    return await describe_groups(admin, groups, _TYPES, "share", "share")
 
 
 async def _offsets(admin: Admin, groups: tuple[str, ...]) -> dict[str, dict[TopicPartition, ShareOffset]]:
-    found = {}
-    for name in groups:
-        await _check_group(admin, name)
-        found[name] = await admin.list_share_group_offsets(name)
-    return found
-
-
-async def _check_group(admin: Admin, name: str) -> None:
-    known = [group.group_id for group in await admin.list_groups(types=["share"])]
-    if name not in known:
-        guess = nearest(name, known)
-        lines = [f"There is no share group {name!r}."]
-        if guess:
-            lines.append(f"  Did you mean:       {guess}")
-        lines.append("  See all of them:    penstock share list")
-        raise Failure("\n".join(lines))
-
-
-async def _chosen_partitions(admin: Admin, group: str, topics: tuple[str, ...]) -> list[TopicPartition]:
-    from penstock.client.types import TopicPartition
-
-    if not topics:
-        await _check_group(admin, group)
-        return sorted(await admin.list_share_group_offsets(group))
-    chosen = []
-    for text in topics:
-        name, _, numbers = text.partition(":")
-        try:
-            wanted = [int(number) for number in numbers.split(",")] if numbers else None
-        except ValueError:
-            raise click.UsageError(f"--topic is {text!r}; it must look like jobs or jobs:0,1") from None
-        info = await admin.describe_topic(name)
-        chosen += [TopicPartition(name, number) for number in wanted or sorted(info.partitions)]
-    return chosen
+    await check_groups(admin, groups, _TYPES, "share", "share")
+    return {name: await admin.list_share_group_offsets(name) for name in groups}
 
 
 async def _targets(
@@ -315,25 +284,6 @@ async def _targets(
     missing = [tp for tp in partitions if found[tp].offset < 0]
     ends = await admin.list_offsets(dict.fromkeys(missing, -1)) if missing else {}
     return {tp: found[tp].offset if found[tp].offset >= 0 else ends[tp].offset for tp in partitions}
-
-
-def _milliseconds(text: str) -> int:
-    try:
-        return int(datetime.fromisoformat(text).timestamp() * 1000)
-    except ValueError:
-        raise click.UsageError(f"--to-datetime is {text!r}; it must look like 2026-08-01T12:00:00") from None
-
-
-def _known(number: int) -> Cell:
-    return _UNKNOWN if number < 0 else number
-
-
-def _assignment(partitions: list[TopicPartition]) -> str:
-    """As Kafka prints it: `jobs:0,1;mails:2`."""
-    topics: dict[str, list[int]] = {}
-    for tp in sorted(partitions):
-        topics.setdefault(tp.topic, []).append(tp.partition)
-    return ";".join(f"{topic}:{','.join(map(str, numbers))}" for topic, numbers in topics.items())
 
 
 def _group_json(group: GroupDescription) -> dict[str, object]:

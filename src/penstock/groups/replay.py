@@ -8,6 +8,7 @@ unknown group makes that group.
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import Protocol, cast
 
 from penstock.groups import records
 from penstock.groups.classic.group import ClassicGroup
@@ -21,6 +22,12 @@ from penstock.wire import messages as m
 NO_TARGET_EPOCH = -1
 
 
+class _OfGroup(Protocol):
+    """What the keys of consumer and share groups have in common."""
+
+    group_id: str
+
+
 class Replayer:
     def __init__(self, state: ShardState) -> None:
         self._state = state
@@ -28,19 +35,21 @@ class Replayer:
             "LegacyOffsetCommitKey": self._legacy_offset_commit,
             "OffsetCommitKey": self._offset_commit,
             "GroupMetadataKey": self._group_metadata,
-            "ConsumerGroupMetadataKey": self._consumer_epoch,
-            "ConsumerGroupPartitionMetadataKey": self._consumer_partition_metadata,
-            "ConsumerGroupMemberMetadataKey": self._consumer_member,
-            "ConsumerGroupTargetAssignmentMetadataKey": self._consumer_target_epoch,
-            "ConsumerGroupTargetAssignmentMemberKey": self._consumer_target,
-            "ConsumerGroupCurrentMemberAssignmentKey": self._consumer_assignment,
-            "ConsumerGroupRegularExpressionKey": self._consumer_regex,
-            "ShareGroupMetadataKey": self._share_epoch,
-            "ShareGroupMemberMetadataKey": self._share_member,
-            "ShareGroupTargetAssignmentMetadataKey": self._share_target_epoch,
-            "ShareGroupTargetAssignmentMemberKey": self._share_target,
-            "ShareGroupCurrentMemberAssignmentKey": self._share_assignment,
-            "ShareGroupStatePartitionMetadataKey": self._share_state_partitions,
+        }
+        self._modern: dict[str, tuple[type[ConsumerGroup] | type[ShareGroup], Callable[..., None]]] = {
+            "ConsumerGroupMetadataKey": (ConsumerGroup, self._consumer_epoch),
+            "ConsumerGroupPartitionMetadataKey": (ConsumerGroup, self._consumer_partition_metadata),
+            "ConsumerGroupMemberMetadataKey": (ConsumerGroup, self._consumer_member),
+            "ConsumerGroupTargetAssignmentMetadataKey": (ConsumerGroup, self._consumer_target_epoch),
+            "ConsumerGroupTargetAssignmentMemberKey": (ConsumerGroup, self._consumer_target),
+            "ConsumerGroupCurrentMemberAssignmentKey": (ConsumerGroup, self._consumer_assignment),
+            "ConsumerGroupRegularExpressionKey": (ConsumerGroup, self._consumer_regex),
+            "ShareGroupMetadataKey": (ShareGroup, self._epoch),
+            "ShareGroupMemberMetadataKey": (ShareGroup, self._share_member),
+            "ShareGroupTargetAssignmentMetadataKey": (ShareGroup, self._share_target_epoch),
+            "ShareGroupTargetAssignmentMemberKey": (ShareGroup, self._target),
+            "ShareGroupCurrentMemberAssignmentKey": (ShareGroup, self._share_assignment),
+            "ShareGroupStatePartitionMetadataKey": (ShareGroup, self._share_state_partitions),
         }
 
     def replay(self, key: bytes, value: bytes | None, producer_id: int | None = None) -> None:
@@ -51,8 +60,10 @@ class Replayer:
         parsed_key, parsed_value = parsed
         if isinstance(parsed_key, m.OffsetCommitKey):
             self._offset_commit(parsed_key, parsed_value, producer_id)
+        elif (kind := type(parsed_key).__name__) in self._modern:
+            self._modern_group(kind, parsed_key, parsed_value)
         else:
-            self._handlers[type(parsed_key).__name__](parsed_key, parsed_value)
+            self._handlers[kind](parsed_key, parsed_value)
 
     # ---- offsets -----------------------------------------------------------------------------------------------------
 
@@ -93,40 +104,63 @@ class Replayer:
         else:
             groups[key.group] = ClassicGroup.from_value(key.group, value)
 
-    # ---- consumer groups ---------------------------------------------------------------------------------------------
+    # ---- consumer and share groups -----------------------------------------------------------------------------------
 
-    def _consumer(self, group_id: str, create: bool) -> ConsumerGroup | None:
+    def _modern_group(self, kind: str, key: m.Message, value: m.Message | None) -> None:
+        """A record makes its group if need be; a tombstone is only for one that is there."""
+        group_type, handler = self._modern[kind]
+        group_id = cast(_OfGroup, key).group_id
         group = self._state.groups.get(group_id)
-        if isinstance(group, ConsumerGroup):
-            return group
-        if not create:
-            return None
-        made = self._state.groups[group_id] = ConsumerGroup(group_id)
-        return made
+        if not isinstance(group, group_type):
+            if value is None:
+                return
+            group = self._state.groups[group_id] = group_type(group_id)
+        handler(group, key, value)
 
-    def _consumer_epoch(self, key: m.ConsumerGroupMetadataKey, value: m.ConsumerGroupMetadataValue | None) -> None:
-        group = self._consumer(key.group_id, value is not None)
-        if group is None:
-            return
+    def _epoch(
+        self,
+        group: ConsumerGroup | ShareGroup,
+        key: m.ConsumerGroupMetadataKey | m.ShareGroupMetadataKey,
+        value: m.ConsumerGroupMetadataValue | m.ShareGroupMetadataValue | None,
+    ) -> None:
         if value is None:
             del self._state.groups[key.group_id]
-            return
-        group.epoch, group.metadata_hash = value.epoch, value.metadata_hash
+        else:
+            group.epoch, group.metadata_hash = value.epoch, value.metadata_hash
+
+    def _target(
+        self,
+        group: ConsumerGroup | ShareGroup,
+        key: m.ConsumerGroupTargetAssignmentMemberKey | m.ShareGroupTargetAssignmentMemberKey,
+        value: m.ConsumerGroupTargetAssignmentMemberValue | m.ShareGroupTargetAssignmentMemberValue | None,
+    ) -> None:
+        if value is None:
+            group.target.pop(key.member_id, None)
+        else:
+            group.target[key.member_id] = {t.topic_id: frozenset(t.partitions) for t in value.topic_partitions}
+
+    # ---- consumer groups ---------------------------------------------------------------------------------------------
+
+    def _consumer_epoch(
+        self, group: ConsumerGroup, key: m.ConsumerGroupMetadataKey, value: m.ConsumerGroupMetadataValue | None
+    ) -> None:
+        self._epoch(group, key, value)
         group.changed()
 
     def _consumer_partition_metadata(
-        self, key: m.ConsumerGroupPartitionMetadataKey, value: m.ConsumerGroupPartitionMetadataValue | None
+        self,
+        group: ConsumerGroup,
+        key: m.ConsumerGroupPartitionMetadataKey,
+        value: m.ConsumerGroupPartitionMetadataValue | None,
     ) -> None:
-        group = self._consumer(key.group_id, value is not None)
-        if group is not None:
-            group.has_partition_metadata_record = value is not None
+        group.has_partition_metadata_record = value is not None
 
     def _consumer_member(
-        self, key: m.ConsumerGroupMemberMetadataKey, value: m.ConsumerGroupMemberMetadataValue | None
+        self,
+        group: ConsumerGroup,
+        key: m.ConsumerGroupMemberMetadataKey,
+        value: m.ConsumerGroupMemberMetadataValue | None,
     ) -> None:
-        group = self._consumer(key.group_id, value is not None)
-        if group is None:
-            return
         if value is None:
             group.remove(key.member_id)
         else:
@@ -134,34 +168,29 @@ class Replayer:
 
     def _consumer_target_epoch(
         self,
+        group: ConsumerGroup,
         key: m.ConsumerGroupTargetAssignmentMetadataKey,
         value: m.ConsumerGroupTargetAssignmentMetadataValue | None,
     ) -> None:
-        group = self._consumer(key.group_id, value is not None)
-        if group is None:
-            return
         group.target_epoch = NO_TARGET_EPOCH if value is None else value.assignment_epoch
         group.target_timestamp_ms = 0 if value is None else value.assignment_timestamp
         group.changed()
 
     def _consumer_target(
-        self, key: m.ConsumerGroupTargetAssignmentMemberKey, value: m.ConsumerGroupTargetAssignmentMemberValue | None
+        self,
+        group: ConsumerGroup,
+        key: m.ConsumerGroupTargetAssignmentMemberKey,
+        value: m.ConsumerGroupTargetAssignmentMemberValue | None,
     ) -> None:
-        group = self._consumer(key.group_id, value is not None)
-        if group is None:
-            return
-        if value is None:
-            group.target.pop(key.member_id, None)
-        else:
-            group.target[key.member_id] = {t.topic_id: frozenset(t.partitions) for t in value.topic_partitions}
+        self._target(group, key, value)
         group.changed()
 
     def _consumer_assignment(
-        self, key: m.ConsumerGroupCurrentMemberAssignmentKey, value: m.ConsumerGroupCurrentMemberAssignmentValue | None
+        self,
+        group: ConsumerGroup,
+        key: m.ConsumerGroupCurrentMemberAssignmentKey,
+        value: m.ConsumerGroupCurrentMemberAssignmentValue | None,
     ) -> None:
-        group = self._consumer(key.group_id, value is not None)
-        if group is None:
-            return
         member = group.members.get(key.member_id)
         if value is not None:
             group.put((member or ConsumerMember(key.member_id)).with_assignment(value))
@@ -172,11 +201,11 @@ class Replayer:
             group.put(member.with_assignment(gone))
 
     def _consumer_regex(
-        self, key: m.ConsumerGroupRegularExpressionKey, value: m.ConsumerGroupRegularExpressionValue | None
+        self,
+        group: ConsumerGroup,
+        key: m.ConsumerGroupRegularExpressionKey,
+        value: m.ConsumerGroupRegularExpressionValue | None,
     ) -> None:
-        group = self._consumer(key.group_id, value is not None)
-        if group is None:
-            return
         if value is None:
             group.regexes.pop(key.regular_expression, None)
         else:
@@ -186,28 +215,9 @@ class Replayer:
 
     # ---- share groups ------------------------------------------------------------------------------------------------
 
-    def _share(self, group_id: str, create: bool) -> ShareGroup | None:
-        group = self._state.groups.get(group_id)
-        if isinstance(group, ShareGroup):
-            return group
-        if not create:
-            return None
-        made = self._state.groups[group_id] = ShareGroup(group_id)
-        return made
-
-    def _share_epoch(self, key: m.ShareGroupMetadataKey, value: m.ShareGroupMetadataValue | None) -> None:
-        group = self._share(key.group_id, value is not None)
-        if group is None:
-            return
-        if value is None:
-            del self._state.groups[key.group_id]
-            return
-        group.epoch, group.metadata_hash = value.epoch, value.metadata_hash
-
-    def _share_member(self, key: m.ShareGroupMemberMetadataKey, value: m.ShareGroupMemberMetadataValue | None) -> None:
-        group = self._share(key.group_id, value is not None)
-        if group is None:
-            return
+    def _share_member(
+        self, group: ShareGroup, key: m.ShareGroupMemberMetadataKey, value: m.ShareGroupMemberMetadataValue | None
+    ) -> None:
         if value is None:
             group.members.pop(key.member_id, None)
         else:
@@ -215,38 +225,30 @@ class Replayer:
             group.members[key.member_id] = member.with_metadata(value)
 
     def _share_target_epoch(
-        self, key: m.ShareGroupTargetAssignmentMetadataKey, value: m.ShareGroupTargetAssignmentMetadataValue | None
+        self,
+        group: ShareGroup,
+        key: m.ShareGroupTargetAssignmentMetadataKey,
+        value: m.ShareGroupTargetAssignmentMetadataValue | None,
     ) -> None:
-        group = self._share(key.group_id, value is not None)
-        if group is not None:
-            group.target_epoch = INITIAL_EPOCH if value is None else value.assignment_epoch
-            group.target_timestamp_ms = 0 if value is None else value.assignment_timestamp
-
-    def _share_target(
-        self, key: m.ShareGroupTargetAssignmentMemberKey, value: m.ShareGroupTargetAssignmentMemberValue | None
-    ) -> None:
-        group = self._share(key.group_id, value is not None)
-        if group is None:
-            return
-        if value is None:
-            group.target.pop(key.member_id, None)
-        else:
-            group.target[key.member_id] = {t.topic_id: frozenset(t.partitions) for t in value.topic_partitions}
+        group.target_epoch = INITIAL_EPOCH if value is None else value.assignment_epoch
+        group.target_timestamp_ms = 0 if value is None else value.assignment_timestamp
 
     def _share_assignment(
-        self, key: m.ShareGroupCurrentMemberAssignmentKey, value: m.ShareGroupCurrentMemberAssignmentValue | None
+        self,
+        group: ShareGroup,
+        key: m.ShareGroupCurrentMemberAssignmentKey,
+        value: m.ShareGroupCurrentMemberAssignmentValue | None,
     ) -> None:
-        group = self._share(key.group_id, value is not None)
-        if group is not None and value is not None:
+        if value is not None:
             member = group.members.get(key.member_id) or ShareMember(key.member_id)
             group.members[key.member_id] = member.with_assignment(value)
 
     def _share_state_partitions(
-        self, key: m.ShareGroupStatePartitionMetadataKey, value: m.ShareGroupStatePartitionMetadataValue | None
+        self,
+        group: ShareGroup,
+        key: m.ShareGroupStatePartitionMetadataKey,
+        value: m.ShareGroupStatePartitionMetadataValue | None,
     ) -> None:
-        group = self._share(key.group_id, value is not None)
-        if group is None:
-            return
         group.state_partitions = (
             StatePartitions() if value is None else StatePartitions.from_value(value, self._state.now_ms)
         )
