@@ -30,10 +30,13 @@ _KAFKA_CONFIGS = {
     "group.consumer.heartbeat.interval.ms": "200",
     "group.share.min.heartbeat.interval.ms": "200",
     "group.share.heartbeat.interval.ms": "200",
+    "group.share.min.record.lock.duration.ms": "1000",
     "group.consumer.assignment.interval.ms": "0",
     "group.share.assignment.interval.ms": "0",
 }
-_PENSTOCK_CONFIGS = {name: value for name, value in _KAFKA_CONFIGS.items() if "heartbeat" in name or "interval" in name}
+_PENSTOCK_CONFIGS = {
+    name: value for name, value in _KAFKA_CONFIGS.items() if "heartbeat" in name or "interval" in name or "lock" in name
+}
 _numbers = itertools.count()
 
 

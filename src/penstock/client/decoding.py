@@ -1,8 +1,9 @@
 """From the bytes of a fetch to records.
 
-The loop below is the client's hottest: it decodes a batch straight into `ConsumerRecord` tuples. It leans on two facts.
-Nearly all numbers of a record fit into one or two bytes. And in a batch that no compaction has thinned out the n-th
-record's offset delta is n, so its bytes need not be read, only stepped over.
+The loop below is the client's hottest: it decodes a batch straight into `ConsumerRecord` tuples. It leans on
+three facts. Nearly all numbers of a record fit into one or two bytes. In a batch that no compaction has thinned out the
+n-th record's offset delta is n, so its bytes need not be read, only stepped over. And where many records in a row have
+the same layout (values of one length, say) they are cut by strides, twice as fast.
 
 `visible_batches` decides which batches of a fetch a consumer may see at all: markers of transactions never, and with
 `read_committed` no batch of an aborted transaction.
@@ -10,7 +11,12 @@ record's offset delta is n, so its bytes need not be read, only stepped over.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
+from functools import partial
+from itertools import repeat
+from operator import itemgetter
+from struct import iter_unpack
+from typing import cast
 
 from penstock.client.types import ConsumerRecord, Headers
 from penstock.records.batch import BatchHeader, CorruptBatch
@@ -18,6 +24,10 @@ from penstock.records.control import ControlType
 from penstock.records.record import read_varint, records_section
 
 _new = tuple.__new__
+_record = cast("Callable[[tuple[object, ...]], ConsumerRecord[bytes, bytes]]", partial(_new, ConsumerRecord))
+_first = itemgetter(0)
+_SHORTEST_RUN = 16  # of records laid out alike that is worth the trouble
+_PAUSE_BETWEEN_TRIES = 64  # records; it doubles, as records that differ mostly go on to differ
 _ABORT_KEY = b"\x00\x00" + int(ControlType.ABORT).to_bytes(2, "big")
 
 
@@ -43,25 +53,145 @@ def decode_batch(
     return records
 
 
+class _Batch:
+    """What the records of one batch have in common."""
+
+    __slots__ = (
+        "append_time",
+        "base_offset",
+        "base_timestamp",
+        "count",
+        "delivery_count",
+        "epoch",
+        "is_contiguous",
+        "partition",
+        "timestamp_type",
+        "topic",
+    )
+
+    def __init__(self, topic: str, partition: int, header: BatchHeader, delivery_count: int) -> None:
+        self.topic = topic
+        self.partition = partition
+        self.count = header.records_count
+        self.base_offset = header.base_offset
+        self.base_timestamp = header.base_timestamp
+        self.epoch = header.partition_leader_epoch
+        self.timestamp_type = 1 if header.is_log_append_time else 0
+        self.append_time = header.max_timestamp if self.timestamp_type else None
+        self.is_contiguous = header.last_offset_delta == header.records_count - 1
+        self.delivery_count = delivery_count
+
+
 def _decode(
     topic: str, partition: int, data: bytes, header: BatchHeader, delivery_count: int
 ) -> list[ConsumerRecord[bytes, bytes]]:
-    count = header.records_count
-    base_offset = header.base_offset
-    base_timestamp = header.base_timestamp
-    epoch = header.partition_leader_epoch
-    timestamp_type = 1 if header.is_log_append_time else 0
-    append_time = header.max_timestamp if timestamp_type else None
-    contiguous = header.last_offset_delta == count - 1
+    batch = _Batch(topic, partition, header, delivery_count)
     records: list[ConsumerRecord[bytes, bytes]] = []
+    pos = 0
+    pause = _PAUSE_BETWEEN_TRIES
+    while (index := len(records)) < batch.count:
+        if batch.count - index >= _SHORTEST_RUN:
+            end = _decode_run(records, batch, data, pos)
+            if end != pos:
+                pos = end
+                continue
+        pos = _decode_some(records, batch, data, pos, min(index + pause, batch.count))
+        pause *= 2
+    if pos != len(data):
+        raise CorruptBatch(f"{len(data) - pos} bytes follow the last of {batch.count} records")
+    return records
+
+
+def _decode_run(records: list[ConsumerRecord[bytes, bytes]], batch: _Batch, data: bytes, pos: int) -> int:
+    """Decode records from `pos` on that are all laid out like the first; returns the position behind them, or `pos` if
+    there are too few.
+
+    A field that is the same in each is a column of equal bytes, `data[at::stride]`, so whole runs are checked and cut
+    by calls that loop in C.
+    """
+    length, body = read_varint(data, pos)
+    stride = body + length - pos
+    if stride < 7:  # the smallest record there is
+        return pos
+    lengths = data[pos : pos + _SHORTEST_RUN * stride : stride]
+    if lengths.count(lengths[0]) < _SHORTEST_RUN:
+        return pos
+    timestamp_at = body + 1  # behind the attributes
+    _, offset_at = read_varint(data, timestamp_at)
+    offset_delta, key_at = read_varint(data, offset_at)
+    key_length, key_start = read_varint(data, key_at)
+    value_at = key_start + max(key_length, 0)
+    value_length, value_start = read_varint(data, value_at)
+    headers_at = value_start + max(value_length, 0)
+    offset_width = key_at - offset_at
+    timestamp_width = offset_at - timestamp_at
+    if headers_at != pos + stride - 1 or timestamp_width > 2 or offset_width > 3 or data[headers_at]:
+        return pos
+    # Where the offset delta takes a byte more the layout changes.
+    run = min(batch.count - len(records), (64, 8192, 1 << 20)[offset_width - 1] - offset_delta)
+    for at in (*range(pos, body), *range(key_at, key_start), *range(value_at, value_start), headers_at):
+        column = data[at : at + run * stride : stride]
+        run = len(column) - len(column.lstrip(column[:1]))
+        if run < _SHORTEST_RUN:
+            return pos
+    span = run * stride
+    if read_varint(data, offset_at + span - stride)[0] != offset_delta + run - 1:
+        return pos  # compaction has left holes
+    low = data[timestamp_at : timestamp_at + span : stride]
+    timestamps: Iterable[int]
+    if timestamp_width == 1:
+        if not low.isascii():
+            return pos
+        if low.count(low[0]) == run:
+            timestamps = repeat(batch.base_timestamp + ((low[0] >> 1) ^ -(low[0] & 1)))
+        else:
+            timestamps = [batch.base_timestamp + ((n >> 1) ^ -(n & 1)) for n in low]
+    else:
+        high = data[timestamp_at + 1 : timestamp_at + 1 + span : stride]
+        if min(low) < 0x80 or not high.isascii():
+            return pos
+        wide = (n & 0x7F | h << 7 for n, h in zip(low, high, strict=True))
+        timestamps = [batch.base_timestamp + ((n >> 1) ^ -(n & 1)) for n in wide]
+    if batch.append_time is not None:
+        timestamps = repeat(batch.append_time)
+    first = batch.base_offset + offset_delta
+    view = memoryview(data)[pos : pos + span]
+    rows = zip(
+        repeat(batch.topic),
+        repeat(batch.partition),
+        range(first, first + run),
+        timestamps,
+        repeat(batch.timestamp_type),
+        _cut(view, stride, key_start - pos, key_length),
+        _cut(view, stride, value_start - pos, value_length),
+        repeat(()),
+        repeat(batch.epoch),
+        repeat(batch.delivery_count),
+        strict=False,
+    )
+    records.extend(map(_record, rows))
+    return pos + span
+
+
+def _cut(run: memoryview, stride: int, start: int, length: int) -> Iterable[bytes | None]:
+    """A field of the same length in each record of a run."""
+    if length < 0:
+        return repeat(None)
+    return map(_first, iter_unpack(f"{start}x{length}s{stride - start - length}x", run))
+
+
+def _decode_some(records: list[ConsumerRecord[bytes, bytes]], batch: _Batch, data: bytes, pos: int, stop: int) -> int:
+    """Decode record by record until there are `stop`; returns the position behind the last."""
+    topic, partition, epoch, delivery_count = batch.topic, batch.partition, batch.epoch, batch.delivery_count
+    base_offset, base_timestamp = batch.base_offset, batch.base_timestamp
+    timestamp_type, append_time, contiguous = batch.timestamp_type, batch.append_time, batch.is_contiguous
     append = records.append
     new, cls = _new, ConsumerRecord
     timestamp = base_timestamp if append_time is None else append_time
     key: bytes | None
     value: bytes | None
     headers: Headers
-    pos = 0
-    for index in range(count):
+    for index in range(len(records), stop):
         # The record's length: only stepped over, as each field says where it ends.
         if data[pos] < 0x80:
             pos += 2
@@ -133,9 +263,7 @@ def _decode(
         append(
             new(cls, (topic, partition, offset, timestamp, timestamp_type, key, value, headers, epoch, delivery_count))
         )
-    if pos != len(data):
-        raise CorruptBatch(f"{len(data) - pos} bytes follow the last of {count} records")
-    return records
+    return pos
 
 
 def decode_values(data: memoryview, pos: int, header: BatchHeader) -> list[bytes | None]:

@@ -38,12 +38,22 @@ class Acknowledgements:
     def __bool__(self) -> bool:
         return bool(self._types or self._runs)
 
+    def __contains__(self, offset: int) -> bool:
+        return offset in self._types or any(first <= offset <= last for first, last, _ in self._runs)
+
     def add(self, offset: int, kind: int) -> None:
         """Decide about one offset; the last word before sending counts."""
         self._types[offset] = kind
 
     def add_run(self, first: int, last: int, kind: int) -> None:
         self._runs.append((first, last, kind))
+
+    def take(self) -> Acknowledgements:
+        """All there are, to be sent; none are left."""
+        taken = Acknowledgements()
+        taken._types, self._types = self._types, {}
+        taken._runs, self._runs = self._runs, []
+        return taken
 
     def offsets(self) -> set[int]:
         found = set(self._types)
@@ -58,24 +68,33 @@ class Acknowledgements:
         """In order, each offset once. Neighbouring offsets share a batch, which has one type if they agree."""
         if not self._types:
             return [AckBatch(first, last, [kind]) for first, last, kind in sorted(self._runs)]
-        types = dict(self._types)
-        for first, last, kind in self._runs:
-            for offset in range(first, last + 1):
-                types.setdefault(offset, kind)
-        made: list[AckBatch] = []
-        run: list[int] = []
-        first = -1
-        for offset in sorted(types):
-            if run and offset != first + len(run):
-                made.append(_batch(first, run))
-                run = []
-            if not run:
-                first = offset
-            run.append(types[offset])
-        made.append(_batch(first, run))
-        return made
+        types = self._types
+        if self._runs:
+            types = dict(types)
+            for first, last, kind in self._runs:
+                for offset in range(first, last + 1):
+                    types.setdefault(offset, kind)
+        offsets = sorted(types)
+        return [_batch(types, first, last) for first, last in runs_of(offsets)]
 
 
-def _batch(first: int, types: list[int]) -> AckBatch:
-    last = first + len(types) - 1
-    return AckBatch(first, last, types[:1] if types.count(types[0]) == len(types) else types)
+def _batch(types: dict[int, int], first: int, last: int) -> AckBatch:
+    kinds = list(map(types.__getitem__, range(first, last + 1)))
+    return AckBatch(first, last, kinds[:1] if kinds.count(kinds[0]) == len(kinds) else kinds)
+
+
+def runs_of(offsets: list[int]) -> list[tuple[int, int]]:
+    """Ascending offsets as (first, last) pairs without holes."""
+    if not offsets:
+        return []
+    if offsets[-1] - offsets[0] == len(offsets) - 1:
+        return [(offsets[0], offsets[-1])]
+    runs: list[tuple[int, int]] = []
+    first = before = offsets[0]
+    for offset in offsets[1:]:
+        if offset != before + 1:
+            runs.append((first, before))
+            first = offset
+        before = offset
+    runs.append((first, before))
+    return runs

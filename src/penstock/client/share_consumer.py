@@ -23,16 +23,18 @@ import logging
 from collections import deque
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Mapping
 from contextlib import asynccontextmanager
+from dataclasses import replace
 from typing import Generic, Unpack, cast, overload
 
 from penstock.client.cluster import Backoff, Cluster
 from penstock.client.config import ShareConsumerConfig, ShareConsumerSettings, load
 from penstock.client.errors import IllegalState, RecordDeserializationError, UsageError, kafka_error
 from penstock.client.metrics import MetricName, Metrics
-from penstock.client.share_acknowledgements import GAP, Acknowledgements, AcknowledgeType
+from penstock.client.share_acknowledgements import GAP, Acknowledgements, AcknowledgeType, runs_of
 from penstock.client.share_decoding import Delivered, decode_share_partition
+from penstock.client.share_locks import Held, LockKeeper, Locks, merged
 from penstock.client.share_membership import ShareMembership
-from penstock.client.share_session import SharePartition, ShareSession, TopicIdPartition
+from penstock.client.share_session import Runs, SharePartition, ShareSession, TopicIdPartition
 from penstock.client.types import ConsumerRecord, K, TopicPartition, V
 from penstock.wire.codec import MalformedMessage
 from penstock.wire.errors import CorruptMessage, ErrorCode, KafkaError
@@ -40,6 +42,7 @@ from penstock.wire.errors import CorruptMessage, ErrorCode, KafkaError
 _log = logging.getLogger("penstock.client")
 
 _GROUP = "consumer-share-fetch-manager-metrics"
+_ACCEPT, _RELEASE, _REJECT = int(AcknowledgeType.ACCEPT), int(AcknowledgeType.RELEASE), int(AcknowledgeType.REJECT)
 _NEVER = 366 * 86_400.0
 _CLOSE_SECONDS = 5.0
 # A program that comes back for more this soon gets the next records fetched while it works on the last. A slower one
@@ -107,13 +110,13 @@ class ShareConsumer(Generic[K, V]):
         self._arrived = asyncio.Event()
         self._fetched: deque[tuple[ShareSession, TopicPartition, SharePartition]] = deque()  # not decoded yet
         self._buffer: deque[Delivered] = deque()
-        self._locked: dict[TopicPartition, dict[int, ShareSession]] = {}  # explicit mode: delivered, undecided
+        self._locks = Locks()  # explicit mode: delivered, undecided
+        self._keeper = LockKeeper(lambda: self.acquisition_lock_timeout_ms, self._renew_all)
         self._implicit: list[Delivered] = []  # implicit mode: delivered by the last poll
         self._callback: AckCallback | None = None
         self._in_callback = False
         self._failures: dict[TopicPartition, KafkaError | None] = {}
         self._refreshing: asyncio.Task[None] | None = None
-        self._renewals: set[asyncio.Task[None]] = set()
         self._commits: set[asyncio.Task[dict[TopicPartition, KafkaError | None]]] = set()
         self._backoff = Backoff(self.config)
         self._returned_at = 0.0
@@ -143,11 +146,10 @@ class ShareConsumer(Generic[K, V]):
         if self._commits:
             await asyncio.wait(self._commits, timeout=_CLOSE_SECONDS)
         self._closed = True
-        tasks = [*self._fetches.values(), *self._renewals]
+        await self._keeper.close()
+        tasks = [*self._fetches.values()]
         if self._refreshing is not None:
             tasks.append(self._refreshing)
-        for task in self._renewals:
-            task.cancel()
         if self._fetches:
             # A parked fetch is answered soon; cutting it off would leave its records locked until they time out.
             await asyncio.wait(self._fetches.values(), timeout=self.config.fetch_max_wait_ms / 1000 + 1)
@@ -203,7 +205,7 @@ class ShareConsumer(Generic[K, V]):
 
     async def poll(self, timeout_ms: float | None = None) -> list[ConsumerRecord[K, V]]:
         """The next records; an empty list if none came within the timeout (None: wait)."""
-        if self._explicit and any(self._locked.values()):
+        if self._explicit and self._locks:
             raise IllegalState(
                 "all records must be acknowledged before the next poll in explicit mode: "
                 "consumer.acknowledge(record) for each"
@@ -396,21 +398,22 @@ class ShareConsumer(Generic[K, V]):
 
     def _hand_out(self, delivered: Delivered) -> list[ConsumerRecord[K, V]]:
         """Records for the program; from now on it has to decide about them."""
+        if asyncio.get_running_loop().time() - delivered.locked_at > delivered.session.lock_timeout_ms / 1000:
+            _log.info("%d records of %s waited until their locks ran out", len(delivered.records), delivered.tp)
+            return []
         if delivered.corrupt:
             if not delivered.records:
                 raise self._rejected(delivered)
-            rest = Delivered(delivered.session, delivered.tp, delivered.partition, [], [], delivered.corrupt)
-            self._buffer.appendleft(rest)
+            self._buffer.appendleft(replace(delivered, records=[]))
         records = delivered.records
         if self._key_deserializer is not None or self._value_deserializer is not None:
             records = self._deserialized(delivered)
         if self._explicit:
-            locked = self._locked.setdefault(delivered.tp, {})
-            session = delivered.session
-            for record in records:
-                locked[record.offset] = session
+            runs = runs_of([record[2] for record in records])
+            self._locks.add(delivered.session, delivered.tp, delivered.partition, runs)
+            self._keeper.locked(delivered.locked_at)
         elif records:
-            self._implicit.append(Delivered(delivered.session, delivered.tp, delivered.partition, records, [], []))
+            self._implicit.append(replace(delivered, records=records, corrupt=[]))
         return cast("list[ConsumerRecord[K, V]]", records)
 
     def _rejected(self, delivered: Delivered) -> CorruptMessage:
@@ -436,9 +439,7 @@ class ShareConsumer(Generic[K, V]):
             except Exception as error:
                 rest = delivered.records[index if made else index + 1 :]
                 if rest:
-                    self._buffer.appendleft(
-                        Delivered(delivered.session, delivered.tp, delivered.partition, rest, [], [])
-                    )
+                    self._buffer.appendleft(replace(delivered, records=rest, corrupt=[]))
                 if made:
                     return made  # the next poll begins with the bad one
                 acks = delivered.session.acknowledgements(delivered.partition)
@@ -451,79 +452,86 @@ class ShareConsumer(Generic[K, V]):
 
     def acknowledge(self, record: ConsumerRecord[K, V], kind: AcknowledgeType = AcknowledgeType.ACCEPT) -> None:
         """Decide about a record (explicit mode). It is sent with the next poll or commit; until then, decide again."""
-        self._started()
-        if not self._explicit:
-            raise IllegalState("acknowledge needs share_acknowledgement_mode='explicit'")
         if kind == AcknowledgeType.RENEW:
             raise UsageError(
                 "to keep a record locked use `async with consumer.hold(record):` or consumer.renew(record)"
             )
-        tp = TopicPartition(record.topic, record.partition)
-        session = self._locked.get(tp, {}).pop(record.offset, None)
+        self._acknowledge(record, int(kind))
+
+    def _acknowledge(self, record: ConsumerRecord[K, V], kind: int) -> None:
+        if self._membership is None or self._closed or self._in_callback:
+            self._started()
+        if not self._explicit:
+            raise IllegalState("acknowledge needs share_acknowledgement_mode='explicit'")
+        held = self._locks.find(record[:2], record[2])
+        if held is not None:
+            held.decide(record[2], kind)
+            return
         partition = (self._cluster.metadata.topic_id(record.topic), record.partition)
-        if session is None:
-            session = self._decided_before(partition, record.offset)
-            if session is None:
-                raise IllegalState(f"the record at {tp} offset {record.offset} is not locked by this consumer")
-        session.acknowledgements(partition).add(record.offset, int(kind))
+        for session in self._sessions.values():
+            acks = session.acknowledgements(partition)
+            if record.offset in acks:  # decided before, but not sent yet
+                acks.add(record.offset, kind)
+                return
+        raise IllegalState(
+            f"the record at {record.topic_partition} offset {record.offset} is not locked by this consumer"
+        )
 
     def accept(self, record: ConsumerRecord[K, V]) -> None:
-        self.acknowledge(record, AcknowledgeType.ACCEPT)
+        self._acknowledge(record, _ACCEPT)
 
     def release(self, record: ConsumerRecord[K, V]) -> None:
-        self.acknowledge(record, AcknowledgeType.RELEASE)
+        self._acknowledge(record, _RELEASE)
 
     def reject(self, record: ConsumerRecord[K, V]) -> None:
-        self.acknowledge(record, AcknowledgeType.REJECT)
-
-    def _decided_before(self, partition: TopicIdPartition, offset: int) -> ShareSession | None:
-        """The session that still has a decision about this record to send, which may be overwritten."""
-        for session in self._sessions.values():
-            if offset in session.acknowledgements(partition).offsets():
-                return session
-        return None
+        self._acknowledge(record, _REJECT)
 
     async def renew(self, *records: ConsumerRecord[K, V]) -> None:
         """Start the records' lock time anew (needs a broker with ShareAcknowledge version 2)."""
-        held: dict[tuple[ShareSession, TopicIdPartition], list[int]] = {}
+        sessions: dict[ShareSession, list[tuple[Held, int]]] = {}
         for record in records:
-            tp = TopicPartition(record.topic, record.partition)
-            session = self._locked.get(tp, {}).get(record.offset)
-            if session is None:
-                raise IllegalState(f"the record at {tp} offset {record.offset} is not locked by this consumer")
-            partition = (self._cluster.metadata.topic_id(record.topic), record.partition)
-            held.setdefault((session, partition), []).append(record.offset)
-        for (session, partition), offsets in held.items():
-            await session.renew(partition, offsets)
+            held = self._locks.find(record[:2], record[2])
+            if held is None:
+                raise IllegalState(
+                    f"the record at {record.topic_partition} offset {record.offset} is not locked by this consumer"
+                )
+            sessions.setdefault(held.session, []).append((held, record.offset))
+        for session, chosen in sessions.items():
+            await session.renew(
+                lambda chosen=chosen: merged(  # type: ignore[misc]
+                    (held.partition, [(offset, offset)]) for held, offset in chosen if offset in held.offsets
+                )
+            )
 
     @asynccontextmanager
     async def hold(self, record: ConsumerRecord[K, V]) -> AsyncIterator[ConsumerRecord[K, V]]:
-        """Keep a record locked for as long as the block runs, by renewing in the background (explicit mode)."""
+        """Keep a record locked for as long as the block runs, by renewing in the background (explicit mode).
+
+        All other records that this consumer has and has not decided about are kept locked as well.
+        """
         if not self._explicit:
             raise IllegalState("hold needs share_acknowledgement_mode='explicit'")
-        loop = asyncio.get_running_loop()
-        timer: list[asyncio.TimerHandle] = []
-
-        def later() -> None:
-            timer[:] = [loop.call_later(self.acquisition_lock_timeout_ms / 2000, again)]
-
-        def again() -> None:
-            task = asyncio.create_task(self._renew_quietly(record))
-            self._renewals.add(task)
-            task.add_done_callback(self._renewals.discard)
-            later()
-
-        later()
-        try:
+        with self._keeper.hold():
             yield record
-        finally:
-            timer[0].cancel()
 
-    async def _renew_quietly(self, record: ConsumerRecord[K, V]) -> None:
-        try:
-            await self.renew(record)
-        except (KafkaError, IllegalState) as error:
-            _log.warning("the lock of %s offset %d was not renewed: %s", record.topic, record.offset, error)
+    async def _renew_all(self) -> None:
+        """Renew all locks: of what the program has, of what waits in the buffers, of decisions that wait to be sent."""
+        loop = asyncio.get_running_loop()
+        for session in list(self._sessions.values()):
+            waiting: list[Delivered | SharePartition] = []
+
+            def choose(
+                session: ShareSession = session, waiting: list[Delivered | SharePartition] = waiting
+            ) -> dict[TopicIdPartition, Runs]:
+                waiting += [delivered for delivered in self._buffer if delivered.session is session]
+                waiting += [partition for owner, _, partition in self._fetched if owner is session]
+                in_buffers = ((one.partition, one.locked_runs()) for one in waiting)
+                return merged([*self._locks.undecided(session), *session.unsent(), *in_buffers])
+
+            started = loop.time()
+            if await session.renew(choose):
+                for one in waiting:
+                    one.locked_at = started
 
     async def commit(self) -> dict[TopicPartition, KafkaError | None]:
         """Send all decisions now; returns per partition what went wrong. In implicit mode accepts the last poll."""
@@ -589,13 +597,22 @@ class ShareConsumer(Generic[K, V]):
         """Call `handler` for every record, up to `concurrency` at a time, until cancelled or `stop` is set.
 
         A record is accepted when its handler returns, rejected when it raises `Reject`, released for another delivery
-        when it raises anything else. Its lock is renewed for as long as the handler runs.
+        when it raises anything else. Its lock is renewed for as long as the handler runs, or as it waits for its turn.
         """
         if concurrency < 1:
             raise UsageError(f"concurrency is {concurrency}; it must be at least 1")
         self._started()
         self._accept_implicitly()
         self._explicit = True
+        with self._keeper.hold():
+            await self._run(handler, concurrency, stop)
+
+    async def _run(
+        self,
+        handler: Callable[[ConsumerRecord[K, V]], Awaitable[object] | object],
+        concurrency: int,
+        stop: asyncio.Event | None,
+    ) -> None:
         running: set[asyncio.Task[None]] = set()
         waiting: deque[ConsumerRecord[K, V]] = deque()
         try:
@@ -631,10 +648,9 @@ class ShareConsumer(Generic[K, V]):
     ) -> None:
         kind = AcknowledgeType.RELEASE
         try:
-            async with self.hold(record):
-                result = handler(record)
-                if inspect.isawaitable(result):
-                    await result
+            result = handler(record)
+            if inspect.isawaitable(result):
+                await result
             kind = AcknowledgeType.ACCEPT
         except Reject as error:
             _log.info("%s offset %d is rejected: %s", record.topic, record.offset, error)
@@ -645,7 +661,6 @@ class ShareConsumer(Generic[K, V]):
             self._decide(record, kind)
 
     def _decide(self, record: ConsumerRecord[K, V], kind: AcknowledgeType) -> None:
-        session = self._locked.get(record.topic_partition, {}).pop(record.offset, None)
-        if session is not None:
-            partition = (self._cluster.metadata.topic_id(record.topic), record.partition)
-            session.acknowledgements(partition).add(record.offset, int(kind))
+        held = self._locks.find(record[:2], record[2])
+        if held is not None:
+            held.decide(record.offset, int(kind))

@@ -10,6 +10,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from penstock.client.decoding import decode_batch
+from penstock.client.share_acknowledgements import runs_of
 from penstock.client.share_session import SharePartition, ShareSession, TopicIdPartition
 from penstock.client.types import ConsumerRecord, TopicPartition
 from penstock.records.batch import BatchHeader, CorruptBatch, crc_is_valid, iter_headers
@@ -25,10 +26,15 @@ class Delivered:
     records: list[ConsumerRecord[bytes, bytes]]
     gaps: list[tuple[int, int]]
     corrupt: list[tuple[int, int]]  # acquired offsets of batches that do not match their checksums
+    locked_at: float = 0.0
+
+    def locked_runs(self) -> list[tuple[int, int]]:
+        """All that is locked and not acknowledged yet."""
+        return self.runs() + self.corrupt
 
     def runs(self) -> list[tuple[int, int]]:
         """The records' offsets as runs without holes."""
-        return _runs([record.offset for record in self.records])
+        return runs_of([record[2] for record in self.records])
 
 
 def decode_share_partition(
@@ -57,8 +63,8 @@ def decode_share_partition(
         there = {record.offset for record in records}
         for first, last in corrupt:
             there.update(range(first, last + 1))
-        gaps = _runs([o for first, last, _ in acquired for o in range(first, last + 1) if o not in there])
-    return Delivered(session, tp, fetched.partition, records, gaps, corrupt)
+        gaps = runs_of([o for first, last, _ in acquired for o in range(first, last + 1) if o not in there])
+    return Delivered(session, tp, fetched.partition, records, gaps, corrupt, fetched.locked_at)
 
 
 def _acquired_of(
@@ -79,20 +85,3 @@ def _acquired_of(
 def _overlap(start: int, end: int, acquired: list[tuple[int, int, int]]) -> list[tuple[int, int]]:
     """The acquired offsets between `start` and `end`."""
     return [(max(first, start), min(last, end)) for first, last, _ in acquired if first <= end and last >= start]
-
-
-def _runs(offsets: list[int]) -> list[tuple[int, int]]:
-    """Ascending offsets as (first, last) pairs without holes."""
-    if not offsets:
-        return []
-    if offsets[-1] - offsets[0] == len(offsets) - 1:
-        return [(offsets[0], offsets[-1])]
-    runs: list[tuple[int, int]] = []
-    first = before = offsets[0]
-    for offset in offsets[1:]:
-        if offset != before + 1:
-            runs.append((first, before))
-            first = offset
-        before = offset
-    runs.append((first, before))
-    return runs

@@ -10,17 +10,18 @@ will come again.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 
 from penstock.client.cluster import Cluster
 from penstock.client.config import ShareConsumerConfig
 from penstock.client.errors import Disconnected, check, kafka_error
-from penstock.client.share_acknowledgements import Acknowledgements, AcknowledgeType
+from penstock.client.share_acknowledgements import Acknowledgements, AcknowledgeType, runs_of
 from penstock.wire import messages as m
 from penstock.wire.errors import ErrorCode, KafkaError
 
 TopicIdPartition = tuple[bytes, int]
+Runs = list[tuple[int, int]]  # first and last offset
 Report = Callable[[TopicIdPartition, Acknowledgements, KafkaError | None], None]
 
 _OPENING, _CLOSING = 0, -1
@@ -42,6 +43,10 @@ class SharePartition:
     acquired: list[tuple[int, int, int]]  # first offset, last offset, delivery count
     error_code: int
     error_message: str | None
+    locked_at: float = 0.0  # by the loop's clock; the time of the answer, so a little late
+
+    def locked_runs(self) -> Runs:
+        return [(first, last) for first, last, _ in self.acquired]
 
 
 class ShareSession:
@@ -72,9 +77,12 @@ class ShareSession:
     def has_acknowledgements(self) -> bool:
         return any(self._acks.values())
 
+    def unsent(self) -> Iterator[tuple[TopicIdPartition, Runs]]:
+        """What has been decided and is still locked, as the broker does not know of it."""
+        return ((partition, runs_of(sorted(ack.offsets()))) for partition, ack in self._acks.items() if ack)
+
     def _take_acks(self) -> dict[TopicIdPartition, Acknowledgements]:
-        acks = {partition: ack for partition, ack in self._acks.items() if ack}
-        self._acks = {}
+        acks = {partition: ack.take() for partition, ack in self._acks.items() if ack}
         if acks and self._epoch == _OPENING:
             self._fail(acks, Disconnected("the share session was lost; the records will be delivered again"))
             return {}
@@ -131,6 +139,7 @@ class ShareSession:
     ) -> list[SharePartition]:
         found: list[SharePartition] = []
         unanswered = dict(acks)
+        now = asyncio.get_running_loop().time()
         for topic in answer.responses:
             for p in topic.partitions:
                 key = (topic.topic_id, p.partition_index)
@@ -145,9 +154,11 @@ class ShareSession:
                         [(a.first_offset, a.last_offset, a.delivery_count) for a in p.acquired_records],
                         p.error_code,
                         p.error_message,
+                        now,
                     )
                 )
-        self._fail(unanswered, kafka_error(ErrorCode.INVALID_RECORD_STATE))
+        if unanswered:
+            self._fail(unanswered, kafka_error(ErrorCode.INVALID_RECORD_STATE))
         return found
 
     async def acknowledge(self, *, close: bool = False) -> None:
@@ -160,18 +171,26 @@ class ShareSession:
                 self._epoch = _CLOSING
             await self._send_acks(acks, renew=False)
 
-    async def renew(self, partition: TopicIdPartition, offsets: Iterable[int]) -> None:
-        """Extend the locks of records that are still being worked on (KIP-1222)."""
-        acks = Acknowledgements()
-        for offset in offsets:
-            acks.add(offset, AcknowledgeType.RENEW)
+    async def renew(self, choose: Callable[[], dict[TopicIdPartition, Runs]]) -> bool:
+        """Extend the locks of records that are still being worked on (KIP-1222); returns whether there were any.
+
+        `choose` is asked when it is our turn, as a record may be decided, and the decision sent, before that.
+        """
         async with self._turn:
+            acks: dict[TopicIdPartition, Acknowledgements] = {}
+            for partition, runs in choose().items():
+                chosen = acks[partition] = Acknowledgements()
+                for first, last in runs:
+                    chosen.add_run(first, last, AcknowledgeType.RENEW)
+            if not acks:
+                return False
             if self._epoch == _OPENING:
-                raise Disconnected("the share session was lost; the record will be delivered again")
+                raise Disconnected("the share session was lost; the records will be delivered again")
             failure: list[KafkaError] = []
-            await self._send_acks({partition: acks}, renew=True, failure=failure)
+            await self._send_acks(acks, renew=True, failure=failure)
             if failure:
                 raise failure[0]
+            return True
 
     async def _send_acks(
         self,

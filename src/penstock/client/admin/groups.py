@@ -99,28 +99,11 @@ class Groups(AdminPart):
             check_answer=lambda answer: check(answer.groups[0].error_code, answer.groups[0].error_message),
         )
         group = answer.groups[0]
-        return GroupDescription(
-            group_id,
-            "Consumer",
-            group.group_state,
-            -1,
-            group.assignor_name,
-            group.group_epoch,
-            group.assignment_epoch,
-            [
-                MemberDescription(
-                    member.member_id,
-                    member.client_id,
-                    member.client_host,
-                    member.instance_id,
-                    member.member_epoch,
-                    _named(member.assignment.topic_partitions),
-                    _named(member.target_assignment.topic_partitions),
-                    member.subscribed_topic_names,
-                )
-                for member in group.members
-            ],
-        )
+        described = _described("Consumer", group)
+        for member, told in zip(described.members, group.members, strict=True):
+            member.group_instance_id = told.instance_id
+            member.target = _named(told.target_assignment.topic_partitions)
+        return described
 
     async def _describe_share(self, group_id: str) -> GroupDescription:
         answer = await self.cluster.call_coordinator(
@@ -130,28 +113,7 @@ class Groups(AdminPart):
             m.ShareGroupDescribeResponse,
             check_answer=lambda answer: check(answer.groups[0].error_code, answer.groups[0].error_message),
         )
-        group = answer.groups[0]
-        return GroupDescription(
-            group_id,
-            "Share",
-            group.group_state,
-            -1,
-            group.assignor_name,
-            group.group_epoch,
-            group.assignment_epoch,
-            [
-                MemberDescription(
-                    member.member_id,
-                    member.client_id,
-                    member.client_host,
-                    None,
-                    member.member_epoch,
-                    _named(member.assignment.topic_partitions),
-                    topics=member.subscribed_topic_names,
-                )
-                for member in group.members
-            ],
-        )
+        return _described("Share", answer.groups[0])
 
     async def _describe_classic(self, group_id: str) -> GroupDescription:
         answer = await self.cluster.call_coordinator(
@@ -325,6 +287,34 @@ class Groups(AdminPart):
         )
         for answered in answer.responses:
             check(answered.error_code, answered.error_message, f"topic {answered.topic_name!r}")
+
+
+def _described(
+    kind: str,
+    group: m.ConsumerGroupDescribeResponse.DescribedGroup | m.ShareGroupDescribeResponse.DescribedGroup,
+) -> GroupDescription:
+    """What groups of both newer protocols tell."""
+    members = [
+        MemberDescription(
+            member.member_id,
+            member.client_id,
+            member.client_host,
+            epoch=member.member_epoch,
+            assignment=_named(member.assignment.topic_partitions),
+            topics=member.subscribed_topic_names,
+        )
+        for member in group.members
+    ]
+    return GroupDescription(
+        group.group_id,
+        kind,
+        group.group_state,
+        -1,
+        group.assignor_name,
+        group.group_epoch,
+        group.assignment_epoch,
+        members,
+    )
 
 
 def _named(

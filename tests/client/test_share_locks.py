@@ -1,0 +1,158 @@
+"""Locks that are shorter than the work: nothing that a worker has, or has waiting, may go to another one."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+
+import pytest
+
+from penstock.client import Admin, Producer, ResourceType, ShareConsumer
+from penstock.client.share_locks import LockKeeper
+from penstock.client.types import ConsumerRecord
+from penstock.wire.errors import UnsupportedVersion
+
+LOCK_MS = 1000
+WORK_SECONDS = 0.9  # three of these take nearly three times as long as a lock lasts
+RECORDS = 6
+
+
+@pytest.fixture
+async def group(admin: Admin, fresh: Callable[[str], str]) -> str:
+    """A share group whose locks last a second."""
+    name = fresh("share")
+    configs = {"share.auto.offset.reset": "earliest", "share.record.lock.duration.ms": str(LOCK_MS)}
+    await admin.alter_configs(ResourceType.GROUP, name, configs)
+    return name
+
+
+def worker(bootstrap: str, group: str, **settings: object) -> ShareConsumer[bytes, bytes]:
+    return ShareConsumer(
+        {"bootstrap.servers": bootstrap, "group.id": group, "share.acknowledgement.mode": "explicit", **settings}
+    )
+
+
+async def steal(consumer: ShareConsumer[bytes, bytes], stolen: list[int]) -> None:
+    """Take whatever can be had."""
+    while True:
+        for record in await consumer.poll():
+            stolen.append(record.offset)
+            consumer.accept(record)
+
+
+async def test_records_that_wait_behind_a_held_one_stay_locked(
+    bootstrap: str, topic: str, group: str, producer: Producer
+) -> None:
+    await producer.send_batch(topic, [b"x"] * 3)
+    stolen: list[int] = []
+    async with worker(bootstrap, group) as slow, worker(bootstrap, group) as quick:
+        slow.subscribe([topic])
+        async with asyncio.timeout(20):
+            while not (records := await slow.poll(1000)):
+                pass
+        assert slow.acquisition_lock_timeout_ms == LOCK_MS
+        assert len(records) == 3
+        quick.subscribe([topic])
+        thief = asyncio.create_task(steal(quick, stolen))
+        try:
+            for record in records:
+                async with slow.hold(record):
+                    await asyncio.sleep(WORK_SECONDS)
+                slow.accept(record)
+            assert set((await slow.commit()).values()) == {None}
+        finally:
+            thief.cancel()
+            await asyncio.gather(thief, return_exceptions=True)
+    assert stolen == []
+
+
+async def test_workers_that_are_slower_than_the_lock_see_every_record_once(
+    bootstrap: str, topic: str, group: str, producer: Producer
+) -> None:
+    await producer.send_batch(topic, [b"x"] * RECORDS)
+    deliveries: list[tuple[int, int]] = []
+    done = asyncio.Event()
+
+    async def handle(record: ConsumerRecord[bytes, bytes]) -> None:
+        deliveries.append((record.offset, record.delivery_count))
+        await asyncio.sleep(WORK_SECONDS * LOCK_MS / 1000 * 1.5)
+        if len(deliveries) >= RECORDS:
+            done.set()
+
+    async with worker(bootstrap, group) as one, worker(bootstrap, group) as two:
+        for consumer in (one, two):
+            consumer.subscribe([topic])
+        async with asyncio.timeout(40):
+            await asyncio.gather(*(consumer.run(handle, concurrency=2, stop=done) for consumer in (one, two)))
+        assert sorted(deliveries) == [(offset, 1) for offset in range(RECORDS)]
+    async with worker(bootstrap, group) as after:
+        after.subscribe([topic])
+        assert await after.poll(1500) == []
+
+
+async def test_what_waited_in_the_buffer_until_its_lock_ran_out_is_not_handed_out(
+    bootstrap: str, wide_topic: str, group: str, producer: Producer
+) -> None:
+    for partition in range(4):
+        await producer.send_batch(wide_topic, [b"x"], partition=partition)
+    async with worker(bootstrap, group) as consumer:
+        consumer.subscribe([wide_topic])
+        accepted: list[int] = []
+        is_slow = True
+        async with asyncio.timeout(20):
+            while len(accepted) < 4:
+                records = await consumer.poll(1000)
+                if records and is_slow:
+                    is_slow = False
+                    # Its own lock has run out by then, and those of the other partitions that came with it.
+                    await asyncio.sleep(LOCK_MS * 1.2 / 1000)
+                for record in records:
+                    consumer.accept(record)
+                failures = await consumer.commit()
+                accepted += [record.partition for record in records if failures[record.topic_partition] is None]
+        assert sorted(accepted) == [0, 1, 2, 3]
+
+
+async def test_a_keeper_renews_while_somebody_holds_and_no_longer() -> None:
+    renewed = asyncio.Event()
+    count = 0
+
+    async def renew() -> None:
+        nonlocal count
+        count += 1
+        renewed.set()
+
+    keeper = LockKeeper(lambda: 30, renew)
+    loop = asyncio.get_running_loop()
+    keeper.locked(loop.time())
+    with keeper.hold():
+        async with asyncio.timeout(5):
+            for _ in range(3):
+                await renewed.wait()
+                renewed.clear()
+    before = count
+    await asyncio.sleep(0.05)
+    assert count == before
+    keeper.locked(loop.time() - 10)  # old already: at once
+    with keeper.hold():
+        async with asyncio.timeout(5):
+            await renewed.wait()
+    await keeper.close()
+
+
+async def test_a_broker_that_cannot_renew_is_mentioned_and_not_asked_twice_at_a_time(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    asked = asyncio.Event()
+
+    async def renew() -> None:
+        asked.set()
+        raise UnsupportedVersion("too old")
+
+    keeper = LockKeeper(lambda: 30, renew)
+    with keeper.hold():
+        async with asyncio.timeout(5):
+            await asked.wait()
+        await asyncio.sleep(0)
+    await keeper.close()
+    assert "cannot be renewed" in caplog.text
