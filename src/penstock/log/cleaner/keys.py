@@ -1,7 +1,8 @@
 """Reading just enough of each record to decide its fate: offset, key, and whether there is a value.
 
 This is the inner loop of compaction. A record's numbers are zig-zag varints that nearly always take one or two bytes;
-those cases are written out, because a call per number would cost more than the rest of the loop.
+those cases are written out, because a call per number would cost more than the rest of the loop. For the same reason
+the two functions here each read the numbers by themselves: one reader for both makes either a tenth slower.
 """
 
 from __future__ import annotations
