@@ -45,11 +45,18 @@ def in_mb(measured: Measurement) -> Measurement:
 
 
 def produce(
-    size: int, messages: int, properties: Mapping[str, object], *, acks: object = 1, durable: bool = False
+    size: int,
+    messages: int,
+    properties: Mapping[str, object],
+    *,
+    acks: object = 1,
+    durable: bool = False,
+    clients: int = 1,
 ) -> Measure:
     def measure(bench: Bench, peer: Peer) -> Measurement:
         with bench.topic(peer, config=durable_config(peer) if durable else {}) as topic:
-            return bench.load("produce", peer, topic, bench.count(messages), size, {**properties, "acks": acks})
+            count, asked = bench.count(messages), {**properties, "acks": acks}
+            return bench.load("produce", peer, topic, count, size, asked, clients=clients)
 
     return measure
 
@@ -58,14 +65,15 @@ def per_mb(measure: Measure) -> Measure:
     return lambda bench, peer: in_mb(measure(bench, peer))
 
 
-def consume(size: int, messages: int, passes: int = 3) -> Measure:
+def consume(size: int, messages: int, passes: int = 3, clients: int = 1) -> Measure:
     """The topic is read several times: one pass takes less than a second, and the median of some is steadier."""
 
     def measure(bench: Bench, peer: Peer) -> Measurement:
         with bench.topic(peer) as topic:
             count = bench.count(messages)
             bench.load("produce", peer, topic, count, size, BATCHED)
-            return median([bench.load("consume", peer, topic, count, size, READ_AHEAD) for _ in range(passes)])
+            reading = (peer, topic, count, size, READ_AHEAD)
+            return median([bench.load("consume", *reading, clients=clients) for _ in range(passes)])
 
     return measure
 
@@ -150,8 +158,16 @@ ROWS = (
         produce(100, 5_000_000, BATCHED),
         (at_least(1.05), at_most(0.9, CPU)),
     ),
+    # One client is the limit of the row above, whatever the broker; two show what the broker can take.
+    Row(
+        "produce-100-two",
+        "produce 100 B, acks=1, two clients at once",
+        "msg/s",
+        produce(100, 3_000_000, BATCHED, clients=2),
+    ),
     Row("consume-1k", "consume 1 KiB", "MB/s", per_mb(consume(1024, 900_000)), (at_least(1.1),)),
     Row("consume-100", "consume 100 B", "msg/s", consume(100, 5_000_000), (at_least(1.0),)),
+    Row("consume-100-two", "consume 100 B, two clients at once", "msg/s", consume(100, 5_000_000, clients=2)),
     Row(
         "one-pipelined",
         "one message per request, pipelined",
