@@ -192,7 +192,8 @@ class Conversation:
     def wait_for_topic(self, topic: str, partitions: int = 1) -> str:
         def led(answer: Json) -> bool:
             found = answer["topics"][0]
-            return found["error_code"] == "NONE" and sum(p["leader_id"] >= 0 for p in found["partitions"]) >= partitions
+            leaders = sum(p["leader_id"] >= 0 for p in found["partitions"])
+            return bool(found["error_code"] == "NONE") and leaders >= partitions
 
         body = {"topics": [{"name": topic, "topic_id": "0" * 32}], "allow_auto_topic_creation": False}
         answer = self.until(led, "metadata", body, 12)
@@ -238,6 +239,18 @@ class Conversation:
             self.until(
                 lambda a: a["transaction_states"][0]["error_code"] not in loading, "describe_transactions", asked, 0
             )
+
+    def configure_group(self, group: str, settings: Mapping[str, str]) -> None:
+        changes = [{"name": name, "config_operation": 0, "value": value} for name, value in settings.items()]
+        resource = {"resource_type": 32, "resource_name": group, "configs": changes}
+        self.quietly("incremental_alter_configs", {"resources": [resource], "validate_only": False}, 1)
+        asked = {"resources": [{"resource_type": 32, "resource_name": group, "configuration_keys": list(settings)}]}
+        self.until(
+            lambda a: {c["name"]: c["value"] for c in a["results"][0]["configs"]} == settings,
+            "describe_configs",
+            asked,
+            4,
+        )
 
     def producer_id(self) -> int:
         """A producer id for an idempotent producer; the first request of all may find the broker still fetching ids."""

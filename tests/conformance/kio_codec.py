@@ -60,7 +60,7 @@ def known_fields(api: str) -> frozenset[str]:
             for field in dataclasses.fields(queue.pop()):
                 found.add(field.name)
                 inner = _element(field.type)
-                queue += [inner] if dataclasses.is_dataclass(inner) else []
+                queue += [typing.cast(type, inner)] if dataclasses.is_dataclass(inner) else []
     return frozenset(found)
 
 
@@ -112,7 +112,9 @@ def _value(field: dataclasses.Field[Any], value: Json) -> object:
     if value is None:
         return None
     if _is_array(field.type):
-        return tuple(_build(inner, v) if dataclasses.is_dataclass(inner) else _scalar(field, v) for v in value)
+        return tuple(
+            _build(typing.cast(type, inner), v) if dataclasses.is_dataclass(inner) else _scalar(field, v) for v in value
+        )
     if dataclasses.is_dataclass(inner):
         return _build(typing.cast(type, inner), value)
     return _scalar(field, value)
@@ -153,8 +155,8 @@ def _zero(field: dataclasses.Field[Any]) -> object:
 
 def encode_request(api: str, version: int, body: Mapping[str, Json], correlation_id: int, client_id: str) -> bytes:
     """Header and body, without the length in front."""
-    message = build(api, version, body)
-    header_class = message.__header_schema__  # type: ignore[attr-defined]
+    message: Any = build(api, version, body)
+    header_class = message.__header_schema__
     header = header_class(
         request_api_key=api_key(api), request_api_version=version, correlation_id=correlation_id, client_id=client_id
     )
@@ -166,8 +168,8 @@ def encode_request(api: str, version: int, body: Mapping[str, Json], correlation
 
 def decode_response(api: str, version: int, payload: bytes) -> tuple[int, dict[str, Json]]:
     """The correlation id and the body as plain data; trailing bytes are an error."""
-    cls = response_class(api, version)
-    header_class = cls.__header_schema__  # type: ignore[attr-defined]
+    cls: Any = response_class(api, version)
+    header_class = cls.__header_schema__
     header, used = entity_reader(header_class)(payload, 0)
     body, size = entity_reader(cls)(payload, used)
     if used + size != len(payload):

@@ -46,6 +46,18 @@ NO_SCRAM = "There is no SASL listener, so SCRAM credentials are refused, and the
 NO_CONTROLLER = (
     "The quorum of one is reached at the listener that the request came through; no other is for controllers."
 )
+AT_ONCE = (
+    "A new share group gets its partitions at its first heartbeat; Kafka's needs a second one, and so its epochs are "
+    "one ahead from then on."
+)
+LIMIT = (
+    "A share fetch acquires no more records than it asks for, in either acquire mode; in the batch-optimized one Kafka "
+    "acquires whole batches, and leaves nothing for the next."
+)
+START = (
+    "The start offset that share.auto.offset.reset leads to is kept at once; Kafka keeps it with the first "
+    "acknowledgement, and until then a restart may skip records."
+)
 ROOM = (
     "A coordinator's record may be as large as a segment of its topic; Kafka fails inside (UNKNOWN_SERVER_ERROR) above "
     "max.message.bytes, and the group cannot work until it shrinks."
@@ -73,6 +85,46 @@ def cut(count: int, first: int, last: int) -> dict[str, Pair]:
     if last != count - 1:
         fields["last_offset_delta"] = (count - 1, last)
     return {f"{PARTITION}.records[0].{name}": pair for name, pair in fields.items()}
+
+
+def whole(first: int, last: int, newest_ms: int) -> dict[str, Pair]:
+    """A batch of jobs that only Penstock has."""
+    fields = {
+        "base_offset": 0,
+        "batch_length": 49 + len(jobs(first, last)) // 2,
+        "partition_leader_epoch": 0,
+        "magic": 2,
+        "crc": True,
+        "attributes": 0,
+        "last_offset_delta": last,
+        "base_timestamp": 1_700_000_000_000,
+        "max_timestamp": newest_ms,
+        "producer_id": -1,
+        "producer_epoch": -1,
+        "base_sequence": -1,
+        "records_count": last - first + 1,
+        "payload": jobs(first, last),
+    }
+    return {name: (ABSENT, value) for name, value in fields.items()}
+
+
+def under(path: str, fields: dict[str, Pair]) -> dict[str, Pair]:
+    return {f"{path}.{name}": pair for name, pair in fields.items()}
+
+
+def epochs(note: str, **fields: int) -> tuple[Allowed, ...]:
+    """Kafka's epochs after a share group's second heartbeat, each one ahead of Penstock's."""
+    api = "share_group_describe" if "group_epoch" in fields else "share_group_heartbeat"
+    return meant(
+        AT_ONCE,
+        "share/share-group-heartbeats",
+        f"{api}: {note}",
+        {
+            ("response." if api == "share_group_heartbeat" else "response.groups[0].")
+            + name.replace("first_", "members[0].").replace("second_", "members[1]."): (epoch, epoch - 1)
+            for name, epoch in fields.items()
+        },
+    )
 
 
 def produced(topic: str, fields: dict[str, Pair]) -> dict[str, Pair]:
@@ -150,6 +202,12 @@ GROUPS = (
         INTERVAL,
     ),
     *meant(SETTLING, "consumer_groups/consumer-group-patterns", "consumer_group_heartbeat: m: pattern", INTERVAL),
+    *meant(
+        SETTLING,
+        "expiry/consumer-member-expires",
+        "consumer_group_heartbeat: m: joins",
+        {"response.heartbeat_interval": (500, 100)},
+    ),
     *meant(
         ROOM,
         "too_large/assignment-too-large",
@@ -502,28 +560,82 @@ SHARE = (
         CUT,
         "share/share-record-limit",
         "share_fetch: worker: four more, one of them again",
+        {**cut(10, 1, 1), **under(f"{PARTITION}.records[1]", whole(6, 8, 1_700_000_000_009))},
+    ),
+    *meant(
+        LIMIT,
+        "share/share-batch-limit",
+        "share_fetch: worker: asks for two",
+        {**cut(5, 0, 1), f"{PARTITION}.acquired_records[0].last_offset": (4, 1)},
+    ),
+    *meant(
+        LIMIT,
+        "share/share-batch-limit",
+        "share_fetch: worker: asks for two more",
         {
-            **cut(10, 1, 1),
-            **{
-                f"{PARTITION}.records[1].{name}": (ABSENT, value)
-                for name, value in {
-                    "base_offset": 0,
-                    "batch_length": 49 + len(jobs(6, 8)) // 2,
-                    "partition_leader_epoch": 0,
-                    "magic": 2,
-                    "crc": True,
-                    "attributes": 0,
-                    "last_offset_delta": 8,
-                    "base_timestamp": 1_700_000_000_000,
-                    "max_timestamp": 1_700_000_000_009,
-                    "producer_id": -1,
-                    "producer_epoch": -1,
-                    "base_sequence": -1,
-                    "records_count": 3,
-                    "payload": jobs(6, 8),
-                }.items()
-            },
+            "response.responses[0].topic_id": (ABSENT, "<topic 1>"),
+            f"{PARTITION}.partition_index": (ABSENT, 0),
+            f"{PARTITION}.error_code": (ABSENT, "NONE"),
+            f"{PARTITION}.error_message": (ABSENT, None),
+            f"{PARTITION}.acknowledge_error_code": (ABSENT, 0),
+            f"{PARTITION}.acknowledge_error_message": (ABSENT, None),
+            f"{PARTITION}.current_leader.leader_id": (ABSENT, 0),
+            f"{PARTITION}.current_leader.leader_epoch": (ABSENT, 0),
+            f"{PARTITION}.acquired_records[0].first_offset": (ABSENT, 2),
+            f"{PARTITION}.acquired_records[0].last_offset": (ABSENT, 3),
+            f"{PARTITION}.acquired_records[0].delivery_count": (ABSENT, 1),
+            **under(f"{PARTITION}.records[0]", whole(2, 3, 1_700_000_000_004)),
         },
+    ),
+    *meant(
+        START,
+        "share/share-start-is-kept",
+        "describe_share_group_offsets: after the first fetch",
+        under("response.groups[0].topics[0].partitions[0]", {"start_offset": (-1, 3), "lag": (-1, 0)}),
+    ),
+    *meant(
+        AT_ONCE,
+        "share/share-group-heartbeats",
+        "share_group_heartbeat: first: joins",
+        under(
+            "response.assignment.topic_partitions[0]",
+            {"topic_id": (ABSENT, "<topic 1>"), "partitions[0]": (ABSENT, 0)},
+        ),
+    ),
+    *meant(
+        AT_ONCE,
+        "share/share-group-heartbeats",
+        "share_group_heartbeat: first: again",
+        {"response.assignment": ({"topic_partitions": [{"partitions": [0], "topic_id": "<topic 1>"}]}, None)},
+    ),
+    *epochs("first: again", member_epoch=3),
+    *epochs("first: nothing new", member_epoch=3),
+    *epochs("one member", group_epoch=3, assignment_epoch=3, first_member_epoch=3),
+    *epochs("second: joins", member_epoch=4),
+    *epochs("first: while there are two", member_epoch=4),
+    *epochs("second: nothing new", member_epoch=4),
+    *epochs("two members", group_epoch=4, assignment_epoch=4, first_member_epoch=4, second_member_epoch=4),
+    *epochs("first: wants nothing", member_epoch=5),
+    *epochs("second: is alone with it", member_epoch=5),
+    *epochs("one is left", group_epoch=6, assignment_epoch=5, first_member_epoch=5),
+    *epochs("nobody is left", group_epoch=7, assignment_epoch=5),
+    *meant(
+        SETTLING,
+        "share/share-group-heartbeats",
+        [
+            f"share_group_heartbeat: {note}"
+            for note in (
+                "first: joins",
+                "first: again",
+                "first: nothing new",
+                "second: joins",
+                "first: while there are two",
+                "second: nothing new",
+                "first: wants nothing",
+                "second: is alone with it",
+            )
+        ],
+        INTERVAL,
     ),
 )
 

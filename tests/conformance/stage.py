@@ -17,11 +17,19 @@ from .scenarios import Scenario
 AT_A_TIME = 4
 GOLDEN = Path(__file__).parent / "golden"
 
-# The same for both brokers: one partition each keeps the internal topics cheap, and nobody waits for stragglers.
+# The same for both brokers: few partitions keep the internal topics cheap, nobody waits for stragglers, and members,
+# locks and transactions may expire while somebody watches.
 SETTINGS = {
     "group.initial.rebalance.delay.ms": "0",
     "group.consumer.assignment.interval.ms": "0",
     "group.share.assignment.interval.ms": "0",
+    "group.min.session.timeout.ms": "500",
+    "group.consumer.min.session.timeout.ms": "1000",
+    "group.consumer.min.heartbeat.interval.ms": "500",
+    "group.share.min.session.timeout.ms": "1000",
+    "group.share.min.heartbeat.interval.ms": "500",
+    "group.share.min.record.lock.duration.ms": "1000",
+    "transaction.abort.timed.out.transaction.cleanup.interval.ms": "500",
     "offsets.topic.num.partitions": "2",
     "transaction.state.log.num.partitions": "2",
     "share.coordinator.state.topic.num.partitions": "2",

@@ -8,13 +8,13 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 import pytest
+from kio.schema.index import api_key_map
 
 from bench.peers import PenstockPeer
 from tests.conformance import document
 from tests.conformance.allowed import Allowed, idle, judged
 from tests.conformance.compare import differences
 from tests.conformance.conversation import Conversation
-from tests.conformance.kio_codec import api_key_map
 from tests.conformance.meant import ALLOWED
 from tests.conformance.scenarios import Scenario, all_scenarios
 from tests.conformance.stage import PENSTOCK_SETTINGS, load, play_all

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import base64
+import uuid
+
 from ..batches import batch, values
 from ..conversation import Conversation
 from ..kio_codec import Json
@@ -77,9 +80,7 @@ def queue(talk: Conversation, *, records: int = 0, configs: dict[str, str] | Non
     talk.wait_for_coordinator(group)
     talk.wait_for_coordinator(f"{group}:{short(topic_id)}:0", 2)
     settings = {"share.auto.offset.reset": "earliest", **(configs or {})}
-    changes = [{"name": name, "config_operation": 0, "value": value} for name, value in settings.items()]
-    resource = {"resource_type": 32, "resource_name": group, "configs": changes}
-    talk.quietly("incremental_alter_configs", {"resources": [resource], "validate_only": False}, 1)
+    talk.configure_group(group, settings)
     join(talk, group, topic)
     worker = Worker(talk, "worker", group, topic_id)
 
@@ -112,9 +113,6 @@ def join(talk: Conversation, group: str, topic: str) -> None:
 
 def short(topic_id: str) -> str:
     """A topic id as Kafka prints it."""
-    import base64
-    import uuid
-
     return base64.urlsafe_b64encode(uuid.UUID(topic_id).bytes).rstrip(b"=").decode()
 
 
@@ -245,6 +243,26 @@ def share_record_limit(talk: Conversation) -> None:
 
 
 @scenario("share_fetch")
+def share_batch_limit(talk: Conversation) -> None:
+    """The acquire mode of old: the limit is a wish."""
+    worker = queue(talk, records=5)
+    worker.take("asks for two", max_records=2)
+    worker.acknowledge("accepts the first", ack(0, 1, ACCEPT))
+    worker.fetch("asks for two more", max_records=2)
+
+
+@scenario("share_fetch")
+def share_locks_expire(talk: Conversation) -> None:
+    first = queue(talk, records=3, configs={"share.record.lock.duration.ms": "1000"})
+    second = Worker(talk, "second", first.group, first.topic_id)
+    first.take("takes all")
+    second.take("takes them when the locks have expired")
+    first.acknowledge("comes too late", ack(0, 2, ACCEPT))
+    second.acknowledge("accepts", ack(0, 2, ACCEPT))
+    second.fetch("nothing is left")
+
+
+@scenario("share_fetch")
 def share_log_start_moves(talk: Conversation) -> None:
     worker = queue(talk, records=10)
     worker.take("takes all")
@@ -319,6 +337,80 @@ def share_group_heartbeat_faults(talk: Conversation) -> None:
     beat("ahead of its time", member_id="stage", member_epoch=99)
     beat("leaves", member_id="stage", member_epoch=-1)
     talk.send("share_group_describe", {"group_ids": [talk.name("none")], "include_authorized_operations": False})
+
+
+class Sharing:
+    """A member of a share group that heartbeats."""
+
+    def __init__(self, talk: Conversation, word: str, group: str) -> None:
+        self.talk, self.word, self.group, self.epoch = talk, word, group, 0
+
+    def beat(self, note: str, **more: Json) -> Json:
+        body = {"group_id": self.group, "member_id": self.word, "member_epoch": self.epoch, "rack_id": None}
+        answer = self.talk.send("share_group_heartbeat", body | more, note=f"{self.word}: {note}")
+        self.epoch = answer["member_epoch"] if answer.get("error_code") == "NONE" else self.epoch
+        return answer
+
+
+@scenario("share_group_heartbeat")
+def share_group_heartbeats(talk: Conversation) -> None:
+    group, topic = talk.name("g"), talk.name("t")
+    topic_id = talk.create_topic(topic)  # who gets which of several partitions depends on the topic's id
+    talk.wait_for_coordinator(group)
+    talk.wait_for_coordinator(f"{group}:{short(topic_id)}:0", 2)
+
+    def describe(note: str) -> None:
+        body = {"group_ids": [group], "include_authorized_operations": False}
+        talk.send("share_group_describe", body, version=1, note=note)
+
+    def settle() -> None:
+        """Until the partition's state has been begun, which the group waits for before it hands it out."""
+        body = {"groups": [{"group_id": group, "topics": None}]}
+        talk.until(
+            lambda a: len([p for t in a["groups"][0]["topics"] for p in t["partitions"]]) == 1,
+            "describe_share_group_offsets",
+            body,
+            1,
+        )
+
+    first, second = Sharing(talk, "first", group), Sharing(talk, "second", group)
+    first.beat("joins", subscribed_topic_names=[topic])
+    settle()
+    first.beat("again")
+    first.beat("nothing new")
+    describe("one member")
+    second.beat("joins", subscribed_topic_names=[topic])
+    first.beat("while there are two")
+    second.beat("nothing new")
+    describe("two members")
+    first.beat("wants nothing", subscribed_topic_names=[])
+    second.beat("is alone with it")
+    second.beat("leaves", member_epoch=-1)
+    describe("one is left")
+    first.beat("leaves", member_epoch=-1)
+    describe("nobody is left")
+
+
+@scenario("describe_share_group_offsets")
+def share_start_is_kept(talk: Conversation) -> None:
+    """What "latest" meant when the group first read the partition."""
+    group, topic = talk.name("g"), talk.name("t")
+    topic_id = talk.create_topic(topic)
+    talk.append(topic, batch(*values("a", "b", "c")))
+    talk.wait_for_coordinator(group)
+    talk.wait_for_coordinator(f"{group}:{short(topic_id)}:0", 2)
+    join(talk, group, topic)
+    worker = Worker(talk, "worker", group, topic_id)
+    worker.epoch = 0
+    body = worker.fetch_body(max_wait=1_000)
+
+    def is_open(answer: Json) -> bool:
+        found = [p for t in answer["responses"] for p in t["partitions"]]
+        return answer["error_code"] == "NONE" and bool(found) and found[0]["error_code"] == "NONE"
+
+    talk.until(is_open, "share_fetch", body, 1)
+    asked = {"groups": [{"group_id": group, "topics": [{"topic_name": topic, "partitions": [0]}]}]}
+    talk.send("describe_share_group_offsets", asked, note="after the first fetch")
 
 
 @scenario("write_share_group_state")

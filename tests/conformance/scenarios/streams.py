@@ -16,8 +16,8 @@ def streams_group_heartbeat(talk: Conversation) -> None:
 
     def beat(note: str, **fields: Json) -> None:
         body = {"group_id": group, "member_id": "member-1", "member_epoch": 0, "rebalance_timeout": 10_000}
-        tasks = {"active_tasks": [], "standby_tasks": [], "warmup_tasks": []}
-        process = {"process_id": "process-1", "client_tags": [], "topology": topology}
+        tasks: dict[str, Json] = {"active_tasks": [], "standby_tasks": [], "warmup_tasks": []}
+        process: dict[str, Json] = {"process_id": "process-1", "client_tags": [], "topology": topology}
         process |= {"task_offsets": None, "task_end_offsets": None}
         talk.send("streams_group_heartbeat", {**body, **tasks, **process, **fields}, note=note)
 
