@@ -21,6 +21,23 @@ def test_neighbours_that_differ_have_one_type_each() -> None:
     assert acks.batches() == [AckBatch(0, 3, [1, 1, 3, 1])]
 
 
+def test_what_is_undecided_is_neither_sent_nor_forgotten() -> None:
+    acks = Acknowledgements()
+    acks.await_decision(0, 4)
+    assert not acks
+    acks.add(1, 1)
+    acks.add(2, 3)
+    assert acks
+    assert acks.take().batches() == [AckBatch(1, 2, [1, 3])]
+    assert acks.has_undecided
+    assert acks.offsets() == {0, 3, 4}
+    for offset in (0, 3, 4):
+        acks.add(offset, 1)
+    assert not acks.has_undecided
+    assert acks.take().count() == 3
+    assert acks.offsets() == set()
+
+
 def test_runs_alone_stay_runs() -> None:
     acks = Acknowledgements()
     acks.add_run(10, 509, 1)

@@ -48,7 +48,7 @@ def decode_batch(
         raise CorruptBatch("the records end in the middle of one") from None
     except UnicodeDecodeError:
         raise CorruptBatch("a header's key is not UTF-8") from None
-    if header.base_offset < first_offset:
+    if records and records[0].offset < first_offset:
         return [record for record in records if record.offset >= first_offset]
     return records
 

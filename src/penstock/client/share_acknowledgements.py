@@ -10,6 +10,7 @@ from __future__ import annotations
 from enum import IntEnum
 from typing import NamedTuple
 
+UNDECIDED = -1  # never sent
 GAP = 0  # an offset that was acquired but holds no record for anybody: a marker, or one that compaction removed
 
 
@@ -27,48 +28,63 @@ class AckBatch(NamedTuple):
 
 
 class Acknowledgements:
-    """Those of one partition that wait to be sent."""
+    """Those of one partition that wait to be sent, and the offsets that nobody has decided about yet.
 
-    __slots__ = ("_runs", "_types")
+    `types` has, by offset, the decision about each record that was delivered to be decided one by one.
+    """
+
+    __slots__ = ("_runs", "types")
 
     def __init__(self) -> None:
-        self._types: dict[int, int] = {}
+        self.types: dict[int, int] = {}
         self._runs: list[tuple[int, int, int]] = []
 
     def __bool__(self) -> bool:
-        return bool(self._types or self._runs)
+        """Whether there is anything to send."""
+        return bool(self._runs) or self._count_undecided() < len(self.types)
 
-    def __contains__(self, offset: int) -> bool:
-        return offset in self._types or any(first <= offset <= last for first, last, _ in self._runs)
+    def _count_undecided(self) -> int:
+        return list(self.types.values()).count(UNDECIDED)
+
+    @property
+    def has_undecided(self) -> bool:
+        return UNDECIDED in self.types.values()
+
+    def await_decision(self, first: int, last: int) -> None:
+        self.types.update(dict.fromkeys(range(first, last + 1), UNDECIDED))
 
     def add(self, offset: int, kind: int) -> None:
         """Decide about one offset; the last word before sending counts."""
-        self._types[offset] = kind
+        self.types[offset] = kind
 
     def add_run(self, first: int, last: int, kind: int) -> None:
         self._runs.append((first, last, kind))
 
     def take(self) -> Acknowledgements:
-        """All there are, to be sent; none are left."""
+        """All there are, to be sent; what is undecided stays."""
         taken = Acknowledgements()
-        taken._types, self._types = self._types, {}
         taken._runs, self._runs = self._runs, []
+        taken.types, self.types = self.types, {}
+        if taken.has_undecided:
+            self.types = {offset: kind for offset, kind in taken.types.items() if kind == UNDECIDED}
+            taken.types = {offset: kind for offset, kind in taken.types.items() if kind != UNDECIDED}
         return taken
 
     def offsets(self) -> set[int]:
-        found = set(self._types)
+        """All of them, undecided ones included."""
+        found = set(self.types)
         for first, last, _ in self._runs:
             found.update(range(first, last + 1))
         return found
 
     def count(self) -> int:
-        return len(self._types) + sum(last - first + 1 for first, last, _ in self._runs)
+        return len(self.types) + sum(last - first + 1 for first, last, _ in self._runs)
 
     def batches(self) -> list[AckBatch]:
         """In order, each offset once. Neighbouring offsets share a batch, which has one type if they agree."""
-        if not self._types:
+        if not self.types:
             return [AckBatch(first, last, [kind]) for first, last, kind in sorted(self._runs)]
-        types = self._types
+        types = self.types
         if self._runs:
             types = dict(types)
             for first, last, kind in self._runs:

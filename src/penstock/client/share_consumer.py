@@ -30,8 +30,8 @@ from penstock.client.cluster import Backoff, Cluster
 from penstock.client.config import ShareConsumerConfig, ShareConsumerSettings, load
 from penstock.client.errors import IllegalState, RecordDeserializationError, UsageError, kafka_error
 from penstock.client.metrics import MetricName, Metrics
-from penstock.client.share_acknowledgements import GAP, Acknowledgements, AcknowledgeType, runs_of
-from penstock.client.share_decoding import Delivered, decode_share_partition
+from penstock.client.share_acknowledgements import GAP, Acknowledgements, AcknowledgeType
+from penstock.client.share_decoding import Delivered, decode_share_partition, runs_of_records
 from penstock.client.share_locks import Held, LockKeeper, Locks, merged
 from penstock.client.share_membership import ShareMembership
 from penstock.client.share_session import Runs, SharePartition, ShareSession, TopicIdPartition
@@ -120,6 +120,7 @@ class ShareConsumer(Generic[K, V]):
         self._commits: set[asyncio.Task[dict[TopicPartition, KafkaError | None]]] = set()
         self._backoff = Backoff(self.config)
         self._returned_at = 0.0
+        self._awaits_more = False  # a quick program is waiting in poll
         self._closed = False
         self._fetch_size = self._metrics.sensor(_GROUP, "fetch-size", "avg", "max")
         self._fetch_latency = self._metrics.sensor(_GROUP, "fetch-latency", "avg", "max")
@@ -258,8 +259,7 @@ class ShareConsumer(Generic[K, V]):
                 raise error
             if self._fetched and not self._buffer:
                 fetched = self._fetched.popleft()
-                if fetch_ahead and not self._fetched:
-                    self._start_fetches(limit, max_wait_ms)
+                if fetch_ahead and not self._fetched and self._start_fetches(limit, max_wait_ms):
                     await asyncio.sleep(0)  # the next request is on its way before these records are decoded
                 self._decode(*fetched)
             if self._buffer:
@@ -276,11 +276,14 @@ class ShareConsumer(Generic[K, V]):
             if remaining <= 0:
                 await asyncio.sleep(0)
                 return []
+            self._awaits_more = fetch_ahead
             try:
                 async with asyncio.timeout(min(remaining, 1.0)):
                     await self._arrived.wait()
             except TimeoutError:
                 continue
+            finally:
+                self._awaits_more = False
 
     def _take_arrived(self) -> list[ConsumerRecord[K, V]]:
         self._started()
@@ -294,27 +297,31 @@ class ShareConsumer(Generic[K, V]):
                 return records
         return []
 
-    def _start_fetches(self, limit: int, max_wait_ms: int) -> None:
-        """One fetch to each broker that leads partitions of ours and has none under way."""
+    def _assigned_by_node(self) -> dict[int, set[TopicIdPartition]]:
+        """The partitions to fetch from, by the broker that leads them."""
         assert self._membership is not None
         metadata = self._cluster.metadata
         wanted: dict[int, set[TopicIdPartition]] = {}
-        unknown = False
         for topic_id, number in self._membership.assigned:
             name = metadata.names.get(topic_id)
             node = metadata.leader(TopicPartition(name, number)) if name is not None else -1
-            if node < 0:
-                unknown = True
-            else:
-                wanted.setdefault(node, set()).add((topic_id, number))
+            wanted.setdefault(node, set()).add((topic_id, number))
+        if not wanted or wanted.pop(-1, set()):
+            self._refresh_metadata()
+        return wanted
+
+    def _start_fetches(self, limit: int, max_wait_ms: int) -> bool:
+        """One fetch to each broker that leads partitions of ours and has none under way; returns whether any was
+        started.
+        """
+        wanted = self._assigned_by_node()
         for node, session in self._sessions.items():
             if session.has_acknowledgements:
                 wanted.setdefault(node, set())
-        for node, partitions in wanted.items():
-            if node not in self._fetches:
-                self._fetches[node] = asyncio.create_task(self._fetch(node, partitions, limit, max_wait_ms))
-        if unknown or not self._membership.assigned:
-            self._refresh_metadata()
+        idle = [node for node in wanted if node not in self._fetches]
+        for node in idle:
+            self._fetches[node] = asyncio.create_task(self._fetch(node, wanted[node], limit, max_wait_ms))
+        return bool(idle)
 
     def _session(self, node: int) -> ShareSession:
         session = self._sessions.get(node)
@@ -326,17 +333,19 @@ class ShareConsumer(Generic[K, V]):
         return session
 
     async def _fetch(self, node: int, wanted: set[TopicIdPartition], limit: int, max_wait_ms: int) -> None:
-        loop = asyncio.get_running_loop()
         session = self._session(node)
-        started = loop.time()
         try:
-            if wanted:
-                self._take_in(session, await session.fetch(wanted, limit, max_wait_ms))
-            else:
+            if not wanted:
                 await session.acknowledge()
-            self._backoff.reset()
-            self._fetch_count.record()
-            self._fetch_latency.record((loop.time() - started) * 1000)
+            while wanted:
+                await self._fetch_once(session, wanted, limit, max_wait_ms)
+                if not self._awaits_more or len(self._fetched) != 1:
+                    break
+                # A quick program waits for just this, and will want more: ask before anything else is done, as the
+                # broker has nothing to do until then.
+                self._awaits_more = False
+                self._arrived.set()
+                wanted = self._assigned_by_node().get(node, set())
         except KafkaError as error:
             if not error.retriable:
                 assert self._membership is not None
@@ -350,6 +359,16 @@ class ShareConsumer(Generic[K, V]):
         finally:
             self._fetches.pop(node, None)
             self._arrived.set()
+
+    async def _fetch_once(
+        self, session: ShareSession, wanted: set[TopicIdPartition], limit: int, max_wait_ms: int
+    ) -> None:
+        loop = asyncio.get_running_loop()
+        started = loop.time()
+        self._take_in(session, await session.fetch(wanted, limit, max_wait_ms))
+        self._backoff.reset()
+        self._fetch_count.record()
+        self._fetch_latency.record((loop.time() - started) * 1000)
 
     def _take_in(self, session: ShareSession, partitions: list[SharePartition]) -> None:
         size = 0
@@ -409,8 +428,7 @@ class ShareConsumer(Generic[K, V]):
         if self._key_deserializer is not None or self._value_deserializer is not None:
             records = self._deserialized(delivered)
         if self._explicit:
-            runs = runs_of([record[2] for record in records])
-            self._locks.add(delivered.session, delivered.tp, delivered.partition, runs)
+            self._locks.add(delivered.session, delivered.tp, delivered.partition, runs_of_records(records))
             self._keeper.locked(delivered.locked_at)
         elif records:
             self._implicit.append(replace(delivered, records=records, corrupt=[]))
@@ -463,22 +481,19 @@ class ShareConsumer(Generic[K, V]):
             self._started()
         if not self._explicit:
             raise IllegalState("acknowledge needs share_acknowledgement_mode='explicit'")
-        held = self._locks.find(record[:2], record[2])
-        if held is not None:
-            held.decide(record[2], kind)
+        if self._locks.decide(record, kind):
             return
-        partition = (self._cluster.metadata.topic_id(record.topic), record.partition)
-        for session in self._sessions.values():
-            acks = session.acknowledgements(partition)
-            if record.offset in acks:  # decided before, but not sent yet
-                acks.add(record.offset, kind)
-                return
         raise IllegalState(
             f"the record at {record.topic_partition} offset {record.offset} is not locked by this consumer"
         )
 
     def accept(self, record: ConsumerRecord[K, V]) -> None:
-        self._acknowledge(record, _ACCEPT)
+        # The usual case, written out, because it runs once per record.
+        acks = self._locks.newest.get(record[:2])
+        if acks is None or record[2] not in acks.types or self._closed or self._in_callback:
+            self._acknowledge(record, _ACCEPT)
+        else:
+            acks.types[record[2]] = _ACCEPT
 
     def release(self, record: ConsumerRecord[K, V]) -> None:
         self._acknowledge(record, _RELEASE)
@@ -499,7 +514,7 @@ class ShareConsumer(Generic[K, V]):
         for session, chosen in sessions.items():
             await session.renew(
                 lambda chosen=chosen: merged(  # type: ignore[misc]
-                    (held.partition, [(offset, offset)]) for held, offset in chosen if offset in held.offsets
+                    (held.partition, [(offset, offset)]) for held, offset in chosen if offset in held.acks.types
                 )
             )
 
@@ -515,7 +530,7 @@ class ShareConsumer(Generic[K, V]):
             yield record
 
     async def _renew_all(self) -> None:
-        """Renew all locks: of what the program has, of what waits in the buffers, of decisions that wait to be sent."""
+        """Renew all locks: of what the program has, and of what waits in the buffers."""
         loop = asyncio.get_running_loop()
         for session in list(self._sessions.values()):
             waiting: list[Delivered | SharePartition] = []
@@ -526,7 +541,7 @@ class ShareConsumer(Generic[K, V]):
                 waiting += [delivered for delivered in self._buffer if delivered.session is session]
                 waiting += [partition for owner, _, partition in self._fetched if owner is session]
                 in_buffers = ((one.partition, one.locked_runs()) for one in waiting)
-                return merged([*self._locks.undecided(session), *session.unsent(), *in_buffers])
+                return merged([*session.held(), *in_buffers])
 
             started = loop.time()
             if await session.renew(choose):
@@ -661,6 +676,4 @@ class ShareConsumer(Generic[K, V]):
             self._decide(record, kind)
 
     def _decide(self, record: ConsumerRecord[K, V], kind: AcknowledgeType) -> None:
-        held = self._locks.find(record[:2], record[2])
-        if held is not None:
-            held.decide(record.offset, int(kind))
+        self._locks.decide(record, int(kind))

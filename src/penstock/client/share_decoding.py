@@ -34,7 +34,7 @@ class Delivered:
 
     def runs(self) -> list[tuple[int, int]]:
         """The records' offsets as runs without holes."""
-        return runs_of([record[2] for record in self.records])
+        return runs_of_records(self.records)
 
 
 def decode_share_partition(
@@ -76,7 +76,7 @@ def _acquired_of(
         if last < header.base_offset or first > header.last_offset:
             continue
         records = decode_batch(tp.topic, tp.partition, data, pos, header, first, count)
-        if last < header.last_offset:
+        if records and last < records[-1].offset:
             records = [record for record in records if record.offset <= last]
         found += records
     return found
@@ -85,3 +85,13 @@ def _acquired_of(
 def _overlap(start: int, end: int, acquired: list[tuple[int, int, int]]) -> list[tuple[int, int]]:
     """The acquired offsets between `start` and `end`."""
     return [(max(first, start), min(last, end)) for first, last, _ in acquired if first <= end and last >= start]
+
+
+def runs_of_records(records: list[ConsumerRecord[bytes, bytes]]) -> list[tuple[int, int]]:
+    """The offsets of records, which ascend, as runs without holes."""
+    if not records:
+        return []
+    first, last = records[0].offset, records[-1].offset
+    if last - first == len(records) - 1:
+        return [(first, last)]
+    return runs_of([record.offset for record in records])

@@ -12,10 +12,11 @@ import asyncio
 import logging
 from collections.abc import Awaitable, Callable, Iterable, Iterator
 from contextlib import contextmanager
+from typing import NamedTuple
 
-from penstock.client.share_acknowledgements import Acknowledgements, runs_of
+from penstock.client.share_acknowledgements import Acknowledgements
 from penstock.client.share_session import Runs, ShareSession, TopicIdPartition
-from penstock.client.types import TopicPartition
+from penstock.client.types import ConsumerRecord, K, TopicPartition, V
 from penstock.wire.errors import KafkaError, UnsupportedVersion
 
 _log = logging.getLogger("penstock.client")
@@ -23,52 +24,50 @@ _log = logging.getLogger("penstock.client")
 _RENEWALS_PER_LOCK = 3  # a renewal may wait for a parked fetch, and fail once
 
 
-class Held:
-    """Offsets of one partition that were delivered through one session and are not decided yet."""
+class Held(NamedTuple):
+    """A partition as it is held through one session."""
 
-    __slots__ = ("acks", "offsets", "partition", "session")
-
-    def __init__(self, session: ShareSession, partition: TopicIdPartition) -> None:
-        self.session = session
-        self.partition = partition
-        self.acks: Acknowledgements = session.acknowledgements(partition)
-        self.offsets: set[int] = set()
-
-    def decide(self, offset: int, kind: int) -> None:
-        self.offsets.discard(offset)
-        self.acks.add(offset, kind)
+    session: ShareSession
+    partition: TopicIdPartition
+    acks: Acknowledgements
 
 
 class Locks:
-    """All that the program holds. A partition whose leader moved is held through two sessions for a while."""
+    """All records that the program has to decide about, one by one. A partition whose leader moved is held through two
+    sessions for a while.
+    """
 
     def __init__(self) -> None:
+        self.newest: dict[tuple[str, int], Acknowledgements] = {}  # by topic and partition
         self._held: dict[tuple[str, int], list[Held]] = {}
 
     def __bool__(self) -> bool:
-        return any(held.offsets for several in self._held.values() for held in several)
+        """Whether anything is undecided."""
+        return any(held.acks.has_undecided for several in self._held.values() for held in several)
 
     def add(self, session: ShareSession, tp: TopicPartition, partition: TopicIdPartition, runs: Runs) -> None:
-        several = self._held.setdefault(tp, [])
-        held = next((one for one in several if one.session is session and one.partition == partition), None)
-        if held is None:
-            several[:] = [one for one in several if one.offsets]
-            held = Held(session, partition)
-            several.append(held)
+        acks = session.acknowledgements(partition)
+        if self.newest.get(tp) is not acks:
+            several = [held for held in self._held.get(tp, ()) if held.acks.types and held.acks is not acks]
+            self._held[tp] = [Held(session, partition, acks), *several]
+            self.newest[tp] = acks
         for first, last in runs:
-            held.offsets.update(range(first, last + 1))
+            acks.await_decision(first, last)
 
     def find(self, topic_partition: tuple[str, int], offset: int) -> Held | None:
+        """How a record is held whose decision was not sent yet."""
         for held in self._held.get(topic_partition, ()):
-            if offset in held.offsets:
+            if offset in held.acks.types:
                 return held
         return None
 
-    def undecided(self, session: ShareSession) -> Iterator[tuple[TopicIdPartition, Runs]]:
-        for several in self._held.values():
-            for held in several:
-                if held.session is session and held.offsets:
-                    yield held.partition, runs_of(sorted(held.offsets))
+    def decide(self, record: ConsumerRecord[K, V], kind: int) -> bool:
+        """Decide about a record, or decide again; returns whether that was possible."""
+        held = self.find(record[:2], record[2])
+        if held is None:
+            return False
+        held.acks.types[record[2]] = kind
+        return True
 
 
 class LockKeeper:

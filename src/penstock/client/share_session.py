@@ -77,9 +77,12 @@ class ShareSession:
     def has_acknowledgements(self) -> bool:
         return any(self._acks.values())
 
-    def unsent(self) -> Iterator[tuple[TopicIdPartition, Runs]]:
-        """What has been decided and is still locked, as the broker does not know of it."""
-        return ((partition, runs_of(sorted(ack.offsets()))) for partition, ack in self._acks.items() if ack)
+    def held(self) -> Iterator[tuple[TopicIdPartition, Runs]]:
+        """What is locked for the program: undecided, or decided without the broker knowing of it yet."""
+        for partition, ack in self._acks.items():
+            offsets = ack.offsets()
+            if offsets:
+                yield partition, runs_of(sorted(offsets))
 
     def _take_acks(self) -> dict[TopicIdPartition, Acknowledgements]:
         acks = {partition: ack.take() for partition, ack in self._acks.items() if ack}
