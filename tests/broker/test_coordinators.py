@@ -7,6 +7,10 @@ from confluent_kafka import Consumer, TopicPartition
 from confluent_kafka.admin import AdminClient, NewPartitions
 
 from penstock.testing import Broker
+from penstock.wire import messages as m
+from penstock.wire.api import ApiKey
+from penstock.wire.errors import ErrorCode
+from tests.broker.raw import RawClient
 
 WAIT_SECONDS = 30
 
@@ -45,3 +49,23 @@ def test_groups_start_from_nothing_when_their_topic_was_deleted(
     assert committed(penstock_broker, "g") < 0
     assert committed(penstock_broker, "another") == 1
     assert [record for record in caplog.records if record.levelno >= logging.ERROR] == []
+
+
+@pytest.mark.penstock(offsets_topic_segment_bytes=1 << 20)
+def test_what_does_not_fit_a_segment_is_refused_without_asking_the_client_to_try_again(penstock_broker: Broker) -> None:
+    penstock_broker.create_topic("t")
+
+    def commit_times(times: int) -> set[int]:
+        request = m.OffsetCommitRequest
+        one = request.OffsetCommitRequestPartition(committed_offset=7, committed_metadata="m" * 4000)
+        topic = request.OffsetCommitRequestTopic(name="t", partitions=[one] * times)
+        with RawClient(penstock_broker.port) as client:
+            response = client.request(ApiKey.OFFSET_COMMIT, request(group_id="g", topics=[topic]), 9)
+        assert isinstance(response, m.OffsetCommitResponse)
+        return {partition.error_code for partition in response.topics[0].partitions}
+
+    commit(penstock_broker, "g", 1)
+    assert commit_times(300) == {ErrorCode.UNKNOWN_SERVER_ERROR}
+    assert committed(penstock_broker, "g") == 1
+    assert commit_times(3) == {ErrorCode.NONE}
+    assert committed(penstock_broker, "g") == 7

@@ -88,7 +88,7 @@ def queue(talk: Conversation, *, records: int = 0, configs: dict[str, str] | Non
         found = [p for t in answer["responses"] for p in t["partitions"]]
         return answer["error_code"] == "NONE" and bool(found) and found[0]["error_code"] == "NONE"
 
-    talk.until(is_open, "share_fetch", worker.fetch_body(max_wait=2_000), talk.version)
+    talk.until(is_open, "share_fetch", worker.fetch_body(max_wait=100), talk.version)
     close = worker.fetch_body(max_records=0) | {"share_session_epoch": FINAL, "topics": []}
     talk.quietly("share_fetch", close, talk.version)
     if records:
@@ -402,7 +402,7 @@ def share_start_is_kept(talk: Conversation) -> None:
     join(talk, group, topic)
     worker = Worker(talk, "worker", group, topic_id)
     worker.epoch = 0
-    body = worker.fetch_body(max_wait=1_000)
+    body = worker.fetch_body(max_wait=100)
 
     def is_open(answer: Json) -> bool:
         found = [p for t in answer["responses"] for p in t["partitions"]]
