@@ -40,6 +40,9 @@ if TYPE_CHECKING:
     from pyspark.sql.types import StructType
 
     from penstock.spark.planning import ClusterView
+    from penstock.spark.progress import ProgressCommitter
+
+_SETTLE_S = 2.0
 
 _log = logging.getLogger("penstock.spark")
 
@@ -147,6 +150,7 @@ class StreamReader(_Reading, DataSourceStreamReader, SupportsTriggerAvailableNow
         self._target: Offsets | None = None
         self._latest: Offsets = {}
         self._committed: Offsets = {}
+        self._progress: ProgressCommitter | None = None
         self._triggered_at = time.monotonic()
         self._subscribed: list[TopicPartition] = []
         self._looked_at = -math.inf
@@ -196,6 +200,8 @@ class StreamReader(_Reading, DataSourceStreamReader, SupportsTriggerAvailableNow
         self._triggered_at = time.monotonic()
         if isinstance(limit, ReadMaxRows):
             reachable = limit_rows(origin, reachable, limit.max_rows)
+        if reachable == begun:
+            self._settle_progress()
         return to_json(reachable)
 
     def _newest(self) -> Offsets:
@@ -229,13 +235,19 @@ class StreamReader(_Reading, DataSourceStreamReader, SupportsTriggerAvailableNow
 
     def _commit_progress(self, done: Offsets) -> None:
         group = self._options.group_id
-        if not group or done == self._committed or not done:
+        if not group or not done or done == self._committed:
             return
-        try:
-            self._cluster().commit(group, done)
-        except Exception as error:
-            _log.warning("progress was not committed to group %s, the query goes on: %s", group, error)
+        if self._progress is None:
+            from penstock.spark.progress import ProgressCommitter
+
+            self._progress = ProgressCommitter(group, self._options.bootstrap_servers, self._options.client_id)
+        self._progress.commit(done)
         self._committed = done
+
+    def _settle_progress(self) -> None:
+        """Wait for the commit where it holds nothing up. After availableNow's last look there is no other chance."""
+        if self._progress is not None:
+            self._progress.settle(_SETTLE_S)
 
     # What a micro-batch reads
 
@@ -265,6 +277,9 @@ class StreamReader(_Reading, DataSourceStreamReader, SupportsTriggerAvailableNow
         """Comes a batch late, and never for the last one; `latestOffset` does its work."""
 
     def stop(self) -> None:
+        if self._progress is not None:
+            self._progress.close()
+            self._progress = None
         if self._view is not None:
             self._view.close()
             self._view = None
