@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from penstock.client.errors import CommitFailed as CommitFailed
     from penstock.client.errors import IllegalState as IllegalState
     from penstock.client.errors import LogTruncation as LogTruncation
+    from penstock.client.errors import TlsFailed as TlsFailed
     from penstock.client.errors import UsageError as UsageError
     from penstock.client.membership import RebalanceListener as RebalanceListener
     from penstock.client.producer import Producer as Producer
@@ -67,6 +68,7 @@ _HOMES = {
     "RecordMetadata": "penstock.client.types",
     "ResourceType": "penstock.client.admin",
     "SubscriptionPattern": "penstock.client.types",
+    "TlsFailed": "penstock.client.errors",
     "TopicPartition": "penstock.client.types",
     "UsageError": "penstock.client.errors",
 }

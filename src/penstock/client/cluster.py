@@ -20,8 +20,17 @@ from typing import TypeVar
 
 from penstock.client.config import ClientConfig, parse_addresses
 from penstock.client.connection import Build, Connection
-from penstock.client.errors import BrokerUnreachable, Disconnected, IllegalState, RequestTimeout, check, kafka_error
+from penstock.client.errors import (
+    BrokerUnreachable,
+    Disconnected,
+    IllegalState,
+    RequestTimeout,
+    TlsFailed,
+    check,
+    kafka_error,
+)
 from penstock.client.metadata import Metadata
+from penstock.client.tls import context_of
 from penstock.client.types import Node, TopicPartition
 from penstock.wire import messages as m
 from penstock.wire.errors import (
@@ -50,6 +59,7 @@ class Cluster:
         self.config = config
         self.metadata = Metadata()
         self._addresses = parse_addresses(config.bootstrap_servers)
+        self._ssl_context = context_of(config)
         self._connections: dict[tuple[int, str], Connection] = {}
         self._opening: dict[tuple[int, str], asyncio.Task[Connection]] = {}
         self._coordinators: dict[tuple[int, str], int] = {}
@@ -123,7 +133,7 @@ class Cluster:
             timeout_ms=config.socket_connection_setup_timeout_ms,
             max_in_flight=config.max_in_flight_requests_per_connection,
             max_answer_bytes=config.receive_message_max_bytes,
-            ssl_context=config.ssl_context,
+            ssl_context=self._ssl_context,
         )
 
     async def any_connection(self) -> Connection:
@@ -143,6 +153,8 @@ class Cluster:
         for host, port in self._addresses:
             try:
                 connection = await self._connect(host, port)
+            except TlsFailed:
+                raise
             except KafkaError as error:
                 failures.append(str(error))
                 continue

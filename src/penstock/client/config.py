@@ -37,6 +37,12 @@ class ClientConfig:
     max_in_flight_requests_per_connection: int = 5
     receive_message_max_bytes: int = 1 << 30
     allow_auto_create_topics: bool = True
+    security_protocol: str = "plaintext"
+    ssl_cafile: str = ""
+    ssl_certfile: str = ""
+    ssl_keyfile: str = ""
+    ssl_password: str = ""
+    ssl_check_hostname: bool = True
     ssl_context: ssl.SSLContext | None = None
 
 
@@ -115,6 +121,12 @@ class ClientSettings(TypedDict, total=False):
     max_in_flight_requests_per_connection: int
     receive_message_max_bytes: int
     allow_auto_create_topics: bool
+    security_protocol: Literal["plaintext", "ssl", "PLAINTEXT", "SSL"]
+    ssl_cafile: str
+    ssl_certfile: str
+    ssl_keyfile: str
+    ssl_password: str
+    ssl_check_hostname: bool
     ssl_context: ssl.SSLContext | None
 
 
@@ -184,6 +196,11 @@ _SYNONYMS = {
     "bootstrap": "bootstrap_servers",
     "compression": "compression_type",
     "metadata_broker_list": "bootstrap_servers",
+    "ssl_ca_location": "ssl_cafile",
+    "ssl_certificate_location": "ssl_certfile",
+    "ssl_key_location": "ssl_keyfile",
+    "ssl_key_password": "ssl_password",
+    "ssl_truststore_location": "ssl_cafile",
 }
 
 _CHOICES: dict[str, tuple[str, ...]] = {
@@ -191,6 +208,7 @@ _CHOICES: dict[str, tuple[str, ...]] = {
     "compression_type": ("none", "gzip", "snappy", "lz4", "zstd"),
     "group_protocol": ("classic", "consumer"),
     "isolation_level": ("read_uncommitted", "read_committed"),
+    "security_protocol": ("plaintext", "ssl"),
     "share_acknowledgement_mode": ("implicit", "explicit"),
     "share_acquire_mode": ("batch_optimized", "record_limit"),
 }

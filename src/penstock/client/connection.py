@@ -22,7 +22,8 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import TypeVar, cast
 
-from penstock.client.errors import BrokerUnreachable, Disconnected, RequestTimeout, check
+from penstock.client.errors import BrokerUnreachable, Disconnected, RequestTimeout, TlsFailed, check
+from penstock.client.tls import explained
 from penstock.wire import messages as m
 from penstock.wire.api import API_TABLE, ApiInfo, ApiKey, response_header_version
 from penstock.wire.codec import MalformedMessage, decode
@@ -35,6 +36,7 @@ Build = Callable[[int], m.Message]
 _SIZE = struct.Struct(">i")
 _CORRELATION = struct.Struct(">i")
 _SCRATCH_BYTES = 65_536
+_TLS_RECORDS = {0x1503, 0x1603}  # how alerts and handshakes begin, read as the upper half of a size
 
 _API_BY_RESPONSE: dict[str, ApiInfo] = {f"{info.name}Response": info for info in API_TABLE.values()}
 
@@ -128,8 +130,18 @@ class Connection(asyncio.BufferedProtocol):
         except TimeoutError:
             connection._break(RequestTimeout(f"{address} did not answer within {timeout_ms} ms"))
             raise BrokerUnreachable(f"{address} did not answer within {timeout_ms} ms") from None
+        except ssl.SSLError as error:
+            raise explained(address, error) from error
         except OSError as error:
+            if ssl_context is not None and isinstance(error, (ConnectionResetError, ConnectionAbortedError)):
+                raise BrokerUnreachable(
+                    f"{address} closed the connection in the TLS handshake: is it a plaintext listener?"
+                ) from error
             raise BrokerUnreachable(f"no broker answers at {address} ({error.strerror or error})") from error
+        except Disconnected as error:
+            if ssl_context is None:
+                raise Disconnected(f"{error} before it said anything; does it want security_protocol='ssl'?") from error
+            raise
         except BaseException:
             connection._break(Disconnected(f"the connection to {address} was given up"))
             raise
@@ -255,6 +267,9 @@ class Connection(asyncio.BufferedProtocol):
         start, end = 0, self._filled
         while end - start >= 4:
             (size,) = _SIZE.unpack_from(self._scratch, start)
+            if size >> 16 in _TLS_RECORDS and not self.features.api_versions:
+                self._break(TlsFailed(f"{self.address} answers in TLS; set security_protocol='ssl' or ssl_cafile"))
+                return
             if size < 4 or size > self._max_answer_bytes:
                 self._break(Disconnected(f"{self.address} sent an answer of {size} bytes: is it a Kafka broker?"))
                 return

@@ -28,6 +28,13 @@ class BrokerUnreachable(Network):
     """No TCP connection to any of the addresses could be made: is a broker running there?"""
 
 
+class TlsFailed(KafkaError):
+    """The TLS handshake with a broker failed: the text says why. Trying again would not help."""
+
+    code = ErrorCode.NETWORK_EXCEPTION
+    retriable = False
+
+
 class Disconnected(Network):
     """The broker, or the network, closed the connection while an answer was awaited."""
 
