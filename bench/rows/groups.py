@@ -28,8 +28,8 @@ from bench.rows.core import BATCHED
 
 MEMBERS, PARTITIONS = 20, 100
 KEYS = 20_000
-BACKLOG, BACKLOG_PARTITIONS = 6_000_000, 8
-PROBES = 10_000
+BACKLOG, BACKLOG_MIN, BACKLOG_PARTITIONS = 6_000_000, 2_000_000, 8
+PROBES = 6_000
 
 
 def settle(protocol: str) -> tuple[str, ...]:
@@ -122,8 +122,9 @@ def latency_while_cleaning(bench: Bench, peer: Peer) -> Measurement:
         bench.topic(other) as probed,
         bench.topic(other, partitions=BACKLOG_PARTITIONS, config=config) as dirty,
     ):
-        keyed = {**BATCHED, "keys": KEYS}
-        bench.load("produce", other, dirty, bench.count(BACKLOG), 100, keyed, partitions=BACKLOG_PARTITIONS)
+        # Also in a quick run there must be enough of it to outlast the measurement.
+        backlog = max(bench.count(BACKLOG), BACKLOG_MIN)
+        bench.load("produce", other, dirty, backlog, 100, {**BATCHED, "keys": KEYS}, partitions=BACKLOG_PARTITIONS)
         idle = request_latencies(bench, other, probed)
         admin = bench.admin(other)
         ratio = ConfigEntry("min.cleanable.dirty.ratio", "0.01", incremental_operation=AlterConfigOpType.SET)
