@@ -29,8 +29,8 @@ if TYPE_CHECKING:
     from penstock.client.membership import RebalanceListener as RebalanceListener
     from penstock.client.producer import Producer as Producer
     from penstock.client.share_acknowledgements import AcknowledgeType as AcknowledgeType
-    from penstock.client.share_consumer import Reject as Reject
     from penstock.client.share_consumer import ShareConsumer as ShareConsumer
+    from penstock.client.share_worker import Reject as Reject
     from penstock.client.transactions import ConsumerGroupMetadata as ConsumerGroupMetadata
     from penstock.client.types import ConsumerRecord as ConsumerRecord
     from penstock.client.types import OffsetAndMetadata as OffsetAndMetadata
@@ -43,7 +43,7 @@ if TYPE_CHECKING:
 
 _HOMES = {
     "AcknowledgeType": "penstock.client.share_acknowledgements",
-    "Reject": "penstock.client.share_consumer",
+    "Reject": "penstock.client.share_worker",
     "ShareConsumer": "penstock.client.share_consumer",
     "Admin": "penstock.client.admin",
     "Assignor": "penstock.client.assignors",

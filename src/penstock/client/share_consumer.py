@@ -18,10 +18,9 @@ worker.
 from __future__ import annotations
 
 import asyncio
-import inspect
 import logging
 from collections import deque
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Mapping
+from collections.abc import AsyncIterator, Callable, Iterable, Mapping
 from contextlib import asynccontextmanager
 from dataclasses import replace
 from typing import Generic, Unpack, cast, overload
@@ -35,6 +34,8 @@ from penstock.client.share_decoding import Delivered, decode_share_partition, ru
 from penstock.client.share_locks import Held, LockKeeper, Locks, merged
 from penstock.client.share_membership import ShareMembership
 from penstock.client.share_session import Runs, SharePartition, ShareSession, TopicIdPartition
+from penstock.client.share_worker import Handler, Worker
+from penstock.client.share_worker import Reject as Reject
 from penstock.client.types import ConsumerRecord, K, TopicPartition, V
 from penstock.wire.codec import MalformedMessage
 from penstock.wire.errors import CorruptMessage, ErrorCode, KafkaError
@@ -51,10 +52,6 @@ _QUICK_SECONDS = 0.02
 _BUSY_WAIT_MS = 100  # how long a fetch may be parked while handlers run whose acknowledgements wait behind it
 
 AckCallback = Callable[[dict[TopicPartition, set[int]], KafkaError | None], object]
-
-
-class Reject(Exception):
-    """Raise it from a handler of `ShareConsumer.run`: this record can never be processed, do not deliver it again."""
 
 
 class ShareConsumer(Generic[K, V]):
@@ -120,6 +117,8 @@ class ShareConsumer(Generic[K, V]):
         self._commits: set[asyncio.Task[dict[TopicPartition, KafkaError | None]]] = set()
         self._backoff = Backoff(self.config)
         self._returned_at = 0.0
+        # What is assigned and how it spreads over the brokers, until either changes.
+        self._grouped: tuple[set[TopicIdPartition], dict[int, set[TopicIdPartition]]] | None = None
         self._awaits_more = False  # a quick program is waiting in poll
         self._closed = False
         self._fetch_size = self._metrics.sensor(_GROUP, "fetch-size", "avg", "max")
@@ -137,6 +136,7 @@ class ShareConsumer(Generic[K, V]):
             raise IllegalState("this consumer is closed; make another one")
         if self._membership is None:
             await self._cluster.start()
+            self._cluster.on_change(self._metadata_changed)
             self._membership = ShareMembership(self._cluster, self.config, self._metrics, self._arrived.set)
         return self
 
@@ -300,6 +300,8 @@ class ShareConsumer(Generic[K, V]):
     def _assigned_by_node(self) -> dict[int, set[TopicIdPartition]]:
         """The partitions to fetch from, by the broker that leads them."""
         assert self._membership is not None
+        if self._grouped is not None and self._grouped[0] is self._membership.assigned:
+            return dict(self._grouped[1])
         metadata = self._cluster.metadata
         wanted: dict[int, set[TopicIdPartition]] = {}
         for topic_id, number in self._membership.assigned:
@@ -308,7 +310,12 @@ class ShareConsumer(Generic[K, V]):
             wanted.setdefault(node, set()).add((topic_id, number))
         if not wanted or wanted.pop(-1, set()):
             self._refresh_metadata()
+        else:
+            self._grouped = (self._membership.assigned, dict(wanted))
         return wanted
+
+    def _metadata_changed(self) -> None:
+        self._grouped = None
 
     def _start_fetches(self, limit: int, max_wait_ms: int) -> bool:
         """One fetch to each broker that leads partitions of ours and has none under way; returns whether any was
@@ -431,7 +438,8 @@ class ShareConsumer(Generic[K, V]):
             self._locks.add(delivered.session, delivered.tp, delivered.partition, runs_of_records(records))
             self._keeper.locked(delivered.locked_at)
         elif records:
-            self._implicit.append(replace(delivered, records=records, corrupt=[]))
+            is_whole = records is delivered.records and not delivered.corrupt
+            self._implicit.append(delivered if is_whole else replace(delivered, records=records, corrupt=[]))
         return cast("list[ConsumerRecord[K, V]]", records)
 
     def _rejected(self, delivered: Delivered) -> CorruptMessage:
@@ -604,7 +612,7 @@ class ShareConsumer(Generic[K, V]):
 
     async def run(
         self,
-        handler: Callable[[ConsumerRecord[K, V]], Awaitable[object] | object],
+        handler: Handler[K, V],
         *,
         concurrency: int = 1,
         stop: asyncio.Event | None = None,
@@ -619,61 +627,15 @@ class ShareConsumer(Generic[K, V]):
         self._started()
         self._accept_implicitly()
         self._explicit = True
+        worker = Worker(
+            handler, concurrency, self._take_for_worker, self._locks.decide, self._has_acknowledgements, self.commit
+        )
         with self._keeper.hold():
-            await self._run(handler, concurrency, stop)
+            await worker.run(stop)
 
-    async def _run(
-        self,
-        handler: Callable[[ConsumerRecord[K, V]], Awaitable[object] | object],
-        concurrency: int,
-        stop: asyncio.Event | None,
-    ) -> None:
-        running: set[asyncio.Task[None]] = set()
-        waiting: deque[ConsumerRecord[K, V]] = deque()
-        try:
-            while stop is None or not stop.is_set():
-                while waiting and len(running) < concurrency:
-                    task = asyncio.create_task(self._work(handler, waiting.popleft()))
-                    running.add(task)
-                    task.add_done_callback(running.discard)
-                if len(running) >= concurrency or waiting:
-                    await asyncio.wait(running, return_when=asyncio.FIRST_COMPLETED)
-                    if len(running) >= concurrency // 2 and any(
-                        s.has_acknowledgements for s in self._sessions.values()
-                    ):
-                        await self.commit()
-                    continue
-                wait_ms = _BUSY_WAIT_MS if running else self.config.fetch_max_wait_ms
-                waiting.extend(await self._poll(wait_ms, concurrency - len(running), wait_ms))
-        finally:
-            for record in waiting:
-                self._decide(record, AcknowledgeType.RELEASE)
-            if stop is None or not stop.is_set():
-                for task in running:
-                    task.cancel()
-            if running:
-                await asyncio.gather(*running, return_exceptions=True)
-            try:
-                await self.commit()
-            except KafkaError as error:
-                _log.warning("the last acknowledgements were not sent: %s", error)
+    async def _take_for_worker(self, limit: int, is_busy: bool) -> list[ConsumerRecord[K, V]]:
+        wait_ms = _BUSY_WAIT_MS if is_busy else self.config.fetch_max_wait_ms
+        return await self._poll(wait_ms, limit, wait_ms)
 
-    async def _work(
-        self, handler: Callable[[ConsumerRecord[K, V]], Awaitable[object] | object], record: ConsumerRecord[K, V]
-    ) -> None:
-        kind = AcknowledgeType.RELEASE
-        try:
-            result = handler(record)
-            if inspect.isawaitable(result):
-                await result
-            kind = AcknowledgeType.ACCEPT
-        except Reject as error:
-            _log.info("%s offset %d is rejected: %s", record.topic, record.offset, error)
-            kind = AcknowledgeType.REJECT
-        except Exception:
-            _log.exception("the handler failed; %s offset %d is released", record.topic, record.offset)
-        finally:
-            self._decide(record, kind)
-
-    def _decide(self, record: ConsumerRecord[K, V], kind: AcknowledgeType) -> None:
-        self._locks.decide(record, int(kind))
+    def _has_acknowledgements(self) -> bool:
+        return any(session.has_acknowledgements for session in self._sessions.values())
