@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 
 _OURS = re.compile(
-    r"^(?:[\w.]*\.)?(DataLoss|Unparsable|SchemaMismatch|ConcurrentLoad|UsageError|CorruptBatch|DecompressionLimit|"
+    r"^(?:[\w.]*\.)?(DataLoss|WriteFailed|Unparsable|SchemaMismatch|ConcurrentLoad|UsageError|CorruptBatch|DecompressionLimit|"
     r"KafkaError|\w*Error|\w*Exception|Unknown\w+|Disconnected): (?P<text>.+)$"
 )
 

@@ -35,7 +35,7 @@ from penstock.spark.planning import ClusterView, DataLoss, check_available, reso
 from penstock.spark.ranges import OffsetRange, Offsets, split_ranges, to_json
 from penstock.spark.reading import arrow_schema, read_range
 from penstock.spark.source import settings_of
-from penstock.spark.tables import Table, TaskWriter, Written, total_rows
+from penstock.spark.tables import Table, TaskWriter, WriteFailed, Written, total_rows
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -178,11 +178,10 @@ class Plan:
             raise UsageError("to partition by date, timestamp must be among the columns")
         return made.append(pa.field("date", pa.date32()))
 
-    def batches(self, wanted: OffsetRange) -> Iterator[pa.RecordBatch]:
-        for batch in read_range(wanted, self.fetch, self.read_columns()):
-            yield self._made(batch)
+    def batches(self, wanted: OffsetRange) -> RangeBatches:
+        return RangeBatches(self, wanted)
 
-    def _made(self, batch: pa.RecordBatch) -> pa.RecordBatch:
+    def made_of(self, batch: pa.RecordBatch) -> pa.RecordBatch:
         made = batch if self.parser is None else self.parser.parse(batch)
         if not self.derives_date(made.schema):
             return made
@@ -191,6 +190,38 @@ class Plan:
         if made.num_rows != batch.num_rows:
             raise UsageError("records were left out, so their date is not known: add timestamp to keep")
         return made.append_column("date", add_date(batch).column("date"))
+
+
+class RangeBatches:
+    """What is to be written of one range, and where in it the task is, for the error when it cannot be written."""
+
+    def __init__(self, plan: Plan, wanted: OffsetRange) -> None:
+        self._plan = plan
+        self._range = wanted
+        self._offset = wanted.start
+        self._is_handed_out = False
+
+    def __iter__(self) -> Iterator[pa.RecordBatch]:
+        for batch in read_range(self._range, self._plan.fetch, self._plan.read_columns()):
+            if "offset" in batch.schema.names:
+                self._offset = batch.column("offset")[0].as_py()
+            made = self._plan.made_of(batch)
+            self._is_handed_out = True
+            yield made
+            self._is_handed_out = False
+        self._is_handed_out = True  # the end of a file is written when everything has been read
+
+    def written_by(self, writer: TaskWriter, name: str) -> list[Written]:
+        try:
+            return writer.write(iter(self), name)
+        except OSError as error:
+            if not self._is_handed_out:
+                raise  # it could not be read, and says itself where
+            place = f"partition {self._range.topic}-{self._range.partition} offset {self._offset}"
+            raise WriteFailed(
+                f"{place}: the records from there on could not be written, and nothing of this load is in the table: "
+                f"{error}"
+            ) from error
 
 
 def _source_options(
@@ -275,7 +306,7 @@ def _run_tasks(
         attempt = context.taskAttemptId() if context is not None else 0
         for batch in batches:
             for number in batch.column("id").to_pylist():
-                written = writer.write(plan.batches(pieces[number]), f"{run}-{number:05d}-{attempt}")
+                written = plan.batches(pieces[number]).written_by(writer, f"{run}-{number:05d}-{attempt}")
                 yield pa.RecordBatch.from_pydict({"written": [pickle.dumps(written)]})
 
     frame = spark.range(0, len(pieces), 1, len(pieces)).mapInArrow(work, "written binary")

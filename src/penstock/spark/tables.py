@@ -25,6 +25,10 @@ class ConcurrentLoad(Exception):
     """Somebody else moved the table's offsets meanwhile. Nothing of this load was committed; run it again."""
 
 
+class WriteFailed(Exception):
+    """A task could not write what it had read, for want of space for instance. Nothing of the load was committed."""
+
+
 @dataclass(frozen=True, slots=True)
 class Written:
     """One piece that a task wrote: a file, or rows in a staging table. Invisible until it is committed."""
