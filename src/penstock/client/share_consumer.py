@@ -49,6 +49,9 @@ _CLOSE_SECONDS = 5.0
 # A program that comes back for more this soon gets the next records fetched while it works on the last. A slower one
 # does not: records that wait in its buffer are locked, and another worker could have them.
 _QUICK_SECONDS = 0.02
+# How long such a fetch may be parked. Acknowledgements of what the program does meanwhile wait behind it, and what they
+# would free may be just what it is parked for: a partition has only so many locks.
+_AHEAD_WAIT_MS = 10
 _BUSY_WAIT_MS = 100  # how long a fetch may be parked while handlers run whose acknowledgements wait behind it
 
 AckCallback = Callable[[dict[TopicPartition, set[int]], KafkaError | None], object]
@@ -259,7 +262,7 @@ class ShareConsumer(Generic[K, V]):
                 raise error
             if self._fetched and not self._buffer:
                 fetched = self._fetched.popleft()
-                if fetch_ahead and not self._fetched and self._start_fetches(limit, max_wait_ms):
+                if fetch_ahead and not self._fetched and self._start_fetches(limit, _AHEAD_WAIT_MS):
                     await asyncio.sleep(0)  # the next request is on its way before these records are decoded
                 self._decode(*fetched)
             if self._buffer:
@@ -352,6 +355,7 @@ class ShareConsumer(Generic[K, V]):
                 # broker has nothing to do until then.
                 self._awaits_more = False
                 self._arrived.set()
+                max_wait_ms = _AHEAD_WAIT_MS
                 wanted = self._assigned_by_node().get(node, set())
         except KafkaError as error:
             if not error.retriable:
