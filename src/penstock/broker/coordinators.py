@@ -13,6 +13,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Callable, Iterable, Mapping
+from functools import partial
 from typing import TYPE_CHECKING, Generic, Protocol, TypeVar
 
 from penstock.broker.requests import Pending
@@ -117,13 +118,17 @@ class CoordinatorRuntime(Generic[S]):
         topic_configs: Mapping[str, str],
         make_shard: Callable[[int], S],
         on_action: Callable[[ShardHandle[S], object], None] | None = None,
+        *,
+        actions_wait: bool = False,
     ) -> None:
+        """`actions_wait`: the actions of a command are for when its records are on disk."""
         self.broker = broker
         self.topic_name = topic_name
         self._partitions = partitions
         self._topic_configs = topic_configs
         self._make_shard = make_shard
         self._on_action = on_action
+        self._actions_wait = actions_wait
         self._topic: Topic | None = None
         self._handles: list[ShardHandle[S]] = []
         self._load_task: asyncio.Task[None] | None = None
@@ -208,7 +213,7 @@ class CoordinatorRuntime(Generic[S]):
     # -- effects ---------------------------------------------------------------------------------------------------
 
     def carry_out(self, handle: ShardHandle[S], effects: Effects) -> bool:
-        on_durable = None
+        on_durable: Callable[[FlushCallback], None] | None = None
         if effects.records:
             try:
                 on_durable = self._append(handle, effects)
@@ -219,17 +224,32 @@ class CoordinatorRuntime(Generic[S]):
             producer_id = effects.transaction.producer_id if effects.transaction is not None else -1
             for key, value in effects.records:
                 handle.shard.replay(key, value, producer_id)
+        elif effects.actions and self._actions_wait and self.broker.flush_acks_all:
+            # They follow from records that were read after a start, and those may be in the page cache only.
+            state_log = handle.partition.log
+            on_durable = partial(self.broker.flush, state_log, state_log.log_end_offset)
+        if not self._actions_wait:
+            self._act(handle, effects)
+        if effects.replies or (self._actions_wait and effects.actions):
+            if on_durable is None:
+                self._conclude(handle, effects)
+            else:
+                on_durable(partial(self._conclude, handle, effects))
+        return True
+
+    def _act(self, handle: ShardHandle[S], effects: Effects) -> None:
         if self._on_action is not None:
             for action in effects.actions:
                 self._on_action(handle, action)
-        if effects.replies:
-            if on_durable is None:
-                self._send(effects)
-            else:
-                on_durable(
-                    lambda failure: self._send(effects) if failure is None else self._fail(handle, effects, failure)
-                )
-        return True
+
+    def _conclude(self, handle: ShardHandle[S], effects: Effects, failure: StorageError | None = None) -> None:
+        """The records are on disk, or will never be. Nobody else's request comes between replies and actions."""
+        if failure is not None:
+            self._fail(handle, effects, failure)
+            return
+        self._send(effects)
+        if self._actions_wait:
+            self._act(handle, effects)
 
     def _append(self, handle: ShardHandle[S], effects: Effects) -> Callable[[FlushCallback], None] | None:
         """Append the records. Returns how to be told of their durability, or None when there is nothing to wait for."""

@@ -1,8 +1,9 @@
 """Runs the transaction coordinator: its log, and the markers it asks for.
 
-**Ending.** When the Prepare record is on disk the marker is written to every partition of the transaction, which makes
-the outcome visible, and the producer is answered. When all markers are on disk too, the coordinator completes the
-transaction. A marker that cannot be written is tried again; a partition that exists no more needs none.
+**Ending.** When the Prepare record is on disk the producer is answered and, before anybody's next request, the marker is
+written to every partition of the transaction, which makes the outcome visible. When all markers are on disk too, the
+coordinator completes the transaction. A marker that cannot be written is tried again; a partition that exists no more
+needs none.
 
 **Orphans.** A power cut may keep a batch and lose the coordinator's record of the partition, of which nobody has been
 told. Nothing would ever end that transaction, and `read_committed` readers would wait before it for ever. So after a
@@ -68,6 +69,7 @@ class Transactions:
             },
             self._make_shard,
             self._on_action,
+            actions_wait=True,
         )
 
         self._is_stopped = False
@@ -97,8 +99,7 @@ class Transactions:
 
     def _on_action(self, handle: Handle, action: object) -> None:
         assert isinstance(action, WriteMarkers)
-        prepared = handle.partition.log.log_end_offset
-        self._when_durable(handle.partition, prepared, lambda: self._write_markers(handle, action, action.partitions))
+        self._write_markers(handle, action, action.partitions)
 
     def _write_markers(self, handle: Handle, markers: WriteMarkers, partitions: Iterable[TopicPartition]) -> None:
         if self._is_stopped:
