@@ -1,7 +1,7 @@
 """Runs the transaction coordinator: its log, and the markers it asks for.
 
-**Ending.** When the Prepare record is on disk the producer is answered and, before anybody's next request, the marker is
-written to every partition of the transaction, which makes the outcome visible. When all markers are on disk too, the
+**Ending.** When the Prepare record is on disk the producer is answered and, before anybody's next request, the marker
+is written to every partition of the transaction, which makes the outcome visible. When all markers are on disk too, the
 coordinator completes the transaction. A marker that cannot be written is tried again; a partition that exists no more
 needs none.
 
