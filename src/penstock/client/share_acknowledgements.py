@@ -41,17 +41,21 @@ class Acknowledgements:
 
     def __bool__(self) -> bool:
         """Whether there is anything to send."""
-        return bool(self._runs) or self._count_undecided() < len(self.types)
-
-    def _count_undecided(self) -> int:
-        return list(self.types.values()).count(UNDECIDED)
+        if self._runs:
+            return True
+        # Those that were decided first are first, mostly, so this seldom looks at more than one.
+        return any(kind != UNDECIDED for kind in self.types.values())
 
     @property
     def has_undecided(self) -> bool:
         return UNDECIDED in self.types.values()
 
     def await_decision(self, first: int, last: int) -> None:
-        self.types.update(dict.fromkeys(range(first, last + 1), UNDECIDED))
+        undecided = dict.fromkeys(range(first, last + 1), UNDECIDED)
+        if self.types:
+            self.types.update(undecided)
+        else:
+            self.types = undecided
 
     def add(self, offset: int, kind: int) -> None:
         """Decide about one offset; the last word before sending counts."""

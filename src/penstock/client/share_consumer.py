@@ -44,6 +44,7 @@ _log = logging.getLogger("penstock.client")
 
 _GROUP = "consumer-share-fetch-manager-metrics"
 _ACCEPT, _RELEASE, _REJECT = int(AcknowledgeType.ACCEPT), int(AcknowledgeType.RELEASE), int(AcknowledgeType.REJECT)
+_NO_TYPES: dict[int, int] = {}
 _NEVER = 366 * 86_400.0
 _CLOSE_SECONDS = 5.0
 # A program that comes back for more this soon gets the next records fetched while it works on the last. A slower one
@@ -501,11 +502,15 @@ class ShareConsumer(Generic[K, V]):
 
     def accept(self, record: ConsumerRecord[K, V]) -> None:
         # The usual case, written out, because it runs once per record.
-        acks = self._locks.newest.get(record[:2])
-        if acks is None or record[2] not in acks.types or self._closed or self._in_callback:
-            self._acknowledge(record, _ACCEPT)
+        try:
+            types = self._locks.newest[record[0]][record[1]].types
+        except KeyError:
+            types = _NO_TYPES
+        offset = record[2]
+        if offset in types and not self._closed and not self._in_callback:
+            types[offset] = _ACCEPT
         else:
-            acks.types[record[2]] = _ACCEPT
+            self._acknowledge(record, _ACCEPT)
 
     def release(self, record: ConsumerRecord[K, V]) -> None:
         self._acknowledge(record, _RELEASE)

@@ -38,7 +38,7 @@ class Locks:
     """
 
     def __init__(self) -> None:
-        self.newest: dict[tuple[str, int], Acknowledgements] = {}  # by topic and partition
+        self.newest: dict[str, dict[int, Acknowledgements]] = {}  # by topic and partition
         self._held: dict[tuple[str, int], list[Held]] = {}
 
     def __bool__(self) -> bool:
@@ -47,10 +47,11 @@ class Locks:
 
     def add(self, session: ShareSession, tp: TopicPartition, partition: TopicIdPartition, runs: Runs) -> None:
         acks = session.acknowledgements(partition)
-        if self.newest.get(tp) is not acks:
+        newest = self.newest.setdefault(tp.topic, {})
+        if newest.get(tp.partition) is not acks:
             several = [held for held in self._held.get(tp, ()) if held.acks.types and held.acks is not acks]
             self._held[tp] = [Held(session, partition, acks), *several]
-            self.newest[tp] = acks
+            newest[tp.partition] = acks
         for first, last in runs:
             acks.await_decision(first, last)
 
