@@ -5,6 +5,7 @@ from __future__ import annotations
 from pyspark import pipelines as dp
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.functions import col, from_json
+from pyspark.sql.functions import sum as total
 
 
 @dp.table
@@ -18,4 +19,5 @@ def raw_orders() -> DataFrame:
 def amounts() -> DataFrame:
     order = from_json(col("value").cast("string"), "customer STRING, amount BIGINT").alias("order")
     orders = SparkSession.active().read.table("raw_orders").select(order)
-    return orders.groupBy("order.customer").sum("order.amount").withColumnRenamed("sum(order.amount)", "amount")
+    # Not `.sum("order.amount")`: it looks at the columns, which a definition may not.
+    return orders.groupBy("order.customer").agg(total("order.amount").alias("amount"))
