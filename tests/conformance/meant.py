@@ -42,6 +42,11 @@ NO_QUOTAS = (
     "Client quotas are not enforced, so setting one is refused; a promise that is not kept would be worse. There are "
     "none to describe, and removing one succeeds."
 )
+NO_AUTHORIZER = (
+    "An ACL request with kinds that do not exist is answered with SECURITY_DISABLED, as any other without an "
+    "authorizer; Kafka closes the connection."
+)
+NO_TRANSACTIONS = "An AddPartitionsToTxn request for no transaction is answered; Kafka 4.3.1 never answers it."
 NO_SCRAM = "There is no SASL listener, so SCRAM credentials are refused, and there are none to describe or delete."
 NO_CONTROLLER = (
     "The quorum of one is reached at the listener that the request came through; no other is for controllers."
@@ -353,6 +358,50 @@ REFUSED = (
     ),
 )
 
+CLOSED: dict[str, Pair] = {"outcome": ("connection closed", ABSENT), "response.throttle_time": (ABSENT, "<throttle>")}
+DISABLED: dict[str, Pair] = {"error_code": (ABSENT, "SECURITY_DISABLED"), "error_message": (ABSENT, "<text>")}
+DESCRIBED: dict[str, Pair] = {**CLOSED, **under("response", DISABLED), "response.resources": (ABSENT, [])}
+
+BARE = (
+    *meant(NO_AUTHORIZER, "bare/bare-requests", "describe_acls: bare", DESCRIBED),
+    *meant(NO_AUTHORIZER, "bare/bare-elements", "describe_acls: unknown kinds", DESCRIBED),
+    *meant(
+        NO_AUTHORIZER,
+        "bare/bare-elements",
+        "create_acls: unknown kinds",
+        {**CLOSED, **under("response.results[0]", DISABLED)},
+    ),
+    *meant(
+        NO_AUTHORIZER,
+        "bare/bare-elements",
+        "delete_acls: unknown kinds",
+        {**CLOSED, **under("response.filter_results[0]", {**DISABLED, "matching_acls": (ABSENT, [])})},
+    ),
+    *meant(
+        NO_TRANSACTIONS,
+        "bare/bare-requests",
+        "add_partitions_to_txn: bare",
+        {
+            "outcome": ("no answer", ABSENT),
+            "response.throttle_time": (ABSENT, "<throttle>"),
+            "response.error_code": (ABSENT, "NONE"),
+            "response.results_by_transaction": (ABSENT, []),
+        },
+    ),
+    *meant(
+        SENTENCE,
+        "bare/bare-requests",
+        ["share_group_heartbeat: bare", "share_fetch: bare", "share_acknowledge: bare"],
+        {"response.error_message": TEXT},
+    ),
+    *meant(
+        STREAMS,
+        "bare/bare-requests",
+        "streams_group_heartbeat: bare",
+        {"response.error_code": ("INVALID_REQUEST", "UNSUPPORTED_VERSION")},
+    ),
+)
+
 RECORDS = (
     *meant(
         WHOLE_BATCHES,
@@ -647,4 +696,5 @@ ALLOWED: tuple[Allowed, ...] = (
     *SHARE,
     *STREAMS_GROUPS,
     *REFUSED,
+    *BARE,
 )

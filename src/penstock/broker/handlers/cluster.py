@@ -32,8 +32,12 @@ def handle_elect_leaders(broker: Broker, request: Request) -> m.ElectLeadersResp
     assert isinstance(body, m.ElectLeadersRequest)
     response = m.ElectLeadersResponse()
     is_known = body.election_type in _ELECTION_TYPES
-    if not is_known:
+    if not is_known and body.topic_partitions:
         response.error_code = ErrorCode.INVALID_REQUEST
+    if body.topic_partitions is None:  # all of them; only elections that are needed are spoken of, and none is
+        response.replica_election_results = [
+            m.ElectLeadersResponse.ReplicaElectionResult(topic=topic.name) for topic in broker.topics.all()
+        ]
     for asked in body.topic_partitions or []:
         topic = broker.topics.find(asked.topic)
         result = m.ElectLeadersResponse.ReplicaElectionResult(topic=asked.topic)
@@ -92,7 +96,8 @@ def handle_alter_replica_log_dirs(broker: Broker, request: Request) -> m.AlterRe
         for asked in folder.topics:
             topic = broker.topics.find(asked.name)
             result = m.AlterReplicaLogDirsResponse.AlterReplicaLogDirTopicResult(topic_name=asked.name)
-            response.results.append(result)
+            if asked.partitions:
+                response.results.append(result)
             for index in asked.partitions:
                 code = ErrorCode.NONE
                 if folder.path != here:
@@ -189,8 +194,8 @@ def handle_remove_raft_voter(broker: Broker, request: Request) -> m.RemoveRaftVo
     body = request.body
     assert isinstance(body, m.RemoveRaftVoterRequest)
     code, text = _refuse_voter(broker, body.cluster_id)
-    is_this_one = body.voter_id == broker.node_id and body.voter_directory_id == ZERO_UUID
-    if code is ErrorCode.INVALID_REQUEST and body.voter_id >= 0 and not is_this_one:
+    is_named = body.voter_id >= 0 and body.voter_directory_id != ZERO_UUID
+    if code is ErrorCode.INVALID_REQUEST and is_named:
         code, text = ErrorCode.VOTER_NOT_FOUND, f"There is no voter {body.voter_id} with that directory."
     return m.RemoveRaftVoterResponse(error_code=code, error_message=text)
 

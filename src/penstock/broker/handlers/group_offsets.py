@@ -64,7 +64,7 @@ def _take_out_unknown(
         if topic is not None:
             asked.name, asked.topic_id = topic.name, topic.topic_id
         unknown = [p for p in asked.partitions if not 0 <= p.partition_index < count]
-        if unknown:
+        if unknown or topic is None:
             refused.append(
                 response.OffsetCommitResponseTopic(
                     name=asked.name,

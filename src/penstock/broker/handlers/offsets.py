@@ -21,6 +21,7 @@ from penstock.wire.errors import (
     KafkaError,
     OffsetOutOfRange,
     PolicyViolation,
+    UnknownTopicOrPartition,
     UnsupportedVersion,
 )
 
@@ -33,6 +34,13 @@ _SINCE = {LATEST: 1, EARLIEST: 1, MAX_TIMESTAMP: 7, EARLIEST_LOCAL: 8, LATEST_TI
 _READ_COMMITTED = 1
 _CONSUMER = -1
 _DEBUGGING_CONSUMER = -2
+
+
+def _partition(broker: Broker, topic: str, index: int) -> Partition:
+    """A name that no topic can have is an unknown one to these requests."""
+    if broker.topics.find(topic) is None:
+        raise UnknownTopicOrPartition
+    return broker.topics.partition(topic, index)
 
 
 def handle_list_offsets(broker: Broker, request: Request) -> m.ListOffsetsResponse:
@@ -55,7 +63,8 @@ def handle_list_offsets(broker: Broker, request: Request) -> m.ListOffsetsRespon
                 _list_offset(broker, request, topic.name, asked, answer)
             except KafkaError as error:
                 answer.error_code = error.code
-        response.topics.append(m.ListOffsetsResponse.ListOffsetsTopicResponse(name=topic.name, partitions=answers))
+        if answers:
+            response.topics.append(m.ListOffsetsResponse.ListOffsetsTopicResponse(name=topic.name, partitions=answers))
     return response
 
 
@@ -71,7 +80,7 @@ def _list_offset(
     timestamp = asked.timestamp
     if timestamp < 0 and request.api_version < _SINCE.get(timestamp, 2**15):
         raise UnsupportedVersion()
-    log = broker.topics.partition(topic, asked.partition_index).log
+    log = _partition(broker, topic, asked.partition_index).log
     if asked.current_leader_epoch >= 0 and asked.current_leader_epoch != log.leader_epoch:
         raise leader_epoch_error(asked.current_leader_epoch, log.leader_epoch)
     committed = body.isolation_level == _READ_COMMITTED
@@ -104,7 +113,7 @@ def handle_offset_for_leader_epoch(broker: Broker, request: Request) -> m.Offset
             answer = m.OffsetForLeaderEpochResponse.EpochEndOffset(partition=asked.partition)
             answers.append(answer)
             try:
-                log = broker.topics.partition(topic.topic, asked.partition).log
+                log = _partition(broker, topic.topic, asked.partition).log
                 if asked.current_leader_epoch >= 0 and asked.current_leader_epoch != log.leader_epoch:
                     raise leader_epoch_error(asked.current_leader_epoch, log.leader_epoch)
                 answer.leader_epoch, answer.end_offset = log.end_offset_for_epoch(asked.leader_epoch)
@@ -128,11 +137,14 @@ def handle_delete_records(broker: Broker, request: Request) -> m.DeleteRecordsRe
             )
             answers.append(answer)
             try:
-                partition = broker.topics.partition(topic.name, asked.partition_index)
+                partition = _partition(broker, topic.name, asked.partition_index)
                 answer.low_watermark = _delete_records(partition, asked.offset, broker.now_ms())
             except KafkaError as error:
                 answer.error_code = error.code
-        response.topics.append(m.DeleteRecordsResponse.DeleteRecordsTopicResult(name=topic.name, partitions=answers))
+        if answers:
+            response.topics.append(
+                m.DeleteRecordsResponse.DeleteRecordsTopicResult(name=topic.name, partitions=answers)
+            )
     return response
 
 

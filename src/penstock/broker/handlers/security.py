@@ -63,10 +63,13 @@ def handle_delete_acls(broker: Broker, request: Request) -> m.DeleteAclsResponse
 
 
 def handle_create_delegation_token(broker: Broker, request: Request) -> m.CreateDelegationTokenResponse:
+    body = request.body
+    assert isinstance(body, m.CreateDelegationTokenRequest)
+    owner = body.owner_principal_name
     return m.CreateDelegationTokenResponse(
         error_code=ErrorCode.DELEGATION_TOKEN_REQUEST_NOT_ALLOWED,
-        principal_type="User",
-        principal_name="ANONYMOUS",
+        principal_type=(body.owner_principal_type or "") if owner else "User",
+        principal_name=owner or "ANONYMOUS",
         token_requester_principal_type="User",
         token_requester_principal_name="ANONYMOUS",
         issue_timestamp_ms=-1,
@@ -147,7 +150,9 @@ def handle_describe_client_quotas(broker: Broker, request: Request) -> m.Describ
     assert isinstance(body, m.DescribeClientQuotasRequest)
     for component in body.components:
         code, wrong = ErrorCode.INVALID_REQUEST, ""
-        if component.entity_type not in _QUOTA_ENTITIES:
+        if not component.entity_type:
+            wrong = "A quota belongs to a user, a client id or an address."
+        elif component.entity_type not in _QUOTA_ENTITIES:
             code, wrong = ErrorCode.UNSUPPORTED_VERSION, f"There are no quotas of a {component.entity_type}."
         elif component.match_type not in _QUOTA_MATCHES:
             wrong = f"There is no match type {component.match_type}."
@@ -163,8 +168,12 @@ def handle_alter_client_quotas(broker: Broker, request: Request) -> m.AlterClien
     body = request.body
     assert isinstance(body, m.AlterClientQuotasRequest)
     answer = m.AlterClientQuotasResponse()
-    for asked in body.entries:
-        entity = {part.entity_type: part.entity_name for part in asked.entity}  # of two of one type the last one counts
+    alterations: dict[frozenset[tuple[str, str | None]], list[m.AlterClientQuotasRequest.OpData]] = {}
+    for asked in body.entries:  # of two entities of one type, and of two entries for the same, the last one counts
+        named = {part.entity_type: part.entity_name for part in asked.entity}
+        alterations[frozenset(named.items())] = asked.ops
+    for parts, ops in alterations.items():
+        entity = dict(parts)
         entry = m.AlterClientQuotasResponse.EntryData(
             entity=[
                 m.AlterClientQuotasResponse.EntityData(entity_type=kind, entity_name=name)
@@ -172,7 +181,7 @@ def handle_alter_client_quotas(broker: Broker, request: Request) -> m.AlterClien
             ]
         )
         answer.entries.append(entry)
-        entry.error_message = _wrong_entity(entity) or (None if all(op.remove for op in asked.ops) else _NO_QUOTAS)
+        entry.error_message = _wrong_entity(entity) or (None if all(op.remove for op in ops) else _NO_QUOTAS)
         if entry.error_message is not None:
             entry.error_code = ErrorCode.INVALID_REQUEST
     return answer

@@ -25,6 +25,8 @@ if TYPE_CHECKING:
 
 _UNKNOWN_TOPIC = bytes(16)
 
+_NO_GROUP_ID = "The group id is empty."
+
 
 def handle_describe_share_group_offsets(broker: Broker, request: Request) -> m.DescribeShareGroupOffsetsResponse:
     body = request.body
@@ -88,6 +90,8 @@ def handle_alter_share_group_offsets(broker: Broker, request: Request) -> Answer
     body = request.body
     assert isinstance(body, m.AlterShareGroupOffsetsRequest)
     answer = m.AlterShareGroupOffsetsResponse
+    if not body.group_id:
+        return answer(error_code=ErrorCode.INVALID_GROUP_ID, error_message=_NO_GROUP_ID)
     response = answer()
     start_offsets: dict[bytes, dict[int, int]] = {}
     refused = UnknownTopicOrPartition()
@@ -136,6 +140,8 @@ def handle_delete_share_group_offsets(broker: Broker, request: Request) -> Answe
     body = request.body
     assert isinstance(body, m.DeleteShareGroupOffsetsRequest)
     answer = m.DeleteShareGroupOffsetsResponse
+    if not body.group_id:
+        return answer(error_code=ErrorCode.INVALID_GROUP_ID, error_message=_NO_GROUP_ID)
     known = {
         topic.topic_id: topic for asked in body.topics if (topic := broker.topics.find(asked.topic_name)) is not None
     }
