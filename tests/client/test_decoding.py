@@ -73,6 +73,7 @@ def test_runs_of_records_that_look_alike_are_read_like_any_others(
     assert [(r.offset, r.timestamp, r.key, r.value, r.headers) for r in decode_batch("t", 3, data, 0, header, 0)] == [
         (r.offset, r.timestamp, r.key, r.value, tuple(r.headers)) for r in decode_records(data, 0, header)
     ]
+    assert decode_values(data, 0, header) == [r.value for r in decode_records(data, 0, header)]
 
 
 @given(st.integers(0, 30 * 12 - 1), st.integers(1, 255))

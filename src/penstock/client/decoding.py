@@ -13,10 +13,10 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
 from functools import partial
-from itertools import repeat
+from itertools import islice, repeat
 from operator import itemgetter
 from struct import iter_unpack
-from typing import cast
+from typing import NamedTuple, cast
 
 from penstock.client.types import ConsumerRecord, Headers
 from penstock.records.batch import BatchHeader, CorruptBatch
@@ -90,11 +90,10 @@ def _decode(
     pos = 0
     pause = _PAUSE_BETWEEN_TRIES
     while (index := len(records)) < batch.count:
-        if batch.count - index >= _SHORTEST_RUN:
-            end = _decode_run(records, batch, data, pos)
-            if end != pos:
-                pos = end
-                continue
+        end = _decode_run(records, batch, data, pos)
+        if end != pos:
+            pos = end
+            continue
         pos = _decode_some(records, batch, data, pos, min(index + pause, batch.count))
         pause *= 2
     if pos != len(data):
@@ -102,20 +101,33 @@ def _decode(
     return records
 
 
-def _decode_run(records: list[ConsumerRecord[bytes, bytes]], batch: _Batch, data: bytes, pos: int) -> int:
-    """Decode records from `pos` on that are all laid out like the first; returns the position behind them, or `pos` if
-    there are too few.
+class _Run(NamedTuple):
+    """Records in a row that are all laid out like the first. Places are counted from its beginning."""
 
-    A field that is the same in each is a column of equal bytes, `data[at::stride]`, so whole runs are checked and cut
-    by calls that loop in C.
+    total: int
+    stride: int  # bytes from one to the next
+    timestamp_at: int
+    timestamp_width: int
+    offset_delta: int  # of the first; the others follow without holes
+    key_at: int
+    key_length: int
+    value_at: int
+    value_length: int
+
+
+def _find_run(data: bytes, pos: int, left: int) -> _Run | None:
+    """The run that begins at `pos`, unless it is too short to bother.
+
+    A field that is the same in each record is a column of equal bytes, `data[at::stride]`, so whole runs are checked by
+    calls that loop in C.
     """
     length, body = read_varint(data, pos)
     stride = body + length - pos
-    if stride < 7:  # the smallest record there is
-        return pos
+    if left < _SHORTEST_RUN or stride < 7:  # the smallest record there is
+        return None
     lengths = data[pos : pos + _SHORTEST_RUN * stride : stride]
     if lengths.count(lengths[0]) < _SHORTEST_RUN:
-        return pos
+        return None
     timestamp_at = body + 1  # behind the attributes
     _, offset_at = read_varint(data, timestamp_at)
     offset_delta, key_at = read_varint(data, offset_at)
@@ -126,51 +138,71 @@ def _decode_run(records: list[ConsumerRecord[bytes, bytes]], batch: _Batch, data
     offset_width = key_at - offset_at
     timestamp_width = offset_at - timestamp_at
     if headers_at != pos + stride - 1 or timestamp_width > 2 or offset_width > 3 or data[headers_at]:
-        return pos
+        return None
     # Where the offset delta takes a byte more the layout changes.
-    run = min(batch.count - len(records), (64, 8192, 1 << 20)[offset_width - 1] - offset_delta)
+    count = min(left, (64, 8192, 1 << 20)[offset_width - 1] - offset_delta)
     for at in (*range(pos, body), *range(key_at, key_start), *range(value_at, value_start), headers_at):
-        column = data[at : at + run * stride : stride]
-        run = len(column) - len(column.lstrip(column[:1]))
-        if run < _SHORTEST_RUN:
-            return pos
-    span = run * stride
-    if read_varint(data, offset_at + span - stride)[0] != offset_delta + run - 1:
-        return pos  # compaction has left holes
-    low = data[timestamp_at : timestamp_at + span : stride]
-    timestamps: Iterable[int]
-    if timestamp_width == 1:
-        if not low.isascii():
-            return pos
-        if low.count(low[0]) == run:
-            timestamps = repeat(batch.base_timestamp + ((low[0] >> 1) ^ -(low[0] & 1)))
-        else:
-            timestamps = [batch.base_timestamp + ((n >> 1) ^ -(n & 1)) for n in low]
-    else:
-        high = data[timestamp_at + 1 : timestamp_at + 1 + span : stride]
-        if min(low) < 0x80 or not high.isascii():
-            return pos
-        wide = (n & 0x7F | h << 7 for n, h in zip(low, high, strict=True))
-        timestamps = [batch.base_timestamp + ((n >> 1) ^ -(n & 1)) for n in wide]
-    if batch.append_time is not None:
-        timestamps = repeat(batch.append_time)
-    first = batch.base_offset + offset_delta
-    view = memoryview(data)[pos : pos + span]
+        column = data[at : at + count * stride : stride]
+        count = len(column) - len(column.lstrip(column[:1]))
+        if count < _SHORTEST_RUN:
+            return None
+    if read_varint(data, offset_at + (count - 1) * stride)[0] != offset_delta + count - 1:
+        return None  # compaction has left holes
+    end = pos + count * stride
+    if not data[offset_at - 1 : end : stride].isascii():
+        return None  # timestamps of other widths
+    if timestamp_width == 2 and min(data[timestamp_at:end:stride]) < 0x80:
+        return None
+    return _Run(
+        count,
+        stride,
+        timestamp_at - pos,
+        timestamp_width,
+        offset_delta,
+        key_start - pos,
+        key_length,
+        value_start - pos,
+        value_length,
+    )
+
+
+def _decode_run(records: list[ConsumerRecord[bytes, bytes]], batch: _Batch, data: bytes, pos: int) -> int:
+    """Decode the run at `pos`, if there is one; returns the position behind it, or `pos`."""
+    run = _find_run(data, pos, batch.count - len(records))
+    if run is None:
+        return pos
+    end = pos + run.total * run.stride
+    view = memoryview(data)[pos:end]
+    first = batch.base_offset + run.offset_delta
     rows = zip(
         repeat(batch.topic),
         repeat(batch.partition),
-        range(first, first + run),
-        timestamps,
+        range(first, first + run.total),
+        _timestamps(data[pos:end], run, batch),
         repeat(batch.timestamp_type),
-        _cut(view, stride, key_start - pos, key_length),
-        _cut(view, stride, value_start - pos, value_length),
+        _cut(view, run.stride, run.key_at, run.key_length),
+        _cut(view, run.stride, run.value_at, run.value_length),
         repeat(()),
         repeat(batch.epoch),
         repeat(batch.delivery_count),
         strict=False,
     )
     records.extend(map(_record, rows))
-    return pos + span
+    return end
+
+
+def _timestamps(data: bytes, run: _Run, batch: _Batch) -> Iterable[int]:
+    if batch.append_time is not None:
+        return repeat(batch.append_time)
+    base = batch.base_timestamp
+    low = data[run.timestamp_at :: run.stride]
+    if run.timestamp_width == 2:
+        high = data[run.timestamp_at + 1 :: run.stride]
+        wide = (n & 0x7F | h << 7 for n, h in zip(low, high, strict=True))
+        return [base + ((n >> 1) ^ -(n & 1)) for n in wide]
+    if low.count(low[0]) == run.total:
+        return repeat(base + ((low[0] >> 1) ^ -(low[0] & 1)))
+    return [base + ((n >> 1) ^ -(n & 1)) for n in low]
 
 
 def _cut(run: memoryview, stride: int, start: int, length: int) -> Iterable[bytes | None]:
@@ -277,9 +309,27 @@ def decode_values(data: memoryview, pos: int, header: BatchHeader) -> list[bytes
 
 def _values(data: bytes, count: int) -> list[bytes | None]:
     values: list[bytes | None] = []
-    append = values.append
     pos = 0
-    for _ in range(count):
+    pause = _PAUSE_BETWEEN_TRIES
+    while (index := len(values)) < count:
+        run = _find_run(data, pos, count - index)
+        if run is not None:
+            end = pos + run.total * run.stride
+            values.extend(
+                islice(_cut(memoryview(data)[pos:end], run.stride, run.value_at, run.value_length), run.total)
+            )
+            pos = end
+            continue
+        pos = _some_values(values, data, pos, min(index + pause, count))
+        pause *= 2
+    if pos != len(data):
+        raise CorruptBatch(f"{len(data) - pos} bytes follow the last of {count} records")
+    return values
+
+
+def _some_values(values: list[bytes | None], data: bytes, pos: int, stop: int) -> int:
+    append = values.append
+    for _ in range(len(values), stop):
         n = data[pos]
         if n < 0x80:
             end = pos + 1 + (n >> 1)
@@ -315,9 +365,7 @@ def _values(data: bytes, count: int) -> list[bytes | None]:
             n, pos = read_varint(data, pos)
             append(data[pos : pos + n])
         pos = end
-    if pos != len(data):
-        raise CorruptBatch(f"{len(data) - pos} bytes follow the last of {count} records")
-    return values
+    return pos
 
 
 def _decode_headers(data: bytes, pos: int) -> tuple[Headers, int]:
