@@ -113,18 +113,44 @@ async def penstock_consume_arrow(task: Task) -> float:
         return _timed(start, seen)
 
 
-async def penstock_share(task: Task) -> float:
-    from penstock.client import Admin, ResourceType, ShareConsumer
+async def new_share_group(task: Task) -> str:
+    """A group of its own, from the beginning of the topic."""
+    from penstock.client import Admin, ResourceType
 
     group = f"share-{uuid.uuid4()}"
     async with Admin(bootstrap_servers=task.bootstrap) as admin:
         await admin.alter_configs(ResourceType.GROUP, group, {"share.auto.offset.reset": "earliest"})
-    async with ShareConsumer(bootstrap_servers=task.bootstrap, group_id=group) as consumer:
+    return group
+
+
+async def penstock_share(task: Task) -> float:
+    from penstock.client import ShareConsumer
+
+    async with ShareConsumer(bootstrap_servers=task.bootstrap, group_id=await new_share_group(task)) as consumer:
         consumer.subscribe([task.topic])
         await consumer.poll()
         start, seen = time.perf_counter(), 0
-        while seen < task.count // 2:
+        while seen < task.count * 9 // 10:
             seen += len(await consumer.poll())
+        return _timed(start, seen)
+
+
+async def penstock_share_explicit(task: Task) -> float:
+    from penstock.client import ShareConsumer
+
+    async with ShareConsumer(
+        bootstrap_servers=task.bootstrap,
+        group_id=await new_share_group(task),
+        share_acknowledgement_mode="explicit",
+    ) as consumer:
+        consumer.subscribe([task.topic])
+        for record in await consumer.poll():
+            consumer.acknowledge(record)
+        start, seen = time.perf_counter(), 0
+        while seen < task.count * 9 // 10:
+            for record in await consumer.poll():
+                consumer.acknowledge(record)
+                seen += 1
         return _timed(start, seen)
 
 
@@ -225,20 +251,37 @@ async def confluent_consume(task: Task) -> float:
 
 
 async def confluent_share(task: Task) -> float:
-    from confluent_kafka import ShareConsumer  # type: ignore[attr-defined]
+    from confluent_kafka import ShareConsumer
 
-    from penstock.client import Admin, ResourceType
-
-    group = f"share-{uuid.uuid4()}"
-    async with Admin(bootstrap_servers=task.bootstrap) as admin:
-        await admin.alter_configs(ResourceType.GROUP, group, {"share.auto.offset.reset": "earliest"})
-    consumer = ShareConsumer({"bootstrap.servers": task.bootstrap, "group.id": group})
+    consumer = ShareConsumer({"bootstrap.servers": task.bootstrap, "group.id": await new_share_group(task)})
     consumer.subscribe([task.topic])
     while not len(consumer.poll(1.0)):
         continue
     start, seen = time.perf_counter(), 0
-    while seen < task.count // 2:
+    while seen < task.count * 9 // 10:
         seen += len(consumer.poll(1.0))
+    rate = _timed(start, seen)
+    consumer.close()
+    return rate
+
+
+async def confluent_share_explicit(task: Task) -> float:
+    from confluent_kafka import ShareConsumer
+
+    group = await new_share_group(task)
+    consumer = ShareConsumer(
+        {"bootstrap.servers": task.bootstrap, "group.id": group, "share.acknowledgement.mode": "explicit"}
+    )
+    consumer.subscribe([task.topic])
+    while not (messages := consumer.poll(1.0)):
+        continue
+    for message in messages:
+        consumer.acknowledge(message)
+    start, seen = time.perf_counter(), 0
+    while seen < task.count * 9 // 10:
+        for message in consumer.poll(1.0):
+            consumer.acknowledge(message)
+            seen += 1
     rate = _timed(start, seen)
     consumer.close()
     return rate
@@ -262,6 +305,7 @@ ROWS: dict[str, dict[str, Measure]] = {
         "penstock, Arrow": penstock_consume_arrow,
     },
     "share": {"confluent-kafka": confluent_share, "penstock": penstock_share},
+    "share, explicit": {"confluent-kafka": confluent_share_explicit, "penstock": penstock_share_explicit},
 }
 
 
