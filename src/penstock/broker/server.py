@@ -352,9 +352,9 @@ class Broker:
         self._flusher.request(partition_log, position, callback)
 
     def flush_soon(self, partition_log: PartitionLog) -> None:
-        """Bring a log to the disk with nobody waiting for it."""
+        """Bring a log to the disk with nobody waiting for it: after what is being answered now has been sent."""
         if self.flush_acks_all:
-            self._flusher.request_sync(partition_log)
+            self.loop.call_soon(self._flusher.request_sync, partition_log)
 
     def await_durable(self, reply: DurableReply) -> None:
         self._durable_replies.add(reply)

@@ -20,7 +20,7 @@ from penstock.log.errors import StorageError
 
 # Two or three logs are synced faster one after the other than handed to threads.
 _MANY_LOGS = 4
-_SYNC_THREADS = 4
+_SYNC_THREADS = 8
 
 Callback = Callable[[StorageError | None], None]
 """Called with None when the append is on disk, else with what went wrong."""
