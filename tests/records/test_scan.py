@@ -7,8 +7,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from penstock.records.batch import CorruptBatch, parse_header
-from penstock.records.builder import NewRecord, build_batch
-from penstock.records.record import records_section
+from penstock.records.builder import NewRecord, build_batch, varint
+from penstock.records.record import read_varint, records_section
 from penstock.records.scan import record_heads, record_starts
 from tests.records.strategies import new_records
 
@@ -48,3 +48,20 @@ def test_noise_is_corrupt_and_nothing_worse(noise: bytes, count: int) -> None:
         record_heads(noise, count)
     except CorruptBatch:
         pass
+
+
+def test_runs_of_records_of_one_length_begin_where_a_walk_finds_them() -> None:
+    lengths = [5] * 3 + [40] * 9000 + [70] * 20 + [5, 70] * 30 + [20_000] * 12 + [1] + [70] * 9
+    section = b"".join(varint(length) + b"\x0a" * length for length in lengths)
+    walked, pos = [0], 0
+    for _ in lengths:
+        length, pos = read_varint(section, pos)
+        pos += length
+        walked.append(pos)
+    assert record_starts(section, len(lengths)) == walked
+    with pytest.raises(CorruptBatch, match="do not fill"):
+        record_starts(section, len(lengths) - 1)
+    with pytest.raises(CorruptBatch):
+        record_starts(section, len(lengths) + 1)
+    with pytest.raises(CorruptBatch):
+        record_starts(section[:-1], len(lengths))

@@ -268,16 +268,17 @@ class ShareGroups:
         """The partition of the state topic that keeps a share-partition."""
         return self.runtime.partition_for(coordinator_key(key))
 
-    def write(self, live: LiveSharePartition, write: StateWrite, outcome: Outcome) -> KafkaError | None:
-        """Have the share coordinator remember a change. The result is what stands in the way; if it is None, the
-        outcome is told once the write is as durable as configured, never before this method has returned.
+    def write(self, live: LiveSharePartition, write: StateWrite, outcome: Outcome) -> bool:
+        """Have the share coordinator remember a change; raises what stands in the way.
 
-        A queue delivers at least once, so by default nobody waits for the disk here: it follows a moment later."""
+        True: it is as durable as configured. False: not yet, and the outcome will be told. A queue delivers at least
+        once, so by default nobody waits for the disk here: it follows a moment later.
+        """
         try:
             handle = self.runtime.handle(live.state_partition)
         except KafkaError:
-            return CoordinatorNotAvailable()
-        reply = _WriteReply(self.loop, outcome)
+            raise CoordinatorNotAvailable from None
+        reply = _WriteReply(outcome)
         effects = handle.shard.write(
             reply,
             live.key,
@@ -292,20 +293,18 @@ class ShareGroups:
             refusal = effects.replies[0].response
             assert isinstance(refusal, m.WriteShareGroupStateResponse.PartitionResult)
             self.loop.call_soon(self.drop, live.key, NotLeaderOrFollower())
-            return _SEEN_BY_CLIENTS.get(refusal.error_code, UnknownServerError)(refusal.error_message or "")
+            raise _error_of(refusal)
         flush_interval_ms = self.broker.config.penstock_share_flush_interval_ms
-        confirmed = effects.replies.pop().response if flush_interval_ms else None
-        reply.is_running = True
-        written = handle.run(effects)
+        if flush_interval_ms:
+            effects.replies.clear()
         self.metrics.state_writes += 1
-        if not written:
-            return CoordinatorNotAvailable()
-        if confirmed is not None:
-            reply(confirmed)
+        if not handle.run(effects):
+            raise CoordinatorNotAvailable
+        if flush_interval_ms:
             self._flush_within(flush_interval_ms, handle.partition.log)
-        reply.is_running = False
-        reply.tell()
-        return None
+            return True
+        reply.is_awaited = not reply.has_come
+        return reply.has_come
 
     def _flush_within(self, interval_ms: int, state_log: PartitionLog) -> None:
         if not self._unflushed:
@@ -413,28 +412,24 @@ class ShareGroups:
 
 
 class _WriteReply:
-    """The coordinator's word on a write: kept back while the write runs, then told once."""
+    """The coordinator's word on a write, told to the one who waits unless it came while the write was running."""
 
-    __slots__ = ("_error", "_has_come", "_loop", "_outcome", "is_running")
+    __slots__ = ("_outcome", "has_come", "is_awaited")
 
-    def __init__(self, loop: asyncio.AbstractEventLoop, outcome: Outcome) -> None:
-        self._loop = loop
+    def __init__(self, outcome: Outcome) -> None:
         self._outcome = outcome
-        self._has_come = False
-        self._error: KafkaError | None = None
-        self.is_running = False
+        self.has_come = False
+        self.is_awaited = False
 
     def __call__(self, response: object) -> None:
         assert isinstance(response, m.WriteShareGroupStateResponse.PartitionResult)
-        self._has_come = True
-        if response.error_code != ErrorCode.NONE:
-            self._error = _SEEN_BY_CLIENTS.get(response.error_code, UnknownServerError)(response.error_message or "")
-        if not self.is_running:
-            self._outcome(self._error)
+        self.has_come = True
+        if self.is_awaited:
+            self._outcome(_error_of(response) if response.error_code != ErrorCode.NONE else None)
 
-    def tell(self) -> None:
-        if self._has_come:
-            self._loop.call_soon(self._outcome, self._error)
+
+def _error_of(result: m.WriteShareGroupStateResponse.PartitionResult) -> KafkaError:
+    return _SEEN_BY_CLIENTS.get(result.error_code, UnknownServerError)(result.error_message or "")
 
 
 def coordinator_key(key: SharePartitionKey) -> str:

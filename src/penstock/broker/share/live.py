@@ -250,9 +250,11 @@ class LiveSharePartition:
 
     def _carry_out(self, transition: Transition, settings: ShareSettings, outcome: Outcome) -> None:
         """Write, then commit or roll back; whoever waits on this partition may have something to take now."""
+        is_done = True
         if transition.needs_write:
-            refused = self.owner.write(self, transition.write, outcome)
-            if refused is not None:
+            try:
+                is_done = self.owner.write(self, transition.write, outcome)
+            except KafkaError as refused:
                 self.core.rollback(transition, settings)
                 outcome(refused)
                 return
@@ -260,7 +262,7 @@ class LiveSharePartition:
         self._cache_follows()
         if transition.dead_letters:
             self.owner.dead_letters.bury(self, transition.dead_letters, settings)
-        if not transition.needs_write:
+        if is_done:
             outcome(None)
         self._arm()
         self.wake()
@@ -276,8 +278,14 @@ class LiveSharePartition:
 
         That nothing is known to be done (and not: that nothing is done) marks it as one that nobody has set.
         """
-        write = StateWrite(self.core.start_offset, UNKNOWN)
-        self.owner.write(self, write, _nobody_waits)
+        self._write(StateWrite(self.core.start_offset, UNKNOWN))
+
+    def _write(self, write: StateWrite) -> None:
+        """Have a change remembered that has happened in any case."""
+        try:
+            self.owner.write(self, write, _nobody_waits)
+        except KafkaError as error:
+            _nobody_waits(error)
 
     def _cache_follows(self) -> None:
         self._cache.forget_below(self.core.start_offset)
@@ -294,7 +302,7 @@ class LiveSharePartition:
         transition = self.core.tick(self.owner.now_ms(), settings)
         if transition is not None:
             self.lock_timeouts += sum(number_in(change.before, ACQUIRED_CELLS) for change in transition.changes)
-            self.owner.write(self, transition.write, _nobody_waits)
+            self._write(transition.write)
             self._cache_follows()
             if transition.dead_letters:
                 self.owner.dead_letters.bury(self, transition.dead_letters, settings)
