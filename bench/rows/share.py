@@ -62,8 +62,10 @@ def parallel(batch: int, partitions: int = 1) -> Row:
 
 
 def drain(mode: str, batch: int) -> Row:
-    """Kafka hands out whole batches: of 10,000 records, where the consumer asks for 500. Penstock hands out 500, and no row can
-    be won against twenty times as many in one answer; so the large batches are shown without a target."""
+    """Kafka hands out whole batches, of 10,000 records where the consumer asks for 500; Penstock hands out 500.
+
+    No row can be won against twenty times as many in one answer, so the large batches are shown without a target.
+    """
 
     def measure(bench: Bench, peer: Peer) -> Measurement:
         records = bench.count(500_000)
