@@ -10,6 +10,7 @@ import json
 import math
 import os
 import platform
+import subprocess
 import sys
 import time
 from contextlib import ExitStack
@@ -17,6 +18,7 @@ from dataclasses import asdict
 from pathlib import Path
 
 import click
+from confluent_kafka import KafkaException
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 from rich.table import Table
@@ -52,7 +54,7 @@ def measure_rows(
                     progress.update(task, description=f"{row.name} on {peer.name}{', warm-up' if warming else ''}")
                     try:
                         measured = row.measure(bench, peer)
-                    except PeerError as error:
+                    except (PeerError, KafkaException, subprocess.SubprocessError) as error:
                         failures[f"{row.name} on {peer.name}"] = str(error)
                     else:
                         taken[peer.name] += [] if warming else [measured]

@@ -15,7 +15,7 @@ import sys
 import time
 from pathlib import Path
 
-from confluent_kafka import Consumer, Producer, TopicPartition
+from confluent_kafka import Consumer, KafkaException, Producer, TopicPartition
 from confluent_kafka.admin import (  # type: ignore[attr-defined]
     AlterConfigOpType,
     ConfigEntry,
@@ -179,6 +179,18 @@ def size_mb(peer: Peer, topic: str) -> float:
     return total / 1e6
 
 
+def committed(consumer: Consumer, partition: TopicPartition) -> list[TopicPartition]:
+    """Asks until the coordinator has loaded: in the meantime librdkafka gives up on some of its errors."""
+    deadline = time.monotonic() + 60
+    while True:
+        try:
+            return list(consumer.committed([partition], timeout=60))
+        except KafkaException:
+            if time.monotonic() > deadline:
+                raise
+            time.sleep(0.02)
+
+
 def start_with_offsets(bench: Bench, peer: Peer) -> Measurement:
     """Milliseconds from a start to the first committed offset read back, with 100,000 of them in the offsets topic."""
     groups = bench.count(1000)
@@ -192,7 +204,7 @@ def start_with_offsets(bench: Bench, peer: Peer) -> Measurement:
         started_ms = other.restart()
         began = time.monotonic()
         consumer = Consumer({"bootstrap.servers": other.bootstrap, "group.id": f"{topic}-{groups - 1}", "log_level": 0})
-        found = consumer.committed([TopicPartition(topic, 99)], timeout=60)
+        found = committed(consumer, TopicPartition(topic, 99))
         loaded_ms = started_ms + (time.monotonic() - began) * 1000
         consumer.close()
         if found[0].offset != groups - 1:
