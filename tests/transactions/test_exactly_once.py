@@ -262,8 +262,8 @@ def run_chaos(broker: BrokerProcess, seconds: float, seed: int, way: str) -> His
         def all_copied() -> bool:
             copiers.keep_running()
             wanted = {value for t in history.transactions if t.committed for value in t.values}
-            copied = {value for (topic, _, _), value in list(history.shown.items()) if topic == TARGET}
-            source = {value for (topic, _, _), value in list(history.shown.items()) if topic == SOURCE}
+            copied = {value for (topic, _, _), value in history.shown.copy().items() if topic == TARGET}
+            source = {value for (topic, _, _), value in history.shown.copy().items() if topic == SOURCE}
             return wanted <= source <= copied
 
         eventually(all_copied, bool, END_TIMEOUT_S)
