@@ -178,7 +178,7 @@ class TransactionalWrites:
         try:
             coordinator_log = broker.transactions.find(transactional_id).partition.log
         except KafkaError:
-            return  # a shard that is being loaded holds only what was on disk
+            return  # the coordinator cannot confirm the partition either, and the write is refused for that
         if not broker.flush_acks_all or coordinator_log.is_on_disk:
             return
         admission.is_durable = False

@@ -2,8 +2,8 @@
 
 A thread of its own takes whatever has been asked for since it last looked, syncs each log once, and hands all the
 callbacks back to the event loop in one go. Many logs are synced side by side, so that the file system can bring them to
-the disk together. While it waits for the disk (without the interpreter lock) more appends
-gather, so the slower the disk the larger the groups.
+the disk together. While it waits for the disk (without the interpreter lock) more appends gather, so the slower the
+disk the larger the groups.
 
 A failed sync is fatal. The kernel may have dropped the dirty pages, and a later sync that succeeds proves nothing, so
 no append that waits is ever reported as done; the shell is told once and must stop.

@@ -83,6 +83,20 @@ def test_records_that_are_on_disk_only_are_read_by_a_thread_and_delivered(
     assert readers, "the range was not evicted: nothing was shown"
 
 
+def test_a_thread_that_cannot_read_ahead_does_not_hold_the_queue_up(
+    broker: Broker, wire: Wire, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    produce(wire, "jobs", [b"1", b"2"])
+    initialize(wire, "g", topic_id(wire, "jobs"))
+
+    def fails(self: FileRange) -> None:
+        raise OSError("the disk is tired")
+
+    monkeypatch.setattr(FileRange, "is_cached", lambda self: False)
+    monkeypatch.setattr(FileRange, "warm_up", fails)
+    assert values(member(wire).fetch(max_wait_ms=10_000)) == [b"1", b"2"]
+
+
 def test_a_group_that_begins_at_the_latest_offset_does_not_move_on_while_nobody_looks(
     broker: Broker, wire: Wire
 ) -> None:

@@ -189,9 +189,16 @@ class LiveSharePartition:
             wanted = FileRange(found.file, found.position, found.size)
             if not wanted.is_cached():
                 self._cold = wanted
-                self.owner.loop.run_in_executor(None, wanted.warm_up).add_done_callback(lambda _: self.wake())
+                self.owner.loop.run_in_executor(None, wanted.warm_up).add_done_callback(self._warmed_up)
                 return False
         return True
+
+    def _warmed_up(self, reading: asyncio.Future[None]) -> None:
+        assert self._cold is not None
+        self._cold.is_warm = True  # also when the thread has failed: the next read says what is wrong, or succeeds
+        if not reading.cancelled() and reading.exception() is not None:
+            log.warning("cannot read ahead in %s: %s", self.partition.topic.name, reading.exception())
+        self.wake()
 
     def _delay_delivery(self, begin: int, end: int, batch: Buffer, settings: ShareSettings) -> None:
         """Records of a batch that have just entered the window and name a time before which they are not delivered."""
