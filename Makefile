@@ -84,7 +84,7 @@ docs: $(STAMP) ## Check that the docs are true: links, generated parts, examples
 # -- longer runs --------------------------------------------------------------------------------------------------------
 
 .PHONY: bench
-bench: $(STAMP) ## Measure beside Apache Kafka (needs java, mvn, cc, librdkafka-dev)
+bench: $(STAMP) ## Measure beside Apache Kafka (needs java, mvn, cc, librdkafka-dev, libmimalloc-dev)
 	$(BIN)/python -m bench.run
 
 .PHONY: conformance

@@ -25,7 +25,7 @@ BATCHED: Mapping[str, object] = {
 ONE_PER_REQUEST: Mapping[str, object] = {"linger.ms": 0, "batch.num.messages": 1, "socket.nagle.disable": "true"}
 ONE_IN_FLIGHT: Mapping[str, object] = {**ONE_PER_REQUEST, "max.in.flight": 1}
 READ_AHEAD: Mapping[str, object] = {
-    "queued.min.messages": 1_000_000,
+    "queued.min.messages": 10_000_000,
     "queued.max.messages.kbytes": 1_000_000,
     "fetch.message.max.bytes": 8 << 20,
     "fetch.max.bytes": 55 << 20,
