@@ -1,7 +1,5 @@
 from __future__ import annotations
 
-from dataclasses import replace
-
 from penstock.transactions.expiry import NEVER_MS, abort_deadline_ms, is_expired
 from penstock.transactions.metadata import TransactionMetadata
 from penstock.transactions.states import TransactionState
@@ -14,8 +12,8 @@ WEEK_MS = 604_800_000
 def test_only_an_open_transaction_has_a_deadline() -> None:
     meta = TransactionMetadata("t", 1, 0, 100, TransactionState.ONGOING, start_timestamp_ms=50)
     assert abort_deadline_ms(meta) == 151
-    assert abort_deadline_ms(replace(meta, timeout_ms=NEVER_MS)) is None
-    assert abort_deadline_ms(replace(meta, state=TransactionState.PREPARE_COMMIT)) is None
+    assert abort_deadline_ms(meta._replace(timeout_ms=NEVER_MS)) is None
+    assert abort_deadline_ms(meta._replace(state=TransactionState.PREPARE_COMMIT)) is None
 
 
 def test_an_id_expires_only_while_it_is_idle() -> None:
@@ -23,7 +21,7 @@ def test_an_id_expires_only_while_it_is_idle() -> None:
     assert is_expired(meta, 100, 150)
     assert not is_expired(meta, 100, 149)
     for state in (TransactionState.ONGOING, TransactionState.PREPARE_COMMIT, TransactionState.PREPARE_ABORT):
-        assert not is_expired(replace(meta, state=state), 100, 10**9)
+        assert not is_expired(meta._replace(state=state), 100, 10**9)
 
 
 def test_a_transaction_that_lasts_too_long_is_aborted_and_its_producer_fenced() -> None:

@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from penstock.transactions.metadata import TransactionMetadata, TransactionVersion
+from penstock.transactions.metadata import NO_PRODUCER_EPOCH, TransactionMetadata, TransactionVersion
 from penstock.transactions.records import key_of, metadata_of, transactional_id_of, value_of
 from penstock.transactions.states import TransactionState
 
@@ -77,6 +77,7 @@ metadata = st.builds(
     last_update_timestamp_ms=st.integers(-1, 2**62),
     previous_producer_id=st.integers(-1, 2**63 - 1),
     next_producer_id=st.integers(-1, 2**63 - 1),
+    last_producer_epoch=st.just(NO_PRODUCER_EPOCH),  # not kept by the log
     client_version=st.sampled_from(TransactionVersion),
 )
 

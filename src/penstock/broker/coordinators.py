@@ -190,10 +190,13 @@ class CoordinatorRuntime(Generic[S]):
 
     def find(self, name: str) -> ShardHandle[S]:
         """The loaded shard that is responsible for a group or transactional id."""
-        return self.handle(self.partition_for(name))
+        return self._loaded(self.partition_for(name))
 
     def handle(self, index: int) -> ShardHandle[S]:
         self.topic()
+        return self._loaded(index)
+
+    def _loaded(self, index: int) -> ShardHandle[S]:
         handle = self._handles[index]
         if not handle.is_loaded:
             raise CoordinatorLoadInProgress()

@@ -14,6 +14,7 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
+from queue import SimpleQueue
 from typing import Protocol
 
 from penstock.log.errors import StorageError
@@ -47,10 +48,10 @@ class Flusher:
     ) -> None:
         self._call_soon = call_soon
         self._on_fatal = on_fatal
-        self._waiting: list[tuple[Syncable, Callback | None]] = []
-        self._wake = threading.Condition()
+        # None at the end. No condition variable: waking the thread with one costs four times as much.
+        self._asked: SimpleQueue[tuple[Syncable, Callback | None] | None] = SimpleQueue()
         self._failure: StorageError | None = None
-        self._closing = False
+        self._starting = threading.Lock()
         self._thread: threading.Thread | None = None
         self._pool: ThreadPoolExecutor | None = None
         self.syncs = 0
@@ -68,38 +69,39 @@ class Flusher:
         self._enqueue(log, None)
 
     def _enqueue(self, log: Syncable, callback: Callback | None) -> None:
-        with self._wake:
-            self._waiting.append((log, callback))
+        self._asked.put((log, callback))
+        if self._thread is None:
+            self._start()
+
+    def _start(self) -> None:
+        with self._starting:
             if self._thread is None:
                 self._thread = threading.Thread(target=self._run, name="penstock-flusher", daemon=True)
                 self._thread.start()
-            self._wake.notify()
 
     def close(self) -> None:
         """Sync what is waiting, then end the thread. The callbacks have been handed to `call_soon` on return."""
-        with self._wake:
-            self._closing = True
-            self._wake.notify()
+        self._asked.put(None)
         if self._thread is not None:
             self._thread.join()
         if self._pool is not None:
             self._pool.shutdown()
 
     def _run(self) -> None:
-        while True:
-            with self._wake:
-                while not self._waiting and not self._closing:
-                    self._wake.wait()
-                waiting, self._waiting = self._waiting, []
-                if not waiting:
-                    return
+        closing = False
+        while not closing:
+            asked = [self._asked.get()]
+            while not self._asked.empty():
+                asked.append(self._asked.get())
+            waiting = [each for each in asked if each is not None]
+            closing = len(waiting) < len(asked)
             self._sync(list({id(log): log for log, _ in waiting}.values()))
             callbacks = [callback for _, callback in waiting if callback is not None]
             if callbacks:
                 self._hand_back(callbacks, self._failure)
 
     def _sync(self, logs: list[Syncable]) -> None:
-        if self._failure is not None:
+        if self._failure is not None or not logs:
             return
         self.syncs += 1
         try:

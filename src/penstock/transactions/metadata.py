@@ -11,8 +11,8 @@ at epoch 0.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
 from enum import IntEnum
+from typing import Any, NamedTuple
 
 from penstock.transactions.states import NEXT_STATES, TransactionState
 from penstock.wire.errors import ProducerFenced
@@ -37,8 +37,7 @@ class TransactionVersion(IntEnum):
         return self >= TransactionVersion.TV_2
 
 
-@dataclass(frozen=True, slots=True)
-class TransactionMetadata:
+class TransactionMetadata(NamedTuple):
     """One entry of the coordinator. `last_producer_epoch` is the only field that the log does not keep."""
 
     transactional_id: str
@@ -154,7 +153,7 @@ def fenced(meta: TransactionMetadata) -> TransactionMetadata:
     EndTxn look like a zombie's: KAFKA-19367.)
     """
     assert meta.producer_epoch < MAX_PRODUCER_EPOCH
-    return replace(meta, producer_epoch=meta.producer_epoch + 1, last_producer_epoch=NO_PRODUCER_EPOCH)
+    return meta._replace(producer_epoch=meta.producer_epoch + 1, last_producer_epoch=NO_PRODUCER_EPOCH)
 
 
 def completed(meta: TransactionMetadata, now_ms: int) -> TransactionMetadata:
@@ -174,12 +173,6 @@ def completed(meta: TransactionMetadata, now_ms: int) -> TransactionMetadata:
     )
 
 
-def _step(meta: TransactionMetadata, state: TransactionState, now_ms: int, **changes: object) -> TransactionMetadata:
+def _step(meta: TransactionMetadata, state: TransactionState, now_ms: int, **changes: Any) -> TransactionMetadata:
     assert state in NEXT_STATES[meta.state], f"{meta.transactional_id}: {meta.state.label} to {state.label}"
-    return replace(
-        meta,
-        state=state,
-        previous_producer_id=meta.producer_id,
-        last_update_timestamp_ms=now_ms,
-        **changes,  # type: ignore[arg-type]
-    )
+    return meta._replace(state=state, previous_producer_id=meta.producer_id, last_update_timestamp_ms=now_ms, **changes)

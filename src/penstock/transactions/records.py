@@ -10,6 +10,7 @@ that was rolled back.
 from __future__ import annotations
 
 from collections.abc import Iterable
+from functools import lru_cache
 
 from penstock.transactions.metadata import (
     NO_PRODUCER_EPOCH,
@@ -25,6 +26,7 @@ _TRANSACTION_LOG = 0
 _NEWEST_VALUE_VERSION = 1
 
 
+@lru_cache(maxsize=1024)
 def key_of(transactional_id: str) -> bytes:
     return encode_key(m.TransactionLogKey(transactional_id=transactional_id))
 

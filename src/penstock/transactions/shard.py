@@ -175,9 +175,14 @@ class TransactionShard:
 
     def next_deadline_ms(self) -> int | None:
         """When `tick` has something to do, or earlier."""
-        deadlines = [self._earliest_abort_ms, self._next_removal_ms, self._retry_completion_ms]
-        deadlines.extend(waiting[0].deadline_ms for waiting in self._waiting.values())
-        return min((deadline for deadline in deadlines if deadline is not None), default=None)
+        earliest = self._earliest_abort_ms
+        for deadline in (self._next_removal_ms, self._retry_completion_ms):
+            if deadline is not None and (earliest is None or deadline < earliest):
+                earliest = deadline
+        for waiting in self._waiting.values():
+            if earliest is None or waiting[0].deadline_ms < earliest:
+                earliest = waiting[0].deadline_ms
+        return earliest
 
     def tick(self, now_ms: int) -> Effects:
         effects = Effects()
@@ -196,19 +201,21 @@ class TransactionShard:
     # --- the log ---
 
     def replay(self, key: bytes, value: bytes | None, producer_id: int = -1) -> None:
-        transactional_id = records.transactional_id_of(key)
-        if transactional_id is None:
-            return
-        if value is None:
-            self._entries.pop(transactional_id, None)
-            self._abort_deadlines_ms.pop(transactional_id, None)
-            return
-        meta = self._handed_out.pop(value, None) or records.metadata_of(transactional_id, value)
+        meta = self._handed_out.pop(value, None) if value is not None else None
         if meta is None:
-            return
-        self._entries[transactional_id] = meta
+            transactional_id = records.transactional_id_of(key)
+            if transactional_id is None:
+                return
+            if value is None:
+                self._entries.pop(transactional_id, None)
+                self._abort_deadlines_ms.pop(transactional_id, None)
+                return
+            meta = records.metadata_of(transactional_id, value)
+            if meta is None:
+                return
+        self._entries[meta.transactional_id] = meta
         if meta.state not in ENDING:
-            self._unmarked.pop(transactional_id, None)
+            self._unmarked.pop(meta.transactional_id, None)
         self._note_deadline(meta)
         if self._next_removal_ms is None:
             self._next_removal_ms = meta.last_update_timestamp_ms + self._settings.remove_expired_interval_ms

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from functools import lru_cache
+
 
 def java_string_hash(text: str) -> int:
     """`String.hashCode` of Java, over UTF-16 units, as a signed 32-bit number."""
@@ -12,6 +14,7 @@ def java_string_hash(text: str) -> int:
     return value - (1 << 32) if value & 0x80000000 else value
 
 
+@lru_cache(maxsize=4096)
 def coordinator_partition(name: str, partitions: int) -> int:
     """The partition of an internal topic that keeps the state of a group or transactional id."""
     value = java_string_hash(name)
