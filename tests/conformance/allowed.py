@@ -1,4 +1,4 @@
-"""Which differences from Apache Kafka are meant: the rules. `meant` and `meant_share` hold the differences themselves.
+"""Which differences from Apache Kafka are meant: the rules. `meant` and `meant_*` hold the differences themselves.
 
 An entry names one conversation, one request of it, one field, the value that Kafka gives and the value that Penstock
 gives, all of them exactly, and the reason. Nothing excuses a whole answer. An entry that no longer meets its difference

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from .allowed import Allowed, Pair, meant
 from .compare import ABSENT
+from .meant_odd import ODD
 from .meant_share import INTERVAL, PARTITION, SENTENCE, SETTLING, SHARE, TEXT, under
 
 STREAMS = "Kafka Streams groups (KIP-1071) are not served; Streams applications run with the classic protocol."
@@ -464,4 +465,5 @@ ALLOWED: tuple[Allowed, ...] = (
     *STREAMS_GROUPS,
     *REFUSED,
     *BARE,
+    *ODD,
 )

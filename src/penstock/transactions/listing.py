@@ -46,7 +46,7 @@ def list_filter(request: m.ListTransactionsRequest) -> ListFilter:
         producer_ids=frozenset(request.producer_id_filters),
         duration_ms=request.duration_filter,
         pattern=_compiled(request.transactional_id_pattern),
-        unknown_states=tuple(name for name in request.state_filters if name not in STATE_OF_LABEL),
+        unknown_states=tuple({name: None for name in request.state_filters if name not in STATE_OF_LABEL}),
     )
 
 

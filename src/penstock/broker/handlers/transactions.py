@@ -76,8 +76,33 @@ class _AddPartitionsReply:
         self._is_clients = pending.request.api_version < FIRST_VERSION_OF_BROKERS
 
     def add(self, transactional_id: str, codes: Codes) -> None:
+        """Each partition with its own result, once."""
         version = self._pending.request.api_version
-        topics = _topic_results({where: fenced_code(code, version, 2) for where, code in codes.items()})
+        self._add(
+            transactional_id, _topic_results({where: fenced_code(code, version, 2) for where, code in codes.items()})
+        )
+
+    def add_same(self, transaction: m.AddPartitionsToTxnRequest.AddPartitionsToTxnTransaction, code: ErrorCode) -> None:
+        """One result for all that the request names, in its words: topics without partitions and repetitions too."""
+        code = fenced_code(code, self._pending.request.api_version, 2)
+        shapes = m.AddPartitionsToTxnResponse
+        self._add(
+            transaction.transactional_id,
+            [
+                shapes.AddPartitionsToTxnTopicResult(
+                    name=topic.name,
+                    results_by_partition=[
+                        shapes.AddPartitionsToTxnPartitionResult(partition_index=index, partition_error_code=code)
+                        for index in topic.partitions
+                    ],
+                )
+                for topic in transaction.topics
+            ],
+        )
+
+    def _add(
+        self, transactional_id: str, topics: list[m.AddPartitionsToTxnResponse.AddPartitionsToTxnTopicResult]
+    ) -> None:
         if self._is_clients:
             self._response.results_by_topic_v3_and_below = topics
         else:
@@ -141,9 +166,7 @@ def _add_partitions(
     if transaction.verify_only:
         reply.add(transactional_id, verify(broker, add))
         return
-    add_partitions(
-        broker, add, lambda code: reply.add(transactional_id, dict.fromkeys(partitions, code)), may_be_early=is_clients
-    )
+    add_partitions(broker, add, lambda code: reply.add_same(transaction, code), may_be_early=is_clients)
 
 
 def add_partitions(
@@ -236,6 +259,9 @@ def handle_txn_offset_commit(broker: Broker, request: Request) -> Answer:
     if not body.topics:
         answer(m.TxnOffsetCommitResponse())
         return pending
+    if not body.group_id:
+        answer(_all_refused(body, ErrorCode.INVALID_GROUP_ID))
+        return pending
     index = broker.groups.runtime.partition_for(body.group_id)
     adds = request.api_version >= FIRST_OFFSET_COMMIT_THAT_ADDS
     add = AddPartitions(
@@ -258,9 +284,11 @@ def handle_txn_offset_commit(broker: Broker, request: Request) -> Answer:
             return
         handle.run(effects)
 
-    if adds:
+    if _is_open(broker, index, body):
+        admitted(ErrorCode.NONE)
+    elif adds:
         add_partitions(broker, add, admitted)
-    elif broker.config.transaction_partition_verification_enable and not _is_open(broker, index, body):
+    elif broker.config.transaction_partition_verification_enable:
         admitted(verify(broker, add)[(OFFSETS_TOPIC, index)])
     else:
         admitted(ErrorCode.NONE)
@@ -281,8 +309,8 @@ def _take_out_unknown_partitions(
         hosted = broker.topics.find(topic.name)
         count = len(hosted.partitions) if hosted is not None else 0
         unknown = [each.partition_index for each in topic.partitions if not 0 <= each.partition_index < count]
-        if unknown:
-            refused[topic.name] = unknown
+        if unknown or hosted is None:
+            refused.setdefault(topic.name, []).extend(unknown)
             topic.partitions = [each for each in topic.partitions if 0 <= each.partition_index < count]
     body.topics = [topic for topic in body.topics if topic.partitions]
     return [_offset_results(name, indexes, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION) for name, indexes in refused.items()]
@@ -362,9 +390,9 @@ def handle_write_txn_markers(broker: Broker, request: Request) -> Answer:
     results: dict[int, Codes] = {}
     appends: list[tuple[Partition, Appended]] = []
     for marker in body.markers:
-        codes = results.setdefault(marker.producer_id, {})
         for topic in marker.topics:
             for index in topic.partition_indexes:
+                codes = results.setdefault(marker.producer_id, {})
                 codes[(topic.name, index)] = _write_marker(broker, marker, topic.name, index, appends)
     response = _markers_response(results)
     if not appends or not broker.flush_acks_all:
@@ -393,6 +421,8 @@ def _write_marker(
     topic = broker.topics.find(name)
     if topic is None or not 0 <= index < len(topic.partitions):
         return ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+    if min(marker.producer_id, marker.producer_epoch, marker.transaction_version) < 0:
+        return ErrorCode.UNKNOWN_SERVER_ERROR  # as Kafka, which fails while it builds the marker
     partition = topic.partitions[index]
     markers = WriteMarkers(
         transactional_id="",
