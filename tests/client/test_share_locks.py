@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
 
 import pytest
 
-from penstock.client import Admin, Producer, ResourceType, ShareConsumer
+from penstock.client import Admin, Producer, ResourceType, ShareConsumer, TopicPartition
 from penstock.client.share_locks import LockKeeper
 from penstock.client.types import ConsumerRecord
-from penstock.wire.errors import UnsupportedVersion
+from penstock.wire.errors import ErrorCode, InvalidRecordState, KafkaError, UnsupportedVersion
 
 LOCK_MS = 1000
 WORK_SECONDS = 0.9  # three of these take nearly three times as long as a lock lasts
@@ -32,38 +33,83 @@ def worker(bootstrap: str, group: str, **settings: object) -> ShareConsumer[byte
     )
 
 
-async def steal(consumer: ShareConsumer[bytes, bytes], stolen: list[int]) -> None:
-    """Take whatever can be had."""
-    while True:
-        for record in await consumer.poll():
-            stolen.append(record.offset)
-            consumer.accept(record)
+async def take(consumer: ShareConsumer[bytes, bytes]) -> list[ConsumerRecord[bytes, bytes]]:
+    """The next records, however long the group takes to form."""
+    async with asyncio.timeout(20):
+        while not (records := await consumer.poll(1000)):
+            pass
+    assert consumer.acquisition_lock_timeout_ms == LOCK_MS
+    return records
+
+
+@asynccontextmanager
+async def thief(consumer: ShareConsumer[bytes, bytes]) -> AsyncIterator[list[int]]:
+    """Takes whatever can be had; the list has the offsets."""
+    stolen: list[int] = []
+
+    async def steal() -> None:
+        while True:
+            for record in await consumer.poll():
+                stolen.append(record.offset)
+                consumer.accept(record)
+
+    stealing = asyncio.create_task(steal())
+    try:
+        yield stolen
+    finally:
+        stealing.cancel()
+        await asyncio.gather(stealing, return_exceptions=True)
 
 
 async def test_records_that_wait_behind_a_held_one_stay_locked(
     bootstrap: str, topic: str, group: str, producer: Producer
 ) -> None:
     await producer.send_batch(topic, [b"x"] * 3)
-    stolen: list[int] = []
     async with worker(bootstrap, group) as slow, worker(bootstrap, group) as quick:
         slow.subscribe([topic])
-        async with asyncio.timeout(20):
-            while not (records := await slow.poll(1000)):
-                pass
-        assert slow.acquisition_lock_timeout_ms == LOCK_MS
+        records = await take(slow)
         assert len(records) == 3
         quick.subscribe([topic])
-        thief = asyncio.create_task(steal(quick, stolen))
-        try:
+        async with thief(quick) as stolen:
             for record in records:
                 async with slow.hold(record):
                     await asyncio.sleep(WORK_SECONDS)
                 slow.accept(record)
             assert set((await slow.commit()).values()) == {None}
-        finally:
-            thief.cancel()
-            await asyncio.gather(thief, return_exceptions=True)
     assert stolen == []
+
+
+async def test_one_lock_that_ran_out_costs_neither_the_others_nor_what_was_decided_about_them(
+    bootstrap: str, topic: str, group: str, producer: Producer
+) -> None:
+    """A broker refuses all of a partition that one request names if one of them is not locked, and says not which."""
+    await producer.send_batch(topic, [b"x"] * 3)
+    heard: dict[int, KafkaError | None] = {}
+    async with worker(bootstrap, group) as slow, worker(bootstrap, group) as quick:
+        slow.set_acknowledgement_commit_callback(
+            lambda offsets, error: heard.update(dict.fromkeys(offsets[TopicPartition(topic, 0)], error))
+        )
+        slow.subscribe([topic])
+        first, *others = await take(slow)
+        quick.subscribe([topic])
+        async with thief(quick) as stolen, asyncio.timeout(20):
+            while len(stolen) < 2:
+                await slow.renew(first)
+                await asyncio.sleep(LOCK_MS / 5000)
+            with pytest.raises(InvalidRecordState, match="1 to 2"):
+                await slow.renew(first, *others)
+            async with slow.hold(first):
+                await asyncio.sleep(LOCK_MS * 2 / 1000)
+            for record in (first, *others):
+                slow.accept(record)
+            failures = await slow.commit()
+        assert isinstance(failures[TopicPartition(topic, 0)], InvalidRecordState)
+        assert {offset: error and error.code for offset, error in heard.items()} == {
+            0: None,
+            1: ErrorCode.INVALID_RECORD_STATE,
+            2: ErrorCode.INVALID_RECORD_STATE,
+        }
+        assert sorted(stolen) == [1, 2]
 
 
 async def test_workers_that_are_slower_than_the_lock_see_every_record_once(

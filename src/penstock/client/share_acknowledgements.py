@@ -2,16 +2,21 @@
 
 Acknowledgements are kept per partition, by offset or as whole runs, and travel as batches: a run of offsets with one
 type for all or one for each. An offset must not be named twice in a request: one wrong acknowledgement fails all of
-the partition's.
+the partition's. For the same reason it is kept how long each offset is locked: one whose lock ran out must not be named
+beside others that are still ours.
 """
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from enum import IntEnum
+from math import inf
 from typing import NamedTuple
 
 UNDECIDED = -1  # never sent
 GAP = 0  # an offset that was acquired but holds no record for anybody: a marker, or one that compaction removed
+
+_FEW_LOCKS = 64
 
 
 class AcknowledgeType(IntEnum):
@@ -33,11 +38,13 @@ class Acknowledgements:
     `types` has, by offset, the decision about each record that was delivered to be decided one by one.
     """
 
-    __slots__ = ("_runs", "types")
+    __slots__ = ("_first_end", "_locks", "_runs", "types")
 
     def __init__(self) -> None:
         self.types: dict[int, int] = {}
         self._runs: list[tuple[int, int, int]] = []
+        self._locks: list[tuple[int, int, float]] = []  # first, last, when their lock ends; the latest counts
+        self._first_end = inf  # no lock ends sooner
 
     def __bool__(self) -> bool:
         """Whether there is anything to send."""
@@ -64,6 +71,31 @@ class Acknowledgements:
     def add_run(self, first: int, last: int, kind: int) -> None:
         self._runs.append((first, last, kind))
 
+    def locked(self, first: int, last: int, until: float) -> None:
+        """These offsets are locked until then. Without this an offset counts as locked for ever."""
+        self._locks.append((first, last, until))
+        self._first_end = min(self._first_end, until)
+        if len(self._locks) > 2 * len(self.types) + _FEW_LOCKS:
+            self._forget_locks_of_others()
+
+    def run_out(self, now: float) -> set[int]:
+        """Those whose locks have ended: somebody else may have them."""
+        if self._first_end >= now:
+            return set()
+        return {offset for offset, until in self._forget_locks_of_others().items() if until < now}
+
+    def _forget_locks_of_others(self) -> dict[int, float]:
+        """Keep the locks only of what is still here; returns when each ends."""
+        here = self.offsets()
+        ends: dict[int, float] = {}
+        for first, last, until in self._locks:
+            for offset in range(first, last + 1):
+                if offset in here:
+                    ends[offset] = max(until, ends.get(offset, until))
+        self._locks = [(offset, offset, until) for offset, until in ends.items()]
+        self._first_end = min(ends.values(), default=inf)
+        return ends
+
     def take(self) -> Acknowledgements:
         """All there are, to be sent; what is undecided stays."""
         taken = Acknowledgements()
@@ -72,7 +104,24 @@ class Acknowledgements:
         if taken.has_undecided:
             self.types = {offset: kind for offset, kind in taken.types.items() if kind == UNDECIDED}
             taken.types = {offset: kind for offset, kind in taken.types.items() if kind != UNDECIDED}
+        else:
+            self._locks.clear()
+            self._first_end = inf
         return taken
+
+    def split_off(self, offsets: Collection[int]) -> Acknowledgements:
+        """Those of `offsets`, which are no longer here."""
+        split = Acknowledgements()
+        split.types = {offset: kind for offset, kind in self.types.items() if offset in offsets}
+        self.types = {offset: kind for offset, kind in self.types.items() if offset not in offsets}
+        runs, self._runs = self._runs, []
+        for first, last, kind in runs:
+            for offset in range(first, last + 1):
+                if offset in offsets:
+                    split.types.setdefault(offset, kind)
+            kept = [offset for offset in range(first, last + 1) if offset not in offsets]
+            self._runs += [(*run, kind) for run in runs_of(kept)]
+        return split
 
     def offsets(self) -> set[int]:
         """All of them, undecided ones included."""

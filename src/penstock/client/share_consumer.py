@@ -31,7 +31,7 @@ from penstock.client.errors import IllegalState, RecordDeserializationError, Usa
 from penstock.client.metrics import MetricName, Metrics
 from penstock.client.share_acknowledgements import GAP, Acknowledgements, AcknowledgeType
 from penstock.client.share_decoding import Delivered, decode_share_partition, runs_of_records
-from penstock.client.share_locks import Held, LockKeeper, Locks, merged
+from penstock.client.share_locks import LockKeeper, Locks, merged, renew_locks
 from penstock.client.share_membership import ShareMembership
 from penstock.client.share_session import Runs, SharePartition, ShareSession, TopicIdPartition
 from penstock.client.share_worker import Handler, Worker
@@ -401,6 +401,7 @@ class ShareConsumer(Generic[K, V]):
         acks = session.acknowledgements(partition.partition)
         for first, last in delivered.gaps:
             acks.add_run(first, last, GAP)
+            acks.locked(first, last, partition.locked_at + session.lock_timeout_ms / 1000)
         if delivered.records or delivered.corrupt:
             self._per_request.record(len(delivered.records))
             self._buffer.append(delivered)
@@ -440,8 +441,9 @@ class ShareConsumer(Generic[K, V]):
         if self._key_deserializer is not None or self._value_deserializer is not None:
             records = self._deserialized(delivered)
         if self._explicit:
-            self._locks.add(delivered.session, delivered.tp, delivered.partition, runs_of_records(records))
-            self._keeper.locked(delivered.locked_at)
+            locked_at = delivered.locked_at
+            self._locks.add(delivered.session, delivered.tp, delivered.partition, runs_of_records(records), locked_at)
+            self._keeper.locked(locked_at)
         elif records:
             is_whole = records is delivered.records and not delivered.corrupt
             self._implicit.append(delivered if is_whole else replace(delivered, records=records, corrupt=[]))
@@ -519,21 +521,11 @@ class ShareConsumer(Generic[K, V]):
         self._acknowledge(record, _REJECT)
 
     async def renew(self, *records: ConsumerRecord[K, V]) -> None:
-        """Start the records' lock time anew (needs a broker with ShareAcknowledge version 2)."""
-        sessions: dict[ShareSession, list[tuple[Held, int]]] = {}
-        for record in records:
-            held = self._locks.find(record[:2], record[2])
-            if held is None:
-                raise IllegalState(
-                    f"the record at {record.topic_partition} offset {record.offset} is not locked by this consumer"
-                )
-            sessions.setdefault(held.session, []).append((held, record.offset))
-        for session, chosen in sessions.items():
-            await session.renew(
-                lambda chosen=chosen: merged(  # type: ignore[misc]
-                    (held.partition, [(offset, offset)]) for held, offset in chosen if offset in held.acks.types
-                )
-            )
+        """Start the records' lock time anew (needs a broker with ShareAcknowledge version 2).
+
+        Where locks have run out already, the others are renewed all the same, and then InvalidRecordState is raised.
+        """
+        await self._locks.renew(records)
 
     @asynccontextmanager
     async def hold(self, record: ConsumerRecord[K, V]) -> AsyncIterator[ConsumerRecord[K, V]]:
@@ -549,24 +541,33 @@ class ShareConsumer(Generic[K, V]):
     async def _renew_all(self) -> None:
         """Renew all locks: of what the program has, and of what waits in the buffers."""
         loop = asyncio.get_running_loop()
+        failures: list[KafkaError] = []
         for session in list(self._sessions.values()):
             waiting: list[Delivered | SharePartition] = []
 
             def choose(
                 session: ShareSession = session, waiting: list[Delivered | SharePartition] = waiting
             ) -> dict[TopicIdPartition, Runs]:
-                waiting += [delivered for delivered in self._buffer if delivered.session is session]
-                waiting += [partition for owner, _, partition in self._fetched if owner is session]
+                oldest = loop.time() - session.lock_timeout_ms / 1000
+                buffered = [delivered for delivered in self._buffer if delivered.session is session]
+                fetched = [partition for owner, _, partition in self._fetched if owner is session]
+                waiting += [one for one in (*buffered, *fetched) if one.locked_at >= oldest]
                 in_buffers = ((one.partition, one.locked_runs()) for one in waiting)
                 return merged([*session.held(), *in_buffers])
 
             started = loop.time()
-            if await session.renew(choose):
-                for one in waiting:
+            renewed = await renew_locks(session, choose, failures)
+            for one in waiting:
+                if one.partition in renewed:
                     one.locked_at = started
+        if failures:
+            raise failures[0]
 
     async def commit(self) -> dict[TopicPartition, KafkaError | None]:
-        """Send all decisions now; returns per partition what went wrong. In implicit mode accepts the last poll."""
+        """Send all decisions now; returns per partition what went wrong. In implicit mode accepts the last poll.
+
+        Which records of a partition it went wrong for, the acknowledgement callback hears.
+        """
         self._started()
         self._accept_implicitly()
         self._failures = {}
@@ -606,7 +607,7 @@ class ShareConsumer(Generic[K, V]):
         if name is None:
             return
         tp = TopicPartition(name, partition[1])
-        self._failures[tp] = error
+        self._failures[tp] = error or self._failures.get(tp)  # one request may be answered in parts
         if self._callback is None:
             if error is not None:
                 _log.warning("%d records of %s will be delivered again: %s", count, tp, error)

@@ -4,6 +4,9 @@ A lock runs out after the time that the broker told with the records, and then a
 program is at work on a record (`hold`, `run`), its lock is renewed in good time (KIP-1222), and with it the locks of
 all that wait behind it: records of the same poll that come next, and those that were fetched ahead. Each broker gets
 one request for all of them.
+
+A broker refuses all records of a partition that a request names if one of them is not locked any more, and does not say
+which. So those whose time is over are left out.
 """
 
 from __future__ import annotations
@@ -12,12 +15,14 @@ import asyncio
 import logging
 from collections.abc import Awaitable, Callable, Iterable, Iterator
 from contextlib import contextmanager
+from functools import partial
 from typing import NamedTuple
 
-from penstock.client.share_acknowledgements import Acknowledgements
+from penstock.client.errors import IllegalState
+from penstock.client.share_acknowledgements import Acknowledgements, runs_of
 from penstock.client.share_session import Runs, ShareSession, TopicIdPartition
 from penstock.client.types import ConsumerRecord, K, TopicPartition, V
-from penstock.wire.errors import KafkaError, UnsupportedVersion
+from penstock.wire.errors import InvalidRecordState, KafkaError, UnsupportedVersion
 
 _log = logging.getLogger("penstock.client")
 
@@ -45,15 +50,19 @@ class Locks:
         """Whether anything is undecided."""
         return any(held.acks.has_undecided for several in self._held.values() for held in several)
 
-    def add(self, session: ShareSession, tp: TopicPartition, partition: TopicIdPartition, runs: Runs) -> None:
+    def add(
+        self, session: ShareSession, tp: TopicPartition, partition: TopicIdPartition, runs: Runs, locked_at: float
+    ) -> None:
         acks = session.acknowledgements(partition)
         newest = self.newest.setdefault(tp.topic, {})
         if newest.get(tp.partition) is not acks:
             several = [held for held in self._held.get(tp, ()) if held.acks.types and held.acks is not acks]
             self._held[tp] = [Held(session, partition, acks), *several]
             newest[tp.partition] = acks
+        until = locked_at + session.lock_timeout_ms / 1000
         for first, last in runs:
             acks.await_decision(first, last)
+            acks.locked(first, last, until)
 
     def find(self, topic_partition: tuple[str, int], offset: int) -> Held | None:
         """How a record is held whose decision was not sent yet."""
@@ -69,6 +78,53 @@ class Locks:
             return False
         held.acks.types[record[2]] = kind
         return True
+
+    async def renew(self, records: Iterable[ConsumerRecord[K, V]]) -> None:
+        """Start lock times anew; raises what could not be renewed after the rest was."""
+        sessions: dict[ShareSession, dict[TopicPartition, tuple[Held, set[int]]]] = {}
+        for record in records:
+            tp = record.topic_partition
+            held = self.find(tp, record.offset)
+            if held is None:
+                raise IllegalState(f"the record at {tp} offset {record.offset} is not locked by this consumer")
+            sessions.setdefault(held.session, {}).setdefault(tp, (held, set()))[1].add(record.offset)
+        failures: list[KafkaError] = []
+        for session, chosen in sessions.items():
+            await renew_locks(session, partial(_still_locked, chosen, failures), failures)
+        if failures:
+            raise failures[0]
+
+
+def _still_locked(
+    chosen: dict[TopicPartition, tuple[Held, set[int]]], failures: list[KafkaError]
+) -> dict[TopicIdPartition, Runs]:
+    """What there is to renew of `chosen` by now: one that was decided, and the decision sent, needs no lock, and one
+    whose lock ran out would fail the others.
+    """
+    found: dict[TopicIdPartition, Runs] = {}
+    now = asyncio.get_running_loop().time()
+    for tp, (held, offsets) in chosen.items():
+        undone = offsets & held.acks.types.keys()
+        lost = undone & held.acks.run_out(now)
+        if lost:
+            places = ", ".join(f"{first} to {last}" for first, last in runs_of(sorted(lost)))
+            failures.append(InvalidRecordState(f"the locks of {tp} offsets {places} have run out"))
+        if undone != lost:
+            found[held.partition] = runs_of(sorted(undone - lost))
+    return found
+
+
+async def renew_locks(
+    session: ShareSession, choose: Callable[[], dict[TopicIdPartition, Runs]], failures: list[KafkaError]
+) -> set[TopicIdPartition]:
+    """Renew what is chosen; what goes wrong is added to `failures`, so that other brokers' locks are renewed too."""
+    try:
+        outcome = await session.renew(choose)
+    except KafkaError as error:
+        failures.append(error)
+        return set()
+    failures += [error for error in outcome.values() if error is not None]
+    return {partition for partition, error in outcome.items() if error is None}
 
 
 class LockKeeper:

@@ -18,7 +18,7 @@ from penstock.client.config import ShareConsumerConfig
 from penstock.client.errors import Disconnected, check, kafka_error
 from penstock.client.share_acknowledgements import Acknowledgements, AcknowledgeType, runs_of
 from penstock.wire import messages as m
-from penstock.wire.errors import ErrorCode, KafkaError
+from penstock.wire.errors import ErrorCode, InvalidRecordState, KafkaError
 
 TopicIdPartition = tuple[bytes, int]
 Runs = list[tuple[int, int]]  # first and last offset
@@ -79,13 +79,25 @@ class ShareSession:
 
     def held(self) -> Iterator[tuple[TopicIdPartition, Runs]]:
         """What is locked for the program: undecided, or decided without the broker knowing of it yet."""
+        now = asyncio.get_running_loop().time()
         for partition, ack in self._acks.items():
-            offsets = ack.offsets()
+            offsets = ack.offsets() - ack.run_out(now)
             if offsets:
                 yield partition, runs_of(sorted(offsets))
 
     def _take_acks(self) -> dict[TopicIdPartition, Acknowledgements]:
-        acks = {partition: ack.take() for partition, ack in self._acks.items() if ack}
+        acks: dict[TopicIdPartition, Acknowledgements] = {}
+        now = asyncio.get_running_loop().time()
+        for partition, ack in self._acks.items():
+            if not ack:
+                continue
+            run_out = ack.run_out(now)
+            taken = ack.take()
+            late = taken.split_off(run_out) if run_out else None
+            if late:
+                self._report(partition, late, InvalidRecordState("their locks ran out before they were acknowledged"))
+            if taken:
+                acks[partition] = taken
         if acks and self._epoch == _OPENING:
             self._fail(acks, Disconnected("the share session was lost; the records will be delivered again"))
             return {}
@@ -172,10 +184,12 @@ class ShareSession:
                 return
             if close:
                 self._epoch = _CLOSING
-            await self._send_acks(acks, renew=False)
+            await self._send_acks(acks)
 
-    async def renew(self, choose: Callable[[], dict[TopicIdPartition, Runs]]) -> bool:
-        """Extend the locks of records that are still being worked on (KIP-1222); returns whether there were any.
+    async def renew(
+        self, choose: Callable[[], dict[TopicIdPartition, Runs]]
+    ) -> dict[TopicIdPartition, KafkaError | None]:
+        """Extend the locks of records that are still being worked on (KIP-1222); returns per partition what went wrong.
 
         `choose` is asked when it is our turn, as a record may be decided, and the decision sent, before that.
         """
@@ -186,21 +200,26 @@ class ShareSession:
                 for first, last in runs:
                     chosen.add_run(first, last, AcknowledgeType.RENEW)
             if not acks:
-                return False
+                return {}
             if self._epoch == _OPENING:
                 raise Disconnected("the share session was lost; the records will be delivered again")
-            failure: list[KafkaError] = []
-            await self._send_acks(acks, renew=True, failure=failure)
-            if failure:
-                raise failure[0]
-            return True
+            outcome: dict[TopicIdPartition, KafkaError | None] = {}
+            await self._send_acks(acks, renewals=outcome)
+            # Not the time of the request: a lock that seems to end too soon would cost an acknowledgement.
+            until = asyncio.get_running_loop().time() + self.lock_timeout_ms / 1000
+            for partition, renewed in acks.items():
+                if outcome.setdefault(partition, kafka_error(ErrorCode.INVALID_RECORD_STATE)) is None:
+                    for first, last, _ in renewed.batches():
+                        self.acknowledgements(partition).locked(first, last, until)
+            return outcome
 
     async def _send_acks(
         self,
         acks: dict[TopicIdPartition, Acknowledgements],
-        renew: bool,
-        failure: list[KafkaError] | None = None,
+        renewals: dict[TopicIdPartition, KafkaError | None] | None = None,
     ) -> None:
+        """The answers are reported, those to renewals put into `renewals`."""
+        renew = renewals is not None
         request = m.ShareAcknowledgeRequest(
             group_id=self._config.group_id,
             member_id=self._member_id,
@@ -208,27 +227,27 @@ class ShareSession:
             is_renew_ack=renew,
             topics=_acknowledge_topics(acks),
         )
+        decisions = {} if renew else acks
         try:
             answer = await self._cluster.request(
                 request, m.ShareAcknowledgeResponse, node=self.node, channel="share", at_least=2 if renew else 1
             )
         except KafkaError as error:
-            self._lost({} if renew else acks, error)
+            self._lost(decisions, error)
             raise
-        self._answered(answer.error_code, answer.error_message, {} if renew else acks)
+        self._answered(answer.error_code, answer.error_message, decisions)
         if answer.acquisition_lock_timeout_ms:
             self.lock_timeout_ms = answer.acquisition_lock_timeout_ms
-        unanswered = dict(acks)
+        unanswered = dict(decisions)
         for topic in answer.responses:
             for p in topic.partitions:
-                ack = unanswered.pop((topic.topic_id, p.partition_index), None)
+                key = (topic.topic_id, p.partition_index)
                 refusal = _error(p.error_code, p.error_message)
-                if failure is not None and refusal is not None:
-                    failure.append(refusal)
-                if ack is not None and not renew:
-                    self._report((topic.topic_id, p.partition_index), ack, refusal)
-        if not renew:
-            self._fail(unanswered, kafka_error(ErrorCode.INVALID_RECORD_STATE))
+                if renewals is not None:
+                    renewals[key] = refusal
+                elif (ack := unanswered.pop(key, None)) is not None:
+                    self._report(key, ack, refusal)
+        self._fail(unanswered, kafka_error(ErrorCode.INVALID_RECORD_STATE))
 
     def _answered(self, code: int, message: str | None, acks: dict[TopicIdPartition, Acknowledgements]) -> None:
         """Move the epoch on; raise what is wrong with the whole request."""
