@@ -38,12 +38,13 @@ class Acknowledgements:
     `types` has, by offset, the decision about each record that was delivered to be decided one by one.
     """
 
-    __slots__ = ("_first_end", "_locks", "_runs", "types")
+    __slots__ = ("_first_end", "_locks", "_most_locks", "_runs", "types")
 
     def __init__(self) -> None:
         self.types: dict[int, int] = {}
         self._runs: list[tuple[int, int, int]] = []
         self._locks: list[tuple[int, int, float]] = []  # first, last, when their lock ends; the latest counts
+        self._most_locks = _FEW_LOCKS  # before it is worth looking which are still needed
         self._first_end = inf  # no lock ends sooner
 
     def __bool__(self) -> bool:
@@ -75,7 +76,7 @@ class Acknowledgements:
         """These offsets are locked until then. Without this an offset counts as locked for ever."""
         self._locks.append((first, last, until))
         self._first_end = min(self._first_end, until)
-        if len(self._locks) > 2 * len(self.types) + _FEW_LOCKS:
+        if len(self._locks) > self._most_locks:
             self._forget_locks_of_others()
 
     def run_out(self, now: float) -> set[int]:
@@ -92,8 +93,12 @@ class Acknowledgements:
             for offset in range(first, last + 1):
                 if offset in here:
                     ends[offset] = max(until, ends.get(offset, until))
-        self._locks = [(offset, offset, until) for offset, until in ends.items()]
-        self._first_end = min(ends.values(), default=inf)
+        by_end: dict[float, list[int]] = {}
+        for offset in sorted(ends):
+            by_end.setdefault(ends[offset], []).append(offset)
+        self._locks = [(*run, until) for until, offsets in by_end.items() for run in runs_of(offsets)]
+        self._most_locks = 2 * len(self._locks) + _FEW_LOCKS
+        self._first_end = min(by_end, default=inf)
         return ends
 
     def take(self) -> Acknowledgements:

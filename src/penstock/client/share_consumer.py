@@ -43,7 +43,7 @@ from penstock.wire.errors import CorruptMessage, ErrorCode, KafkaError
 _log = logging.getLogger("penstock.client")
 
 _GROUP = "consumer-share-fetch-manager-metrics"
-_ACCEPT, _RELEASE, _REJECT = int(AcknowledgeType.ACCEPT), int(AcknowledgeType.RELEASE), int(AcknowledgeType.REJECT)
+_DECISIONS = frozenset({AcknowledgeType.ACCEPT, AcknowledgeType.RELEASE, AcknowledgeType.REJECT})
 _NO_TYPES: dict[int, int] = {}
 _NEVER = 366 * 86_400.0
 _CLOSE_SECONDS = 5.0
@@ -485,15 +485,25 @@ class ShareConsumer(Generic[K, V]):
 
     def acknowledge(self, record: ConsumerRecord[K, V], kind: AcknowledgeType = AcknowledgeType.ACCEPT) -> None:
         """Decide about a record (explicit mode). It is sent with the next poll or commit; until then, decide again."""
+        # The usual case, written out, because it runs once per record.
+        try:
+            types = self._locks.newest[record[0]][record[1]].types
+        except KeyError:
+            types = _NO_TYPES
+        offset = record[2]
+        if offset in types and kind in _DECISIONS and not self._closed and not self._in_callback:
+            types[offset] = kind
+        else:
+            self._acknowledge(record, kind)
+
+    def _acknowledge(self, record: ConsumerRecord[K, V], kind: AcknowledgeType) -> None:
+        self._started()
         if kind == AcknowledgeType.RENEW:
             raise UsageError(
                 "to keep a record locked use `async with consumer.hold(record):` or consumer.renew(record)"
             )
-        self._acknowledge(record, int(kind))
-
-    def _acknowledge(self, record: ConsumerRecord[K, V], kind: int) -> None:
-        if self._membership is None or self._closed or self._in_callback:
-            self._started()
+        if kind not in _DECISIONS:
+            raise UsageError(f"{kind!r} is no decision about a record: use one of AcknowledgeType")
         if not self._explicit:
             raise IllegalState("acknowledge needs share_acknowledgement_mode='explicit'")
         if self._locks.decide(record, kind):
@@ -503,22 +513,13 @@ class ShareConsumer(Generic[K, V]):
         )
 
     def accept(self, record: ConsumerRecord[K, V]) -> None:
-        # The usual case, written out, because it runs once per record.
-        try:
-            types = self._locks.newest[record[0]][record[1]].types
-        except KeyError:
-            types = _NO_TYPES
-        offset = record[2]
-        if offset in types and not self._closed and not self._in_callback:
-            types[offset] = _ACCEPT
-        else:
-            self._acknowledge(record, _ACCEPT)
+        self.acknowledge(record)
 
     def release(self, record: ConsumerRecord[K, V]) -> None:
-        self._acknowledge(record, _RELEASE)
+        self.acknowledge(record, AcknowledgeType.RELEASE)
 
     def reject(self, record: ConsumerRecord[K, V]) -> None:
-        self._acknowledge(record, _REJECT)
+        self.acknowledge(record, AcknowledgeType.REJECT)
 
     async def renew(self, *records: ConsumerRecord[K, V]) -> None:
         """Start the records' lock time anew (needs a broker with ShareAcknowledge version 2).
@@ -549,9 +550,8 @@ class ShareConsumer(Generic[K, V]):
                 session: ShareSession = session, waiting: list[Delivered | SharePartition] = waiting
             ) -> dict[TopicIdPartition, Runs]:
                 oldest = loop.time() - session.lock_timeout_ms / 1000
-                buffered = [delivered for delivered in self._buffer if delivered.session is session]
-                fetched = [partition for owner, _, partition in self._fetched if owner is session]
-                waiting += [one for one in (*buffered, *fetched) if one.locked_at >= oldest]
+                waiting += [one for one in self._buffer if one.session is session and one.locked_at >= oldest]
+                waiting += [one for owner, _, one in self._fetched if owner is session and one.locked_at >= oldest]
                 in_buffers = ((one.partition, one.locked_runs()) for one in waiting)
                 return merged([*session.held(), *in_buffers])
 
