@@ -326,8 +326,9 @@ def measure(row: str, client: str, bootstrap: str, topic: str, size: int, count:
 @click.option("--broker", type=click.Choice(list(PEERS)), default="penstock", show_default=True)
 @click.option("--rounds", type=click.IntRange(1), default=3, show_default=True)
 @click.option("--count", type=click.IntRange(1000), default=200_000, show_default=True, help="Messages at 100 B.")
+@click.option("-r", "--row", "rows", type=click.Choice(list(ROWS)), multiple=True, help="Only this row.")
 @click.pass_context
-def main(ctx: click.Context, broker: str, rounds: int, count: int) -> None:
+def main(ctx: click.Context, broker: str, rounds: int, count: int, rows: tuple[str, ...]) -> None:
     """Compare Python clients on one broker."""
     if ctx.invoked_subcommand is not None:
         return
@@ -339,7 +340,8 @@ def main(ctx: click.Context, broker: str, rounds: int, count: int) -> None:
             messages = count if size == 100 else count // 2
             topic = f"clients-{size}"
             measure("produce", "penstock, batches", peer.bootstrap, topic, size, messages)
-            for row, clients in ROWS.items():
+            for row in rows or ROWS:
+                clients = ROWS[row]
                 taken: dict[str, list[float]] = {client: [] for client in clients}
                 for number in range(rounds + 1):
                     for client in clients:
