@@ -110,6 +110,18 @@ async def test_explicit_mode_decides_record_by_record(
             one.accept(again[0])
 
 
+async def test_only_a_decision_is_taken_as_one(bootstrap: str, topic: str, group: str, producer: Producer) -> None:
+    await fill(producer, topic, 1)
+    async with worker(bootstrap, group, topic, share_acknowledgement_mode="explicit") as one:
+        (record,) = await take(one)
+        with pytest.raises(UsageError, match=r"consumer\.hold\(record\)"):
+            one.acknowledge(record, AcknowledgeType.RENEW)
+        with pytest.raises(UsageError, match="7 is no decision"):
+            one.acknowledge(record, 7)  # type: ignore[arg-type]
+        one.acknowledge(record)
+        assert await one.commit() == {TopicPartition(topic, 0): None}
+
+
 async def test_decisions_can_be_sent_in_the_background(
     bootstrap: str, topic: str, group: str, producer: Producer
 ) -> None:
