@@ -87,8 +87,8 @@ def test_an_uninitialized_state_can_be_neither_read_nor_written() -> None:
 def test_a_partition_that_does_not_exist_has_no_state() -> None:
     log = Log(partitions=0)
     assert log.initialize() == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
-    assert log.read().error_code == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
-    assert log.write(0) == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+    assert log.read().error_code == ErrorCode.INVALID_REQUEST
+    assert log.write(0) == ErrorCode.INVALID_REQUEST
 
 
 def test_an_old_state_epoch_is_fenced() -> None:

@@ -121,11 +121,11 @@ class ShareStateShard:
         """The state, for the partition's owner; a new owner's epoch is written down, which fences the old one."""
         result = m.ReadShareGroupStateResponse.PartitionResult
         state = self._states.get(key)
-        if not self._partition_exists(key[1], key[2]):
-            return _refused(token, result, key, UnknownTopicOrPartition("The partition does not exist."))
         if state is None:
             return _refused(token, result, key, InvalidRequest("The share-partition is not initialized."))
-        if UNKNOWN < leader_epoch < state.leader_epoch:
+        if not self._partition_exists(key[1], key[2]):
+            return _refused(token, result, key, UnknownTopicOrPartition("The partition does not exist."))
+        if leader_epoch != UNKNOWN and leader_epoch < state.leader_epoch:
             return _refused(token, result, key, FencedLeaderEpoch("The state has a higher leader epoch."))
         effects = Effects()
         if leader_epoch > state.leader_epoch:
@@ -164,13 +164,13 @@ class ShareStateShard:
     ) -> Effects:
         result = m.WriteShareGroupStateResponse.PartitionResult
         state = self._states.get(key)
-        if not self._partition_exists(key[1], key[2]):
-            return _refused(token, result, key, UnknownTopicOrPartition("The partition does not exist."))
         if state is None:
             return _refused(token, result, key, InvalidRequest("The share-partition is not initialized."))
-        if UNKNOWN < leader_epoch < state.leader_epoch:
+        if not self._partition_exists(key[1], key[2]):
+            return _refused(token, result, key, UnknownTopicOrPartition("The partition does not exist."))
+        if leader_epoch != UNKNOWN and leader_epoch < state.leader_epoch:
             return _refused(token, result, key, FencedLeaderEpoch("The state has a higher leader epoch."))
-        if UNKNOWN < state_epoch < state.state_epoch:
+        if state_epoch != UNKNOWN and state_epoch < state.state_epoch:
             return _refused(token, result, key, FencedStateEpoch("The state has a higher state epoch."))
         start, count = _furthest(state, start_offset, delivery_complete_count)
         changed = list(batches)

@@ -11,6 +11,7 @@ written that the change was made.
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
 from penstock.broker.requests import Answer, Request
@@ -18,7 +19,7 @@ from penstock.broker.share.actions import partitions_with
 from penstock.groups.share.protocol import DeleteShareState, InitializeShareState
 from penstock.queues.state import UNKNOWN
 from penstock.wire import messages as m
-from penstock.wire.errors import ErrorCode, KafkaError, UnknownTopicOrPartition
+from penstock.wire.errors import ErrorCode, KafkaError, UnknownServerError, UnknownTopicOrPartition
 
 if TYPE_CHECKING:
     from penstock.broker.server import Broker
@@ -26,6 +27,7 @@ if TYPE_CHECKING:
 _UNKNOWN_TOPIC = bytes(16)
 
 _NO_GROUP_ID = "The group id is empty."
+_NEGATIVE = "A partition is negative."
 
 
 def handle_describe_share_group_offsets(broker: Broker, request: Request) -> m.DescribeShareGroupOffsetsResponse:
@@ -48,7 +50,7 @@ def _describe_group(
                 if (topic := broker.topics.by_id(topic_id)) is not None
             ]
         else:
-            asked = [(topic.topic_name, list(topic.partitions)) for topic in group.topics]
+            asked = _named(broker, group.group_id, group.topics)
         for name, indexes in sorted(asked):
             topic = broker.topics.find(name)
             described.topics.append(
@@ -62,6 +64,26 @@ def _describe_group(
         described.topics = []
         described.error_code, described.error_message = error.code, error.message
     return described
+
+
+def _named(
+    broker: Broker,
+    group_id: str,
+    topics: Iterable[m.DescribeShareGroupOffsetsRequest.DescribeShareGroupOffsetsRequestTopic],
+) -> list[tuple[str, list[int]]]:
+    """Each topic and partition once. What makes no sense has Kafka's error code, and a sentence that says what."""
+    named: dict[str, dict[int, None]] = {}
+    for topic in topics:
+        named.setdefault(topic.topic_name, {}).update(dict.fromkeys(topic.partitions))
+    for name, indexes in named.items():
+        if broker.topics.find(name) is not None:
+            if not group_id:
+                raise UnknownServerError(_NO_GROUP_ID)
+            if not indexes:
+                raise UnknownServerError(f"Topic {name} is named without partitions.")
+            if min(indexes) < 0:
+                raise UnknownServerError(_NEGATIVE)
+    return [(name, list(indexes)) for name, indexes in named.items()]
 
 
 def _describe_partition(
@@ -92,15 +114,21 @@ def handle_alter_share_group_offsets(broker: Broker, request: Request) -> Answer
     answer = m.AlterShareGroupOffsetsResponse
     if not body.group_id:
         return answer(error_code=ErrorCode.INVALID_GROUP_ID, error_message=_NO_GROUP_ID)
-    response = answer()
+    by_name: dict[str, m.AlterShareGroupOffsetsResponse.AlterShareGroupOffsetsResponseTopic] = {}
     start_offsets: dict[bytes, dict[int, int]] = {}
     refused = UnknownTopicOrPartition()
     for asked in body.topics:
         topic = broker.topics.find(asked.topic_name)
-        results = answer.AlterShareGroupOffsetsResponseTopic(
-            topic_name=asked.topic_name, topic_id=topic.topic_id if topic is not None else _UNKNOWN_TOPIC
+        if topic is None and not asked.partitions:
+            continue
+        if topic is not None and any(partition.partition_index < 0 for partition in asked.partitions):
+            return answer(error_code=ErrorCode.UNKNOWN_SERVER_ERROR, error_message=_NEGATIVE)  # Kafka's code for it
+        results = by_name.setdefault(
+            asked.topic_name,
+            answer.AlterShareGroupOffsetsResponseTopic(
+                topic_name=asked.topic_name, topic_id=topic.topic_id if topic is not None else _UNKNOWN_TOPIC
+            ),
         )
-        response.responses.append(results)
         for partition in asked.partitions:
             index = partition.partition_index
             result = answer.AlterShareGroupOffsetsResponsePartition(partition_index=index)
@@ -109,6 +137,7 @@ def handle_alter_share_group_offsets(broker: Broker, request: Request) -> Answer
                 result.error_code, result.error_message = refused.code, refused.message
             else:
                 start_offsets.setdefault(topic.topic_id, {})[index] = partition.start_offset
+    response = answer(responses=list(by_name.values()))
     try:
         handle = broker.groups.find(body.group_id)
         effects = handle.shard.begin_alter_share_offsets(body.group_id, start_offsets)
@@ -142,12 +171,11 @@ def handle_delete_share_group_offsets(broker: Broker, request: Request) -> Answe
     answer = m.DeleteShareGroupOffsetsResponse
     if not body.group_id:
         return answer(error_code=ErrorCode.INVALID_GROUP_ID, error_message=_NO_GROUP_ID)
-    known = {
-        topic.topic_id: topic for asked in body.topics if (topic := broker.topics.find(asked.topic_name)) is not None
-    }
+    names = dict.fromkeys(asked.topic_name for asked in body.topics)
+    known = frozenset(topic.topic_id for name in names if (topic := broker.topics.find(name)) is not None)
     try:
         handle = broker.groups.find(body.group_id)
-        effects = handle.shard.begin_delete_share_offsets(body.group_id, frozenset(known))
+        effects = handle.shard.begin_delete_share_offsets(body.group_id, known)
     except KafkaError as error:
         return answer(error_code=error.code, error_message=error.message)
     actions, effects.actions = effects.actions, []
@@ -158,7 +186,7 @@ def handle_delete_share_group_offsets(broker: Broker, request: Request) -> Answe
         assert isinstance(action, DeleteShareState)
         for (topic_id, _), code in broker.share_groups.delete(body.group_id, action.partitions).items():
             outcomes[topic_id] = outcomes.get(topic_id) or code
-    response = answer(responses=[_deleted(broker, asked.topic_name, outcomes) for asked in body.topics])
+    response = answer(responses=[_deleted(broker, name, outcomes) for name in names])
     done = frozenset(topic_id for topic_id, code in outcomes.items() if code == ErrorCode.NONE)
     if not done:
         return response

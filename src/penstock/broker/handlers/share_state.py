@@ -2,12 +2,14 @@
 
 In Apache Kafka brokers and group coordinators call them on one another; here those callers sit in the same process and
 do not go through the network, so these handlers are for tools and tests. Each share-partition of a request is handled
-by itself, by the shard of `__share_group_state` that keeps it; the answer goes out when the last result is durable.
+by itself, by the shard of `__share_group_state` that keeps it; the answer goes out when the last result is durable. A
+request without a group, or (unless it initializes) with a topic without partitions, gets no results at all, as from
+Kafka.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Protocol, TypeVar
 
 from penstock.broker.requests import Pending, Request
@@ -15,7 +17,7 @@ from penstock.groups.effects import Effects
 from penstock.queues.state import SharePartitionKey, ShareStateShard
 from penstock.queues.transitions import StateBatch
 from penstock.wire import messages as m
-from penstock.wire.errors import KafkaError, NotLeaderOrFollower
+from penstock.wire.errors import InvalidRequest, KafkaError, NotLeaderOrFollower, UnknownTopicOrPartition
 from penstock.wire.messages import Message
 
 if TYPE_CHECKING:
@@ -77,22 +79,32 @@ def _each(
     broker: Broker,
     request: Request,
     group_id: str,
-    topics: Iterable[_Topic[P]],
+    topics: Sequence[_Topic[P]],
     command: Callable[[SharePartitionKey, P], Command],
     makes: tuple[Make, Callable[..., object], Callable[..., object]],
     *,
     changes_state: bool,
+    is_blind: bool = False,
+    needs_partitions: bool = True,
 ) -> Pending:
-    """Run one command per share-partition. A window that is in use is read anew when its state changed below it."""
+    """Run one command per share-partition. A window that is in use is read anew when its state changed below it.
+
+    `is_blind`: the command itself does not look whether the partition exists.
+    """
     response, topic_result, partition_result = makes
     gathering = _Gathering(request.defer(), response, topic_result)
     waiting: list[tuple[SharePartitionKey, Command, Token]] = []
-    for topic in topics:
+    is_answered = group_id and (not needs_partitions or all(topic.partitions for topic in topics))
+    for topic in topics if is_answered else ():
         for asked in topic.partitions:
             key = (group_id, topic.topic_id, asked.partition)
             waiting.append((key, command(key, asked), gathering.expect(key)))
     for key, run, token in waiting:
         try:
+            if key[2] < 0:
+                raise InvalidRequest("The partition is negative.")
+            if is_blind and not broker.share_groups.partition_exists(key[1], key[2]):
+                raise UnknownTopicOrPartition("The partition does not exist.")
             handle = broker.share_groups.handle(key)
         except KafkaError as error:
             token(partition_result(partition=key[2], error_code=error.code, error_message=error.message))
@@ -115,7 +127,9 @@ def handle_initialize_share_group_state(broker: Broker, request: Request) -> Pen
         return lambda shard, token: shard.initialize(token, key, asked.state_epoch, asked.start_offset, now_ms)
 
     makes = (answer, answer.InitializeStateResult, answer.PartitionResult)
-    return _each(broker, request, body.group_id, body.topics, command, makes, changes_state=True)
+    return _each(
+        broker, request, body.group_id, body.topics, command, makes, changes_state=True, needs_partitions=False
+    )
 
 
 def handle_read_share_group_state(broker: Broker, request: Request) -> Pending:
@@ -165,7 +179,7 @@ def handle_delete_share_group_state(broker: Broker, request: Request) -> Pending
         return lambda shard, token: shard.delete(token, key)
 
     makes = (answer, answer.DeleteStateResult, answer.PartitionResult)
-    return _each(broker, request, body.group_id, body.topics, command, makes, changes_state=True)
+    return _each(broker, request, body.group_id, body.topics, command, makes, changes_state=True, is_blind=True)
 
 
 def handle_read_share_group_state_summary(broker: Broker, request: Request) -> Pending:
@@ -177,4 +191,4 @@ def handle_read_share_group_state_summary(broker: Broker, request: Request) -> P
         return lambda shard, token: shard.read_summary(token, key)
 
     makes = (answer, answer.ReadStateSummaryResult, answer.PartitionResult)
-    return _each(broker, request, body.group_id, body.topics, command, makes, changes_state=False)
+    return _each(broker, request, body.group_id, body.topics, command, makes, changes_state=False, is_blind=True)

@@ -252,12 +252,12 @@ class ShareGroups:
 
     def _make_shard(self, index: int) -> ShareStateShard:
         return ShareStateShard(
-            self._partition_exists,
+            self.partition_exists,
             self.broker.config.share_coordinator_snapshot_update_records_per_snapshot,
             self.broker.config.share_coordinator_cold_partition_snapshot_interval_ms,
         )
 
-    def _partition_exists(self, topic_id: bytes, index: int) -> bool:
+    def partition_exists(self, topic_id: bytes, index: int) -> bool:
         topic = self.broker.topics.by_id(topic_id)
         return topic is not None and 0 <= index < len(topic.partitions)
 
