@@ -14,6 +14,8 @@ from pathlib import Path
 import pytest
 
 from penstock.client import Admin, Producer
+from penstock.client.cluster import Cluster
+from penstock.client.config import ClientConfig
 
 _KAFKA_CONFIGS = {
     "offsets.topic.replication.factor": "1",
@@ -130,6 +132,13 @@ async def admin(bootstrap: str) -> AsyncIterator[Admin]:
 async def producer(bootstrap: str) -> AsyncIterator[Producer]:
     async with Producer(bootstrap_servers=bootstrap, linger_ms=0) as client:
         yield client
+
+
+@pytest.fixture
+async def cluster(bootstrap: str) -> AsyncIterator[Cluster]:
+    """For the parts that clients are made of."""
+    async with Cluster(ClientConfig(bootstrap_servers=bootstrap, retry_backoff_ms=10)) as it:
+        yield it
 
 
 @pytest.fixture

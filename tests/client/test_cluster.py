@@ -10,7 +10,7 @@ from penstock.client.config import ClientConfig
 from penstock.client.errors import BrokerUnreachable, IllegalState, RequestTimeout, check
 from penstock.client.types import TopicPartition
 from penstock.wire import messages as m
-from penstock.wire.errors import NotCoordinator, UnknownTopicOrPartition
+from penstock.wire.errors import LeaderNotAvailable, NotCoordinator, UnknownTopicOrPartition
 
 
 async def test_any_api_can_be_sent_to_any_broker(bootstrap: str) -> None:
@@ -50,6 +50,21 @@ async def test_retrying_ends_with_the_last_error_when_the_time_is_up(bootstrap: 
         with pytest.raises(UnknownTopicOrPartition, match="still"):
             await cluster.retrying(never, timeout_ms=300)
     assert attempts > 1
+
+
+async def test_the_last_error_is_told_even_if_the_time_is_up_in_the_middle_of_an_attempt(cluster: Cluster) -> None:
+    attempts = 0
+
+    async def fail_then_hang() -> None:
+        nonlocal attempts
+        attempts += 1
+        if attempts > 1:
+            await asyncio.sleep(3600)
+        raise LeaderNotAvailable("none yet")
+
+    with pytest.raises(LeaderNotAvailable, match="none yet"):
+        await cluster.retrying(fail_then_hang, timeout_ms=300)
+    assert attempts == 2
 
 
 async def test_an_attempt_that_hangs_is_cut_off(bootstrap: str) -> None:

@@ -2,30 +2,12 @@ from __future__ import annotations
 
 import asyncio
 import re
-import time
-from collections.abc import Callable
 
 import pytest
 
-from penstock.client import Admin, Consumer, OffsetAndMetadata, Producer, TopicPartition, UsageError
-from penstock.client.errors import IllegalState, NoOffsetForPartition, RecordDeserializationError
-
-# Recent, so that no retention removes what the tests write.
-BASE_MS = int(time.time() * 1000) - 600_000
-
-
-async def fill(producer: Producer, topic: str, count: int, partition: int = 0) -> None:
-    for number in range(count):
-        await producer.send(topic, b"%d" % number, partition=partition, timestamp_ms=BASE_MS + number * 1000)
-    await producer.flush()
-
-
-async def take(consumer: Consumer[bytes, bytes], count: int) -> list[bytes | None]:
-    found: list[bytes | None] = []
-    async with asyncio.timeout(20):
-        while len(found) < count:
-            found += [record.value for record in await consumer.poll(1000, max_records=count - len(found))]
-    return found
+from penstock.client import Consumer, Producer, TopicPartition, UsageError
+from penstock.client.errors import IllegalState, RecordDeserializationError
+from tests.client.reading import BASE_MS, fill, take
 
 
 async def test_it_reads_from_the_beginning_or_the_end(bootstrap: str, topic: str, producer: Producer) -> None:
@@ -109,36 +91,6 @@ async def test_iteration_gives_one_record_at_a_time_and_counts_only_those(
         assert next_one.offset == 4
 
 
-async def test_batches_are_columns_decoded_when_asked_for(bootstrap: str, topic: str, producer: Producer) -> None:
-    await producer.send_batch(topic, [b"%d" % n for n in range(1000)], keys=[b"k"] * 1000, partition=0)
-    await producer.flush()
-    async with Consumer(bootstrap_servers=bootstrap, auto_offset_reset="earliest") as consumer:
-        consumer.assign([(topic, 0)])
-        consumer.seek(TopicPartition(topic, 0), 10)
-        (batch,) = await consumer.poll_batches(5000)
-        assert len(batch) == 990
-        assert batch.offsets == list(range(10, 1000))
-        assert batch.values[:2] == [b"10", b"11"]
-        assert set(batch.keys) == {b"k"}
-        assert batch.headers[0] == ()
-        assert [record.offset for record in batch][-1] == 999
-        assert "offsets 10..999" in repr(batch)
-        assert await consumer.position(TopicPartition(topic, 0)) == 1000
-
-
-async def test_a_batch_becomes_arrow_on_request(bootstrap: str, topic: str, producer: Producer) -> None:
-    pytest.importorskip("pyarrow")
-    await producer.send_batch(topic, [b"%d" % n for n in range(100)], partition=0)
-    await producer.flush()
-    async with Consumer(bootstrap_servers=bootstrap, auto_offset_reset="earliest") as consumer:
-        consumer.assign([(topic, 0)])
-        (batch,) = await consumer.poll_batches(5000)
-        table = batch.to_arrow()
-        assert table.num_rows == 100
-        assert table.column("value").to_pylist()[:2] == [b"0", b"1"]
-        assert table.column("offset").to_pylist() == list(range(100))
-
-
 async def test_records_can_be_polled_after_part_of_a_batch(bootstrap: str, topic: str, producer: Producer) -> None:
     await producer.send_batch(topic, [b"%d" % n for n in range(100)], partition=0)
     await producer.flush()
@@ -147,52 +99,6 @@ async def test_records_can_be_polled_after_part_of_a_batch(bootstrap: str, topic
         assert await take(consumer, 30) == [b"%d" % n for n in range(30)]
         (batch,) = await consumer.poll_batches(5000)
         assert batch.values == [b"%d" % n for n in range(30, 100)]
-
-
-async def test_an_offset_that_is_gone_starts_over_by_policy(
-    bootstrap: str, admin: Admin, topic: str, producer: Producer
-) -> None:
-    await fill(producer, topic, 10)
-    tp = TopicPartition(topic, 0)
-    await admin.delete_records({tp: 6})
-    async with Consumer(bootstrap_servers=bootstrap, auto_offset_reset="earliest") as consumer:
-        consumer.assign([tp])
-        consumer.seek(tp, 2)
-        assert await take(consumer, 1) == [b"6"]
-    async with Consumer(bootstrap_servers=bootstrap, auto_offset_reset="none") as consumer:
-        consumer.assign([tp])
-        with pytest.raises(NoOffsetForPartition, match="auto_offset_reset"):
-            await consumer.poll(5000)
-        consumer.seek(tp, 2)
-        with pytest.raises(NoOffsetForPartition, match="no offset 2"):
-            await consumer.poll(5000)
-        consumer.seek(tp, 9)
-        assert await take(consumer, 1) == [b"9"]
-
-
-async def test_a_committed_offset_is_where_the_next_one_starts(
-    bootstrap: str, topic: str, producer: Producer, fresh: Callable[[str], str]
-) -> None:
-    await fill(producer, topic, 10)
-    tp, group = TopicPartition(topic, 0), fresh("group")
-    async with Consumer(
-        bootstrap_servers=bootstrap, group_id=group, auto_offset_reset="earliest", enable_auto_commit=False
-    ) as consumer:
-        consumer.assign([tp])
-        assert await consumer.committed([tp]) == {tp: None}
-        await take(consumer, 3)
-        await consumer.commit()
-        await consumer.commit({tp: OffsetAndMetadata(4, "noted")})
-        heard: list[object] = []
-        await consumer.commit_async({tp: 5}, lambda offsets, error: heard.append((offsets, error)))
-        assert heard == [({tp: OffsetAndMetadata(5)}, None)]
-        await consumer.commit({tp: OffsetAndMetadata(4, "noted")})
-        committed = (await consumer.committed([tp]))[tp]
-        assert committed is not None
-        assert (committed.offset, committed.metadata) == (4, "noted")
-    async with Consumer(bootstrap_servers=bootstrap, group_id=group) as consumer:
-        consumer.assign([tp])
-        assert await take(consumer, 1) == [b"4"]
 
 
 async def test_a_record_that_cannot_be_deserialized_is_raised_after_those_before_it(

@@ -12,6 +12,7 @@ from penstock.records.builder import build_batch
 from penstock.testing.broker import Broker
 from penstock.wire import messages as m
 from penstock.wire.errors import CorruptMessage, ErrorCode, TopicAuthorizationFailed
+from tests.client.reading import fill, take
 from tests.client.scripted_broker import ScriptedCluster, fetch_response, scripted_cluster
 
 
@@ -25,8 +26,7 @@ def broker() -> Iterator[Broker]:
 @pytest.fixture
 async def consumer(broker: Broker) -> object:
     async with Producer(bootstrap_servers=broker.bootstrap_servers) as producer:
-        for number in range(20):
-            await producer.send("t", b"%d" % number)
+        await fill(producer, "t", 20)
     return {
         "bootstrap.servers": broker.bootstrap_servers,
         "auto.offset.reset": "earliest",
@@ -34,14 +34,6 @@ async def consumer(broker: Broker) -> object:
         "retry.backoff.max.ms": 50,
         "fetch.max.wait.ms": 50,
     }
-
-
-async def take(consumer: Consumer[bytes, bytes], count: int) -> list[bytes | None]:
-    found: list[bytes | None] = []
-    async with asyncio.timeout(20):
-        while len(found) < count:
-            found += [record.value for record in await consumer.poll(500)]
-    return found
 
 
 @pytest.mark.parametrize(

@@ -21,6 +21,7 @@ from penstock.client.types import ConsumerRecord
 from penstock.testing.broker import Broker
 from penstock.wire.errors import CorruptMessage, UnsupportedVersion
 from tests.client.old_brokers import without_apis
+from tests.client.reading import fill, take_locked
 
 Record = ConsumerRecord[bytes, bytes]
 
@@ -42,33 +43,18 @@ async def worker(
         yield consumer
 
 
-async def fill(producer: Producer, topic: str, count: int) -> None:
-    for number in range(count):
-        await producer.send(topic, b"%d" % number)
-    await producer.flush()
-
-
-async def take(consumer: ShareConsumer[bytes, bytes]) -> list[Record]:
-    """The next records, however long the group takes to form."""
-    async with asyncio.timeout(20):
-        while True:
-            records = await consumer.poll(1000)
-            if records:
-                return records
-
-
 async def test_implicit_mode_accepts_what_the_last_poll_returned(
     bootstrap: str, topic: str, group: str, producer: Producer
 ) -> None:
     await fill(producer, topic, 10)
     async with worker(bootstrap, group, topic) as one:
-        records = await take(one)
+        records = await take_locked(one)
         assert [record.value for record in records] == [b"%d" % n for n in range(10)]
         assert {record.delivery_count for record in records} == {1}
         assert await one.commit() == {TopicPartition(topic, 0): None}
     await fill(producer, topic, 1)
     async with worker(bootstrap, group, topic) as two:
-        assert [record.offset for record in await take(two)] == [10]
+        assert [record.offset for record in await take_locked(two)] == [10]
 
 
 async def test_what_was_not_acknowledged_comes_again_after_a_close(
@@ -76,9 +62,9 @@ async def test_what_was_not_acknowledged_comes_again_after_a_close(
 ) -> None:
     await fill(producer, topic, 3)
     async with worker(bootstrap, group, topic) as one:
-        await take(one)
+        await take_locked(one)
     async with worker(bootstrap, group, topic) as two:
-        assert {record.delivery_count for record in await take(two)} == {2}
+        assert {record.delivery_count for record in await take_locked(two)} == {2}
 
 
 async def test_explicit_mode_decides_record_by_record(
@@ -90,7 +76,7 @@ async def test_explicit_mode_decides_record_by_record(
         one.set_acknowledgement_commit_callback(
             lambda offsets, error: heard.append((sum(map(len, offsets.values())), error))
         )
-        records = await take(one)
+        records = await take_locked(one)
         with pytest.raises(IllegalState, match="acknowledged before the next poll"):
             await one.poll(10)
         for record in records:
@@ -101,7 +87,7 @@ async def test_explicit_mode_decides_record_by_record(
                 one.reject(record)
         assert await one.commit() == {TopicPartition(topic, 0): None}
         assert heard == [(6, None)]
-        again = await take(one)
+        again = await take_locked(one)
         assert [(record.offset, record.delivery_count) for record in again] == [(2, 2), (5, 2)]
         for record in again:
             one.accept(record)
@@ -113,7 +99,7 @@ async def test_explicit_mode_decides_record_by_record(
 async def test_only_a_decision_is_taken_as_one(bootstrap: str, topic: str, group: str, producer: Producer) -> None:
     await fill(producer, topic, 1)
     async with worker(bootstrap, group, topic, share_acknowledgement_mode="explicit") as one:
-        (record,) = await take(one)
+        (record,) = await take_locked(one)
         with pytest.raises(UsageError, match=r"consumer\.hold\(record\)"):
             one.acknowledge(record, AcknowledgeType.RENEW)
         with pytest.raises(UsageError, match="7 is no decision"):
@@ -127,7 +113,7 @@ async def test_decisions_can_be_sent_in_the_background(
 ) -> None:
     await fill(producer, topic, 4)
     async with worker(bootstrap, group, topic, share_acknowledgement_mode="explicit") as one:
-        for record in await take(one):
+        for record in await take_locked(one):
             one.accept(record)
         sending = one.commit_async()
     assert await sending == {TopicPartition(topic, 0): None}
@@ -141,7 +127,7 @@ async def test_many_workers_share_one_partition(bootstrap: str, topic: str, grou
     ):
         for number in range(20):
             await producer.send_and_wait(topic, b"%d" % number)
-        first, second = await take(one), await take(two)
+        first, second = await take_locked(one), await take_locked(two)
         assert len(first) <= 5
         assert len(second) <= 5
         assert not {r.offset for r in first} & {r.offset for r in second}
@@ -152,7 +138,7 @@ async def test_a_lock_is_renewed_while_a_record_is_held(
 ) -> None:
     await fill(producer, topic, 1)
     async with worker(bootstrap, group, topic, share_acknowledgement_mode="explicit") as one:
-        (record,) = await take(one)
+        (record,) = await take_locked(one)
         assert one.acquisition_lock_timeout_ms > 0
         async with one.hold(record) as held:
             assert held is record
@@ -185,7 +171,7 @@ async def test_run_maps_the_handlers_fate_to_acknowledgements(
     assert set(map(tuple, deliveries.values())) == {(1,)}
     async with worker(bootstrap, group, topic) as two:
         await producer.send_and_wait(topic, b"fresh")
-        assert [record.value for record in await take(two)] == [b"fresh"]
+        assert [record.value for record in await take_locked(two)] == [b"fresh"]
 
 
 async def test_run_keeps_as_many_handlers_busy_as_asked_for(
@@ -225,7 +211,7 @@ async def test_a_cancelled_run_releases_what_it_had(bootstrap: str, topic: str, 
         running.cancel()
         await asyncio.gather(running, return_exceptions=True)
     async with worker(bootstrap, group, topic) as two:
-        assert [record.delivery_count for record in await take(two)] == [2]
+        assert [record.delivery_count for record in await take_locked(two)] == [2]
 
 
 async def test_a_record_that_cannot_be_deserialized_is_released(
@@ -275,7 +261,7 @@ async def test_metrics_count_deliveries_and_acknowledgements(
 ) -> None:
     await fill(producer, topic, 5)
     async with worker(bootstrap, group, topic) as one:
-        await take(one)
+        await take_locked(one)
         await one.commit()
         found = {name.name: value for name, value in one.metrics().items()}
         assert found["records-consumed-total"] == 5
@@ -325,12 +311,12 @@ async def test_a_batch_with_a_wrong_checksum_is_raised_and_rejected(
     monkeypatch.setattr(share_decoding, "crc_is_valid", lambda *arguments: False)
     async with worker(bootstrap, group, topic) as one:
         with pytest.raises(CorruptMessage, match="offsets 0 to 2"):
-            await take(one)
+            await take_locked(one)
         monkeypatch.setattr(share_decoding, "crc_is_valid", honest)
         assert await one.commit() == {TopicPartition(topic, 0): None}
     await fill(producer, topic, 1)
     async with worker(bootstrap, group, topic) as two:
-        assert [record.offset for record in await take(two)] == [3]
+        assert [record.offset for record in await take_locked(two)] == [3]
 
 
 async def test_a_broker_without_share_groups_is_said_so(

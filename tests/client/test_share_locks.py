@@ -12,6 +12,7 @@ from penstock.client import Admin, Producer, ResourceType, ShareConsumer, TopicP
 from penstock.client.share_locks import LockKeeper
 from penstock.client.types import ConsumerRecord
 from penstock.wire.errors import ErrorCode, InvalidRecordState, KafkaError, UnsupportedVersion
+from tests.client.reading import take_locked
 
 LOCK_MS = 1000
 WORK_SECONDS = 0.9  # three of these take nearly three times as long as a lock lasts
@@ -31,15 +32,6 @@ def worker(bootstrap: str, group: str, **settings: object) -> ShareConsumer[byte
     return ShareConsumer(
         {"bootstrap.servers": bootstrap, "group.id": group, "share.acknowledgement.mode": "explicit", **settings}
     )
-
-
-async def take(consumer: ShareConsumer[bytes, bytes]) -> list[ConsumerRecord[bytes, bytes]]:
-    """The next records, however long the group takes to form."""
-    async with asyncio.timeout(20):
-        while not (records := await consumer.poll(1000)):
-            pass
-    assert consumer.acquisition_lock_timeout_ms == LOCK_MS
-    return records
 
 
 @asynccontextmanager
@@ -67,7 +59,8 @@ async def test_records_that_wait_behind_a_held_one_stay_locked(
     await producer.send_batch(topic, [b"x"] * 3)
     async with worker(bootstrap, group) as slow, worker(bootstrap, group) as quick:
         slow.subscribe([topic])
-        records = await take(slow)
+        records = await take_locked(slow)
+        assert slow.acquisition_lock_timeout_ms == LOCK_MS
         assert len(records) == 3
         quick.subscribe([topic])
         async with thief(quick) as stolen:
@@ -90,7 +83,7 @@ async def test_one_lock_that_ran_out_costs_neither_the_others_nor_what_was_decid
             lambda offsets, error: heard.update(dict.fromkeys(offsets[TopicPartition(topic, 0)], error))
         )
         slow.subscribe([topic])
-        first, *others = await take(slow)
+        first, *others = await take_locked(slow)
         quick.subscribe([topic])
         async with thief(quick) as stolen, asyncio.timeout(20):
             while len(stolen) < 2:

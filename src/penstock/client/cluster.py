@@ -275,13 +275,15 @@ class Cluster:
         loop = asyncio.get_running_loop()
         deadline = loop.time() + (self.config.default_api_timeout_ms if timeout_ms is None else timeout_ms) / 1000
         backoff = Backoff(self.config)
+        last: KafkaError = RequestTimeout("the broker did not answer in time")
         while True:
             try:
                 async with asyncio.timeout_at(deadline):
                     return await attempt()
             except TimeoutError:
-                raise RequestTimeout("the broker did not answer in time") from None
+                raise last from None
             except KafkaError as error:
+                last = error
                 pause = backoff.next_pause()
                 if not error.retriable or self._closed or loop.time() + pause >= deadline:
                     raise
