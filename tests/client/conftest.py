@@ -9,6 +9,7 @@ import subprocess
 import sys
 import time
 from collections.abc import AsyncIterator, Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
@@ -66,8 +67,13 @@ def kafka_jars() -> Path:
 
 @pytest.fixture(scope="session")
 def kafka_address(kafka_jars: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
-    """A real Apache Kafka, one node."""
-    folder = tmp_path_factory.mktemp("kafka")
+    with running_kafka(kafka_jars, tmp_path_factory.mktemp("kafka")) as address:
+        yield address
+
+
+@contextmanager
+def running_kafka(jars: Path, folder: Path, **more: str) -> Iterator[str]:
+    """A real Apache Kafka, one node; `more` are its configs, with underscores for dots."""
     port, controller = free_port(), free_port()
     settings = {
         **_KAFKA_CONFIGS,
@@ -80,10 +86,11 @@ def kafka_address(kafka_jars: Path, tmp_path_factory: pytest.TempPathFactory) ->
         "controller.listener.names": "CONTROLLER",
         "listener.security.protocol.map": "CONTROLLER:PLAINTEXT,EXTERNAL:PLAINTEXT",
         "log.dirs": str(folder / "data"),
+        **{name.replace("_", "."): value for name, value in more.items()},
     }
     file = folder / "server.properties"
     file.write_text("".join(f"{name}={value}\n" for name, value in settings.items()))
-    java = ["java", "-Xmx512m", "-XX:TieredStopAtLevel=1", "-XX:+UseSerialGC", "-cp", f"{kafka_jars}/*"]
+    java = ["java", "-Xmx512m", "-XX:TieredStopAtLevel=1", "-XX:+UseSerialGC", "-cp", f"{jars}/*"]
     subprocess.run(
         [*java, "kafka.tools.StorageTool", "format", "--standalone", "-t", "AAAAAAAAAAAAAAAAAAAAAQ", "-c", str(file)],
         check=True,

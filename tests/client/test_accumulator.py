@@ -17,12 +17,17 @@ def _batch(count: int) -> Batch:
     return batch
 
 
-async def test_batches_are_numbered_when_first_sent_and_keep_their_number() -> None:
-    queue = PartitionQueue(TP)
-    queue.closed.extend([_batch(3), _batch(2)])
+def _two_sent(queue: PartitionQueue, *more: Batch, counts: tuple[int, int] = (1, 1)) -> tuple[Batch, Batch]:
+    """The first two batches of a queue, numbered and in flight; `more` wait behind them."""
+    queue.closed.extend([*map(_batch, counts), *more])
     first, second = queue.take(), queue.take()
     queue.number(first, 7, 0)
     queue.number(second, 7, 0)
+    return first, second
+
+
+async def test_batches_are_numbered_when_first_sent_and_keep_their_number() -> None:
+    first, second = _two_sent(PartitionQueue(TP), counts=(3, 2))
     assert (first.sequence, second.sequence) == (0, 3)
     header = parse_header(second.build(0, None, transactional=False))
     assert (header.producer_id, header.producer_epoch, header.base_sequence) == (7, 0, 3)
@@ -30,10 +35,7 @@ async def test_batches_are_numbered_when_first_sent_and_keep_their_number() -> N
 
 async def test_retries_go_in_order_of_sequence_after_everything_in_flight_was_answered() -> None:
     queue = PartitionQueue(TP)
-    queue.closed.extend([_batch(1), _batch(1), _batch(1)])
-    first, second = queue.take(), queue.take()
-    queue.number(first, 7, 0)
-    queue.number(second, 7, 0)
+    first, second = _two_sent(queue, _batch(1))
     queue.answered(second)
     queue.retry(second)
     assert not queue.is_sendable(5, sequenced=True, only_retries=False)
@@ -57,10 +59,7 @@ async def test_sequence_numbers_wrap_to_zero() -> None:
 
 async def test_a_refusal_is_about_a_batch_only_if_nothing_before_it_is_open() -> None:
     queue = PartitionQueue(TP)
-    queue.closed.extend([_batch(1), _batch(1)])
-    first, second = queue.take(), queue.take()
-    queue.number(first, 7, 0)
-    queue.number(second, 7, 0)
+    first, second = _two_sent(queue)
     assert queue.is_first(first)
     assert not queue.is_first(second)
     queue.answered(first)

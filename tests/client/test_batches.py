@@ -60,10 +60,10 @@ def test_counting_and_storing_decode_nothing() -> None:
 
 
 def test_for_a_reader_that_stands_in_its_middle_it_begins_there() -> None:
-    batch = fetched(first=12)
-    assert (len(batch), batch.base_offset, batch.offsets) == (1, 12, [12])
-    assert batch.values == [None]
-    assert batch.keys == [b"k2"]
+    batch = fetched(first=11)
+    assert batch.values == [b"v1", None]
+    assert (len(batch), batch.base_offset, batch.offsets) == (2, 11, [11, 12])
+    assert batch.keys == [None, b"k2"]
     assert len(bytes(batch.raw)) == batch.size
 
 

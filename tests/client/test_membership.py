@@ -61,6 +61,13 @@ async def settle(
     return values
 
 
+async def spread(producer: Producer, topic: str, count: int) -> None:
+    """Send so many different values, evenly over four partitions."""
+    for number in range(count):
+        await producer.send(topic, b"%d" % number, partition=number % 4)
+    await producer.flush()
+
+
 def shares(consumers: Sequence[Consumer[bytes, bytes]]) -> list[int]:
     return sorted(len(consumer.assignment()) for consumer in consumers)
 
@@ -75,9 +82,7 @@ async def test_two_members_share_the_partitions_and_one_takes_over_when_the_othe
     bootstrap: str, wide_topic: str, producer: Producer, fresh: Callable[[str], str], protocol: str
 ) -> None:
     group = fresh("group")
-    for number in range(40):
-        await producer.send(wide_topic, b"%d" % number, partition=number % 4)
-    await producer.flush()
+    await spread(producer, wide_topic, 40)
     async with member(bootstrap, group, [wide_topic], group_protocol=protocol) as one:
         read = await settle([one], lambda: shares([one]) == [4])
         async with member(bootstrap, group, [wide_topic], group_protocol=protocol) as two:
@@ -135,9 +140,7 @@ async def test_what_was_consumed_is_committed_before_a_partition_moves(
     bootstrap: str, wide_topic: str, producer: Producer, fresh: Callable[[str], str], protocol: str
 ) -> None:
     group = fresh("group")
-    for number in range(100):
-        await producer.send(wide_topic, b"%d" % number, partition=number % 4)
-    await producer.flush()
+    await spread(producer, wide_topic, 100)
     async with member(bootstrap, group, [wide_topic], group_protocol=protocol) as one:
         read: list[bytes | None] = []
         async with asyncio.timeout(20):
@@ -271,7 +274,9 @@ class EverythingToTheFirst(Assignor):
         return {name: everything if name == first else [] for name in members}
 
 
-async def test_an_assignor_of_ones_own_is_used(bootstrap: str, wide_topic: str, fresh: Callable[[str], str]) -> None:
+async def test_an_assignor_of_ones_own_is_used(
+    bootstrap: str, admin: Admin, wide_topic: str, fresh: Callable[[str], str]
+) -> None:
     group = fresh("group")
     config = {"bootstrap.servers": bootstrap, "group.id": group, "heartbeat.interval.ms": 100}
     async with (
@@ -281,14 +286,7 @@ async def test_an_assignor_of_ones_own_is_used(bootstrap: str, wide_topic: str, 
         one.subscribe([wide_topic])
         two.subscribe([wide_topic])
         await settle([one, two], lambda: shares([one, two]) == [0, 4])
-        described = {}
-
-        async def both_in() -> None:
-            async with Admin(bootstrap_servers=bootstrap) as admin:
-                described["group"] = await admin.describe_group(group)
-
-        await both_in()
-        assert described["group"].assignor == "everything-to-the-first"
+        assert (await admin.describe_group(group)).assignor == "everything-to-the-first"
 
 
 async def test_unsubscribing_leaves_the_group(bootstrap: str, wide_topic: str, fresh: Callable[[str], str]) -> None:

@@ -110,10 +110,13 @@ async def reader(broker: Broker, **settings: object) -> AsyncIterator[Consumer[b
 T0, T1 = TopicPartition("t", 0), TopicPartition("t", 1)
 
 
-async def test_a_seek_while_the_position_is_looked_up_wins(broker: Broker) -> None:
-    slow = broker.delay("ListOffsets", 0.3)
-    async with reader(broker) as consumer:
-        consumer.assign([T0])
+@pytest.mark.parametrize("api", ["OffsetFetch", "ListOffsets"])
+async def test_a_seek_while_the_position_is_looked_up_wins(broker: Broker, api: str) -> None:
+    async with reader(broker, group_id="g") as consumer:
+        consumer.assign([T0, T1])
+        if api == "OffsetFetch":
+            await consumer.commit({T0: 4})
+        slow = broker.delay(api, 0.3)
         looking = asyncio.create_task(consumer.position(T0))
         async with asyncio.timeout(20):
             while not slow.hits:  # noqa: ASYNC110

@@ -43,8 +43,10 @@ def test_what_has_run_out_is_known_by_the_latest_time_that_was_told() -> None:
     acks.await_decision(0, 4)
     acks.locked(0, 4, until=10.0)
     acks.locked(2, 3, until=20.0)
+    acks.locked(3, 3, until=15.0)
     assert acks.run_out(10.0) == set()
     assert acks.run_out(10.1) == {0, 1, 4}
+    assert acks.run_out(19.9) == {0, 1, 4}
     assert acks.run_out(20.1) == {0, 1, 2, 3, 4}
 
 
@@ -64,9 +66,10 @@ def test_what_was_sent_has_no_lock_to_run_out_and_gets_a_new_one_when_it_comes_a
     assert acks.run_out(11.0) == {1}
     acks.add(1, 1)
     acks.take()
-    acks.await_decision(0, 0)
+    acks.await_decision(0, 1)
     acks.locked(0, 0, until=30.0)
     assert acks.run_out(20.0) == set()
+    assert acks.run_out(31.0) == {0}
 
 
 def test_locks_of_what_is_gone_are_forgotten_in_the_long_run() -> None:

@@ -3,14 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from pathlib import Path
 
 import pytest
 
 from penstock.client import AcknowledgeType, Reject, ResourceType, TopicPartition
 from penstock.client.errors import BrokerUnreachable, UsageError
 from penstock.client.sync import Admin, Consumer, Producer, ShareConsumer
-from penstock.client.sync_stubs import stub
 from penstock.wire.errors import KafkaError
 
 
@@ -109,10 +107,3 @@ def test_errors_are_those_of_the_asyncio_client(bootstrap: str, names: tuple[str
         delivery = producer.send(topic, b"v", partition=9)
         with pytest.raises(KafkaError, match="partitions 0 to 0"):
             delivery.result(20)
-
-
-def test_the_types_are_those_of_the_asyncio_client() -> None:
-    import penstock.client.sync as module
-
-    written = Path(module.__file__ or "").with_suffix(".pyi").read_text()
-    assert written == stub(), "run python -m penstock.client.sync_stubs"

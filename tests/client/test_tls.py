@@ -103,6 +103,20 @@ async def proxy(broker: Broker, port: int, who: Identity, client: Identity | Non
         await asyncio.gather(*tasks, return_exceptions=True)
 
 
+@asynccontextmanager
+async def answering(port: int, data: bytes) -> AsyncIterator[str]:
+    """Something that is no broker, and says the same to everybody."""
+
+    async def answer(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        writer.write(data)
+        await writer.drain()
+        await reader.read()
+        writer.close()
+
+    async with await asyncio.start_server(answer, "127.0.0.1", port):
+        yield f"127.0.0.1:{port}"
+
+
 async def test_every_client_works_through_tls(broker: Broker, port: int, server: Identity) -> None:
     async with proxy(broker, port, server) as address:
         tls = {"bootstrap.servers": address, "security.protocol": "SSL", "ssl.ca.location": server.certificate}
@@ -175,28 +189,16 @@ async def test_plain_text_and_tls_are_told_apart(broker: Broker, port: int, serv
 
 
 async def test_an_answer_in_plain_text_is_recognised_in_tls(port: int) -> None:
-    async def greet(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        writer.write(b"220 a mail server, say\r\n")
-        await writer.drain()
-        await reader.read()
-        writer.close()
-
-    async with await asyncio.start_server(greet, "127.0.0.1", port):
+    async with answering(port, b"220 a mail server, say\r\n") as address:
         with pytest.raises(TlsFailed, match="does not speak TLS"):
-            async with Admin(bootstrap_servers=f"127.0.0.1:{port}", security_protocol="SSL"):
+            async with Admin(bootstrap_servers=address, security_protocol="SSL"):
                 pass
 
 
 async def test_an_answer_in_tls_is_recognised_in_plain_text(port: int) -> None:
-    async def alert(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        writer.write(b"\x15\x03\x03\x00\x02\x02\x28")
-        await writer.drain()
-        await reader.read()
-        writer.close()
-
-    async with await asyncio.start_server(alert, "127.0.0.1", port):
+    async with answering(port, b"\x15\x03\x03\x00\x02\x02\x28") as address:
         with pytest.raises(TlsFailed, match="answers in TLS; set security_protocol='ssl'"):
-            async with Admin(bootstrap_servers=f"127.0.0.1:{port}"):
+            async with Admin(bootstrap_servers=address):
                 pass
 
 
