@@ -3,7 +3,7 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from penstock.client.share_acknowledgements import AckBatch, Acknowledgements
+from penstock.client.share_acknowledgements import GAP, AckBatch, Acknowledgements
 
 
 def test_neighbours_that_agree_share_one_type() -> None:
@@ -90,6 +90,9 @@ def test_some_can_be_split_off_whatever_way_they_were_decided() -> None:
     acks.add(9, 3)
     assert acks.split_off({2, 3, 7, 9}).batches() == [AckBatch(2, 3, [1, 2]), AckBatch(9, 9, [3])]
     assert acks.batches() == [AckBatch(0, 1, [1]), AckBatch(4, 5, [1])]
+    acks.add_run(6, 7, GAP)
+    assert acks.split_off({5, 6}).offsets() == {5}
+    assert acks.offsets() == {0, 1, 4, 7}
 
 
 def test_runs_alone_stay_runs() -> None:

@@ -9,10 +9,16 @@ from contextlib import asynccontextmanager
 import pytest
 
 from penstock.client import Admin, Producer, ResourceType, ShareConsumer, TopicPartition
-from penstock.client.share_locks import LockKeeper
+from penstock.client.cluster import Cluster
+from penstock.client.config import ShareConsumerConfig
+from penstock.client.errors import Disconnected
+from penstock.client.share_locks import LockKeeper, Locks
+from penstock.client.share_session import ShareSession
 from penstock.client.types import ConsumerRecord
+from penstock.wire import messages as m
 from penstock.wire.errors import ErrorCode, InvalidRecordState, KafkaError, UnsupportedVersion
 from tests.client.reading import take_locked
+from tests.client.scripted_broker import TOPIC_ID, scripted_cluster
 
 LOCK_MS = 1000
 WORK_SECONDS = 0.9  # three of these take nearly three times as long as a lock lasts
@@ -105,6 +111,23 @@ async def test_one_lock_that_ran_out_costs_neither_the_others_nor_what_was_decid
         assert sorted(stolen) == [1, 2]
 
 
+async def test_a_marker_that_came_with_records_does_not_cost_them_when_its_lock_runs_out(
+    bootstrap: str, topic: str, group: str, fresh: Callable[[str], str]
+) -> None:
+    """The end of a transaction has an offset that is locked too, but nobody renews it by hand."""
+    async with Producer(bootstrap_servers=bootstrap, transactional_id=fresh("tx")) as producer, producer.transaction():
+        await producer.send_batch(topic, [b"x"] * 2)
+    async with worker(bootstrap, group) as slow:
+        slow.subscribe([topic])
+        records = await take_locked(slow)
+        for _ in range(7):
+            await asyncio.sleep(LOCK_MS / 5000)
+            await slow.renew(*records)
+        for record in records:
+            slow.accept(record)
+        assert (await slow.commit())[TopicPartition(topic, 0)] is None
+
+
 async def test_workers_that_are_slower_than_the_lock_see_every_record_once(
     bootstrap: str, topic: str, group: str, producer: Producer
 ) -> None:
@@ -195,3 +218,33 @@ async def test_a_broker_that_cannot_renew_is_mentioned_and_not_asked_twice_at_a_
         await asyncio.sleep(0)
     await keeper.close()
     assert "cannot be renewed" in caplog.text
+
+
+async def test_a_broker_that_is_gone_does_not_cost_the_locks_at_the_others() -> None:
+    def agree(request: m.Message, version: int) -> m.Message:
+        assert isinstance(request, m.ShareAcknowledgeRequest)
+        response = m.ShareAcknowledgeResponse
+        answers = [
+            response.PartitionData(partition_index=p.partition_index) for t in request.topics for p in t.partitions
+        ]
+        return response(responses=[response.ShareAcknowledgeTopicResponse(topic_id=TOPIC_ID, partitions=answers)])
+
+    locks = Locks()
+    records = [ConsumerRecord("t", number, 0, 0, 0, None, b"x", ()) for number in (0, 1)]
+    async with scripted_cluster(nodes=2, partitions=2) as scripted:
+        config = ShareConsumerConfig(bootstrap_servers=scripted.bootstrap_servers, group_id="g")
+        gone, other = scripted.brokers
+        async with Cluster(config) as cluster:
+            for record, broker in zip(records, scripted.brokers, strict=True):
+                broker.answers[m.ShareFetchRequest] = lambda request, version: m.ShareFetchResponse()
+                broker.answers[m.ShareAcknowledgeRequest] = agree
+                session = ShareSession(cluster, config, broker.node_id, "me", lambda *report: None)
+                partition = (TOPIC_ID, record.partition)
+                await session.fetch({partition}, 1, 0)
+                now = asyncio.get_running_loop().time()
+                locks.add(session, record.topic_partition, partition, [(0, 0)], now)
+            gone.answers[m.ShareAcknowledgeRequest] = gone.hang_up
+            with pytest.raises(Disconnected):
+                await locks.renew(records)
+            assert len(other.requests(m.ShareAcknowledgeRequest)) == 1
+            await locks.renew(records[1:])

@@ -7,7 +7,7 @@ from collections.abc import Callable
 import pytest
 
 from penstock.client import Admin, Consumer, OffsetSpec, Producer, SubscriptionPattern, TopicPartition
-from penstock.client.types import ConsumerRecord, OffsetAndMetadata, TimestampType
+from penstock.client.types import ConsumerRecord, OffsetAndMetadata, TimestampType, by_topic
 
 
 def test_a_partition_is_written_as_kafka_writes_it_and_is_a_plain_tuple() -> None:
@@ -15,6 +15,11 @@ def test_a_partition_is_written_as_kafka_writes_it_and_is_a_plain_tuple() -> Non
     assert f"{TopicPartition('a-b', 0)}" == "a-b-0"
     assert {("orders", 3): "by the pair"}[TopicPartition("orders", 3)] == "by the pair"
     assert sorted([TopicPartition("b", 0), TopicPartition("a", 10), TopicPartition("a", 9)])[0] == ("a", 9)
+
+
+def test_partitions_are_gathered_by_topic_in_their_order() -> None:
+    partitions = [TopicPartition("b", 2), TopicPartition("a", 0), TopicPartition("b", 1)]
+    assert by_topic(partitions) == {"b": [2, 1], "a": [0]}
 
 
 def test_a_record_knows_its_partition_and_was_not_counted_unless_somebody_says_so() -> None:

@@ -413,6 +413,16 @@ class Cluster:
 
         await self.retrying(attempt, timeout_ms)
 
+    async def partitions_of(self, topic: str, timeout_ms: int | None = None) -> list[int]:
+        """The numbers of a topic's partitions."""
+        await self.topic(topic, timeout_ms)
+        return sorted(self.metadata.topics[topic].partitions)
+
+    async def topic_names(self) -> list[str]:
+        """All topics of the cluster."""
+        await self.retrying(self.refresh_all)
+        return sorted(self.metadata.topics)
+
     async def leader(self, tp: TopicPartition) -> int:
         """The node that leads a partition; raises a retriable error when there is none."""
         node = self.metadata.leader(tp)

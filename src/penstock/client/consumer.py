@@ -486,13 +486,11 @@ class Consumer(Generic[K, V]):
         return {tp: found[tp] if found[tp].offset >= 0 else None for tp in timestamps}
 
     async def partitions_for(self, topic: str) -> list[int]:
-        await self._cluster.topic(topic)
-        return sorted(self._cluster.metadata.topics[topic].partitions)
+        return await self._cluster.partitions_of(topic)
 
     async def topic_names(self) -> list[str]:
         """All topics of the cluster."""
-        await self._cluster.retrying(self._cluster.refresh_all)
-        return sorted(self._cluster.metadata.topics)
+        return await self._cluster.topic_names()
 
     def metrics(self) -> dict[MetricName, float]:
         return self._metrics.snapshot()

@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterable, Mapping
 from penstock.client.cluster import GROUP, Cluster
 from penstock.client.errors import CommitFailed, check, kafka_error
 from penstock.client.transactions import ConsumerGroupMetadata
-from penstock.client.types import IsolationLevel, OffsetAndMetadata, OffsetAndTimestamp, TopicPartition
+from penstock.client.types import IsolationLevel, OffsetAndMetadata, OffsetAndTimestamp, TopicPartition, by_topic
 from penstock.wire import messages as m
 from penstock.wire.errors import ErrorCode, KafkaError
 
@@ -84,7 +84,7 @@ async def fetch_committed(
     timeout_ms: int | None = None,
 ) -> dict[TopicPartition, OffsetAndMetadata]:
     """What a group has committed; partitions without a commit are left out. None asks for all partitions."""
-    wanted = None if partitions is None else _by_topic(partitions)
+    wanted = None if partitions is None else by_topic(partitions)
 
     def build(version: int) -> m.Message:
         if version < 8:
@@ -211,10 +211,3 @@ async def commit_offsets(
         at_least=9 if by_epoch else 2,
         at_most=_LAST_NAMED_VERSION,
     )
-
-
-def _by_topic(partitions: Iterable[TopicPartition]) -> dict[str, list[int]]:
-    topics: dict[str, list[int]] = {}
-    for tp in partitions:
-        topics.setdefault(tp.topic, []).append(tp.partition)
-    return topics

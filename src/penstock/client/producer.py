@@ -226,13 +226,11 @@ class Producer:
 
     async def partitions_for(self, topic: str) -> list[int]:
         """The numbers of a topic's partitions."""
-        await self._cluster.topic(topic, self.config.max_block_ms)
-        return sorted(self._cluster.metadata.topics[topic].partitions)
+        return await self._cluster.partitions_of(topic, self.config.max_block_ms)
 
     async def topic_names(self) -> list[str]:
         """All topics of the cluster."""
-        await self._cluster.retrying(self._cluster.refresh_all)
-        return sorted(self._cluster.metadata.topics)
+        return await self._cluster.topic_names()
 
     def metrics(self) -> dict[MetricName, float]:
         return self._metrics.snapshot()

@@ -115,7 +115,7 @@ class Acknowledgements:
         return taken
 
     def split_off(self, offsets: Collection[int]) -> Acknowledgements:
-        """Those of `offsets`, which are no longer here."""
+        """Those of `offsets`, which are no longer here; without gaps, as nobody waits to hear of them."""
         split = Acknowledgements()
         split.types = {offset: kind for offset, kind in self.types.items() if offset in offsets}
         self.types = {offset: kind for offset, kind in self.types.items() if offset not in offsets}
@@ -126,6 +126,7 @@ class Acknowledgements:
                     split.types.setdefault(offset, kind)
             kept = [offset for offset in range(first, last + 1) if offset not in offsets]
             self._runs += [(*run, kind) for run in runs_of(kept)]
+        split.types = {offset: kind for offset, kind in split.types.items() if kind != GAP}
         return split
 
     def offsets(self) -> set[int]:

@@ -2,16 +2,11 @@ from __future__ import annotations
 
 import pytest
 
-from penstock.client import Admin, TopicPartition
-from penstock.client.admin.base import by_topic, raise_first
+from penstock.client import Admin
+from penstock.client.admin.base import raise_first
 from penstock.wire import messages as m
 from penstock.wire.errors import InvalidConfig, InvalidPartitions
 from tests.client.scripted_broker import scripted_cluster
-
-
-def test_partitions_are_gathered_by_topic_in_their_order() -> None:
-    partitions = [TopicPartition("b", 2), TopicPartition("a", 0), TopicPartition("b", 1)]
-    assert by_topic(partitions) == {"b": [2, 1], "a": [0]}
 
 
 def test_of_several_errors_the_first_is_raised() -> None:

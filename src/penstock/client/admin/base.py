@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from typing import TypeVar
 
 from penstock.client.cluster import Cluster
 from penstock.client.config import AdminConfig
-from penstock.client.types import TopicPartition
 from penstock.wire import messages as m
 from penstock.wire.errors import KafkaError
 
@@ -32,13 +31,6 @@ class AdminPart:
             self.cluster.call(message, response, node=node, at_least=at_least) for node in self.cluster.metadata.nodes
         ]
         return list(await asyncio.gather(*calls))
-
-
-def by_topic(partitions: Iterable[TopicPartition]) -> dict[str, list[int]]:
-    topics: dict[str, list[int]] = {}
-    for tp in partitions:
-        topics.setdefault(tp.topic, []).append(tp.partition)
-    return topics
 
 
 def raise_first(outcome: Outcome) -> None:

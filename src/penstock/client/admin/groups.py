@@ -7,12 +7,12 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
-from penstock.client.admin.base import AdminPart, Outcome, by_topic
+from penstock.client.admin.base import AdminPart, Outcome
 from penstock.client.cluster import GROUP
 from penstock.client.errors import UsageError, check, kafka_error
 from penstock.client.offsets import commit_offsets, fetch_committed
 from penstock.client.transactions import ConsumerGroupMetadata
-from penstock.client.types import OffsetAndMetadata, TopicPartition
+from penstock.client.types import OffsetAndMetadata, TopicPartition, by_topic
 from penstock.wire import messages as m
 from penstock.wire.codec import MalformedMessage, decode_versioned
 from penstock.wire.errors import ErrorCode, GroupIdNotFound, KafkaError, UnsupportedVersion

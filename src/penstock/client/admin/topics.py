@@ -6,11 +6,11 @@ import asyncio
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 
-from penstock.client.admin.base import AdminPart, Outcome, by_topic, raise_first
+from penstock.client.admin.base import AdminPart, Outcome, raise_first
 from penstock.client.errors import check, kafka_error
 from penstock.client.metadata import TopicInfo
 from penstock.client.offsets import list_offsets
-from penstock.client.types import IsolationLevel, Node, OffsetAndTimestamp, TopicPartition
+from penstock.client.types import IsolationLevel, Node, OffsetAndTimestamp, TopicPartition, by_topic
 from penstock.wire import messages as m
 from penstock.wire.errors import ErrorCode, KafkaError
 

@@ -6,10 +6,10 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import NamedTuple
 
-from penstock.client.admin.base import AdminPart, by_topic
+from penstock.client.admin.base import AdminPart
 from penstock.client.cluster import TRANSACTION
 from penstock.client.errors import check, kafka_error
-from penstock.client.types import TopicPartition
+from penstock.client.types import TopicPartition, by_topic
 from penstock.wire import messages as m
 from penstock.wire.errors import ErrorCode
 
