@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from .allowed import meant
+from .allowed import Pair, meant
 from .compare import ABSENT
+from .meant_share import TEXT, under
 
 TWO_MARKERS = (
     "A transaction marker for a partition that is named twice is written twice and answered; Kafka 4.3.1 never answers."
@@ -13,6 +14,49 @@ NEVER_BACK = (
     "Kafka keeps whatever comes last."
 )
 NO_DEBT = "The lag of a share group that starts past the end of the log is 0; Kafka's is negative."
+NO_WAITING = (
+    "There is no controller to wait for: a request that leaves it no time (a timeout of 0 or less) is carried out; "
+    "Kafka answers REQUEST_TIMED_OUT."
+)
+TOO_MANY = (
+    "More than 10,000 new partitions in one request are refused with POLICY_VIOLATION, as when a topic is created; "
+    "Kafka's CreatePartitions fails inside (UNKNOWN_SERVER_ERROR)."
+)
+NO_LOGGERS = "The levels of loggers are set where the broker is started: there are none to describe or to alter."
+TWO_RESOURCES = (
+    "An AlterConfigs request that names a resource twice is refused; Kafka 4.3.1 never answers it (its incremental "
+    "sister refuses)."
+)
+OVERFLOW = (
+    "A cursor far past the last partition is past the end; in Kafka the number overflows, and the next cursor is "
+    "negative."
+)
+BOTH_BATCHES = (
+    "Two batches for one partition in one request are both appended, and answered one by one; Kafka drops the first of "
+    "them without a word."
+)
+ANY_SESSION = (
+    "A fetch session's id may be any number; Kafka fails inside (UNKNOWN_SERVER_ERROR) when it meets one of the "
+    "largest."
+)
+
+NOTHING = "00000000-0000-0000-0000-000000000000"
+
+
+def second_append(topic: str) -> dict[str, Pair]:
+    fields: dict[str, Pair] = {
+        "index": (ABSENT, 0),
+        "error_code": (ABSENT, "NONE"),
+        "error_message": (ABSENT, None),
+        "base_offset": (ABSENT, 8),
+        "log_append_time": (ABSENT, -1),
+        "log_start_offset": (ABSENT, 0),
+        "record_errors": (ABSENT, []),
+        "current_leader.leader_id": (ABSENT, -1),
+        "current_leader.leader_epoch": (ABSENT, -1),
+    }
+    return under(f"response.responses[{topic}].partition_responses[1]", fields)
+
 
 ODD = (
     *meant(
@@ -44,5 +88,124 @@ ODD = (
         "odd_share/odd-share-state-values",
         "read_share_group_state: after a start further back",
         {"response.results[0].partitions[0].start_offset": (10, 20)},
+    ),
+    *meant(
+        NO_WAITING,
+        "odd_topics/create-odd-topics",
+        "create_topics: no patience",
+        under(
+            "response.topics[hasty]",
+            {
+                "error_code": ("REQUEST_TIMED_OUT", "NONE"),
+                "num_partitions": (-1, 1),
+                "replication_factor": (-1, 1),
+                "topic_id": (NOTHING, "<topic 8>"),
+            },
+        ),
+    ),
+    *meant(
+        NO_WAITING,
+        "odd_topics/delete-odd-topics",
+        ["delete_topics: no patience", "delete_topics: negative patience"],
+        under(
+            "response.responses[absent]",
+            {"error_code": ("REQUEST_TIMED_OUT", "UNKNOWN_TOPIC_OR_PARTITION"), "error_message": TEXT},
+        ),
+    ),
+    *meant(
+        NO_WAITING,
+        "odd_topics/create-odd-partitions",
+        ["create_partitions: no patience", "create_partitions: negative patience"],
+        {"response.results[t].error_code": ("REQUEST_TIMED_OUT", "NONE")},
+    ),
+    *meant(
+        TOO_MANY,
+        "odd_topics/create-odd-partitions",
+        "create_partitions: ten thousand and three",
+        under(
+            "response.results[t]",
+            {"error_code": ("UNKNOWN_SERVER_ERROR", "POLICY_VIOLATION"), "error_message": TEXT},
+        ),
+    ),
+    *meant(
+        NO_LOGGERS,
+        "odd_topics/describe-odd-configs",
+        "describe_configs: a broker's loggers",
+        under(
+            "response.results[0].configs[root]",
+            {
+                "name": ("root", ABSENT),
+                "value": ("ERROR", ABSENT),
+                "config_source": (6, ABSENT),
+                "config_type": (0, ABSENT),
+                "documentation": ("<text>", ABSENT),
+                "is_sensitive": (False, ABSENT),
+                "read_only": (False, ABSENT),
+                "synonyms": ([], ABSENT),
+            },
+        ),
+    ),
+    *meant(
+        NO_LOGGERS,
+        "odd_topics/alter-odd-configs-bit-by-bit",
+        "incremental_alter_configs: a logger",
+        under("response.responses[0]", {"error_code": ("NONE", "INVALID_CONFIG"), "error_message": TEXT}),
+    ),
+    *meant(
+        TWO_RESOURCES,
+        "odd_topics/alter-odd-configs",
+        "alter_configs: a topic twice",
+        {
+            "outcome": ("no answer", ABSENT),
+            "response.throttle_time": (ABSENT, "<throttle>"),
+            **{
+                f"response.responses[{number}].{name}": (ABSENT, value)
+                for number in (0, 1)
+                for name, value in (
+                    ("error_code", "INVALID_REQUEST"),
+                    ("error_message", "<text>"),
+                    ("resource_type", 2),
+                    ("resource_name", "t"),
+                )
+            },
+        },
+    ),
+    *meant(
+        OVERFLOW,
+        "odd_topics/describe-odd-topic-partitions",
+        "describe_topic_partitions: a cursor far past the end",
+        {
+            "response.next_cursor": (
+                {"topic_name": "describe-odd-topic-partitions-v0-t", "partition_index": -2147481649},
+                None,
+            )
+        },
+    ),
+    *meant(
+        BOTH_BATCHES,
+        "odd_records/produce-oddly",
+        "produce: a partition twice",
+        {**second_append("t"), **second_append("0")},
+    ),
+    *meant(
+        ANY_SESSION,
+        "odd_records/fetch-in-odd-sessions",
+        "fetch: the largest session, epoch -1",
+        {"response.error_code": ("UNKNOWN_SERVER_ERROR", "NONE"), "response.session_id": ("<session 8>", 0)},
+    ),
+    *meant(
+        ANY_SESSION,
+        "odd_records/fetch-in-odd-sessions",
+        "fetch: the largest session, epoch 0",
+        {"response.error_code": ("UNKNOWN_SERVER_ERROR", "NONE")},
+    ),
+    *meant(
+        ANY_SESSION,
+        "odd_records/fetch-in-odd-sessions",
+        "fetch: the largest session, epoch 1",
+        {
+            "response.error_code": ("UNKNOWN_SERVER_ERROR", "FETCH_SESSION_ID_NOT_FOUND"),
+            "response.session_id": ("<session 8>", 0),
+        },
     ),
 )

@@ -119,7 +119,7 @@ class FetchSessions:
                 self._sessions.pop(request.session_id, None)
             partitions = OrderedDict((key, FetchPartition(key[0], asked)) for key, asked in _asked(request, by_id))
             session = None
-            if epoch == INITIAL_EPOCH and partitions:
+            if epoch == INITIAL_EPOCH:
                 session = self._open(partitions, by_id, now_ms)
             return FetchContext(partitions, session, incremental=False)
         return self._continue(request, by_id, now_ms)
@@ -146,7 +146,8 @@ class FetchSessions:
         session.last_used_ms = now_ms
         if not session.partitions:
             del self._sessions[session.session_id]
-            return FetchContext(session.partitions, None, incremental=False)
+            partitions = OrderedDict((key, FetchPartition(key[0], asked)) for key, asked in _asked(request, by_id))
+            return FetchContext(partitions, None, incremental=False)
         return FetchContext(session.partitions, session, incremental=True)
 
     def _open(self, partitions: OrderedDict[Key, FetchPartition], by_id: bool, now_ms: int) -> FetchSession | None:

@@ -45,7 +45,7 @@ class LeaderEpochs:
     def end_offset_for(self, epoch: int, log_end_offset: int) -> tuple[int, int]:
         """(largest known epoch not above `epoch`, where it ends); (-1, -1) if nothing can be said (KIP-279)."""
         entries = self._entries
-        if not entries or epoch < 0 or epoch > entries[-1][0]:
+        if not entries or epoch == -1 or epoch > entries[-1][0]:
             return UNDEFINED
         if epoch == entries[-1][0]:
             return epoch, log_end_offset

@@ -106,9 +106,8 @@ class Configs:
         return dict(self._client_metrics.get(name, {}))
 
     def client_metrics_entries(self, name: str, names: Collection[str] | None = None) -> list[Entry]:
-        """What a subscription has; nothing for one that does not exist."""
-        overrides = self._client_metrics.get(name)
-        return client_metrics_entries(overrides, names) if overrides is not None else []
+        """What a subscription has; the defaults for one that does not exist."""
+        return client_metrics_entries(self._client_metrics.get(name, {}), names)
 
     def set_client_metrics(self, name: str, overrides: Mapping[str, str]) -> None:
         """Replace a subscription's configs; without any it ceases to exist."""

@@ -8,6 +8,7 @@ out of a description, not refused.
 
 from __future__ import annotations
 
+import re
 from collections import Counter
 from collections.abc import Iterable, Mapping
 from enum import IntEnum
@@ -31,6 +32,7 @@ if TYPE_CHECKING:
     from penstock.broker.server import Broker
 
 _LIST_RESOURCE_TYPES = 1
+_LOGGERS = "The levels of loggers are set where the broker is started (PENSTOCK_LOG)."
 
 
 class ResourceType(IntEnum):
@@ -82,11 +84,11 @@ def _describe(broker: Broker, kind: int, name: str, names: list[str] | None) -> 
             raise UnknownTopicOrPartition
         return broker.configs.topic_entries(topic.configs, names)
     if kind == ResourceType.BROKER:
-        if name not in ("", str(broker.node_id)):
+        if name and _number(name) != broker.node_id:
             raise InvalidRequest(
                 f"Unexpected broker id, expected {broker.node_id} or empty string, but received {name}"
             )
-        return broker.configs.broker_entries(name, names)
+        return broker.configs.broker_entries(name and str(broker.node_id), names)
     if kind == ResourceType.GROUP:
         if not name:
             raise InvalidRequest("Group name must not be empty")
@@ -96,10 +98,14 @@ def _describe(broker: Broker, kind: int, name: str, names: list[str] | None) -> 
             raise InvalidRequest("Client metrics subscription name must not be empty")
         return broker.configs.client_metrics_entries(name, names)
     if kind == ResourceType.BROKER_LOGGER:
-        if name != str(broker.node_id):
+        if _number(name) != broker.node_id:
             raise InvalidRequest(f"Unexpected broker id, expected {broker.node_id}, but received {name}")
         return []
     raise InvalidRequest(f"Unsupported resource type: {kind}")
+
+
+def _number(name: str) -> int | None:
+    return int(name) if re.fullmatch(r"[+-]?[0-9]+", name) else None
 
 
 def _described(
@@ -220,6 +226,8 @@ def _changed(
     ]
     if missing:
         raise InvalidRequest(f"Null value not supported for : {','.join(missing)}")
+    if kind == ResourceType.BROKER_LOGGER:
+        raise _logger_error(broker, name, changes)
     configs = _overrides(broker, kind, name)
     definitions = _definitions(kind)
     for change in changes:
@@ -232,6 +240,19 @@ def _changed(
         else:
             raise InvalidRequest(f"Unknown operation type {change.config_operation}")
     return configs
+
+
+def _logger_error(
+    broker: Broker, name: str, changes: list[m.IncrementalAlterConfigsRequest.AlterableConfig]
+) -> KafkaError:
+    if _number(name) != broker.node_id:
+        return InvalidRequest(f"Unexpected broker id, expected {broker.node_id}, but received {name}")
+    for change in changes:
+        if change.config_operation in (Operation.APPEND, Operation.SUBTRACT):
+            return InvalidRequest("The levels of loggers are no lists.")
+        if change.config_operation == Operation.DELETE and change.name == "root":
+            return InvalidRequest("The root logger always has a level.")
+    return InvalidConfig(_LOGGERS)
 
 
 def _change_list(
@@ -267,12 +288,18 @@ def _definitions(kind: int) -> Mapping[str, Definition]:
     return tables.get(kind, {})
 
 
+def _no_topic(name: str) -> KafkaError:
+    if not name:
+        return InvalidRequest("Default topic resources are not allowed.")
+    check_name(name)
+    return UnknownTopicOrPartition(f"The topic '{name}' does not exist.")
+
+
 def _overrides(broker: Broker, kind: int, name: str) -> dict[str, str]:
     if kind == ResourceType.TOPIC:
         topic = broker.topics.find(name)
         if topic is None:
-            check_name(name)
-            raise UnknownTopicOrPartition(f"The topic '{name}' does not exist.")
+            raise _no_topic(name)
         return dict(topic.configs)
     if kind == ResourceType.BROKER:
         return broker.configs.broker_overrides(name)
@@ -288,8 +315,7 @@ def _replace(broker: Broker, kind: int, name: str, configs: dict[str, str], vali
     if kind == ResourceType.TOPIC:
         topic = broker.topics.find(name)
         if topic is None:
-            check_name(name)
-            raise UnknownTopicOrPartition(f"The topic '{name}' does not exist.")
+            raise _no_topic(name)
         broker.configs.check_topic(configs)
         if not validate_only:
             broker.topics.set_configs(topic, configs)
@@ -310,6 +336,6 @@ def _replace(broker: Broker, kind: int, name: str, configs: dict[str, str], vali
         if not validate_only:
             broker.configs.set_client_metrics(name, configs)
     elif kind == ResourceType.BROKER_LOGGER:
-        raise InvalidRequest("The levels of loggers are set where the broker is started (PENSTOCK_LOG).")
+        raise InvalidRequest(_LOGGERS)
     else:
         raise InvalidRequest(f"Unknown resource type {kind}")

@@ -20,7 +20,7 @@ from penstock.broker.file_range import FileRange
 from penstock.broker.requests import Answer, Pending, Request
 from penstock.broker.topics import Partition, Topic, leader_epoch_error
 from penstock.wire import messages as m
-from penstock.wire.errors import ErrorCode, KafkaError, OffsetOutOfRange
+from penstock.wire.errors import ErrorCode, KafkaError, OffsetOutOfRange, UnknownServerError
 
 if TYPE_CHECKING:
     from penstock.broker.server import Broker
@@ -88,12 +88,15 @@ class FetchWait:
 def handle_fetch(broker: Broker, request: Request) -> Answer:
     body = request.body
     assert isinstance(body, m.FetchRequest)
-    if body.isolation_level not in (READ_UNCOMMITTED, READ_COMMITTED):
+    is_odd = body.isolation_level not in (READ_UNCOMMITTED, READ_COMMITTED)
+    if is_odd and _names_something(broker, request, body):
         return _refuse(request, body)
     try:
         context = broker.fetch_sessions.context(body, request.api_version, broker.now_ms())
     except KafkaError as error:
         return m.FetchResponse(error_code=error.code)
+    if is_odd and context.incremental:
+        return _refuse(request, body)
     found, size, waiting_on, is_final = _read(broker, request, context)
     if is_final or size >= body.min_bytes or body.max_wait_ms <= 0 or not waiting_on:
         return _respond(request, context, found)
@@ -172,6 +175,8 @@ def _read_partition(
             return True
     limit = min(asked.max_bytes, budget)
     found = log.read(asked.fetch_offset, limit, min_one_batch=is_first, isolation=isolation)
+    if limit < 0 and is_first and found.size:
+        raise UnknownServerError("A negative number of bytes was asked for.")
     data.high_watermark = found.high_watermark
     data.last_stable_offset = found.last_stable_offset
     data.log_start_offset = found.log_start_offset
@@ -182,6 +187,17 @@ def _read_partition(
         ]
     else:
         data.aborted_transactions = None
+    return False
+
+
+def _names_something(broker: Broker, request: Request, body: m.FetchRequest) -> bool:
+    """Whether there is anything to read, which is when Kafka looks at how it is to be read."""
+    by_id = request.api_version >= _TOPIC_IDS
+    for asked in body.topics:
+        topic = broker.topics.by_id(asked.topic_id) if by_id else broker.topics.find(asked.topic)
+        count = 0 if topic is None else len(topic.partitions)
+        if any(0 <= each.partition < count for each in asked.partitions):
+            return True
     return False
 
 

@@ -18,7 +18,9 @@ def handle_describe_log_dirs(broker: Broker, request: Request) -> m.DescribeLogD
     assert isinstance(body, m.DescribeLogDirsRequest)
     asked: dict[str, set[int]] | None = None
     if body.topics is not None:
-        asked = {topic.topic: set(topic.partitions) for topic in body.topics}
+        asked = {}
+        for named in body.topics:
+            asked.setdefault(named.topic, set()).update(named.partitions)
     response = m.DescribeLogDirsResponse
     topics = []
     for topic in broker.topics.all():

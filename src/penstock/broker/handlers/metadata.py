@@ -57,9 +57,17 @@ def handle_metadata(broker: Broker, request: Request) -> m.MetadataResponse:
             topics=[_topic_error(asked.name or "", asked.topic_id, ErrorCode.INVALID_REQUEST) for asked in body.topics],
             controller_id=-1,
         )
-    for asked in _without_repeats(broker, body.topics):
+    for asked in _without_repeats(broker, _of_one_kind(body.topics)):
         response.topics.append(_asked_topic(broker, asked, body.allow_auto_topic_creation, operations))
     return response
+
+
+def _of_one_kind(
+    asked: list[m.MetadataRequest.MetadataRequestTopic],
+) -> list[m.MetadataRequest.MetadataRequestTopic]:
+    """A request that names one topic by its id is about ids: names alone say nothing in it."""
+    by_id = [each for each in asked if each.topic_id != ZERO_UUID]
+    return by_id or asked
 
 
 def _without_repeats(

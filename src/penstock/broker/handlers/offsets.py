@@ -9,18 +9,18 @@ partition named twice is an INVALID_REQUEST.
 
 from __future__ import annotations
 
-from collections import Counter
 from typing import TYPE_CHECKING
 
 from penstock.broker.requests import Request
 from penstock.broker.topics import Partition, leader_epoch_error
 from penstock.wire import messages as m
 from penstock.wire.errors import (
-    ErrorCode,
+    InvalidRequest,
     InvalidTopic,
     KafkaError,
     OffsetOutOfRange,
     PolicyViolation,
+    UnknownServerError,
     UnknownTopicOrPartition,
     UnsupportedVersion,
 )
@@ -31,7 +31,8 @@ if TYPE_CHECKING:
 LATEST, EARLIEST, MAX_TIMESTAMP, EARLIEST_LOCAL, LATEST_TIERED, EARLIEST_PENDING_UPLOAD = -1, -2, -3, -4, -5, -6
 # The version of ListOffsets from which a special timestamp is known.
 _SINCE = {LATEST: 1, EARLIEST: 1, MAX_TIMESTAMP: 7, EARLIEST_LOCAL: 8, LATEST_TIERED: 9, EARLIEST_PENDING_UPLOAD: 11}
-_READ_COMMITTED = 1
+_READ_UNCOMMITTED, _READ_COMMITTED = 0, 1
+_NO_EPOCH = -1
 _CONSUMER = -1
 _DEBUGGING_CONSUMER = -2
 
@@ -47,24 +48,24 @@ def handle_list_offsets(broker: Broker, request: Request) -> m.ListOffsetsRespon
     body = request.body
     assert isinstance(body, m.ListOffsetsRequest)
     response = m.ListOffsetsResponse()
-    times = Counter((topic.name, asked.partition_index) for topic in body.topics for asked in topic.partitions)
+    topics: dict[str, dict[int, list[m.ListOffsetsRequest.ListOffsetsPartition]]] = {}
     for topic in body.topics:
-        answers: list[m.ListOffsetsResponse.ListOffsetsPartitionResponse] = []
         for asked in topic.partitions:
-            is_repeated = times[topic.name, asked.partition_index] > 1
-            if is_repeated and any(answer.partition_index == asked.partition_index for answer in answers):
-                continue
-            answer = m.ListOffsetsResponse.ListOffsetsPartitionResponse(partition_index=asked.partition_index)
-            answers.append(answer)
-            if is_repeated:
-                answer.error_code = ErrorCode.INVALID_REQUEST
-                continue
+            topics.setdefault(topic.name, {}).setdefault(asked.partition_index, []).append(asked)
+    for name, partitions in topics.items():
+        answers = m.ListOffsetsResponse.ListOffsetsTopicResponse(name=name)
+        response.topics.append(answers)
+        for index, (asked, *again) in partitions.items():
+            answer = m.ListOffsetsResponse.ListOffsetsPartitionResponse(partition_index=index)
+            answers.partitions.append(answer)
             try:
-                _list_offset(broker, request, topic.name, asked, answer)
+                if body.isolation_level not in (_READ_UNCOMMITTED, _READ_COMMITTED):
+                    raise UnknownServerError
+                if again:
+                    raise InvalidRequest
+                _list_offset(broker, request, name, asked, answer)
             except KafkaError as error:
                 answer.error_code = error.code
-        if answers:
-            response.topics.append(m.ListOffsetsResponse.ListOffsetsTopicResponse(name=topic.name, partitions=answers))
     return response
 
 
@@ -81,7 +82,7 @@ def _list_offset(
     if timestamp < 0 and request.api_version < _SINCE.get(timestamp, 2**15):
         raise UnsupportedVersion()
     log = _partition(broker, topic, asked.partition_index).log
-    if asked.current_leader_epoch >= 0 and asked.current_leader_epoch != log.leader_epoch:
+    if asked.current_leader_epoch not in (_NO_EPOCH, log.leader_epoch):
         raise leader_epoch_error(asked.current_leader_epoch, log.leader_epoch)
     committed = body.isolation_level == _READ_COMMITTED
     if timestamp == LATEST:
@@ -114,7 +115,7 @@ def handle_offset_for_leader_epoch(broker: Broker, request: Request) -> m.Offset
             answers.append(answer)
             try:
                 log = _partition(broker, topic.topic, asked.partition).log
-                if asked.current_leader_epoch >= 0 and asked.current_leader_epoch != log.leader_epoch:
+                if asked.current_leader_epoch not in (_NO_EPOCH, log.leader_epoch):
                     raise leader_epoch_error(asked.current_leader_epoch, log.leader_epoch)
                 answer.leader_epoch, answer.end_offset = log.end_offset_for_epoch(asked.leader_epoch)
             except KafkaError as error:
@@ -129,22 +130,20 @@ def handle_delete_records(broker: Broker, request: Request) -> m.DeleteRecordsRe
     body = request.body
     assert isinstance(body, m.DeleteRecordsRequest)
     response = m.DeleteRecordsResponse()
+    offsets: dict[str, dict[int, int]] = {}  # of a partition that is named twice the last
     for topic in body.topics:
-        answers = []
         for asked in topic.partitions:
-            answer = m.DeleteRecordsResponse.DeleteRecordsPartitionResult(
-                partition_index=asked.partition_index, low_watermark=-1
-            )
-            answers.append(answer)
+            offsets.setdefault(topic.name, {})[asked.partition_index] = asked.offset
+    for name, partitions in offsets.items():
+        answers = m.DeleteRecordsResponse.DeleteRecordsTopicResult(name=name)
+        response.topics.append(answers)
+        for index, offset in partitions.items():
+            answer = m.DeleteRecordsResponse.DeleteRecordsPartitionResult(partition_index=index, low_watermark=-1)
+            answers.partitions.append(answer)
             try:
-                partition = _partition(broker, topic.name, asked.partition_index)
-                answer.low_watermark = _delete_records(partition, asked.offset, broker.now_ms())
+                answer.low_watermark = _delete_records(_partition(broker, name, index), offset, broker.now_ms())
             except KafkaError as error:
                 answer.error_code = error.code
-        if answers:
-            response.topics.append(
-                m.DeleteRecordsResponse.DeleteRecordsTopicResult(name=topic.name, partitions=answers)
-            )
     return response
 
 

@@ -5,12 +5,13 @@ answered as durably as the producer asked: acks=0 never, acks=1 after the write,
 all of the request's appends (one `fdatasync` serves every request that waits), or at once where
 `penstock.acks.all.flush` is false, as Apache Kafka does. A partition that fails does not hold up the others.
 
-The order of the checks, and so which error wins, is Kafka's: acks, transactional id, topic, internal topic, batch,
+The order of the checks, and so which error wins, is Kafka's: transactional id, topic, acks, internal topic, batch,
 producer state. A transactional batch needs the word of the transaction coordinator first (`broker.admission`).
 """
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from functools import partial
 from typing import TYPE_CHECKING
 
@@ -108,7 +109,9 @@ def _produce(broker: Broker, request: Request, body: m.ProduceRequest, admission
     appends: list[tuple[Partition, Appended]] = []
     failed = False
     by_id = request.api_version >= _TOPIC_IDS
-    for topic_data in body.topic_data:
+    for topic_data in body.topic_data if len(body.topic_data) == 1 else _each_once(body.topic_data, by_id):
+        if not topic_data.partition_data:
+            continue
         topic = broker.topics.by_id(topic_data.topic_id) if by_id else broker.topics.find(topic_data.name)
         answer = m.ProduceResponse.TopicProduceResponse(topic_data.name, topic_data.topic_id)
         response.responses.append(answer)
@@ -144,6 +147,18 @@ def _produce(broker: Broker, request: Request, body: m.ProduceRequest, admission
     return response
 
 
+def _each_once(
+    topics: list[m.ProduceRequest.TopicProduceData], by_id: bool
+) -> Iterable[m.ProduceRequest.TopicProduceData]:
+    """A topic that is named twice is answered once, with the partitions of both."""
+    by_key: dict[str | bytes, m.ProduceRequest.TopicProduceData] = {}
+    for topic in topics:
+        known = by_key.setdefault(topic.topic_id if by_id else topic.name, topic)
+        if known is not topic:
+            known.partition_data += topic.partition_data
+    return by_key.values()
+
+
 def _append(
     broker: Broker,
     request: Request,
@@ -152,12 +167,12 @@ def _append(
     data: m.ProduceRequest.PartitionProduceData,
     admission: Admission | None,
 ) -> tuple[Partition, Appended]:
+    if not 0 <= data.index < len(topic.partitions):
+        raise UnknownTopicOrPartition()
     if not -1 <= body.acks <= 1:
         raise InvalidRequiredAcks()
     if topic.is_internal and request.client_id != ADMIN_CLIENT_ID:
         raise InvalidTopic(f"The topic {topic.name} is written by the broker only.")
-    if not 0 <= data.index < len(topic.partitions):
-        raise UnknownTopicOrPartition()
     partition = topic.partitions[data.index]
     records = data.records
     assert isinstance(records, memoryview | None)

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Protocol
 
 from penstock.broker.config import ConfigError
 from penstock.broker.requests import Request
-from penstock.broker.topics import MAX_PARTITIONS, Topic, check_name
+from penstock.broker.topics import MAX_PARTITIONS, check_name
 from penstock.log.errors import StorageError
 from penstock.wire import messages as m
 from penstock.wire.errors import (
@@ -27,6 +27,7 @@ from penstock.wire.errors import (
     InvalidTopic,
     KafkaError,
     KafkaStorageError,
+    PolicyViolation,
     TopicAlreadyExists,
     TopicDeletionDisabled,
     UnknownTopicId,
@@ -37,8 +38,14 @@ from penstock.wire.messages import ZERO_UUID
 if TYPE_CHECKING:
     from penstock.broker.server import Broker
 
-_CONFIGS_IN_RESPONSE = 5
 _BY_ID = 6
+_BOTH = "You may not specify both topic name and topic id."
+_NO_NAME = "This server does not host this topic-partition."
+_NO_ID = "This server does not host this topic ID."
+_METADATA_TOPIC = "__cluster_metadata"
+MAX_PARTITIONS_OF_REQUEST = 10_000
+"""Kafka's own limit, which its controller's batches of records set."""
+_TOO_LARGE = f"A request may create {MAX_PARTITIONS_OF_REQUEST} partitions in all."
 
 
 class _Assignment(Protocol):
@@ -50,6 +57,20 @@ def handle_create_topics(broker: Broker, request: Request) -> m.CreateTopicsResp
     assert isinstance(body, m.CreateTopicsRequest)
     response = m.CreateTopicsResponse()
     times = Counter(topic.name for topic in body.topics)
+    valid = [topic for topic in body.topics if times[topic.name] == 1 and topic.name != _METADATA_TOPIC]
+    if sum(_partitions_asked(broker, topic) for topic in valid) > MAX_PARTITIONS_OF_REQUEST:
+        response.topics = [
+            m.CreateTopicsResponse.CreatableTopicResult(
+                name=topic.name,
+                error_code=ErrorCode.POLICY_VIOLATION,
+                error_message=_TOO_LARGE,
+                num_partitions=-1,
+                replication_factor=-1,
+                configs=[],
+            )
+            for topic in body.topics
+        ]
+        return response
     for name in times:
         asked = next(topic for topic in body.topics if topic.name == name)
         result = m.CreateTopicsResponse.CreatableTopicResult(
@@ -59,6 +80,8 @@ def handle_create_topics(broker: Broker, request: Request) -> m.CreateTopicsResp
         try:
             if times[name] > 1:
                 raise InvalidRequest("Duplicate topic name.")
+            if name == _METADATA_TOPIC:
+                raise InvalidRequest(f"Creation of internal topic {name} is prohibited.")
             _create(broker, asked, body.validate_only, result)
         except KafkaError as error:
             result.error_code = error.code
@@ -67,6 +90,12 @@ def handle_create_topics(broker: Broker, request: Request) -> m.CreateTopicsResp
             result.error_code = ErrorCode.KAFKA_STORAGE_ERROR
             result.error_message = str(error)
     return response
+
+
+def _partitions_asked(broker: Broker, asked: m.CreateTopicsRequest.CreatableTopic) -> int:
+    if asked.assignments:
+        return len(asked.assignments)
+    return broker.config.num_partitions if asked.num_partitions == -1 else max(0, asked.num_partitions)
 
 
 def _create(
@@ -120,8 +149,6 @@ def _partition_count(broker: Broker, asked: m.CreateTopicsRequest.CreatableTopic
         raise InvalidReplicationFactor("Replication factor must be larger than 0, or -1 to use the default value.")
     if asked.num_partitions < -1 or asked.num_partitions == 0:
         raise InvalidPartitions("Number of partitions was set to an invalid non-positive value.")
-    if asked.num_partitions > MAX_PARTITIONS:
-        raise InvalidPartitions(f"Number of partitions must not be larger than {MAX_PARTITIONS}.")
     if asked.replication_factor > 1:
         raise InvalidReplicationFactor(
             f"Unable to replicate the partition {asked.replication_factor} time(s): "
@@ -147,8 +174,6 @@ def _check_assignments(broker: Broker, assignments: Sequence[_Assignment]) -> No
 def _configs(broker: Broker, asked: m.CreateTopicsRequest.CreatableTopic) -> dict[str, str]:
     configs: dict[str, str] = {}
     for config in asked.configs:
-        if config.name in configs:
-            raise InvalidConfig(f"Duplicate config name: {config.name}")
         if config.value is None:
             raise InvalidConfig(f"Null value not supported for topic configs: {config.name}")
         configs[config.name] = config.value
@@ -167,14 +192,30 @@ def handle_delete_topics(broker: Broker, request: Request) -> m.DeleteTopicsResp
         asked = [(topic.name, topic.topic_id) for topic in body.topics]
     else:
         asked = [(name, ZERO_UUID) for name in body.topic_names]
-    times = Counter(asked)
+    times: Counter[tuple[str | None, bytes]] = Counter()
+    for name, topic_id in asked:
+        if (name is None) != (topic_id == ZERO_UUID):
+            times[name, topic_id] += 1
+            continue
+        wrong = "Neither topic name nor id were specified." if name is None else _BOTH
+        response.responses.append(
+            m.DeleteTopicsResponse.DeletableTopicResult(
+                name=name, topic_id=topic_id, error_code=ErrorCode.INVALID_REQUEST, error_message=wrong
+            )
+        )
     for name, topic_id in times:
+        topic = broker.topics.by_id(topic_id) if name is None else broker.topics.find(name)
+        is_named_too = topic is not None and times[topic.name, ZERO_UUID] and times[None, topic.topic_id]
+        if is_named_too and name is None:
+            continue  # answered under its name
         result = m.DeleteTopicsResponse.DeletableTopicResult(name=name, topic_id=topic_id)
         response.responses.append(result)
         try:
-            if times[name, topic_id] > 1:
+            if times[name, topic_id] > 1 or is_named_too:
+                result.topic_id = topic.topic_id if topic is not None and is_named_too else topic_id
                 raise InvalidRequest("Duplicate topic.")
-            topic = _topic_to_delete(broker, name, topic_id)
+            if topic is None:
+                raise UnknownTopicId(_NO_ID) if name is None else UnknownTopicOrPartition(_NO_NAME)
             if not broker.config.delete_topic_enable:
                 raise TopicDeletionDisabled("Topic deletion is disabled.")
             result.name, result.topic_id = topic.name, topic.topic_id
@@ -183,22 +224,6 @@ def handle_delete_topics(broker: Broker, request: Request) -> m.DeleteTopicsResp
             result.error_code = error.code
             result.error_message = error.message
     return response
-
-
-def _topic_to_delete(broker: Broker, name: str | None, topic_id: bytes) -> Topic:
-    if name is not None and topic_id != ZERO_UUID:
-        raise InvalidRequest("You may not specify both topic name and topic id.")
-    if name is not None:
-        topic = broker.topics.find(name)
-        if topic is None:
-            raise UnknownTopicOrPartition("This server does not host this topic-partition.")
-        return topic
-    if topic_id == ZERO_UUID:
-        raise InvalidRequest("Neither topic name nor id were specified.")
-    found = broker.topics.by_id(topic_id)
-    if found is None:
-        raise UnknownTopicId("This server does not host this topic ID.")
-    return found
 
 
 def handle_create_partitions(broker: Broker, request: Request) -> m.CreatePartitionsResponse:
@@ -233,6 +258,8 @@ def _grow(broker: Broker, asked: m.CreatePartitionsRequest.CreatePartitionsTopic
         raise InvalidPartitions(
             f"The topic {asked.name} currently has {have} partition(s); {asked.count} would not be an increase."
         )
+    if asked.count - have > MAX_PARTITIONS_OF_REQUEST:
+        raise PolicyViolation(_TOO_LARGE)
     if asked.count > MAX_PARTITIONS:
         raise InvalidPartitions(f"Number of partitions must not be larger than {MAX_PARTITIONS}.")
     if asked.assignments is not None:
