@@ -8,6 +8,7 @@ import pytest
 
 from penstock.client import Admin, Consumer, OffsetSpec, Producer, SubscriptionPattern, TopicPartition
 from penstock.client.types import ConsumerRecord, OffsetAndMetadata, TimestampType, by_topic
+from tests.client.reading import fill
 
 
 def test_a_partition_is_written_as_kafka_writes_it_and_is_a_plain_tuple() -> None:
@@ -51,8 +52,7 @@ def test_patterns_that_read_the_same_are_the_same() -> None:
 async def test_brokers_understand_every_named_place(
     admin: Admin, topic: str, producer: Producer, spec: OffsetSpec, offset: int
 ) -> None:
-    for _ in range(3):
-        await producer.send_and_wait(topic, b"v")
+    await fill(producer, topic, 3)
     tp = TopicPartition(topic, 0)
     await admin.delete_records({tp: 1})
     assert (await admin.list_offsets({tp: spec}))[tp].offset == offset
