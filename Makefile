@@ -6,6 +6,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 STAMP := $(VENV)/.ready
 SPARK_STAMP := $(VENV)/.ready-spark
+PIPELINES_STAMP := $(VENV)/.ready-pipelines
 SPARK ?= yes
 KAFKA_TESTS ?= ../shared/tools/kafka-tests/run
 GROUPS ?= requests consumer share rest
@@ -38,14 +39,21 @@ $(SPARK_STAMP): requirements/spark.txt $(STAMP)
 	@$(BIN)/pip install --quiet --disable-pip-version-check --require-hashes -r requirements/spark.txt
 	@touch $(SPARK_STAMP)
 
+$(PIPELINES_STAMP): requirements/pipelines.txt $(SPARK_STAMP)
+	@$(BIN)/pip install --quiet --disable-pip-version-check --require-hashes -r requirements/pipelines.txt
+	@touch $(PIPELINES_STAMP)
+
 .PHONY: lock
-lock: $(STAMP) ## Resolve requirements/dev.txt and spark.txt anew
+lock: $(STAMP) ## Resolve requirements/dev.txt, spark.txt and pipelines.txt anew
 	$(BIN)/pip install --quiet pip-tools
 	$(BIN)/pip-compile --quiet --upgrade --strip-extras --generate-hashes --no-emit-index-url --no-emit-trusted-host \
 		--no-emit-find-links --no-header --output-file requirements/dev.txt pyproject.toml requirements/dev.in
 	$(BIN)/pip-compile --quiet --upgrade --strip-extras --generate-hashes --no-emit-index-url --no-emit-trusted-host \
 		--no-emit-find-links --no-header --extra spark --constraint requirements/dev.txt \
 		--output-file requirements/spark.txt pyproject.toml
+	$(BIN)/pip-compile --quiet --upgrade --strip-extras --generate-hashes --no-emit-index-url --no-emit-trusted-host \
+		--no-emit-find-links --no-header --constraint requirements/dev.txt --constraint requirements/spark.txt \
+		--output-file requirements/pipelines.txt requirements/pipelines.in
 
 # -- see it work --------------------------------------------------------------------------------------------------------
 
@@ -101,7 +109,7 @@ kafka-tests: $(STAMP) ## Apache Kafka's own integration tests against Penstock (
 	PENSTOCK=$(CURDIR)/$(BIN)/penstock $(KAFKA_TESTS) $(GROUPS)
 
 .PHONY: spark
-spark: $(SPARK_STAMP) ## The pipelines on a real Spark, with broker processes that are killed
+spark: $(PIPELINES_STAMP) ## The pipelines on a real Spark, with broker processes that are killed
 	$(BIN)/python -m pytest -m spark
 
 .PHONY: soak
