@@ -4,7 +4,8 @@ Spark puts its own copy of PySpark, a zip of sources, in front of the module pat
 starts. Python cannot keep compiled code for what it imports from a zip, so each of those processes compiles PySpark
 anew: half a second of a core each, and a first query starts six of them. Where PySpark was installed by pip, as it is
 wherever `session()` runs locally, the very same sources lie in site-packages, with compiled code beside them. A small
-script that stands in for the interpreter takes the zips out of the path and runs the interpreter itself.
+script that stands in for the interpreter takes the zips out of the path and runs the interpreter itself; or, where a
+process waits that has everything imported already, has that one forked (see `forking`).
 """
 
 from __future__ import annotations
@@ -17,11 +18,12 @@ from contextlib import suppress
 from importlib.util import find_spec
 from pathlib import Path
 
-from penstock.spark.java import cache_folder
+from penstock.spark.java import cache_folder, write_script
 
 VARIABLES = ("PYSPARK_PYTHON", "PYSPARK_DRIVER_PYTHON")
 """What names the interpreter. Spark plans with the second, where there is one, and runs tasks with the first."""
 
+_CLIENT = Path(__file__).with_name("forked.py")
 _SHIM = """#!/bin/sh
 set -f
 kept=
@@ -34,15 +36,18 @@ for entry in $PYTHONPATH; do
 done
 export PYTHONPATH="$kept"
 unset IFS
+if [ -n "$PENSTOCK_SPARK_FORKING" ] && [ "$1" = -m ]; then
+    exec "{python}" -I -S "{client}" "$@"
+fi
 exec "{python}" "$@"
 """
 
 
 def choose_interpreter(environment: Mapping[str, str], *, local: bool) -> str:
     """The interpreter for workers: the script where it is of use, else the one that runs now."""
-    spark = _installed_spark()
+    spark = installed_spark()
     # A path with a quote, a dollar or the like in it would have to be quoted; nobody has one.
-    fit = spark is not None and not set('"$`\\') & set(f"{spark}{sys.executable}")
+    fit = spark is not None and not set('"$`\\') & set(f"{spark}{sys.executable}{_CLIENT}")
     if not local or os.name != "posix" or spark is None or not fit:
         return sys.executable
     home = environment.get("SPARK_HOME")
@@ -59,19 +64,14 @@ def is_shim(interpreter: str, environment: Mapping[str, str]) -> bool:
 
 
 def make_shim(python: str, spark: Path, cache: Path) -> Path:
-    text = _SHIM.format(spark=spark, python=python)
+    text = _SHIM.format(spark=spark, python=python, client=_CLIENT)
     # Environments share the folder, so a script is named after what is in it.
     script = cache / "python" / f"python-{hashlib.sha256(text.encode()).hexdigest()[:16]}"
-    if not script.is_file() or script.read_text() != text:
-        script.parent.mkdir(parents=True, exist_ok=True)
-        draft = script.with_name(f"{script.name}.{os.getpid()}")
-        draft.write_text(text)
-        draft.chmod(0o755)
-        draft.replace(script)
+    write_script(script, text)
     return script
 
 
-def _installed_spark() -> Path | None:
+def installed_spark() -> Path | None:
     found = find_spec("pyspark")
     if found is None or not found.origin:
         return None

@@ -72,16 +72,19 @@ def cache_folder(environment: Mapping[str, str]) -> Path:
 
 def make_shim(java: Path, home: Path) -> Path:
     """A folder for JAVA_HOME whose `bin/java` runs `java` without the argument that it cannot serve."""
-    script = home / "bin" / "java"
-    text = _SHIM.format(module=_MISSING_MODULE, java=java)
+    write_script(home / "bin" / "java", _SHIM.format(module=_MISSING_MODULE, java=java))
+    return home
+
+
+def write_script(script: Path, text: str) -> None:
+    """Make a file that can be run, unless it is there."""
     if not script.is_file() or script.read_text() != text:
         script.parent.mkdir(parents=True, exist_ok=True)
         # Several sessions may start at once: each writes its own file, the last rename wins, all have the same text.
-        draft = script.with_name(f"java.{os.getpid()}")
+        draft = script.with_name(f"{script.name}.{os.getpid()}")
         draft.write_text(text)
         draft.chmod(0o755)
         draft.replace(script)
-    return home
 
 
 def _installed(environment: Mapping[str, str]) -> list[tuple[str, Path]]:
