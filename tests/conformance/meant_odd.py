@@ -39,6 +39,9 @@ ANY_SESSION = (
     "A fetch session's id may be any number; Kafka fails inside (UNKNOWN_SERVER_ERROR) when it meets one of the "
     "largest."
 )
+NO_TEXT = (
+    "Text that is not UTF-8 is a broken request; Kafka takes it with replacement characters for what it cannot read."
+)
 
 NOTHING = "00000000-0000-0000-0000-000000000000"
 
@@ -207,5 +210,11 @@ ODD = (
             "response.error_code": ("UNKNOWN_SERVER_ERROR", "FETCH_SESSION_ID_NOT_FOUND"),
             "response.session_id": ("<session 8>", 0),
         },
+    ),
+    *meant(
+        NO_TEXT,
+        "odd_frames/odd-bodies",
+        "end_txn: an id that is no text",
+        {"answer": ("0000000700000000", ABSENT), "outcome": (ABSENT, "connection closed")},
     ),
 )

@@ -9,6 +9,9 @@ is answered when both are on disk.
 
 If the producer's previous transaction is still ending, the write waits for that, and all later writes of the same
 transactional id wait behind it: their order is what the sequence numbers of the batches are checked against.
+
+A classic producer may have several first batches in flight. Where one was refused, those after it are out of order
+until it has come again: the log knows nothing of the producer yet and would take any sequence number for the first.
 """
 
 from __future__ import annotations
@@ -31,6 +34,7 @@ from penstock.wire.errors import (
     InvalidTxnState,
     KafkaError,
     NotEnoughReplicas,
+    OutOfOrderSequenceNumber,
     error_class,
 )
 from penstock.wire.messages import Message
@@ -38,9 +42,14 @@ from penstock.wire.messages import Message
 if TYPE_CHECKING:
     from penstock.broker.server import Broker
 
+MAX_REFUSED = 1000  # refused first batches that are remembered
 MAX_BEHIND = 100  # writes of one transactional id that wait; a producer has five in flight
 FIRST_VERSION_WITH_ABORTABLE = 11
 FIRST_VERSION_THAT_ADDS = 12
+
+
+class MixedProducers(InvalidProducerIdMapping):
+    """One request with transactional batches of two producers."""
 
 
 class Admission:
@@ -127,6 +136,8 @@ class TransactionalWrites:
         self._broker = broker
         # Those who wait behind the write that waits for the coordinator, by transactional id.
         self._behind: dict[str, deque[_Write]] = {}
+        # The lowest sequence number of refused first batches, by partition, producer id and epoch.
+        self._refused: dict[tuple[TopicPartition, int, int], int] = {}
 
     def admit(self, request: Request, body: m.ProduceRequest, append: Append) -> Answer:
         """Have `append` called as soon as the coordinator has spoken: mostly at once."""
@@ -155,7 +166,7 @@ class TransactionalWrites:
         partitions = frozenset(first)
         producers = {(header.producer_id, header.producer_epoch) for header in first.values()}
         if len(producers) > 1:
-            error = InvalidProducerIdMapping("Transactional records contained more than one producer ID")
+            error = MixedProducers("Transactional records contained more than one producer ID")
             admission.refuse(partitions, error)
             return admission
         ((producer_id, epoch),) = producers
@@ -170,7 +181,28 @@ class TransactionalWrites:
             for where, code in verify(self._broker, add).items():
                 if code != ErrorCode.NONE:
                     admission.errors[where] = write_error(code, adds=False, abortable=abortable)
+                    self._remember(where, first[where])
+                elif self._refused and self._overtakes(where, first[where]):
+                    admission.errors[where] = OutOfOrderSequenceNumber()
         return admission
+
+    def _remember(self, where: TopicPartition, header: BatchHeader) -> None:
+        key = (where, header.producer_id, header.producer_epoch)
+        lowest = min(header.base_sequence, self._refused.pop(key, header.base_sequence))
+        if len(self._refused) >= MAX_REFUSED:
+            del self._refused[next(iter(self._refused))]
+        self._refused[key] = lowest
+
+    def _overtakes(self, where: TopicPartition, header: BatchHeader) -> bool:
+        """Whether a batch before this one was refused and has not come again."""
+        key = (where, header.producer_id, header.producer_epoch)
+        lowest = self._refused.get(key)
+        if lowest is None:
+            return False
+        if header.producer_id in self._broker.topics.partition(*where).log.producer_state.entries:
+            del self._refused[key]  # from now on the log knows what comes next
+            return False
+        return header.base_sequence > lowest
 
     def _await_naming(self, transactional_id: str, admission: Admission) -> None:
         """Count the write as durable only when all that the coordinator has written before it is on disk."""

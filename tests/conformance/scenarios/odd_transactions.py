@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from ..batches import CONTROL, TRANSACTIONAL, batch, values
 from ..conversation import Conversation
 from ..kio_codec import Json
 from . import scenario
@@ -282,3 +283,57 @@ def list_odd_transactions(talk: Conversation) -> None:
         listed("a pattern of everything", transactional_id_pattern=".*")
         listed("a Java pattern", transactional_id_pattern=r"\Q" + one.name + r"\E")
         listed("a possessive pattern", transactional_id_pattern=".*+")
+
+
+# Alone, because Kafka verifies writes that come at the same time together, all in the words of the first one's version.
+@scenario("produce", least=9, most=12, alone=True)
+def produce_oddly_in_transactions(talk: Conversation) -> None:
+    fresh = ids(talk, "produce", modern=talk.version >= 12)
+
+    def part(one: Id, index: int = 0, **fields: Json) -> Json:
+        who = {"producer_id": one.producer_id, "producer_epoch": one.epoch, "base_sequence": 0}
+        return {"index": index, "records": batch(*values("a"), **{**who, "attributes": TRANSACTIONAL, **fields})}
+
+    def produce(note: str, one: Id, *partitions: Json, **more: Json) -> None:
+        topics = [{"name": one.topic, "partition_data": list(partitions)}]
+        body = {"transactional_id": one.name, "acks": -1, "timeout": 10_000, "topic_data": topics}
+        talk.send("produce", {**body, **more}, note=note)
+
+    for state in ("Empty", "Ongoing"):
+        one = next(fresh).bring_to(state)
+        other = next(fresh).bring_to(state)
+        produce(f"{state}: an empty id", one, part(one), transactional_id="")
+        produce(f"{state}: another's id", one, part(one), transactional_id=other.name)
+        produce(f"{state}: an unknown id", one, part(one), transactional_id=one.name + "-other")
+        produce(f"{state}: no producer", one, part(one, producer_id=-1))
+        produce(f"{state}: no epoch", one, part(one, producer_epoch=-1))
+        produce(f"{state}: no sequence", one, part(one, base_sequence=-1))
+        produce(f"{state}: the largest epoch", one, part(one, producer_epoch=LARGEST_16))
+        produce(f"{state}: a sequence in the middle", one, part(one, base_sequence=7))
+        produce(f"{state}: the largest sequence", one, part(one, base_sequence=LARGEST_32))
+        produce(f"{state}: a control batch", one, part(one, attributes=TRANSACTIONAL | CONTROL))
+        produce(f"{state}: not transactional", one, part(one, 1, attributes=0))
+        produce(f"{state}: two producers", one, part(one), part(other, 1))
+        produce(f"{state}: one transactional and one not", one, part(one), part(one, 1, attributes=0))
+        produce(f"{state}: an unknown partition", one, part(one, 9))
+        produce(f"{state}: a known and an unknown partition", one, part(one), part(one, 9))
+        produce(f"{state}: acks 1", one, part(one, base_sequence=1), acks=1)
+        produce(f"{state}: acks 7", one, part(one, base_sequence=2), acks=7)
+        produce(f"{state}: no records at all", one)
+        one.describe(f"{state}: after all this")
+
+
+@scenario("produce", least=9, most=11, alone=True)
+def overtake_a_refused_batch(talk: Conversation) -> None:
+    """Of two batches in flight the first is refused, and the second comes before it comes again."""
+    one = next(ids(talk, "overtake")).bring_to("Empty")
+    talk.send("produce", one.producing("a"), note="the first, to a partition that was not added")
+    talk.send("add_partitions_to_txn", one.adding(0), version=3, note="adds it")
+    talk.send("produce", one.producing("b", sequence=1), note="the second")
+    talk.send("produce", one.producing("a"), note="the first again")
+    talk.send("produce", one.producing("b", sequence=1), note="the second again")
+    one.end(commit=True)
+    talk.send("produce", one.producing("c", sequence=2), note="the third, after the end")
+    talk.send("add_partitions_to_txn", one.adding(0), version=3, note="adds it to the next transaction")
+    talk.send("produce", one.producing("d", sequence=3), note="the fourth")
+    talk.send("produce", one.producing("c", sequence=2), note="the third again")

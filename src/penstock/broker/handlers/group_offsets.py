@@ -34,11 +34,12 @@ def handle_offset_commit(broker: Broker, request: Request) -> Answer:
 
     def shape(response: m.Message) -> m.Message:
         assert isinstance(response, m.OffsetCommitResponse)
-        response.topics = _merged(refused + response.topics)
+        if refused:
+            response.topics = _merged(refused + response.topics)
         return response
 
     if not body.topics:
-        return m.OffsetCommitResponse(topics=refused)
+        return m.OffsetCommitResponse(topics=_merged(refused))
     return run_on_shard(
         broker,
         request,
@@ -196,6 +197,8 @@ def handle_offset_delete(broker: Broker, request: Request) -> Answer:
     for asked in body.topics:
         topic = broker.topics.find(asked.name)
         count = 0 if topic is None else len(topic.partitions)
+        if topic is None:
+            refused.setdefault(asked.name, [])
         for partition in asked.partitions:
             if not 0 <= partition.partition_index < count:
                 refused.setdefault(asked.name, []).append(

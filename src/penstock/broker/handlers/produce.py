@@ -15,7 +15,7 @@ from collections.abc import Iterable
 from functools import partial
 from typing import TYPE_CHECKING
 
-from penstock.broker.admission import FIRST_VERSION_THAT_ADDS, Admission
+from penstock.broker.admission import FIRST_VERSION_THAT_ADDS, Admission, MixedProducers
 from penstock.broker.requests import NO_RESPONSE, Answer, Pending, Request
 from penstock.broker.topics import Partition, Topic
 from penstock.log.errors import StorageError
@@ -28,6 +28,7 @@ from penstock.wire.errors import (
     InvalidTopic,
     KafkaError,
     KafkaStorageError,
+    OutOfOrderSequenceNumber,
     TransactionalIdAuthorizationFailed,
     UnknownTopicId,
     UnknownTopicOrPartition,
@@ -123,7 +124,8 @@ def _produce(broker: Broker, request: Request, body: m.ProduceRequest, admission
             except KafkaError as error:
                 failed = True
                 failure = _failure(data.index, error, -1)
-                failure.error_message = error.message if error.code in _EXPLAINED else None
+                is_explained = error.code in _EXPLAINED or isinstance(error, MixedProducers)
+                failure.error_message = error.message if is_explained else None
                 answer.partition_responses.append(failure)
                 continue
             except _RefusedByLog as refusal:
@@ -170,6 +172,8 @@ def _append(
     if not 0 <= data.index < len(topic.partitions):
         raise UnknownTopicOrPartition()
     if not -1 <= body.acks <= 1:
+        if admission is not None:
+            _check_admission(admission, topic.partitions[data.index])
         raise InvalidRequiredAcks()
     if topic.is_internal and request.client_id != ADMIN_CLIENT_ID:
         raise InvalidTopic(f"The topic {topic.name} is written by the broker only.")
@@ -180,7 +184,7 @@ def _append(
     assert records is not None
     transaction_version = 0
     if header.attributes & TRANSACTIONAL:
-        _check_admission(admission, topic.name, data.index)
+        _check_admission(admission, partition)
         if request.api_version >= FIRST_VERSION_THAT_ADDS:
             transaction_version = 2
     try:
@@ -192,11 +196,13 @@ def _append(
     return partition, appended
 
 
-def _check_admission(admission: Admission | None, topic: str, partition: int) -> None:
+def _check_admission(admission: Admission | None, partition: Partition) -> None:
     """The transaction coordinator speaks before the batch is looked at."""
     if admission is None:
         raise TransactionalIdAuthorizationFailed
-    error = admission.errors.get((topic, partition))
+    error = admission.errors.get((partition.topic.name, partition.index)) if admission.errors else None
+    if isinstance(error, OutOfOrderSequenceNumber):
+        raise _RefusedByLog(error, partition.log.log_start_offset)
     if error is not None:
         raise error
 
