@@ -13,6 +13,8 @@ import pytest
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
+    from tests.spark.cluster import Standalone
+
 # The pipeline's packages take a gigabyte, so the default environment has none of them; `make spark` installs them.
 if any(find_spec(name) is None for name in ("deltalake", "fastavro", "psycopg", "pyspark")):
     collect_ignore_glob = ["test_*.py"]
@@ -37,3 +39,15 @@ def spark(connector_jars: list[str]) -> Iterator[SparkSession]:
     made = session("penstock tests", "local[2,3]", log_level="OFF", config=config)
     yield made
     made.stop()
+
+
+@pytest.fixture
+def cluster(tmp_path: Path) -> Iterator[Standalone]:
+    from tests.spark.cluster import Standalone
+
+    made = Standalone(tmp_path)
+    try:
+        made.start()
+        yield made
+    finally:
+        made.stop()

@@ -4,99 +4,20 @@ master.
 
 from __future__ import annotations
 
-import os
-import signal
 import subprocess
 import sys
 import textwrap
 import time
 from collections import Counter
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from deltalake import DeltaTable
 
-from penstock.client.sync import Consumer, Producer
-from penstock.client.types import TopicPartition
-from penstock.spark.java import find_java_home
 from penstock.testing.broker import Broker
+from tests.spark.cluster import Standalone
+from tests.spark.topics import places_in, read_committed, send_to_each
 
 pytestmark = [pytest.mark.spark, pytest.mark.timeout(900)]
-
-
-class Standalone:
-    """A master and two workers of one core each."""
-
-    def __init__(self, folder: Path) -> None:
-        import pyspark
-
-        self._folder = folder
-        self._home = Path(pyspark.__file__).parent
-        self._processes: list[subprocess.Popen[bytes]] = []
-        self.url = ""
-
-    def start(self) -> None:
-        self._run("master", "org.apache.spark.deploy.master.Master", "--host", "127.0.0.1", "--port", "0")
-        self.url = self._told("master", "Starting Spark master at ").strip()
-        for number in range(2):
-            arguments = ("--host", "127.0.0.1", "--cores", "1", "--memory", "1g", "--webui-port", "0", self.url)
-            self._run(f"worker{number}", "org.apache.spark.deploy.worker.Worker", *arguments)
-        for number in range(2):
-            self._told(f"worker{number}", "Successfully registered with master")
-
-    def _run(self, name: str, *command: str) -> None:
-        environment = {
-            **os.environ,
-            "JAVA_HOME": str(find_java_home()),
-            "SPARK_HOME": str(self._home),
-            "SPARK_WORKER_DIR": str(self._folder / name),
-            "SPARK_LOCAL_IP": "127.0.0.1",
-            "PYSPARK_PYTHON": sys.executable,
-            "SPARK_DAEMON_MEMORY": "256m",
-            "SPARK_MASTER_WEBUI_PORT": "0",
-        }
-        with (self._folder / f"{name}.log").open("wb") as log:
-            process = subprocess.Popen(
-                [str(self._home / "bin" / "spark-class"), *command],
-                env=environment,
-                stdout=log,
-                stderr=subprocess.STDOUT,
-                start_new_session=True,
-            )
-        self._processes.append(process)
-
-    def _told(self, name: str, text: str) -> str:
-        log = self._folder / f"{name}.log"
-        deadline = time.monotonic() + 180
-        while time.monotonic() < deadline:
-            for line in log.read_text(errors="replace").splitlines():
-                if text in line:
-                    return line.split(text, 1)[1]
-            time.sleep(0.2)
-        raise TimeoutError(f"{name} did not start: {log.read_text(errors='replace')[-1000:]}")
-
-    def kill_worker(self) -> None:
-        """The second worker and everything that it started: its executor, and the Python workers of that."""
-        os.killpg(self._processes[2].pid, signal.SIGKILL)
-
-    def stop(self) -> None:
-        for process in reversed(self._processes):
-            try:
-                os.killpg(process.pid, signal.SIGKILL)
-            except ProcessLookupError:
-                continue
-            process.wait(30)
-
-
-@pytest.fixture
-def cluster(tmp_path: Path) -> Iterator[Standalone]:
-    made = Standalone(tmp_path)
-    try:
-        made.start()
-        yield made
-    finally:
-        made.stop()
 
 
 def run_and_kill(program: str, cluster: Standalone, started: Path) -> str:
@@ -118,9 +39,7 @@ def test_a_load_on_a_cluster_survives_a_worker_that_is_killed(
     penstock_broker: Broker, cluster: Standalone, tmp_path: Path
 ) -> None:
     penstock_broker.create_topic("t", 4)
-    with Producer(bootstrap_servers=penstock_broker.bootstrap_servers) as producer:
-        for partition in range(4):
-            producer.send_batch("t", [b"%d" % number for number in range(2000)], partition=partition)
+    send_to_each(penstock_broker, "t", [range(2000)] * 4)
     root, started = tmp_path / "lake", tmp_path / "started"
     program = textwrap.dedent(f"""
         import pathlib, time
@@ -145,9 +64,7 @@ def test_a_load_on_a_cluster_survives_a_worker_that_is_killed(
     """)
     out = run_and_kill(program, cluster, started)
     assert out.split() == ["rows", "8000"]
-    table = DeltaTable(str(root)).to_pyarrow_table()
-    found = Counter(zip(table.column("partition").to_pylist(), table.column("offset").to_pylist(), strict=True))
-    assert found == {(partition, offset): 1 for partition in range(4) for offset in range(2000)}
+    assert places_in(root) == {(partition, offset): 1 for partition in range(4) for offset in range(2000)}
 
 
 def test_a_stream_into_a_topic_on_a_cluster_survives_a_worker_that_is_killed(
@@ -155,10 +72,7 @@ def test_a_stream_into_a_topic_on_a_cluster_survives_a_worker_that_is_killed(
 ) -> None:
     for topic in ("in", "out"):
         penstock_broker.create_topic(topic, 4)
-    with Producer(bootstrap_servers=penstock_broker.bootstrap_servers) as producer:
-        for partition in range(4):
-            values = [b"%d" % number for number in range(partition, 4000, 4)]
-            producer.send_batch("in", values, partition=partition)
+    send_to_each(penstock_broker, "in", [range(first, 4000, 4) for first in range(4)])
     started = tmp_path / "started"
     program = textwrap.dedent(f"""
         import pathlib, time
@@ -183,13 +97,4 @@ def test_a_stream_into_a_topic_on_a_cluster_survives_a_worker_that_is_killed(
         spark.stop()
     """)
     assert run_and_kill(program, cluster, started).split() == ["done"]
-    settings = {"bootstrap.servers": penstock_broker.bootstrap_servers, "isolation.level": "read_committed"}
-    with Consumer(settings) as consumer:
-        partitions = [TopicPartition("out", number) for number in range(4)]
-        consumer.assign(partitions)
-        consumer.seek_to_beginning(*partitions)
-        ends = consumer.end_offsets(partitions)
-        found: Counter[int] = Counter()
-        while any(consumer.position(tp) < end for tp, end in ends.items()):
-            found.update(int(record.value or b"") for record in consumer.poll(1000))
-    assert found == dict.fromkeys(range(4000), 1)
+    assert Counter(map(int, read_committed(penstock_broker, "out"))) == dict.fromkeys(range(4000), 1)

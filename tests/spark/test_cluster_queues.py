@@ -1,4 +1,4 @@
-"""Queues past one machine: the same calls on a Spark standalone cluster, and a machine that goes away in the middle."""
+"""Queues past one machine: the same calls on a Spark cluster cluster, and a machine that goes away in the middle."""
 
 from __future__ import annotations
 
@@ -8,28 +8,17 @@ import sys
 import textwrap
 import time
 from collections import Counter
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
 from penstock.client.sync import Producer
 from penstock.testing.broker import Broker
-from tests.spark.test_cluster import Standalone
+from tests.spark.cluster import Standalone
 
 pytestmark = [pytest.mark.spark, pytest.mark.timeout(900)]
 
 RECORDS = 600
-
-
-@pytest.fixture
-def standalone(tmp_path: Path) -> Iterator[Standalone]:
-    made = Standalone(tmp_path)
-    try:
-        made.start()
-        yield made
-    finally:
-        made.stop()
 
 
 def put(broker: Broker, topic: str) -> None:
@@ -88,9 +77,9 @@ STREAM = """
 
 
 def test_queues_on_a_cluster_lose_nothing_when_a_worker_is_killed(
-    penstock_broker: Broker, standalone: Standalone, tmp_path: Path
+    penstock_broker: Broker, cluster: Standalone, tmp_path: Path
 ) -> None:
-    told = {"master": standalone.url, "servers": penstock_broker.bootstrap_servers}
+    told = {"master": cluster.url, "servers": penstock_broker.bootstrap_servers}
     handled, seen = tmp_path / "handled", tmp_path / "seen"
     handled.mkdir()
     seen.mkdir()
@@ -101,7 +90,7 @@ def test_queues_on_a_cluster_lose_nothing_when_a_worker_is_killed(
         deadline = time.monotonic() + 300
         while len(list(handled.iterdir())) < 2 and working.poll() is None and time.monotonic() < deadline:
             time.sleep(0.05)  # until both machines are at it
-        standalone.kill_worker()
+        cluster.kill_worker()
         out, errors = working.communicate(timeout=400)
     finally:
         working.kill()

@@ -10,8 +10,7 @@ import pytest
 from deltalake import DeltaTable
 
 from penstock.client.errors import UsageError
-from penstock.client.sync import Consumer, Producer
-from penstock.client.types import TopicPartition
+from penstock.client.sync import Producer
 from penstock.spark.pipelines import (
     History,
     Pipeline,
@@ -24,6 +23,7 @@ from penstock.spark.pipelines import (
     run,
 )
 from penstock.testing.broker import Broker
+from tests.spark.topics import read_committed
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -39,16 +39,7 @@ def produce(broker: Broker, count: int, *, topic: str = "orders", partitions: in
 
 
 def read_all(broker: Broker, topic: str) -> list[Any]:
-    settings = {"bootstrap.servers": broker.bootstrap_servers, "isolation.level": "read_committed"}
-    with Consumer(settings) as consumer:
-        partitions = [TopicPartition(topic, number) for number in consumer.partitions_for(topic)]
-        consumer.assign(partitions)
-        consumer.seek_to_beginning(*partitions)
-        ends = consumer.end_offsets(partitions)
-        found: list[Any] = []
-        while any(consumer.position(tp) < end for tp, end in ends.items()):
-            found.extend(json.loads(record.value or b"null") for record in consumer.poll(1000))
-        return found
+    return [json.loads(value) for value in read_committed(broker, topic)]
 
 
 def test_the_examples_are_read() -> None:

@@ -8,10 +8,11 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from penstock.client.sync import Consumer, Producer
+from penstock.client.sync import Producer
 from penstock.client.types import TopicPartition
 from penstock.spark.planning import ClusterView
 from penstock.testing.broker import Broker
+from tests.spark.topics import read_committed
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, DataFrameReader, SparkSession
@@ -27,16 +28,7 @@ def produce(broker: Broker, count: int, *, first: int = 0, topic: str = "in") ->
 
 
 def values(broker: Broker, topic: str) -> Counter[int]:
-    settings = {"bootstrap.servers": broker.bootstrap_servers, "isolation.level": "read_committed"}
-    with Consumer(settings) as consumer:
-        partitions = [TopicPartition(topic, number) for number in consumer.partitions_for(topic)]
-        consumer.assign(partitions)
-        consumer.seek_to_beginning(*partitions)
-        ends = consumer.end_offsets(partitions)
-        found: Counter[int] = Counter()
-        while any(consumer.position(tp) < end for tp, end in ends.items()):
-            found.update(int(record.value or b"") for record in consumer.poll(1000))
-        return found
+    return Counter(map(int, read_committed(broker, topic)))
 
 
 def stream(spark: SparkSession, broker: Broker, **options: object) -> DataFrame:

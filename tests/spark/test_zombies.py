@@ -14,11 +14,9 @@ from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
-from deltalake import DeltaTable
 
-from penstock.client.sync import Consumer, Producer
-from penstock.client.types import TopicPartition
 from penstock.testing.broker import Broker
+from tests.spark.topics import places_in, read_committed, send_to_each
 
 pytestmark = [pytest.mark.spark, pytest.mark.timeout(600)]
 
@@ -90,9 +88,7 @@ def pausing(folder: Path) -> str:
 def test_a_load_that_wakes_before_its_commit_commits_nothing(penstock_broker: Broker, tmp_path: Path) -> None:
     penstock_broker.create_topic("t", 2)
     root = tmp_path / "lake"
-    with Producer(bootstrap_servers=penstock_broker.bootstrap_servers) as producer:
-        for partition in range(2):
-            producer.send_batch("t", [b"%d" % number for number in range(500)], partition=partition)
+    send_to_each(penstock_broker, "t", [range(500)] * 2)
     program = pausing(tmp_path) + textwrap.dedent(f"""
         from penstock.spark import delta
         from penstock.spark.load import load
@@ -111,18 +107,13 @@ def test_a_load_that_wakes_before_its_commit_commits_nothing(penstock_broker: Br
     assert "rows 1000" in alive
     assert "ConcurrentLoad" in zombie
     assert "rows 1000" not in zombie
-    table = DeltaTable(str(root)).to_pyarrow_table(columns=["partition", "offset"])
-    found = Counter(zip(table.column("partition").to_pylist(), table.column("offset").to_pylist(), strict=True))
-    assert found == {(partition, offset): 1 for partition in range(2) for offset in range(500)}
+    assert places_in(root) == {(partition, offset): 1 for partition in range(2) for offset in range(500)}
 
 
 def test_a_stream_that_wakes_in_its_batch_writes_nothing_twice(penstock_broker: Broker, tmp_path: Path) -> None:
     for topic in ("in", "out"):
         penstock_broker.create_topic(topic, 2)
-    with Producer(bootstrap_servers=penstock_broker.bootstrap_servers) as producer:
-        for partition in range(2):
-            values = [b"%d" % number for number in range(partition, 1000, 2)]
-            producer.send_batch("in", values, partition=partition)
+    send_to_each(penstock_broker, "in", [range(first, 1000, 2) for first in range(2)])
     program = pausing(tmp_path) + textwrap.dedent(f"""
         from penstock.spark.session import session
 
@@ -144,13 +135,4 @@ def test_a_stream_that_wakes_in_its_batch_writes_nothing_twice(penstock_broker: 
     zombie, alive = run_through_a_pause(program, tmp_path)
     assert "finished run" in alive
     assert "finished pause" not in zombie
-    settings = {"bootstrap.servers": penstock_broker.bootstrap_servers, "isolation.level": "read_committed"}
-    with Consumer(settings) as consumer:
-        partitions = [TopicPartition("out", number) for number in range(2)]
-        consumer.assign(partitions)
-        consumer.seek_to_beginning(*partitions)
-        ends = consumer.end_offsets(partitions)
-        found: Counter[int] = Counter()
-        while any(consumer.position(tp) < end for tp, end in ends.items()):
-            found.update(int(record.value or b"") for record in consumer.poll(1000))
-    assert found == dict.fromkeys(range(1000), 1)
+    assert Counter(map(int, read_committed(penstock_broker, "out"))) == dict.fromkeys(range(1000), 1)
