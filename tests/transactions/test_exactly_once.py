@@ -33,7 +33,6 @@ from confluent_kafka import KafkaException, TopicPartition
 
 from tests.transactions.broker_process import ROOT, BrokerProcess
 from tests.transactions.copier import client_configs
-from tests.transactions.wire_client import eventually
 
 SOURCE, TARGET = "source", "target"
 PARTITIONS = 2
@@ -84,6 +83,12 @@ class History:
         """Whether too little has happened to mean anything, as on a machine that is busy with other things."""
         outcomes = Counter(transaction.committed for transaction in self.transactions)
         return has_time and (outcomes[True] < 20 or outcomes[False] < 5)
+
+    def is_copied(self) -> bool:
+        wanted = {value for each in self.transactions if each.committed for value in each.values}
+        shown = self.shown.copy()  # in one step, as readers go on
+        source = {value for (topic, _, _), value in shown.items() if topic == SOURCE}
+        return wanted <= source <= {value for (topic, _, _), value in shown.items() if topic == TARGET}
 
     def check_end(self) -> None:
         for topic in (SOURCE, TARGET):
@@ -258,15 +263,7 @@ def run_chaos(broker: BrokerProcess, seconds: float, seed: int, way: str) -> His
         generator.stopping.set()
         generator.join(END_TIMEOUT_S)
         assert not generator.is_alive()
-
-        def all_copied() -> bool:
-            copiers.keep_running()
-            wanted = {value for t in history.transactions if t.committed for value in t.values}
-            copied = {value for (topic, _, _), value in history.shown.copy().items() if topic == TARGET}
-            source = {value for (topic, _, _), value in history.shown.copy().items() if topic == SOURCE}
-            return wanted <= source <= copied
-
-        eventually(all_copied, bool, END_TIMEOUT_S)
+        wait_until_copied(history, copiers)
     finally:
         generator.stopping.set()
         for observer in observers:
@@ -278,6 +275,16 @@ def run_chaos(broker: BrokerProcess, seconds: float, seed: int, way: str) -> His
         assert thread.failure is None, thread.failure
     history.check_end()
     return history
+
+
+def wait_until_copied(history: History, copiers: Copiers) -> None:
+    """For as long as anything moves: how much there is left to copy, nobody knows."""
+    seen, moved_at = -1, time.monotonic()
+    while not history.is_copied() and time.monotonic() - moved_at < END_TIMEOUT_S:
+        copiers.keep_running()
+        time.sleep(0.2)
+        if len(history.shown) != seen:
+            seen, moved_at = len(history.shown), time.monotonic()
 
 
 def check(history: History) -> None:
