@@ -114,6 +114,21 @@ def coordinators_disk(monkeypatch: pytest.MonkeyPatch) -> Iterator[SlowDisk]:
     disk.go_on()
 
 
+def test_a_batch_does_not_overtake_one_that_was_refused(wire: Wire) -> None:
+    producer = Producer(wire, "shop", classic=True).start()
+
+    def write(sequence: int) -> int:
+        request = producer.produce_request(TOPIC, 0, b"%d" % sequence, sequence=sequence)
+        return wire.ask(request, m.ProduceResponse, 11).responses[0].partition_responses[0].error_code
+
+    assert write(0) == ErrorCode.TRANSACTION_ABORTABLE  # the partition has not been added
+    assert producer.add((TOPIC, 0)) == NONE
+    assert write(1) == ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER
+    assert [write(0), write(1)] == [NONE, NONE]
+    assert producer.end(commit=True) == NONE
+    assert wire.fetch(TOPIC) == [b"0", b"1"]
+
+
 def test_a_classic_producers_first_write_waits_until_its_partition_is_noted_on_disk(
     coordinators_disk: SlowDisk,
 ) -> None:

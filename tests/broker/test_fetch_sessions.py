@@ -60,6 +60,25 @@ def test_a_session_whose_last_partition_is_forgotten_is_gone() -> None:
     assert len(table) == 0
 
 
+def test_what_a_session_asks_for_and_forgets_at_once_is_read_one_last_time() -> None:
+    table = sessions()
+    table.context(request(0, 0, ("a", 0, 0)), BY_NAME, 0)
+    forgetting = request(1, 1, ("a", 0, 3))
+    forgetting.forgotten_topics_data = [m.FetchRequest.ForgottenTopic(topic="a", partitions=[0])]
+
+    last = table.context(forgetting, BY_NAME, 0)
+
+    assert (last.session_id, list(last.partitions)) == (0, [("a", 0)])
+    assert len(table) == 0
+
+
+def test_a_session_of_nothing_lasts_until_it_is_used() -> None:
+    table = sessions()
+    assert table.context(request(), BY_NAME, 0).session_id == 1
+    assert table.context(request(1, 1), BY_NAME, 0).session_id == 0
+    assert len(table) == 0
+
+
 def test_each_fetch_of_a_session_must_carry_the_next_epoch() -> None:
     table = sessions()
     table.context(request(0, 0, ("a", 0, 0)), BY_NAME, 0)

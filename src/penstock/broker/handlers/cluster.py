@@ -92,23 +92,24 @@ def handle_alter_replica_log_dirs(broker: Broker, request: Request) -> m.AlterRe
     assert isinstance(body, m.AlterReplicaLogDirsRequest)
     response = m.AlterReplicaLogDirsResponse()
     here = str(broker.folder.resolve())
+    folders: dict[str, dict[int, str]] = {}  # of a partition that is named twice the last
     for folder in body.dirs:
         for asked in folder.topics:
-            topic = broker.topics.find(asked.name)
-            result = m.AlterReplicaLogDirsResponse.AlterReplicaLogDirTopicResult(topic_name=asked.name)
-            if asked.partitions:
-                response.results.append(result)
             for index in asked.partitions:
-                code = ErrorCode.NONE
-                if folder.path != here:
-                    code = ErrorCode.LOG_DIR_NOT_FOUND
-                elif topic is None or not 0 <= index < len(topic.partitions):
-                    code = ErrorCode.REPLICA_NOT_AVAILABLE
-                result.partitions.append(
-                    m.AlterReplicaLogDirsResponse.AlterReplicaLogDirPartitionResult(
-                        partition_index=index, error_code=code
-                    )
-                )
+                folders.setdefault(asked.name, {})[index] = folder.path
+    for name, partitions in folders.items():
+        topic = broker.topics.find(name)
+        result = m.AlterReplicaLogDirsResponse.AlterReplicaLogDirTopicResult(topic_name=name)
+        response.results.append(result)
+        for index, path in partitions.items():
+            code = ErrorCode.NONE
+            if path != here:
+                code = ErrorCode.LOG_DIR_NOT_FOUND
+            elif topic is None or not 0 <= index < len(topic.partitions):
+                code = ErrorCode.REPLICA_NOT_AVAILABLE
+            result.partitions.append(
+                m.AlterReplicaLogDirsResponse.AlterReplicaLogDirPartitionResult(partition_index=index, error_code=code)
+            )
     return response
 
 
@@ -120,11 +121,13 @@ def handle_describe_quorum(broker: Broker, request: Request) -> m.DescribeQuorum
     now_ms = broker.now_ms()
     topics = []
     nodes = []
+    named = [(asked.topic_name, partition.partition_index) for asked in body.topics for partition in asked.partitions]
+    is_answered = len(body.topics) == 1 and named == [(_METADATA_TOPIC, 0)]
     for asked in body.topics:
         topic = response.TopicData(topic_name=asked.topic_name)
         topics.append(topic)
         for partition in asked.partitions:
-            if asked.topic_name != _METADATA_TOPIC or partition.partition_index != 0:
+            if not is_answered:
                 topic.partitions.append(
                     response.PartitionData(
                         partition_index=partition.partition_index,
