@@ -53,12 +53,16 @@ def test_what_spark_starts_is_a_fork_and_both_end_together(environment: dict[str
     with started_by_spark(environment), started_by_spark(environment, "pyspark.sql.worker.plan_data_source_read"):
         running = forks()
         assert len(running) == 2
+        assert [child.num_threads() for child in running] == [1, 1]
     psutil.wait_procs(running, 20)
     assert not forks()
 
 
-def test_an_interpreter_with_other_settings_is_started_as_usual(environment: dict[str, str]) -> None:
-    with started_by_spark({**environment, "PYTHONHASHSEED": "7"}) as process:
+@pytest.mark.parametrize("setting", [{"PYTHONHASHSEED": "7"}, {"OMP_NUM_THREADS": "4"}])
+def test_an_interpreter_with_other_settings_is_started_as_usual(
+    environment: dict[str, str], setting: dict[str, str]
+) -> None:
+    with started_by_spark({**environment, **setting}) as process:
         assert not forks()
         assert psutil.Process(process.pid).cmdline()[1:3] == ["-m", "pyspark.daemon"]
 

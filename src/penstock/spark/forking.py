@@ -28,9 +28,10 @@ from pathlib import Path
 
 VARIABLE = "PENSTOCK_SPARK_FORKING"
 DAEMONS = ("pyspark.daemon", "penstock.spark.daemon")
-_SEED = "PYTHONHASHSEED"
-_SPARK_SEED = "0"  # what Spark gives to tasks, so that they all agree; who plans does not mind
-_SPARK_SETTINGS = {"PYTHONUNBUFFERED": "YES"}  # for all of its Python processes
+# What Spark gives to tasks, unless it is told otherwise; those who plan do not mind. The second is read by numpy and
+# pyarrow when they are imported, and also keeps them from starting threads, which a fork would not have.
+_FOR_TASKS = {"PYTHONHASHSEED": "0", "OMP_NUM_THREADS": "1"}
+_FOR_ALL = {"PYTHONUNBUFFERED": "YES"}
 _HANDED = 3
 _MODULES = (
     "pyspark.sql.worker.lookup_data_sources",
@@ -57,7 +58,7 @@ def start(environment: MutableMapping[str, str]) -> None:
         _running = subprocess.Popen(
             [sys.executable, "-m", "penstock.spark.forking", str(listening.fileno()), folder],
             stdin=subprocess.PIPE,  # its end tells that this program has ended
-            env={_SEED: _SPARK_SEED, **environment, **_SPARK_SETTINGS},
+            env={**_FOR_TASKS, **environment, **_FOR_ALL},
             pass_fds=[listening.fileno()],
         )
         environment[VARIABLE] = path
@@ -92,9 +93,9 @@ def serve(listening: socket.socket) -> None:
 
 
 def interpreter_settings(environment: Mapping[str, str]) -> dict[str, str]:
-    """What an interpreter reads from its environment when it starts."""
-    found = {name: value for name, value in environment.items() if name.startswith("PYTHON") and name[6:7] != "_"}
-    found.setdefault(_SEED, _SPARK_SEED)
+    """What an interpreter and what it imports read from their environment when they start."""
+    of_python = {name: value for name, value in environment.items() if name.startswith("PYTHON") and name[6:7] != "_"}
+    found = {**{name: environment.get(name, value) for name, value in _FOR_TASKS.items()}, **of_python}
     if "PYTHONPATH" in found:
         # Spark puts together what the program has and what its settings say, which may be the same twice.
         found["PYTHONPATH"] = os.pathsep.join(dict.fromkeys(filter(None, found["PYTHONPATH"].split(os.pathsep))))
