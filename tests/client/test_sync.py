@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
@@ -59,6 +60,34 @@ def test_many_records_are_handed_over_in_order(bootstrap: str, names: tuple[str,
         while len(seen) < 25_000:
             seen += [record.value for record in consumer.poll(5000)]
     assert seen == [b"%d" % number for number in range(25_000)]
+
+
+def test_threads_share_a_producer_and_each_record_goes_out_once(bootstrap: str, names: tuple[str, str]) -> None:
+    topic, _ = names
+    threads, each = 8, 300
+    with Producer(bootstrap_servers=bootstrap) as producer, ThreadPoolExecutor(threads) as pool:
+
+        def send(number: int) -> list[int]:
+            values = [b"%d" % (number * each + at) for at in range(each)]
+            return [producer.send(topic, value).result(20).offset for value in values]
+
+        places = [place for found in pool.map(send, range(threads)) for place in found]
+    assert sorted(places) == [*range(threads * each)]
+    with Consumer(bootstrap_servers=bootstrap, auto_offset_reset="earliest", max_poll_records=5000) as consumer:
+        consumer.assign([(topic, 0)])
+        seen: list[int] = []
+        while len(seen) < threads * each:
+            seen += [int(record.value or b"") for record in consumer.poll(5000)]
+    assert sorted(seen) == [*range(threads * each)]
+
+
+def test_who_stops_waiting_does_not_stop_the_hand_over(bootstrap: str, names: tuple[str, str]) -> None:
+    topic, _ = names
+    with Producer(bootstrap_servers=bootstrap) as producer:
+        deliveries = [producer.send(topic, b"%d" % number) for number in range(5000)]
+        with pytest.raises(TimeoutError):
+            deliveries[-1].result(0)
+        assert [delivery.result(20).offset for delivery in deliveries] == [*range(5000)]
 
 
 def test_a_transaction_is_a_with_block(bootstrap: str, names: tuple[str, str]) -> None:

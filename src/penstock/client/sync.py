@@ -183,6 +183,7 @@ class Producer(_Front):
     def __init__(self, *arguments: object, **settings: object) -> None:
         super().__init__(*arguments, **settings)
         self._handover: deque[tuple[Delivery, tuple[object, ...], dict[str, object]]] = deque()
+        self._handing = threading.Lock()  # several threads may send; one task takes over
         self._taking = False
         self._taker: Future[None] | None = None
         self._room = threading.Event()
@@ -190,10 +191,11 @@ class Producer(_Front):
     def send(self, *arguments: object, **named: object) -> Delivery:
         """Put one record into the buffer; waits only while it is full."""
         delivery = Delivery(self)
-        self._handover.append((delivery, arguments, named))
-        if not self._taking:
-            self._taking = True
-            self._taker = asyncio.run_coroutine_threadsafe(self._take(), self._loop.loop)
+        with self._handing:
+            self._handover.append((delivery, arguments, named))
+            if not self._taking:
+                self._taking = True
+                self._taker = asyncio.run_coroutine_threadsafe(self._take(), self._loop.loop)
         if len(self._handover) > _HANDOVER_LIMIT:
             self._room.clear()
             while len(self._handover) > _HANDOVER_LIMIT // 2 and self._taking:
@@ -230,15 +232,16 @@ class Producer(_Front):
                 self._handover.popleft()
                 if not self._room.is_set() and len(self._handover) <= _HANDOVER_LIMIT // 2:
                     self._room.set()
-            self._taking = False
-            if not self._handover or self._taking:
-                return
-            self._taking = True
+            with self._handing:
+                if not self._handover:
+                    self._taking = False
+                    return
 
     async def _handed_over(self) -> None:
         """Return when everything that was handed over has been taken over."""
         while self._handover and self._taker is not None:
-            await asyncio.wrap_future(self._taker)
+            # Shielded: one who stops waiting must not stop the taking over of everybody's records.
+            await asyncio.shield(asyncio.wrap_future(self._taker))
 
     def flush(self) -> None:
         """Deliver everything that was sent."""
