@@ -21,7 +21,14 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from confluent_kafka.admin import AdminClient, NewTopic  # type: ignore[attr-defined]
+from confluent_kafka.admin import (  # type: ignore[attr-defined]
+    AdminClient,
+    AlterConfigOpType,
+    ConfigEntry,
+    ConfigResource,
+    NewTopic,
+    ResourceType,
+)
 
 from bench.peers import Peer, PeerError
 
@@ -103,6 +110,13 @@ class Bench:
 
     def forget(self, peer: Peer) -> None:
         self._admins.pop(peer.bootstrap, None)
+
+    def set_config(self, peer: Peer, kind: ResourceType, name: str, config: str, value: str | None) -> None:
+        """Set one config of a topic or group; None takes it back."""
+        how = AlterConfigOpType.DELETE if value is None else AlterConfigOpType.SET
+        entry = ConfigEntry(config, value, incremental_operation=how)
+        resource = ConfigResource(kind, name, incremental_configs=[entry])
+        self.admin(peer).incremental_alter_configs([resource])[resource].result(60)
 
     @contextmanager
     def topic(self, peer: Peer, partitions: int = 1, config: Mapping[str, str] | None = None) -> Iterator[str]:

@@ -16,11 +16,7 @@ import time
 from pathlib import Path
 
 from confluent_kafka import Consumer, KafkaException, Producer, TopicPartition
-from confluent_kafka.admin import (  # type: ignore[attr-defined]
-    AlterConfigOpType,
-    ConfigEntry,
-    ConfigResource,
-)
+from confluent_kafka.admin import ResourceType  # type: ignore[attr-defined]
 
 from bench.harness import Bench, Measurement, Row, at_least, at_most, at_most_absolute
 from bench.peers import HOST, KafkaPeer, Peer, PeerError, PenstockPeer
@@ -126,10 +122,7 @@ def latency_while_cleaning(bench: Bench, peer: Peer) -> Measurement:
         backlog = max(bench.count(BACKLOG), BACKLOG_MIN)
         bench.load("produce", other, dirty, backlog, 100, {**BATCHED, "keys": KEYS}, partitions=BACKLOG_PARTITIONS)
         idle = request_latencies(bench, other, probed)
-        admin = bench.admin(other)
-        ratio = ConfigEntry("min.cleanable.dirty.ratio", "0.01", incremental_operation=AlterConfigOpType.SET)
-        change = ConfigResource(ConfigResource.Type.TOPIC, dirty, incremental_configs=[ratio])
-        admin.incremental_alter_configs([change])[change].result(30)
+        bench.set_config(other, ResourceType.TOPIC, dirty, "min.cleanable.dirty.ratio", "0.01")
         await_first_cleaned_segment(other, dirty)
         cpu_before, began = other.cpu_s(), time.monotonic()
         busy = request_latencies(bench, other, probed)

@@ -12,12 +12,7 @@ import sys
 from collections.abc import Callable
 from pathlib import Path
 
-from confluent_kafka.admin import (  # type: ignore[attr-defined]
-    AlterConfigOpType,
-    ConfigEntry,
-    ConfigResource,
-    ResourceType,
-)
+from confluent_kafka.admin import ResourceType  # type: ignore[attr-defined]
 
 from bench.harness import Bench, Measurement, Row, at_least, at_least_absolute, at_most, at_most_absolute
 from bench.peers import Peer, PeerError, run_java_tool
@@ -29,10 +24,7 @@ PERF_TOOL = "org.apache.kafka.tools.ShareConsumerPerformance"
 
 
 def read_from_start(bench: Bench, peer: Peer, group: str) -> None:
-    entry = ConfigEntry("share.auto.offset.reset", "earliest", incremental_operation=AlterConfigOpType.SET)
-    resource = ConfigResource(ResourceType.GROUP, group, incremental_configs=[entry])
-    for future in bench.admin(peer).incremental_alter_configs([resource]).values():
-        future.result(30)
+    bench.set_config(peer, ResourceType.GROUP, group, "share.auto.offset.reset", "earliest")
 
 
 def work(what: str, peer: Peer, topic: str, **options: object) -> Measurement:

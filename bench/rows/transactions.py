@@ -13,7 +13,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 
 from confluent_kafka import Producer
-from confluent_kafka.admin import AlterConfigOpType, ConfigEntry, ConfigResource, ResourceType
+from confluent_kafka.admin import ResourceType  # type: ignore[attr-defined]
 
 from bench.harness import Bench, Measurement, Row, at_least, at_least_absolute, at_most
 from bench.peers import KafkaPeer, Peer
@@ -69,17 +69,12 @@ def _coordinator_waits_for_disk(bench: Bench, peer: Peer) -> Iterator[None]:
         yield
         return
 
-    def alter(how: AlterConfigOpType, value: str | None) -> None:
-        entry = ConfigEntry("flush.messages", value, incremental_operation=how)
-        resource = ConfigResource(ResourceType.TOPIC, "__transaction_state", incremental_configs=[entry])
-        for future in bench.admin(peer).incremental_alter_configs([resource]).values():
-            future.result(60)
-
-    alter(AlterConfigOpType.SET, "1")
+    flushed = (peer, ResourceType.TOPIC, "__transaction_state", "flush.messages")
+    bench.set_config(*flushed, "1")
     try:
         yield
     finally:
-        alter(AlterConfigOpType.DELETE, None)
+        bench.set_config(*flushed, None)
 
 
 def many_producers(bench: Bench, peer: Peer) -> Measurement:

@@ -42,6 +42,7 @@ log = logging.getLogger("penstock.broker")
 OFFSETS_TOPIC = "__consumer_offsets"
 TRANSACTIONS_TOPIC = "__transaction_state"
 SHARE_STATE_TOPIC = "__share_group_state"
+METADATA_TOPIC = "__cluster_metadata"  # of Kafka's controllers; never one of ours
 INTERNAL_TOPICS = frozenset({OFFSETS_TOPIC, TRANSACTIONS_TOPIC, SHARE_STATE_TOPIC})
 
 MAX_NAME = 249

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 
 from penstock.broker.handlers.versions import FEATURES
 from penstock.broker.requests import Request
+from penstock.broker.topics import METADATA_TOPIC
 from penstock.wire import messages as m
 from penstock.wire.errors import ErrorCode
 from penstock.wire.messages import ZERO_UUID
@@ -19,7 +20,6 @@ from penstock.wire.messages import ZERO_UUID
 if TYPE_CHECKING:
     from penstock.broker.server import Broker
 
-_METADATA_TOPIC = "__cluster_metadata"
 _ELECTION_TYPES = (0, 1)
 _UPGRADE_TYPES = (1, 2, 3)
 _DONE = "NONE"
@@ -122,7 +122,7 @@ def handle_describe_quorum(broker: Broker, request: Request) -> m.DescribeQuorum
     topics = []
     nodes = []
     named = [(asked.topic_name, partition.partition_index) for asked in body.topics for partition in asked.partitions]
-    is_answered = len(body.topics) == 1 and named == [(_METADATA_TOPIC, 0)]
+    is_answered = len(body.topics) == 1 and named == [(METADATA_TOPIC, 0)]
     for asked in body.topics:
         topic = response.TopicData(topic_name=asked.topic_name)
         topics.append(topic)
@@ -132,7 +132,7 @@ def handle_describe_quorum(broker: Broker, request: Request) -> m.DescribeQuorum
                     response.PartitionData(
                         partition_index=partition.partition_index,
                         error_code=ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,
-                        error_message=f"The quorum keeps {_METADATA_TOPIC}-0 only.",
+                        error_message=f"The quorum keeps {METADATA_TOPIC}-0 only.",
                     )
                 )
                 continue

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Protocol
 
 from penstock.broker.config import ConfigError
 from penstock.broker.requests import Request
-from penstock.broker.topics import MAX_PARTITIONS, check_name
+from penstock.broker.topics import MAX_PARTITIONS, METADATA_TOPIC, check_name
 from penstock.log.errors import StorageError
 from penstock.wire import messages as m
 from penstock.wire.errors import (
@@ -42,7 +42,6 @@ _BY_ID = 6
 _BOTH = "You may not specify both topic name and topic id."
 _NO_NAME = "This server does not host this topic-partition."
 _NO_ID = "This server does not host this topic ID."
-_METADATA_TOPIC = "__cluster_metadata"
 MAX_PARTITIONS_OF_REQUEST = 10_000
 """Kafka's own limit, which its controller's batches of records set."""
 _TOO_LARGE = f"A request may create {MAX_PARTITIONS_OF_REQUEST} partitions in all."
@@ -57,7 +56,7 @@ def handle_create_topics(broker: Broker, request: Request) -> m.CreateTopicsResp
     assert isinstance(body, m.CreateTopicsRequest)
     response = m.CreateTopicsResponse()
     times = Counter(topic.name for topic in body.topics)
-    valid = [topic for topic in body.topics if times[topic.name] == 1 and topic.name != _METADATA_TOPIC]
+    valid = [topic for topic in body.topics if times[topic.name] == 1 and topic.name != METADATA_TOPIC]
     if sum(_partitions_asked(broker, topic) for topic in valid) > MAX_PARTITIONS_OF_REQUEST:
         response.topics = [
             m.CreateTopicsResponse.CreatableTopicResult(
@@ -80,7 +79,7 @@ def handle_create_topics(broker: Broker, request: Request) -> m.CreateTopicsResp
         try:
             if times[name] > 1:
                 raise InvalidRequest("Duplicate topic name.")
-            if name == _METADATA_TOPIC:
+            if name == METADATA_TOPIC:
                 raise InvalidRequest(f"Creation of internal topic {name} is prohibited.")
             _create(broker, asked, body.validate_only, result)
         except KafkaError as error:
