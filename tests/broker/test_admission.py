@@ -1,4 +1,4 @@
-"""Transactional writes that meet a transaction which is still ending, or a disk that is slow."""
+"""Transactional writes that meet a transaction which is still ending, or a partition that is not part of theirs."""
 
 from __future__ import annotations
 
@@ -12,7 +12,6 @@ from penstock.broker.transactions import Transactions
 from penstock.testing import Broker
 from penstock.wire import messages as m
 from penstock.wire.errors import ErrorCode
-from tests.broker.disk import SlowDisk
 from tests.transactions.wire_client import Producer, Wire, eventually
 
 NONE = ErrorCode.NONE
@@ -107,13 +106,6 @@ def test_a_classic_producer_waits_too_when_it_names_its_partitions(wire: Wire, m
     assert producer.write(TOPIC, b"second", partition=1) == NONE
 
 
-@pytest.fixture
-def coordinators_disk(monkeypatch: pytest.MonkeyPatch) -> Iterator[SlowDisk]:
-    disk = SlowDisk(monkeypatch, "__transaction_state")
-    yield disk
-    disk.go_on()
-
-
 def test_a_batch_does_not_overtake_one_that_was_refused(wire: Wire) -> None:
     producer = Producer(wire, "shop", classic=True).start()
 
@@ -127,41 +119,6 @@ def test_a_batch_does_not_overtake_one_that_was_refused(wire: Wire) -> None:
     assert [write(0), write(1)] == [NONE, NONE]
     assert producer.end(commit=True) == NONE
     assert wire.fetch(TOPIC) == [b"0", b"1"]
-
-
-def test_a_classic_producers_first_write_waits_until_its_partition_is_noted_on_disk(
-    coordinators_disk: SlowDisk,
-) -> None:
-    with Broker({"penstock.acks.all.flush": "true"}) as broker:
-        wire, other = Wire(broker.port), Wire(broker.port)
-        wire.create_topic(TOPIC, 2)
-        producer = Producer(wire, "shop", classic=True).start()
-        coordinators_disk.stall()
-        assert producer.add((TOPIC, 0)) == NONE  # answered although it is not on disk
-        wire.post(producer.produce_request(TOPIC, 0, b"first"), 11)
-        assert eventually(lambda: other.fetch(TOPIC, committed=False), bool) == [b"first"]
-        assert not wire.is_readable(0.1)
-        coordinators_disk.go_on()
-        answer = wire.take(m.ProduceResponse, 11)
-        assert answer.responses[0].partition_responses[0].error_code == NONE
-        assert producer.end(commit=True) == NONE
-        assert other.fetch(TOPIC) == [b"first"]
-
-
-def test_a_partition_is_not_added_before_what_the_coordinator_wrote_earlier_is_on_disk(
-    coordinators_disk: SlowDisk,
-) -> None:
-    with Broker({"penstock.acks.all.flush": "true"}) as broker:
-        wire = Wire(broker.port)
-        wire.create_topic(TOPIC, 2)
-        producer = Producer(wire, "shop", classic=True).start()
-        coordinators_disk.stall()
-        assert producer.add((TOPIC, 0)) == NONE
-        wire.post(producer.add_request((TOPIC, 1)), 3)
-        assert not wire.is_readable(0.1)
-        coordinators_disk.go_on()
-        answer = wire.take(m.AddPartitionsToTxnResponse, 3)
-        assert answer.results_by_topic_v3_and_below[0].results_by_partition[0].partition_error_code == NONE
 
 
 @pytest.mark.parametrize(

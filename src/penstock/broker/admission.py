@@ -1,11 +1,9 @@
 """Transactional writes need the coordinator's word before a transaction's first batch enters a partition (KIP-890).
 
 A classic producer (Produce up to version 11) has named the partition before, and the coordinator only confirms it: a
-batch that belongs to no open transaction would never get a marker. The naming may have been answered before it was on
-disk, so the first write to the partition is answered when both are: no transaction can be committed whose list of
-partitions a power cut would shorten. For a producer of `transaction.version=2` (version 12 and later) the broker adds
-the partition on its behalf: the coordinator's record first, the batch right after it in the same step, and the producer
-is answered when both are on disk.
+batch that belongs to no open transaction would never get a marker. For a producer of `transaction.version=2` (version
+12 and later) the broker adds the partition on its behalf: the coordinator's record first, the batch right after it in
+the same step.
 
 If the producer's previous transaction is still ending, the write waits for that, and all later writes of the same
 transactional id wait behind it: their order is what the sequence numbers of the batches are checked against.
@@ -21,7 +19,6 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 from penstock.broker.requests import NO_RESPONSE, Answer, Pending, Request
-from penstock.log.errors import StorageError
 from penstock.records.batch import TRANSACTIONAL, BatchHeader, CorruptBatch, parse_header
 from penstock.transactions.metadata import TopicPartition, TransactionVersion
 from penstock.transactions.shard import AddPartitions
@@ -53,47 +50,26 @@ class MixedProducers(InvalidProducerIdMapping):
 
 
 class Admission:
-    """What the coordinator says to one write: which partitions it refuses, and when its own record is on disk.
+    """What the coordinator says to one write: which partitions it refuses.
 
-    It is the token of an addition: called with the coordinator's reply when that is on disk.
+    It is the token of an addition: called with the coordinator's reply.
     """
 
-    __slots__ = ("_on_durable", "_on_end_of_wait", "errors", "is_durable")
+    __slots__ = ("code", "errors", "on_reply")
 
     def __init__(self) -> None:
         self.errors: dict[TopicPartition, KafkaError] = {}
-        self.is_durable = True
-        self._on_durable: Callable[[StorageError | None], None] | None = None
-        self._on_end_of_wait: Callable[[ErrorCode], None] | None = None
+        self.code: ErrorCode | None = None
+        self.on_reply: Callable[[ErrorCode], None] | None = None
 
     def refuse(self, partitions: frozenset[TopicPartition], error: KafkaError) -> None:
         self.errors = dict.fromkeys(partitions, error)
 
-    def wait(self, on_end_of_wait: Callable[[ErrorCode], None]) -> None:
-        self._on_end_of_wait = on_end_of_wait
-
-    def when_durable(self, callback: Callable[[StorageError | None], None]) -> None:
-        if self.is_durable:
-            callback(None)
-        else:
-            self._on_durable = callback
-
-    def end_wait(self, code: ErrorCode, *, is_durable: bool) -> None:
-        """What was waited for has happened; the coordinator's record is written, if not yet on disk."""
-        if self._on_end_of_wait is not None:
-            go_on, self._on_end_of_wait = self._on_end_of_wait, None
-            self.is_durable = is_durable
-            go_on(code)
-
     def __call__(self, code: object) -> None:
         assert isinstance(code, ErrorCode)
-        if self._on_end_of_wait is not None:
-            self.end_wait(code, is_durable=True)
-            return
-        self.is_durable = True
-        if self._on_durable is not None:
-            failed = code != ErrorCode.NONE
-            self._on_durable(StorageError("the transaction coordinator could not write its log") if failed else None)
+        self.code = code
+        if self.on_reply is not None:
+            self.on_reply(code)
 
 
 Append = Callable[[Admission], Answer]
@@ -175,7 +151,6 @@ class TransactionalWrites:
         add = AddPartitions(write.body.transactional_id or "", producer_id, epoch, partitions, version)
         if adds:
             return self._add(write, add, admission)
-        self._await_naming(add.transactional_id, admission)
         if self._broker.config.transaction_partition_verification_enable:
             abortable = write.request.api_version >= FIRST_VERSION_WITH_ABORTABLE
             for where, code in verify(self._broker, add).items():
@@ -204,40 +179,13 @@ class TransactionalWrites:
             return False
         return header.base_sequence > lowest
 
-    def _await_naming(self, transactional_id: str, admission: Admission) -> None:
-        """Count the write as durable only when all that the coordinator has written before it is on disk."""
-        broker = self._broker
-        try:
-            coordinator_log = broker.transactions.find(transactional_id).partition.log
-        except KafkaError:
-            return  # the coordinator cannot confirm the partition either, and the write is refused for that
-        if not broker.flush_acks_all or coordinator_log.is_on_disk:
-            return
-        admission.is_durable = False
-
-        def flushed(failure: StorageError | None) -> None:
-            admission(ErrorCode.NONE if failure is None else ErrorCode.KAFKA_STORAGE_ERROR)
-
-        broker.flush(coordinator_log, coordinator_log.log_end_offset, flushed)
-
     def _add(self, write: _Write, add: AddPartitions, admission: Admission) -> Admission | None:
-        try:
-            handle = self._broker.transactions.find(add.transactional_id)
-        except KafkaError as error:
-            admission.refuse(add.partitions, write_error(error.code, adds=True))
-            return admission
-        effects = handle.shard.add_partitions(admission, self._broker.now_ms(), add)
-        if not effects.replies:
-            admission.wait(lambda code: self._waited(write, add, admission, code))
-            handle.run(effects)
+        self._broker.transactions.add_partitions(add, admission)
+        if admission.code is None:
+            admission.on_reply = lambda code: self._waited(write, add, admission, code)
             return None
-        ((_, code),) = effects.replies
-        assert isinstance(code, ErrorCode)
-        admission.is_durable = not effects.records
-        if not handle.run(effects):
-            code = ErrorCode.COORDINATOR_NOT_AVAILABLE
-        if code != ErrorCode.NONE:
-            admission.refuse(add.partitions, write_error(code, adds=True))
+        if admission.code != ErrorCode.NONE:
+            admission.refuse(add.partitions, write_error(admission.code, adds=True))
         return admission
 
     def _waited(self, write: _Write, add: AddPartitions, admission: Admission, code: ErrorCode) -> None:

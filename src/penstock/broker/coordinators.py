@@ -2,7 +2,8 @@
 
 A coordinator (groups, transactions, share state) is split into shards, one per partition of its internal topic. Each
 command on a shard yields `Effects`; this module is what makes them happen, in the order that keeps memory and log the
-same: append the records as one batch, replay them into the shard, and send the replies when the batch is on disk.
+same: append the records as one batch, replay them into the shard, and send the replies when the batch is on disk (or
+at once, where the command says that they need not wait).
 
 Loading. A shard is loaded when the broker starts (or when its topic is created) by replaying its partition, a slice per
 turn of the event loop so that the broker keeps serving; until then its commands raise COORDINATOR_LOAD_IN_PROGRESS.
@@ -36,6 +37,7 @@ log = logging.getLogger("penstock.coordinator")
 
 # A slice of this size takes tens of milliseconds to replay: so long at most does a request wait behind it.
 _LOAD_BYTES = 256 << 10
+_RETRY_SECONDS = 1.0
 
 
 class Shard(Protocol):
@@ -99,8 +101,14 @@ class ShardHandle(Generic[S]):
         self.run(self.shard.tick(self._runtime.broker.now_ms()))
 
     def finish_loading(self) -> None:
-        self.is_loaded = True
-        self.run(self.shard.loaded(self._runtime.broker.now_ms()))
+        """Do what follows from the records that were read; what cannot be written is tried again."""
+        broker = self._runtime.broker
+        self.is_loaded = self._runtime.carry_out(self, self.shard.loaded(broker.now_ms()))
+        if self.is_loaded:
+            self._reschedule()
+            self._runtime.shard_loaded()
+        elif not self._stopped:
+            self._timer = broker.loop.call_later(_RETRY_SECONDS, self.finish_loading)
 
     def stop(self) -> None:
         self._stopped = True
@@ -132,6 +140,7 @@ class CoordinatorRuntime(Generic[S]):
         self._topic: Topic | None = None
         self._handles: list[ShardHandle[S]] = []
         self._load_task: asyncio.Task[None] | None = None
+        self._all_loaded = asyncio.Event()
         self.skipped_records = 0
         """Records that could not be read and were left out, each reported in the log."""
         broker.on_topic_deleted.append(self._topic_deleted)
@@ -166,9 +175,11 @@ class CoordinatorRuntime(Generic[S]):
         for handle in self._handles:
             handle.stop()
         self._handles = []
+        self._all_loaded.set()
 
     def _open(self, topic: Topic) -> None:
         self._close()
+        self._all_loaded.clear()
         self._topic = topic
         self._handles = [
             ShardHandle(self, partition.index, partition, self._make_shard(partition.index))
@@ -206,8 +217,12 @@ class CoordinatorRuntime(Generic[S]):
         return [handle for handle in self._handles if handle.is_loaded]
 
     async def wait_until_loaded(self) -> None:
-        if self._load_task is not None:
-            await asyncio.wait([self._load_task])
+        if self.is_loading:
+            await self._all_loaded.wait()
+
+    def shard_loaded(self) -> None:
+        if not self.is_loading:
+            self._all_loaded.set()
 
     @property
     def is_loading(self) -> bool:
@@ -234,7 +249,7 @@ class CoordinatorRuntime(Generic[S]):
         if not self._actions_wait:
             self._act(handle, effects)
         if effects.replies or (self._actions_wait and effects.actions):
-            if on_durable is None:
+            if on_durable is None or not (effects.replies_wait or effects.actions):
                 self._conclude(handle, effects)
             else:
                 on_durable(partial(self._conclude, handle, effects))

@@ -106,10 +106,10 @@ class Broker:
             self.cluster_id = self.catalog.cluster_id
             self.configs = Configs(self.config, self.catalog)
             self.configs.listeners.append(self._configs_changed)
-            self._checkpoints = Checkpoints(self.folder)
-            self.topics = Topics(self.folder, self.catalog, self.configs, self._checkpoints, self.now_ms)
+            self.checkpoints = Checkpoints(self.folder)
+            self.topics = Topics(self.folder, self.catalog, self.configs, self.checkpoints, self.now_ms)
             self.topics.open_all()
-            self._checkpoints.opened()
+            self.checkpoints.opened()
             self._flusher = Flusher(self._call_soon, self._storage_failed)
             self.topics.on_roll = self._flusher.request_sync
             self.dispatcher = Dispatcher(self)
@@ -165,6 +165,8 @@ class Broker:
             assert self.groups is not None
         if self.topics.find(TRANSACTIONS_TOPIC) is not None:
             assert self.transactions is not None
+        else:
+            self.checkpoints.keep_boot()
         if self.topics.find(SHARE_STATE_TOPIC) is not None:
             assert self.share_groups is not None
 
@@ -235,8 +237,8 @@ class Broker:
             self._flusher.close()
             if self.failure is None:
                 self.topics.close()
-                self._checkpoints.save(self.topics.all())
-                self._checkpoints.mark_clean()
+                self.checkpoints.save(self.topics.all())
+                self.checkpoints.mark_clean()
         finally:
             self.catalog.close()
             self._lock.release()
@@ -339,7 +341,7 @@ class Broker:
             self.cleaning.poll()
 
     def _save_checkpoints(self) -> None:
-        self._checkpoints.save(self.topics.all())
+        self.checkpoints.save(self.topics.all())
 
     # -- storage ---------------------------------------------------------------------------------------------------
 
@@ -352,9 +354,9 @@ class Broker:
         self._flusher.request(partition_log, position, callback)
 
     def flush_soon(self, partition_log: PartitionLog) -> None:
-        """Bring a log to the disk with nobody waiting for it: after what is being answered now has been sent."""
+        """Begin to bring a log to the disk with nobody waiting for it yet."""
         if self.flush_acks_all:
-            self.loop.call_soon(self._flusher.request_sync, partition_log)
+            self._flusher.request_sync(partition_log)
 
     def await_durable(self, reply: DurableReply) -> None:
         self._durable_replies.add(reply)
@@ -365,6 +367,7 @@ class Broker:
     def _storage_failed(self, error: BaseException) -> None:
         """The disk did not keep what it took: nothing more can be promised, so stop rather than guess."""
         log.critical("storage failed, stopping: %s", error)
+        self.checkpoints.forget_boot()
         self.failure = error
         self.stop()
 

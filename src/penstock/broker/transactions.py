@@ -1,14 +1,16 @@
 """Runs the transaction coordinator: its log, and the markers it asks for.
 
-**Ending.** When the Prepare record is on disk the producer is answered and, before anybody's next request, the marker
-is written to every partition of the transaction, which makes the outcome visible. When all markers are on disk too, the
-coordinator completes the transaction. A marker that cannot be written is tried again; a partition that exists no more
-needs none.
+**Ending.** Before a commit is decided, all that the transaction has written is brought to the disk: until then nothing
+of it has waited for that (see `transactions.shard`). When the Prepare record is on disk the producer is answered and,
+before anybody's next request, the marker is written to every partition of the transaction, which makes the outcome
+visible. When all markers are on disk too, the coordinator completes the transaction. A marker that cannot be written is
+tried again; a partition that exists no more needs none.
 
-**Orphans.** A power cut may keep a batch and lose the coordinator's record of the partition, of which nobody has been
-told. Nothing would ever end that transaction, and `read_committed` readers would wait before it for ever. So after a
-start each open transaction in a log that no coordinator knows is aborted. Its marker has the next epoch, so that a
-producer that repeats the batch is not told that it is there already.
+**After a power cut** everybody who was in the middle of something is sent back to the beginning: the coordinators abort
+what is open and fence all producers. And it may have kept a batch and lost the coordinator's record of the partition.
+Nothing would ever end that transaction, and `read_committed` readers would wait before it for ever. So after a start
+each open transaction in a log that no coordinator knows (an orphan) is aborted. Its marker has the next epoch, so that
+a producer that repeats the batch is not told that it is there already.
 """
 
 from __future__ import annotations
@@ -18,20 +20,23 @@ from collections.abc import Callable, Iterable
 from functools import partial
 from typing import TYPE_CHECKING
 
-from penstock.broker.admission import Admission
 from penstock.broker.coordinators import CoordinatorRuntime, ShardHandle
 from penstock.broker.topics import OFFSETS_TOPIC, TRANSACTIONS_TOPIC, Partition
 from penstock.log.errors import StorageError
+from penstock.log.flusher import Callback as FlushCallback
+from penstock.log.partition import PartitionLog
 from penstock.log.producer_state import AppendOrigin
 from penstock.log.results import Appended
 from penstock.records.batch import parse_header
 from penstock.records.control import ControlType, end_marker_batch
-from penstock.transactions.metadata import MAX_PRODUCER_EPOCH, TopicPartition, TransactionVersion
-from penstock.transactions.shard import TransactionSettings, TransactionShard, WriteMarkers
+from penstock.transactions.metadata import MAX_PRODUCER_EPOCH, TopicPartition, TransactionMetadata, TransactionVersion
+from penstock.transactions.shard import AddPartitions, TransactionSettings, TransactionShard, WriteMarkers
+from penstock.transactions.states import TransactionState
 from penstock.wire.errors import (
     CoordinatorLoadInProgress,
     ErrorCode,
     InvalidProducerEpoch,
+    KafkaError,
     TransactionCoordinatorFenced,
     UnknownTopicOrPartition,
 )
@@ -80,20 +85,87 @@ class Transactions:
             coordinator_epoch=topic.partitions[index].leader_epoch,
             settings=self._settings,
             new_producer_id=self._broker.producer_ids.next,
+            ends_sessions=self._broker.checkpoints.may_have_lost_writes,
         )
 
     def start(self) -> None:
         self.runtime.start()
-        self._orphans = self._broker.loop.create_task(self._abort_orphans())
+        self._settling = self._broker.loop.create_task(self._settle())
 
     async def stop(self) -> None:
         """Markers that are not written by now are written after the next start."""
         self._is_stopped = True
-        self._orphans.cancel()
+        self._settling.cancel()
         await self.runtime.stop()
 
     def find(self, transactional_id: str) -> Handle:
         return self.runtime.find(transactional_id)
+
+    # -- the order on disk -----------------------------------------------------------------------------------------
+
+    def add_partitions(self, add: AddPartitions, done: Callable[[ErrorCode], None]) -> None:
+        """Add partitions to a transaction; `done` is called with the result, mostly at once."""
+
+        def replied(code: object) -> None:
+            assert isinstance(code, ErrorCode)
+            done(code)
+
+        def add_now(failure: StorageError | None = None) -> None:
+            if failure is not None:
+                done(ErrorCode.COORDINATOR_NOT_AVAILABLE)
+            else:
+                handle.run(handle.shard.add_partitions(replied, self._broker.now_ms(), add))
+
+        try:
+            handle = self.find(add.transactional_id)
+        except KafkaError as error:
+            done(error.code)
+            return
+        coordinator_log = handle.partition.log
+        if self._broker.flush_acks_all and not coordinator_log.is_on_disk and self._begins_classic(handle, add):
+            self._broker.flush(coordinator_log, coordinator_log.log_end_offset, add_now)
+        else:
+            add_now()
+
+    def _begins_classic(self, handle: Handle, add: AddPartitions) -> bool:
+        """Whether this begins a transaction that a repeated end of the last one could end."""
+        meta = handle.shard.metadata(add.transactional_id)
+        return not add.version.bumps_epoch and meta is not None and meta.state != TransactionState.ONGOING
+
+    def when_on_disk(self, handle: Handle, transactional_id: str, then: FlushCallback) -> None:
+        """Call back when all that a transaction has written so far is on disk: at once, if it is."""
+        meta = handle.shard.metadata(transactional_id)
+        behind = self._not_on_disk(meta) if meta is not None and self._broker.flush_acks_all else []
+        if not behind:
+            then(None)
+            return
+        missing = len(behind)
+
+        def flushed(failure: StorageError | None) -> None:
+            nonlocal missing
+            missing -= 1
+            if missing:
+                return
+            if failure is not None:
+                then(failure)
+            else:
+                self.when_on_disk(handle, transactional_id, then)  # more may have come in the meantime
+
+        for partition_log, end_offset in behind:
+            self._broker.flush(partition_log, end_offset, flushed)
+
+    def _not_on_disk(self, meta: TransactionMetadata) -> list[tuple[PartitionLog, int]]:
+        """The logs, each with the offset to which it has to come to the disk."""
+        behind = []
+        for name, index in meta.partitions:
+            try:
+                partition_log = self._broker.topics.partition(name, index).log
+            except UnknownTopicOrPartition:
+                continue
+            entry = partition_log.producer_state.entries.get(meta.producer_id)
+            if entry is not None and entry.last_data_offset >= partition_log.recovery_point:
+                behind.append((partition_log, entry.last_data_offset + 1))
+        return behind
 
     # -- markers ---------------------------------------------------------------------------------------------------
 
@@ -137,13 +209,8 @@ class Transactions:
             then()
 
     def _marked(self, handle: Handle, markers: WriteMarkers, where: TopicPartition) -> None:
-        effects = handle.shard.markers_written(markers, [where], self._broker.now_ms())
-        if handle.run(effects):
-            # Writes that waited for this need not wait for the disk as well: they are answered after it anyway.
-            for token, code in effects.replies:
-                if isinstance(token, Admission) and isinstance(code, ErrorCode):
-                    token.end_wait(code, is_durable=not effects.records)
-            # Soon, so that the next transaction finds the end of this one on disk (`handlers.transactions`).
+        if handle.run(handle.shard.markers_written(markers, [where], self._broker.now_ms())):
+            # So that the next transaction finds the end of this one on disk (`add_partitions`).
             self._broker.flush_soon(handle.partition.log)
 
     def append_marker(self, partition: Partition, markers: WriteMarkers) -> Appended:
@@ -171,10 +238,17 @@ class Transactions:
         partition.wake()
         return appended
 
-    async def _abort_orphans(self) -> None:
-        """Abort the open transactions in the logs that no coordinator will end. Runs once, after loading."""
+    # -- the start -------------------------------------------------------------------------------------------------
+
+    async def _settle(self) -> None:
+        """When all is loaded, and so all producers are fenced that a power cut would fool."""
         await self.runtime.wait_until_loaded()
         await self._broker.groups.runtime.wait_until_loaded()
+        self._abort_orphans()
+        self._broker.checkpoints.keep_boot()
+
+    def _abort_orphans(self) -> None:
+        """Abort the open transactions in the logs that no coordinator will end."""
         shards = [handle.shard for handle in self.runtime.loaded_handles()]
         for topic in self._broker.topics.all():
             for partition in topic.partitions:

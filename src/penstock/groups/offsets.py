@@ -116,7 +116,8 @@ class Offsets:
                 )
             except StaleMemberEpoch as stale:
                 raise IllegalGeneration from stale
-        effects = Effects(transaction=TransactionalProducer(request.producer_id, request.producer_epoch))
+        producer = TransactionalProducer(request.producer_id, request.producer_epoch)
+        effects = Effects(transaction=producer, replies_wait=False)
         response = m.TxnOffsetCommitResponse()
         for topic in request.topics:
             topic_id = self._state.topics.topic_id(topic.name) or m.ZERO_UUID

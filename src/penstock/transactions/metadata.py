@@ -104,6 +104,12 @@ def _to_empty(
     )
 
 
+def session_over(meta: TransactionMetadata, now_ms: int) -> TransactionMetadata:
+    """Nobody may speak for this id any more before the next InitProducerId: one epoch up, and nobody is told it."""
+    epoch = min(meta.producer_epoch + 1, MAX_PRODUCER_EPOCH)
+    return _to_empty(meta, meta.producer_id, epoch, NO_PRODUCER_EPOCH, meta.timeout_ms, now_ms)
+
+
 def with_partitions(
     meta: TransactionMetadata, partitions: frozenset[TopicPartition], version: TransactionVersion, now_ms: int
 ) -> TransactionMetadata:

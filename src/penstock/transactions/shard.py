@@ -17,6 +17,15 @@ that no longer exists counts as written.
 already begin its next transaction. Apache Kafka answers with CONCURRENT_TRANSACTIONS and the producer asks again after
 a pause many times longer than what is left to do. Here an addition of partitions waits for the Complete record, at
 most `concurrent_wait_ms`, and is then served in the same batch of records.
+
+**Only the end waits for the disk.** What belongs to an open transaction (its partitions here, its records and offsets
+elsewhere) is answered when it is written. Before the Prepare record of a commit is written, the shell brings all of it
+to the disk. A power cut before that may have lost any part of what the producer believes to be there, so after one
+(`ends_sessions`) every open transaction is aborted and every producer is fenced: it must not go on as if nothing had
+happened, and it begins again with InitProducerId. One addition is different: under the classic protocol, whose epochs
+do not move, the one that begins a transaction is asked for when the Complete record before it is on disk (or answered
+when it is, if it waited for that record). Were it lost, the coordinator would write the markers of the last transaction
+again, into this one.
 """
 
 from __future__ import annotations
@@ -33,6 +42,7 @@ from penstock.transactions.metadata import (
     TransactionMetadata,
     TransactionVersion,
     completed,
+    session_over,
 )
 from penstock.transactions.states import ENDING, TransactionState
 from penstock.wire import messages as m
@@ -93,10 +103,14 @@ class TransactionShard:
         coordinator_epoch: int,
         settings: TransactionSettings,
         new_producer_id: Callable[[], int],
+        ends_sessions: bool = False,
     ) -> None:
+        """`ends_sessions`: writes may have been lost since the producers of the loaded entries were last answered."""
         self._coordinator_epoch = coordinator_epoch
         self._settings = settings
         self._new_producer_id = new_producer_id
+        self._ends_sessions = ends_sessions
+        self._session_ends_on_completion: set[str] = set()
         self._entries: dict[str, TransactionMetadata] = {}
         # The entries behind records that were handed out but not replayed yet: spares decoding them again, and keeps
         # the one field that the record does not hold.
@@ -130,7 +144,7 @@ class TransactionShard:
 
     def add_partitions(self, token: object, now_ms: int, add: AddPartitions) -> Effects:
         """The reply is an `ErrorCode`: a client's request, a broker's batch of them and a write all end here."""
-        effects = Effects()
+        effects = Effects(replies_wait=False)
         meta = self._entries.get(add.transactional_id)
         if meta is not None and meta.state in ENDING and self._wait(token, add, now_ms):
             return effects
@@ -161,7 +175,8 @@ class TransactionShard:
 
     def markers_written(self, markers: WriteMarkers, partitions: Iterable[TopicPartition], now_ms: int) -> Effects:
         """These partitions hold their marker durably (or exist no more). The last ones complete the transaction."""
-        effects = Effects()
+        waiting = self._waiting.get(markers.transactional_id, ())
+        effects = Effects(replies_wait=any(not each.add.version.bumps_epoch for each in waiting))
         meta = self._entries.get(markers.transactional_id)
         unmarked = self._unmarked.get(markers.transactional_id)
         if meta is None or unmarked is None or meta.state not in ENDING or not _is_about(markers, meta):
@@ -216,6 +231,8 @@ class TransactionShard:
         self._entries[meta.transactional_id] = meta
         if meta.state not in ENDING:
             self._unmarked.pop(meta.transactional_id, None)
+        if meta.state == TransactionState.EMPTY:
+            self._session_ends_on_completion.discard(meta.transactional_id)
         self._note_deadline(meta)
         if self._next_removal_ms is None:
             self._next_removal_ms = meta.last_update_timestamp_ms + self._settings.remove_expired_interval_ms
@@ -225,7 +242,11 @@ class TransactionShard:
         effects = Effects()
         for meta in self._entries.values():
             if meta.state in ENDING:
+                if self._ends_sessions:
+                    self._session_ends_on_completion.add(meta.transactional_id)
                 self._begin_marking(effects, meta, now_ms)
+            elif self._ends_sessions:
+                self._end_session(effects, meta, now_ms)
         if self._entries:
             self._next_removal_ms = now_ms + self._settings.remove_expired_interval_ms
         return effects
@@ -323,6 +344,20 @@ class TransactionShard:
         self._write(effects, added)
         return added
 
+    def _end_session(self, effects: Effects, meta: TransactionMetadata, now_ms: int) -> None:
+        """Abort what is open, and let nobody go on who was here before."""
+        if meta.state != TransactionState.ONGOING:
+            self._write(effects, session_over(meta, now_ms))
+            return
+        aborted = end_txn.abort_over_the_producers_head(
+            meta,
+            new_producer_id=self._new_producer_id,
+            server_version=self._settings.server_version,
+            now_ms=now_ms,
+        )
+        self._write(effects, aborted)
+        self._begin_marking(effects, aborted, now_ms)
+
     def _begin_marking(self, effects: Effects, meta: TransactionMetadata, now_ms: int) -> None:
         """The outcome is in these effects (or in the log): ask for the markers, or complete what needs none."""
         self._unmarked[meta.transactional_id] = set(meta.partitions)
@@ -346,6 +381,9 @@ class TransactionShard:
         after: TransactionMetadata | None = completed(meta, now_ms)
         assert after is not None
         self._write(effects, after)
+        if meta.transactional_id in self._session_ends_on_completion:
+            after = session_over(after, now_ms)
+            self._write(effects, after)
         for waiting in self._waiting.pop(meta.transactional_id, ()):
             after = self._add(effects, waiting.token, after, waiting.add, now_ms)
 

@@ -5,6 +5,9 @@ answered as durably as the producer asked: acks=0 never, acks=1 after the write,
 all of the request's appends (one `fdatasync` serves every request that waits), or at once where
 `penstock.acks.all.flush` is false, as Apache Kafka does. A partition that fails does not hold up the others.
 
+A batch of a transaction is answered after the write whatever the acks: the commit waits for the disk (`EndTxn`), and by
+then the flush that begins here has mostly been done.
+
 The order of the checks, and so which error wins, is Kafka's: transactional id, topic, acks, internal topic, batch,
 producer state. A transactional batch needs the word of the transaction coordinator first (`broker.admission`).
 """
@@ -107,7 +110,8 @@ def handle_produce(broker: Broker, request: Request) -> Answer:
 def _produce(broker: Broker, request: Request, body: m.ProduceRequest, admission: Admission | None) -> Answer:
     acks = body.acks
     response = m.ProduceResponse()
-    appends: list[tuple[Partition, Appended]] = []
+    awaited: list[tuple[Partition, Appended]] = []
+    waits = acks == ACKS_ALL and broker.flush_acks_all
     failed = False
     by_id = request.api_version >= _TOPIC_IDS
     for topic_data in body.topic_data if len(body.topic_data) == 1 else _each_once(body.topic_data, by_id):
@@ -120,7 +124,7 @@ def _produce(broker: Broker, request: Request, body: m.ProduceRequest, admission
             try:
                 if topic is None:
                     raise UnknownTopicId() if by_id else UnknownTopicOrPartition()
-                partition, appended = _append(broker, request, body, topic, data, admission)
+                partition, appended, is_transactional = _append(broker, request, body, topic, data, admission)
             except KafkaError as error:
                 failed = True
                 failure = _failure(data.index, error, -1)
@@ -132,7 +136,10 @@ def _produce(broker: Broker, request: Request, body: m.ProduceRequest, admission
                 failed = True
                 answer.partition_responses.append(_failure(data.index, refusal.error, refusal.log_start_offset))
                 continue
-            appends.append((partition, appended))
+            if is_transactional:
+                broker.flush_soon(partition.log)
+            elif waits:
+                awaited.append((partition, appended))
             answer.partition_responses.append(
                 m.ProduceResponse.PartitionProduceResponse(
                     data.index, 0, appended.base_offset, appended.log_append_time_ms, appended.log_start_offset
@@ -143,9 +150,8 @@ def _produce(broker: Broker, request: Request, body: m.ProduceRequest, admission
             # The producer does not read responses; a closed connection is how it learns of trouble.
             request.connection.close()
         return NO_RESPONSE
-    awaited = appends if acks == ACKS_ALL and broker.flush_acks_all else []
-    if awaited or (admission is not None and not admission.is_durable):
-        return _answer_when_durable(broker, request, response, awaited, admission, body.timeout_ms)
+    if awaited:
+        return _answer_when_durable(broker, request, response, awaited, body.timeout_ms)
     return response
 
 
@@ -168,7 +174,8 @@ def _append(
     topic: Topic,
     data: m.ProduceRequest.PartitionProduceData,
     admission: Admission | None,
-) -> tuple[Partition, Appended]:
+) -> tuple[Partition, Appended, bool]:
+    """Append a batch; the last of the results says whether it is part of a transaction."""
     if not 0 <= data.index < len(topic.partitions):
         raise UnknownTopicOrPartition()
     if not -1 <= body.acks <= 1:
@@ -183,7 +190,8 @@ def _append(
     header = sole_batch(records, request.api_version)
     assert records is not None
     transaction_version = 0
-    if header.attributes & TRANSACTIONAL:
+    is_transactional = bool(header.attributes & TRANSACTIONAL)
+    if is_transactional:
         _check_admission(admission, partition)
         if request.api_version >= FIRST_VERSION_THAT_ADDS:
             transaction_version = 2
@@ -193,7 +201,7 @@ def _append(
         raise _RefusedByLog(error, partition.log.log_start_offset) from error
     if partition.waiters:
         partition.wake()
-    return partition, appended
+    return partition, appended, is_transactional
 
 
 def _check_admission(admission: Admission | None, partition: Partition) -> None:
@@ -241,14 +249,10 @@ def _answer_when_durable(
     request: Request,
     response: m.ProduceResponse,
     appends: list[tuple[Partition, Appended]],
-    admission: Admission | None,
     timeout_ms: int,
 ) -> Pending:
     pending = request.defer()
-    missing = len(appends) + (admission is not None)
-    reply = DurableReply(pending, response, missing, broker.loop.time() + timeout_ms / 1000)
-    if admission is not None:
-        admission.when_durable(reply.flushed)
+    reply = DurableReply(pending, response, len(appends), broker.loop.time() + timeout_ms / 1000)
     for partition, appended in appends:
         broker.flush(partition.log, appended.position, reply.flushed)
     broker.await_durable(reply)

@@ -14,7 +14,7 @@ group coordinator's (`penstock.groups`). A handler finds the coordinator, checks
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
 from penstock.broker.admission import verify
@@ -166,38 +166,7 @@ def _add_partitions(
     if transaction.verify_only:
         reply.add(transactional_id, verify(broker, add))
         return
-    add_partitions(broker, add, lambda code: reply.add_same(transaction, code), may_be_early=is_clients)
-
-
-def add_partitions(
-    broker: Broker, add: AddPartitions, done: Callable[[ErrorCode], None], *, may_be_early: bool = False
-) -> None:
-    """Add partitions to a transaction; `done` is called with the result when it is on disk.
-
-    `may_be_early`: it may be called before, because the first write to the partition waits for the disk as well. But
-    not while the end of the transaction before is not on disk: a power cut would then bring back that end, and its
-    marker would end this transaction instead.
-    """
-
-    def replied(code: object) -> None:
-        assert isinstance(code, ErrorCode)
-        done(code)
-
-    try:
-        handle = broker.transactions.find(add.transactional_id)
-    except KafkaError as error:
-        done(error.code)
-        return
-    coordinator_log = handle.partition.log
-    is_early = may_be_early and coordinator_log.is_on_disk
-    effects = handle.shard.add_partitions(replied, broker.now_ms(), add)
-    if is_early and effects.replies:
-        ((_, code),) = effects.replies
-        effects.replies.clear()
-        replied(code if handle.run(effects) else ErrorCode.COORDINATOR_NOT_AVAILABLE)
-        broker.flush_soon(coordinator_log)
-    else:
-        handle.run(effects)
+    broker.transactions.add_partitions(add, lambda code: reply.add_same(transaction, code))
 
 
 def _check_partition(broker: Broker, where: TopicPartition, is_clients: bool) -> ErrorCode:
@@ -239,7 +208,7 @@ def handle_add_offsets_to_txn(broker: Broker, request: Request) -> Answer:
     def done(code: ErrorCode) -> None:
         pending.complete(m.AddOffsetsToTxnResponse(error_code=fenced_code(code, request.api_version, 2)))
 
-    add_partitions(broker, add, done)
+    broker.transactions.add_partitions(add, done)
     return pending
 
 
@@ -283,11 +252,12 @@ def handle_txn_offset_commit(broker: Broker, request: Request) -> Answer:
             answer(_all_refused(body, error.code))
             return
         handle.run(effects)
+        broker.flush_soon(handle.partition.log)
 
     if _is_open(broker, index, body):
         admitted(ErrorCode.NONE)
     elif adds:
-        add_partitions(broker, add, admitted)
+        broker.transactions.add_partitions(add, admitted)
     elif broker.config.transaction_partition_verification_enable:
         admitted(verify(broker, add)[(OFFSETS_TOPIC, index)])
     else:
@@ -380,7 +350,17 @@ def handle_end_txn(broker: Broker, request: Request) -> Answer:
     except KafkaError as error:
         return m.EndTxnResponse(error_code=error.code)
     pending = request.defer()
-    handle.run(handle.shard.end_txn(pending, _context(broker, request), body))
+
+    def end(failure: StorageError | None = None) -> None:
+        if failure is not None:
+            pending.complete(m.EndTxnResponse(error_code=ErrorCode.COORDINATOR_NOT_AVAILABLE))
+        else:
+            handle.run(handle.shard.end_txn(pending, _context(broker, request), body))
+
+    if body.committed:
+        broker.transactions.when_on_disk(handle, body.transactional_id, end)
+    else:
+        end()
     return pending
 
 

@@ -1,0 +1,207 @@
+"""What of a transaction waits for the disk: its end, and nothing before."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from penstock.broker.checkpoint import BOOT_ID
+from penstock.broker.transactions import Transactions
+from penstock.log.errors import StorageError
+from penstock.log.partition import PartitionLog
+from penstock.testing import Broker
+from penstock.wire import messages as m
+from penstock.wire.errors import ErrorCode
+from tests.broker.disk import SlowDisk
+from tests.transactions.wire_client import RETRIABLE, Producer, Wire, eventually
+
+NONE = ErrorCode.NONE
+TOPIC = "orders"
+OFFSETS = "__consumer_offsets"
+COORDINATOR = "__transaction_state"
+BOTH = pytest.mark.parametrize("classic", [True, False], ids=["classic", "kip-890"])
+
+
+@pytest.fixture
+def broker(tmp_path: Path) -> Iterator[Broker]:
+    with Broker({"penstock.acks.all.flush": "true"}, data=tmp_path / "data") as broker:
+        wire = Wire(broker.port)
+        wire.create_topic(TOPIC, 2)
+        wire.close()
+        yield broker
+
+
+def state(wire: Wire, transactional_id: str = "shop") -> str:
+    request = m.DescribeTransactionsRequest(transactional_ids=[transactional_id])
+    return wire.ask(request, m.DescribeTransactionsResponse, 0).transaction_states[0].transaction_state
+
+
+def post_end(producer: Producer, *, commit: bool) -> None:
+    request = m.EndTxnRequest(
+        transactional_id=producer.transactional_id,
+        producer_id=producer.producer_id,
+        producer_epoch=producer.epoch,
+        committed=commit,
+    )
+    producer.wire.post(request, 4 if producer.classic else 5)
+
+
+def take_end(producer: Producer) -> ErrorCode:
+    response = producer.wire.take(m.EndTxnResponse, 4 if producer.classic else 5)
+    return ErrorCode(response.error_code)
+
+
+def write_all(producer: Producer) -> None:
+    """Everything that a transaction may consist of, each step answered."""
+    if producer.classic:
+        assert producer.add((TOPIC, 0), (TOPIC, 1)) == NONE
+    assert producer.write(TOPIC, b"one") == NONE
+    assert producer.write(TOPIC, b"two", partition=1) == NONE
+    if producer.classic:
+        assert producer.add_offsets("group") == NONE
+    assert producer.commit_offset("group", TOPIC, 0, 7) == NONE
+
+
+@BOTH
+@pytest.mark.parametrize("slow", [TOPIC, OFFSETS])
+def test_a_commit_is_decided_when_all_that_belongs_to_it_is_on_disk(
+    broker: Broker, monkeypatch: pytest.MonkeyPatch, slow: str, classic: bool
+) -> None:
+    wire, other = Wire(broker.port), Wire(broker.port)
+    producer = Producer(wire, "shop", classic=classic).start()
+    disk = SlowDisk(monkeypatch, slow)
+    disk.stall()
+    try:
+        write_all(producer)
+        post_end(producer, commit=True)
+        assert not wire.is_readable(0.1)
+        assert state(other) == "Ongoing"
+    finally:
+        disk.go_on()
+    assert take_end(producer) == NONE
+    assert other.fetch(TOPIC, 0) + other.fetch(TOPIC, 1) == [b"one", b"two"]
+
+
+@BOTH
+def test_a_commit_is_answered_when_the_decision_is_on_disk(
+    broker: Broker, monkeypatch: pytest.MonkeyPatch, classic: bool
+) -> None:
+    wire, other = Wire(broker.port), Wire(broker.port)
+    producer = Producer(wire, "shop", classic=classic).start()
+    disk = SlowDisk(monkeypatch, COORDINATOR)
+    disk.stall()
+    try:
+        write_all(producer)
+        post_end(producer, commit=True)
+        assert eventually(lambda: state(other), lambda now: now == "PrepareCommit") == "PrepareCommit"
+        assert not wire.is_readable(0.1)
+        assert other.fetch(TOPIC) == []
+    finally:
+        disk.go_on()
+    assert take_end(producer) == NONE
+    assert other.fetch(TOPIC) == [b"one"]
+
+
+@BOTH
+def test_an_abort_does_not_wait_for_what_it_throws_away(
+    broker: Broker, monkeypatch: pytest.MonkeyPatch, classic: bool
+) -> None:
+    wire, other = Wire(broker.port), Wire(broker.port)
+    producer = Producer(wire, "shop", classic=classic).start()
+    disk = SlowDisk(monkeypatch, TOPIC)
+    disk.stall()
+    try:
+        write_all(producer)
+        post_end(producer, commit=False)
+        assert eventually(lambda: state(other), lambda now: now == "PrepareAbort") == "PrepareAbort"
+    finally:
+        disk.go_on()
+    assert take_end(producer) == NONE
+    assert eventually(lambda: state(other), lambda now: now == "CompleteAbort") == "CompleteAbort"
+    assert other.fetch(TOPIC) == []
+
+
+def with_unsynced_end(broker: Broker, monkeypatch: pytest.MonkeyPatch, producer: Producer) -> SlowDisk:
+    """A transaction whose Complete record is written, and does not come to the disk."""
+    held = []
+    write_markers = Transactions._write_markers
+    disk = SlowDisk(monkeypatch, COORDINATOR)
+    monkeypatch.setattr(Transactions, "_write_markers", lambda *args: held.append(args))
+    if producer.classic:
+        assert producer.add((TOPIC, 0)) == NONE
+    assert producer.write(TOPIC, b"one") == NONE
+    assert producer.end(commit=True) == NONE
+    assert eventually(lambda: len(held), lambda number: number == 1) == 1
+    disk.stall()
+    monkeypatch.setattr(Transactions, "_write_markers", write_markers)
+    held[0][0]._broker.loop.call_soon_threadsafe(write_markers, *held[0])
+    other = Wire(broker.port)
+    assert eventually(lambda: state(other), lambda now: now == "CompleteCommit") == "CompleteCommit"
+    return disk
+
+
+def test_a_classic_transaction_begins_when_the_end_of_the_last_one_is_on_disk(
+    broker: Broker, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its epoch is the same: a marker of the last one that is written again would end it."""
+    wire = Wire(broker.port)
+    producer = Producer(wire, "shop", classic=True).start()
+    disk = with_unsynced_end(broker, monkeypatch, producer)
+    try:
+        wire.post(producer.add_request((TOPIC, 1)), 3)
+        assert not wire.is_readable(0.1)
+    finally:
+        disk.go_on()
+    answer = wire.take(m.AddPartitionsToTxnResponse, 3)
+    assert answer.results_by_topic_v3_and_below[0].results_by_partition[0].partition_error_code == NONE
+    disk.stall()
+    try:
+        assert producer.add((TOPIC, 0)) == NONE  # the second partition waits for nothing
+    finally:
+        disk.go_on()
+
+
+def test_a_transaction_with_an_epoch_of_its_own_begins_at_once(broker: Broker, monkeypatch: pytest.MonkeyPatch) -> None:
+    producer = Producer(Wire(broker.port), "shop").start()
+    disk = with_unsynced_end(broker, monkeypatch, producer)
+    try:
+        assert producer.write(TOPIC, b"two") == NONE
+    finally:
+        disk.go_on()
+    assert producer.end(commit=True) == NONE
+    assert Wire(broker.port).fetch(TOPIC) == [b"one", b"two"]
+
+
+def test_a_commit_fails_with_the_disk_and_the_next_start_trusts_nobody(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    sync = PartitionLog.sync
+
+    def failing(log: PartitionLog) -> None:
+        if log.folder.name.startswith(TOPIC):
+            raise StorageError("the disk is gone")
+        sync(log)
+
+    data = tmp_path / "data"
+    broker = Broker({"penstock.acks.all.flush": "true"}, data=data).start()
+    wire = Wire(broker.port)
+    wire.create_topic(TOPIC, 2)
+    producer = Producer(wire, "shop").start()
+    assert (data / BOOT_ID).exists()
+    monkeypatch.setattr(PartitionLog, "sync", failing)
+    assert producer.write(TOPIC, b"lost") == NONE
+    try:
+        assert producer.end(commit=True) == ErrorCode.COORDINATOR_NOT_AVAILABLE
+    except ConnectionError:
+        pass  # the broker has stopped already
+    with pytest.raises(StorageError):
+        broker.close()
+    assert not (data / BOOT_ID).exists()
+    monkeypatch.setattr(PartitionLog, "sync", sync)
+    with Broker({"penstock.acks.all.flush": "true"}, data=data) as broker:
+        producer.wire = Wire(broker.port)
+        code = eventually(lambda: producer.end(commit=True), lambda code: code not in RETRIABLE)
+        assert code not in {NONE, *RETRIABLE}
+        assert producer.wire.fetch(TOPIC) == []
