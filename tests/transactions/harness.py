@@ -31,8 +31,13 @@ class Coordinator:
         self._tokens = 0
         self.shard = self._new_shard()
 
-    def _new_shard(self) -> TransactionShard:
-        return TransactionShard(coordinator_epoch=0, settings=self.settings, new_producer_id=self._new_producer_id)
+    def _new_shard(self, *, ends_sessions: bool = False) -> TransactionShard:
+        return TransactionShard(
+            coordinator_epoch=0,
+            settings=self.settings,
+            new_producer_id=self._new_producer_id,
+            ends_sessions=ends_sessions,
+        )
 
     def _new_producer_id(self) -> int:
         self._producer_ids += 1
@@ -46,9 +51,9 @@ class Coordinator:
         self.replies.update(effects.replies)
         return effects
 
-    def crash(self) -> None:
+    def crash(self, *, power_was_lost: bool = False) -> None:
         self.to_mark.clear()
-        self.shard = self._new_shard()
+        self.shard = self._new_shard(ends_sessions=power_was_lost)
         for key, value in self.log:
             self.shard.replay(key, value)
         self.do(self.shard.loaded(self.now_ms))

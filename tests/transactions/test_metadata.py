@@ -12,6 +12,7 @@ from penstock.transactions.metadata import (
     next_epoch,
     prepared,
     rotate_producer_id,
+    session_over,
     with_partitions,
 )
 from penstock.transactions.states import TransactionState
@@ -92,3 +93,12 @@ def test_a_step_that_the_table_does_not_know_is_a_bug() -> None:
         completed(OPEN, 30)
     with pytest.raises(AssertionError):
         prepared(EMPTY, commit=True, version=TV_2, next_producer_id=NO_PRODUCER_ID, now_ms=20)
+
+
+def test_the_end_of_a_session_leaves_an_epoch_that_nobody_was_told() -> None:
+    over = session_over(EMPTY, 5)
+    assert (over.state, over.producer_id, over.producer_epoch) == (TransactionState.EMPTY, 1000, 1)
+    with pytest.raises(ProducerFenced):
+        next_epoch(over, timeout_ms=100, expected_epoch=0, now_ms=6)
+    last = session_over(EMPTY._replace(producer_epoch=32767), 5)
+    assert last.producer_epoch == 32767

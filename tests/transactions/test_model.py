@@ -1,9 +1,10 @@
 """The coordinator under random commands, with a crash between any two writes.
 
 The world of this test: the coordinator's log, a few data partitions, and producers that share two transactional ids
-(so some of them are zombies at any moment). Each write is a separate step, and at each step the coordinator may die:
-before the records of a command are appended, after them, between two markers, between the last marker and the Complete
-record. Then a new coordinator replays the log.
+(so some of them are zombies at any moment). Each write is a separate step, and at each step the broker may die: before
+the records of a command are appended, after them and before the answer, between two markers, between the last marker
+and the Complete record. Then a new coordinator replays the log. Or the machine goes down, and each log keeps what was
+synced and any part of what came after it.
 
 What must hold, always:
 
@@ -12,11 +13,14 @@ What must hold, always:
   none of the other outcome;
 - epochs only rise, and a new producer id starts at epoch 0;
 - whoever lost its epoch to another producer changes nothing any more;
-- in the end, with time and without crashes, every transaction completes.
+- in the end, with time and without crashes, every transaction completes, and then:
+- all that was acknowledged in a transaction whose commit was acknowledged is there;
+- of a transaction whose end got no answer all is there or nothing, and nothing of any other one.
 """
 
 from __future__ import annotations
 
+import random
 from dataclasses import dataclass, field
 
 from hypothesis import settings
@@ -35,29 +39,78 @@ PARTITIONS: list[TopicPartition] = [("a", 0), ("a", 1), ("b", 0)]
 IDS = ["classic", "modern"]
 TIMEOUT_MS = 1_000
 
+Data = tuple[int, int, int]  # producer id, epoch, value
+Marker = tuple[int, int, bool]  # producer id, epoch, outcome
+
 
 @dataclass
 class Partition:
     """One data partition, with the rule of the log: an epoch below the newest one seen is refused."""
 
+    events: list[Data | Marker] = field(default_factory=list)
+    synced: int = 0
     epochs: dict[int, int] = field(default_factory=dict)
     # producer id -> number of records since its last marker
     open_records: dict[int, int] = field(default_factory=dict)
     # (producer id, epoch of the marker) -> outcomes written
     markers: dict[tuple[int, int], set[bool]] = field(default_factory=dict)
 
-    def append(self, producer_id: int, epoch: int) -> bool:
+    def append(self, producer_id: int, epoch: int, value: int) -> bool:
         if epoch < self.epochs.get(producer_id, -1):
             return False
-        self.epochs[producer_id] = epoch
-        self.open_records[producer_id] = self.open_records.get(producer_id, 0) + 1
+        self._note((producer_id, epoch, value))
         return True
 
-    def mark(self, markers: WriteMarkers) -> None:
-        assert markers.producer_epoch >= self.epochs.get(markers.producer_id, -1)
-        self.epochs[markers.producer_id] = markers.producer_epoch
-        self.open_records[markers.producer_id] = 0
-        self.markers.setdefault((markers.producer_id, markers.producer_epoch), set()).add(markers.commit)
+    def mark(self, producer_id: int, epoch: int, commit: bool, version: TransactionVersion) -> bool:
+        """With KIP-890 a marker of the epoch that has records open is a repeated one of the transaction before."""
+        current = self.epochs.get(producer_id, -1)
+        if epoch < current or (version.bumps_epoch and epoch == current and self.open_records.get(producer_id)):
+            return False
+        self._note((producer_id, epoch, commit))
+        return True
+
+    def _note(self, event: Data | Marker) -> None:
+        self.events.append(event)
+        producer_id, epoch, what = event
+        self.epochs[producer_id] = epoch
+        if isinstance(what, bool):
+            self.open_records[producer_id] = 0
+            self.markers.setdefault((producer_id, epoch), set()).add(what)
+        else:
+            self.open_records[producer_id] = self.open_records.get(producer_id, 0) + 1
+
+    def sync(self) -> None:
+        self.synced = len(self.events)
+
+    def lose_power(self, chance: random.Random) -> Partition:
+        after = Partition()
+        for event in self.events[: chance.randint(self.synced, len(self.events))]:
+            after._note(event)
+        after.sync()
+        return after
+
+    def visible(self) -> set[int]:
+        """The values that a `read_committed` reader sees."""
+        seen: set[int] = set()
+        held: dict[int, list[int]] = {}
+        for producer_id, _, what in self.events:
+            if not isinstance(what, bool):
+                held.setdefault(producer_id, []).append(what)
+            elif what:
+                seen.update(held.pop(producer_id, ()))
+            else:
+                held.pop(producer_id, None)
+        return seen
+
+
+@dataclass
+class Transaction:
+    """What a producer knows of one of its transactions."""
+
+    written: list[tuple[TopicPartition, int]] = field(default_factory=list)
+    asked: bool | None = None
+    """The outcome that it asked for."""
+    answered: bool = False
 
 
 @dataclass
@@ -65,6 +118,7 @@ class Producer:
     transactional_id: str
     producer_id: int = -1
     epoch: int = -1
+    transaction: Transaction = field(default_factory=Transaction)
 
     @property
     def version(self) -> TransactionVersion:
@@ -81,19 +135,26 @@ class World(RuleBasedStateMachine):
         self.now_ms = 10_000
         self.producer_ids = 0
         self.log: list[tuple[bytes, bytes | None]] = []
+        self.synced = 0
         self.entries: dict[str, TransactionMetadata] = {}
         self.partitions = {partition: Partition() for partition in PARTITIONS}
         self.producers = [Producer(transactional_id) for transactional_id in IDS for _ in range(2)]
+        self.ended: list[Transaction] = []
         self.asked: list[tuple[WriteMarkers, set[TopicPartition]]] = []
         self.unreported: list[tuple[WriteMarkers, TopicPartition]] = []
         self.replies: dict[object, object] = {}
-        self.waiting: dict[object, tuple[int, int, TopicPartition]] = {}
+        self.waiting: dict[object, tuple[Producer, int, int, TopicPartition]] = {}
         self.tokens = 0
+        self.has_lost_power = False
         self.shard = self.new_shard()
 
-    def new_shard(self) -> TransactionShard:
-        configured = TransactionSettings(concurrent_wait_ms=50, transactional_id_expiration_ms=10**9)
-        return TransactionShard(coordinator_epoch=0, settings=configured, new_producer_id=self.new_producer_id)
+    def new_shard(self, *, ends_sessions: bool = False) -> TransactionShard:
+        return TransactionShard(
+            coordinator_epoch=0,
+            settings=TransactionSettings(concurrent_wait_ms=50, transactional_id_expiration_ms=10**9),
+            new_producer_id=self.new_producer_id,
+            ends_sessions=ends_sessions,
+        )
 
     def new_producer_id(self) -> int:
         self.producer_ids += 1
@@ -101,40 +162,78 @@ class World(RuleBasedStateMachine):
 
     # --- the shell ---
 
-    def run(self, effects: Effects) -> None:
+    def append(self, effects: Effects) -> None:
         for key, value in effects.records:
             self.check_step(key, value)
             self.log.append((key, value))
             self.shard.replay(key, value)
+
+    def run(self, effects: Effects) -> None:
+        self.append(effects)
+        if effects.replies_wait or effects.actions:
+            self.synced = len(self.log)
         for action in effects.actions:
             assert isinstance(action, WriteMarkers)
             self.asked.append((action, set(action.partitions)))
         for token, response in effects.replies:
             self.replies[token] = response
-            if token in self.waiting and response == ErrorCode.NONE:
-                producer_id, epoch, partition = self.waiting[token]
-                self.partitions[partition].append(producer_id, epoch)
+            waited = self.waiting.pop(token, None)
+            if waited is not None and response == ErrorCode.NONE:
+                self.write_data(token, *waited)
+
+    def write_data(
+        self, token: object, producer: Producer, producer_id: int, epoch: int, where: TopicPartition
+    ) -> None:
+        assert isinstance(token, int)
+        if self.partitions[where].append(producer_id, epoch, token):
+            producer.transaction.written.append((where, token))
 
     def crash(self) -> None:
+        self.restart(self.new_shard(ends_sessions=self.shard.has_sessions_to_end))
+
+    def lose_power(self, seed: int) -> None:
+        self.has_lost_power = True
+        chance = random.Random(seed)
+        del self.log[chance.randint(self.synced, len(self.log)) :]
+        self.synced = len(self.log)
+        self.partitions = {where: held.lose_power(chance) for where, held in self.partitions.items()}
+        self.entries = {}
+        for key, value in self.log:
+            self.note_entry(key, value)
+        self.restart(self.new_shard(ends_sessions=True))
+        for where, held in self.partitions.items():
+            for producer_id, count in list(held.open_records.items()):
+                epoch = held.epochs[producer_id]
+                if count and not self.shard.holds(producer_id, epoch, where):
+                    assert held.mark(producer_id, epoch + 1, False, TransactionVersion.TV_2)
+
+    def restart(self, shard: TransactionShard) -> None:
         self.asked.clear()
         self.unreported.clear()
         self.waiting.clear()
-        self.shard = self.new_shard()
+        self.shard = shard
         for key, value in self.log:
             self.shard.replay(key, value)
         self.run(self.shard.loaded(self.now_ms))
 
-    def attempt(self, effects: Effects, dies: bool) -> bool:
-        """Run the effects, unless the broker dies before it could append them."""
-        if dies:
+    def attempt(self, effects: Effects, fate: tuple[str, str, int] | None) -> bool:
+        """Run the effects, unless the broker dies before or after it has appended them; then nobody is answered."""
+        if fate is None:
+            self.run(effects)
+            return True
+        when, how, seed = fate
+        if when == "after":
+            self.append(effects)
+        if how == "killed":
             self.crash()
         else:
-            self.run(effects)
-        return not dies
+            self.lose_power(seed)
+        return False
 
     # --- checks ---
 
-    def check_step(self, key: bytes, value: bytes | None) -> None:
+    def note_entry(self, key: bytes, value: bytes | None) -> tuple[TransactionMetadata | None, TransactionMetadata]:
+        """The entry before and after this record."""
         transactional_id = transactional_id_of(key)
         assert transactional_id is not None
         assert value is not None
@@ -142,6 +241,10 @@ class World(RuleBasedStateMachine):
         assert after is not None
         before = self.entries.get(transactional_id)
         self.entries[transactional_id] = after
+        return before, after
+
+    def check_step(self, key: bytes, value: bytes | None) -> None:
+        before, after = self.note_entry(key, value)
         if before is None:
             assert (after.state, after.producer_epoch) == (TransactionState.EMPTY, 0)
             return
@@ -159,6 +262,8 @@ class World(RuleBasedStateMachine):
         outcome = ended.state == TransactionState.PREPARE_COMMIT
         for partition in ended.partitions:
             held = self.partitions[partition]
+            if held.epochs[ended.producer_id] > ended.producer_epoch and self.has_lost_power:
+                continue  # an orphan was aborted there
             assert held.markers.get((ended.producer_id, ended.producer_epoch), set()) >= {outcome}
             assert held.open_records.get(ended.producer_id, 0) == 0
             if ended.client_version.bumps_epoch:
@@ -170,15 +275,30 @@ class World(RuleBasedStateMachine):
         """Every partition with open records of a producer belongs to a transaction that the coordinator will end."""
         for partition, held in self.partitions.items():
             for producer_id, count in held.open_records.items():
-                assert count == 0 or self.shard.holds(producer_id, partition)
+                assert count == 0 or self.shard.holds(producer_id, held.epochs[producer_id], partition)
+
+    def check_outcomes(self) -> None:
+        visible = {where: held.visible() for where, held in self.partitions.items()}
+        for transaction in self.ended + [producer.transaction for producer in self.producers]:
+            seen = [value in visible[where] for where, value in transaction.written]
+            if transaction.asked and transaction.answered:
+                assert all(seen), "a record of a committed transaction is lost"
+            elif transaction.asked:
+                assert all(seen) or not any(seen), "one part of a transaction was committed, the other was not"
+            else:
+                assert not any(seen), "a record of a transaction that was never committed is visible"
 
     # --- what may happen ---
 
     producer = st.integers(0, 3)
-    dies = st.sampled_from([False] * 9 + [True])
+    seed = st.integers(0, 1000)
+    dies = st.one_of(
+        *[st.none()] * 5,
+        st.tuples(st.sampled_from(["before", "after"]), st.sampled_from(["killed", "no power"]), seed),
+    )
 
     @rule(index=producer, goes_on=st.booleans(), dies=dies)
-    def init(self, index: int, goes_on: bool, dies: bool) -> None:
+    def init(self, index: int, goes_on: bool, dies: tuple[str, str, int] | None) -> None:
         producer = self.producers[index]
         self.tokens += 1
         token = self.tokens
@@ -194,27 +314,40 @@ class World(RuleBasedStateMachine):
         assert isinstance(response, m.InitProducerIdResponse)
         if response.error_code == ErrorCode.NONE:
             producer.producer_id, producer.epoch = response.producer_id, response.producer_epoch
+            self.forget_transaction(producer)
+
+    def forget_transaction(self, producer: Producer) -> None:
+        self.ended.append(producer.transaction)
+        producer.transaction = Transaction()
 
     @rule(index=producer, partition=st.sampled_from(PARTITIONS), dies=dies)
-    def write(self, index: int, partition: TopicPartition, dies: bool) -> None:
+    def write(self, index: int, partition: TopicPartition, dies: tuple[str, str, int] | None) -> None:
         producer = self.producers[index]
+        if producer.transaction.asked is not None:
+            return  # a producer that waits for the end of its transaction writes nothing
         zombie = self.is_zombie(producer)
         self.tokens += 1
         token = self.tokens
         add = AddPartitions(
             producer.transactional_id, producer.producer_id, producer.epoch, frozenset({partition}), producer.version
         )
+        entry = self.entries.get(producer.transactional_id)
+        if not producer.version.bumps_epoch and entry is not None and entry.state != TransactionState.ONGOING:
+            self.synced = len(self.log)  # the shell waits for that before it asks
         effects = self.shard.add_partitions(token, self.now_ms, add)
         assert not (zombie and effects.records)
         if not effects.replies:
-            self.waiting[token] = (producer.producer_id, producer.epoch, partition)
+            self.waiting[token] = (producer, producer.producer_id, producer.epoch, partition)
         if self.attempt(effects, dies) and self.replies.get(token) == ErrorCode.NONE:
             assert self.shard.verify(add)[partition] == ErrorCode.NONE
-            self.partitions[partition].append(producer.producer_id, producer.epoch)
+            self.write_data(token, producer, producer.producer_id, producer.epoch, partition)
 
     @rule(index=producer, commit=st.booleans(), dies=dies)
-    def end(self, index: int, commit: bool, dies: bool) -> None:
+    def end(self, index: int, commit: bool, dies: tuple[str, str, int] | None) -> None:
         producer = self.producers[index]
+        transaction = producer.transaction
+        if transaction.asked is not None:
+            commit = transaction.asked  # again, because there was no answer
         zombie = self.is_zombie(producer)
         self.tokens += 1
         token = self.tokens
@@ -224,14 +357,44 @@ class World(RuleBasedStateMachine):
             producer_epoch=producer.epoch,
             committed=commit,
         )
+        entry = self.entries.get(producer.transactional_id)
+        if commit and entry is not None:
+            for where in entry.partitions:
+                self.partitions[where].sync()  # the shell waits for that before it asks
         effects = self.shard.end_txn(token, RequestContext(self.now_ms, producer.end_version), request)
         assert not (zombie and effects.records)
+        transaction.asked = commit
         if not self.attempt(effects, dies):
             return
         response = self.replies[token]
         assert isinstance(response, m.EndTxnResponse)
+        if response.error_code == ErrorCode.CONCURRENT_TRANSACTIONS:
+            return
+        transaction.answered = response.error_code == ErrorCode.NONE
+        self.forget_transaction(producer)
         if response.error_code == ErrorCode.NONE and producer.version.bumps_epoch and not zombie:
             producer.producer_id, producer.epoch = response.producer_id, response.producer_epoch
+
+    @rule(index=producer, where=st.lists(st.sampled_from(PARTITIONS), min_size=1, max_size=3), is_written=st.booleans())
+    def a_whole_transaction(self, index: int, where: list[TopicPartition], is_written: bool) -> None:
+        """As most of them are: all that was begun is ended, and nobody dies before the commit is answered."""
+        self.all_markers_are_written()
+        producer = self.producers[index]
+        if producer.producer_id < 0 or self.is_zombie(producer) or producer.transaction.asked is not None:
+            self.init(index, False, None)
+            self.all_markers_are_written()
+            self.init(index, False, None)
+        for partition in where:
+            self.write(index, partition, None)
+        self.end(index, True, None)
+        if is_written:
+            self.all_markers_are_written()
+
+    def all_markers_are_written(self) -> None:
+        while any(left for _, left in self.asked):
+            self.write_a_marker(0)
+        while self.unreported:
+            self.report_a_marker()
 
     def is_zombie(self, producer: Producer) -> bool:
         entry = self.entries.get(producer.transactional_id)
@@ -245,15 +408,22 @@ class World(RuleBasedStateMachine):
         unwritten = [(markers, left) for markers, left in self.asked if left]
         markers, left = unwritten[which % len(unwritten)]
         partition = min(left)
-        self.partitions[partition].mark(markers)
+        self.mark(partition, markers)
         left.discard(partition)
         self.unreported.append((markers, partition))
+
+    def mark(self, partition: TopicPartition, markers: WriteMarkers) -> None:
+        """A marker that is refused counts as written: somebody else has ended the transaction there."""
+        epoch, version = markers.producer_epoch, markers.transaction_version
+        if not self.partitions[partition].mark(markers.producer_id, epoch, markers.commit, version):
+            assert self.has_lost_power
 
     @precondition(lambda self: self.unreported)
     @rule()
     def report_a_marker(self) -> None:
         """The marker is durable; only now does the coordinator hear of it."""
         markers, partition = self.unreported.pop(0)
+        self.partitions[partition].sync()
         self.run(self.shard.markers_written(markers, [partition], self.now_ms))
 
     @rule(passed_ms=st.integers(1, 400))
@@ -265,6 +435,10 @@ class World(RuleBasedStateMachine):
     def the_broker_dies(self) -> None:
         self.crash()
 
+    @rule(seed=seed)
+    def the_machine_goes_down(self, seed: int) -> None:
+        self.lose_power(seed)
+
     def teardown(self) -> None:
         """Left alone, everything comes to its end."""
         self.crash()
@@ -273,14 +447,15 @@ class World(RuleBasedStateMachine):
             self.run(self.shard.tick(self.now_ms))
             for markers, left in list(self.asked):
                 for partition in sorted(left):
-                    self.partitions[partition].mark(markers)
+                    self.mark(partition, markers)
                 self.run(self.shard.markers_written(markers, markers.partitions, self.now_ms))
             self.asked.clear()
         for entry in self.entries.values():
             assert entry.state not in (ENDING | {TransactionState.ONGOING})
         for held in self.partitions.values():
             assert not any(held.open_records.values())
+        self.check_outcomes()
 
 
-World.TestCase.settings = settings(max_examples=150, stateful_step_count=40, deadline=None)
+World.TestCase.settings = settings(max_examples=250, stateful_step_count=40, deadline=None)
 TestTheCoordinatorInARandomWorld = World.TestCase

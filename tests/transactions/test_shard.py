@@ -5,11 +5,12 @@ from __future__ import annotations
 import pytest
 
 from penstock.groups.effects import RequestContext
-from penstock.transactions.shard import MAX_WAITING, RETRY_MS
+from penstock.transactions.metadata import TransactionVersion
+from penstock.transactions.shard import MAX_WAITING, RETRY_MS, AddPartitions
 from penstock.transactions.states import TransactionState
 from penstock.wire import messages as m
 from penstock.wire.errors import CoordinatorLoadInProgress, ErrorCode
-from tests.transactions.harness import TV_0, Coordinator
+from tests.transactions.harness import TV_0, TV_2, Coordinator
 
 
 @pytest.mark.parametrize("commit", [True, False])
@@ -159,9 +160,96 @@ def test_the_coordinator_knows_which_partitions_of_a_producer_it_will_close() ->
     coordinator = Coordinator()
     pid, epoch, _ = coordinator.init()
     coordinator.add(pid, epoch, ("a", 0))
-    assert coordinator.shard.holds(pid, ("a", 0))
-    assert not coordinator.shard.holds(pid, ("a", 1))
-    assert not coordinator.shard.holds(pid + 1, ("a", 0))
+    assert coordinator.shard.holds(pid, epoch, ("a", 0))
+    assert not coordinator.shard.holds(pid, epoch, ("a", 1))
+    assert not coordinator.shard.holds(pid + 1, epoch, ("a", 0))
     coordinator.end(pid, epoch, commit=True)
+    assert coordinator.shard.holds(pid, epoch, ("a", 0))
+    assert not coordinator.shard.holds(pid, epoch + 1, ("a", 0))  # that is the next transaction, whoever began it
     coordinator.finish()
-    assert not coordinator.shard.holds(pid, ("a", 0))
+    assert not coordinator.shard.holds(pid, epoch, ("a", 0))
+
+
+@pytest.mark.parametrize("version", [TV_0, TV_2], ids=["classic", "kip-890"])
+def test_after_a_power_cut_what_is_open_is_aborted_and_its_producer_fenced(version: TransactionVersion) -> None:
+    coordinator = Coordinator()
+    pid, epoch, _ = coordinator.init()
+    coordinator.add(pid, epoch, version=version)
+    coordinator.crash(power_was_lost=True)
+    coordinator.finish()
+    assert coordinator.marked == [(("a", 0), pid, epoch + 1, False)]
+    assert coordinator.end(pid, epoch, commit=True, version=4)[2] == ErrorCode.PRODUCER_FENCED
+    assert coordinator.end(pid, epoch, commit=True, version=5)[2] == ErrorCode.INVALID_TXN_STATE
+    assert coordinator.add(pid, epoch, version=version) == ErrorCode.PRODUCER_FENCED
+    assert coordinator.init()[2] == ErrorCode.NONE
+
+
+@pytest.mark.parametrize("ended", [True, False], ids=["after a transaction", "before the first"])
+def test_after_a_power_cut_nobody_goes_on_whose_transaction_may_be_lost(ended: bool) -> None:
+    coordinator = Coordinator()
+    pid, epoch, _ = coordinator.init()
+    if ended:
+        coordinator.add(pid, epoch, version=TV_0)
+        coordinator.end(pid, epoch, commit=True, version=4)
+        coordinator.finish()
+    coordinator.crash(power_was_lost=True)
+    assert not coordinator.shard.has_sessions_to_end
+    assert coordinator.add(pid, epoch, version=TV_0) == ErrorCode.PRODUCER_FENCED
+    assert coordinator.end(pid, epoch, commit=True, version=4)[2] == ErrorCode.PRODUCER_FENCED
+    assert coordinator.init(pid=pid, epoch=epoch)[2] == ErrorCode.PRODUCER_FENCED
+    assert coordinator.init() == (pid, epoch + 2, ErrorCode.NONE)
+
+
+def test_after_a_power_cut_a_prepared_outcome_stands_and_its_producer_is_fenced_when_it_is_complete() -> None:
+    coordinator = Coordinator()
+    pid, epoch, _ = coordinator.init()
+    coordinator.add(pid, epoch)
+    _, next_epoch, _ = coordinator.end(pid, epoch, commit=True)
+    coordinator.crash(power_was_lost=True)
+    assert coordinator.shard.has_sessions_to_end
+    coordinator.finish()
+    assert coordinator.marked == [(("a", 0), pid, next_epoch, True)]
+    assert not coordinator.shard.has_sessions_to_end
+    assert coordinator.add(pid, next_epoch) == ErrorCode.PRODUCER_FENCED
+    assert coordinator.entry.state == TransactionState.EMPTY
+
+
+def test_the_end_of_a_session_that_could_not_be_written_is_tried_again() -> None:
+    coordinator = Coordinator()
+    pid, epoch, _ = coordinator.init()
+    coordinator.add(pid, epoch)
+    _, next_epoch, _ = coordinator.end(pid, epoch, commit=True)
+    coordinator.crash(power_was_lost=True)
+    markers = coordinator.to_mark.pop()
+    effects = coordinator.shard.markers_written(markers, markers.partitions, coordinator.now_ms)
+    coordinator.shard.append_failed(effects)
+    assert coordinator.shard.has_sessions_to_end
+    coordinator.now_ms += RETRY_MS
+    coordinator.tick()
+    assert not coordinator.shard.has_sessions_to_end
+    assert coordinator.add(pid, next_epoch) == ErrorCode.PRODUCER_FENCED
+
+
+def test_nothing_before_the_end_of_a_transaction_waits_for_the_disk() -> None:
+    coordinator = Coordinator(concurrent_wait_ms=100)
+    pid, epoch, _ = coordinator.init()
+    add = AddPartitions("t", pid, epoch, frozenset({("a", 0)}), TV_2)
+    assert not coordinator.do(coordinator.shard.add_partitions("first", coordinator.now_ms, add)).replies_wait
+    _, epoch, _ = coordinator.end(pid, epoch, commit=True)
+    assert coordinator.add(pid, epoch) is None
+    markers = coordinator.to_mark.pop()
+    served = coordinator.shard.markers_written(markers, markers.partitions, coordinator.now_ms)
+    assert served.replies
+    assert not served.replies_wait
+
+
+def test_a_classic_addition_that_waited_for_the_end_before_it_waits_for_the_disk_too() -> None:
+    coordinator = Coordinator(concurrent_wait_ms=100)
+    pid, epoch, _ = coordinator.init()
+    coordinator.add(pid, epoch, version=TV_0)
+    coordinator.end(pid, epoch, commit=True, version=4)
+    assert coordinator.add(pid, epoch, version=TV_0) is None
+    markers = coordinator.to_mark.pop()
+    served = coordinator.shard.markers_written(markers, markers.partitions, coordinator.now_ms)
+    assert served.replies
+    assert served.replies_wait

@@ -103,7 +103,10 @@ class ShardHandle(Generic[S]):
     def finish_loading(self) -> None:
         """Do what follows from the records that were read; what cannot be written is tried again."""
         broker = self._runtime.broker
-        self.is_loaded = self._runtime.carry_out(self, self.shard.loaded(broker.now_ms()))
+        try:
+            self.is_loaded = self._runtime.carry_out(self, self.shard.loaded(broker.now_ms()))
+        except KafkaError as error:  # no producer id to be had at the moment
+            log.error("cannot finish loading %s-%d: %s", self._runtime.topic_name, self.index, error)
         if self.is_loaded:
             self._reschedule()
             self._runtime.shard_loaded()

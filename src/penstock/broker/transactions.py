@@ -78,6 +78,7 @@ class Transactions:
         )
 
         self._is_stopped = False
+        self._is_settled = False
 
     def _make_shard(self, index: int) -> TransactionShard:
         topic = self._broker.topics.get(TRANSACTIONS_TOPIC)
@@ -212,6 +213,8 @@ class Transactions:
         if handle.run(handle.shard.markers_written(markers, [where], self._broker.now_ms())):
             # So that the next transaction finds the end of this one on disk (`add_partitions`).
             self._broker.flush_soon(handle.partition.log)
+            if not self._is_settled:
+                self._settle_if_possible()
 
     def append_marker(self, partition: Partition, markers: WriteMarkers) -> Appended:
         """Write the outcome of a transaction to one partition, and show it to those who wait for it."""
@@ -241,11 +244,18 @@ class Transactions:
     # -- the start -------------------------------------------------------------------------------------------------
 
     async def _settle(self) -> None:
-        """When all is loaded, and so all producers are fenced that a power cut would fool."""
         await self.runtime.wait_until_loaded()
         await self._broker.groups.runtime.wait_until_loaded()
         self._abort_orphans()
-        self._broker.checkpoints.keep_boot()
+        self._settle_if_possible()
+
+    def _settle_if_possible(self) -> None:
+        """When nobody is left who could go on after a power cut, it is over: the next start need not think of it."""
+        if not self.runtime.is_loading and not any(
+            handle.shard.has_sessions_to_end for handle in self.runtime.loaded_handles()
+        ):
+            self._is_settled = True
+            self._broker.checkpoints.keep_boot()
 
     def _abort_orphans(self) -> None:
         """Abort the open transactions in the logs that no coordinator will end."""
@@ -255,7 +265,9 @@ class Transactions:
                 where = (topic.name, partition.index)
                 for entry in list(partition.log.producer_state.entries.values()):
                     is_open = entry.current_txn_first_offset >= 0
-                    if is_open and not any(shard.holds(entry.producer_id, where) for shard in shards):
+                    if is_open and not any(
+                        shard.holds(entry.producer_id, entry.producer_epoch, where) for shard in shards
+                    ):
                         self._abort_orphan(partition, entry.producer_id, entry.producer_epoch, entry.coordinator_epoch)
 
     def _abort_orphan(self, partition: Partition, producer_id: int, epoch: int, coordinator_epoch: int) -> None:

@@ -36,6 +36,7 @@ from dataclasses import dataclass
 from penstock.groups.effects import CoordinatorRecord, Effects, RequestContext
 from penstock.transactions import adding, end_txn, expiry, init_producer, listing, records
 from penstock.transactions.metadata import (
+    MAX_PRODUCER_EPOCH,
     NO_PRODUCER_EPOCH,
     NO_PRODUCER_ID,
     TopicPartition,
@@ -279,9 +280,17 @@ class TransactionShard:
         except KafkaError as error:
             return dict.fromkeys(add.partitions, error.code)
 
-    def holds(self, producer_id: int, partition: TopicPartition) -> bool:
-        """Whether an open or ending transaction of this producer id includes the partition."""
-        return any(meta.producer_id == producer_id and partition in meta.partitions for meta in self._entries.values())
+    def holds(self, producer_id: int, epoch: int, partition: TopicPartition) -> bool:
+        """Whether this will end the transaction that a producer has open in a partition, with batches of this epoch."""
+        return any(
+            meta.producer_id == producer_id and partition in meta.partitions and not _is_before(meta, epoch)
+            for meta in self._entries.values()
+        )
+
+    @property
+    def has_sessions_to_end(self) -> bool:
+        """Whether some producers of before a power cut can still go on: until their last transaction is complete."""
+        return bool(self._session_ends_on_completion)
 
     def describe(self, transactional_id: str) -> m.DescribeTransactionsResponse.TransactionState:
         meta = self._entries.get(transactional_id)
@@ -461,6 +470,15 @@ def init_producer_id_failure(code: ErrorCode, api_version: int) -> m.InitProduce
 
 def _is_about(markers: WriteMarkers, meta: TransactionMetadata) -> bool:
     return markers.producer_id == meta.producer_id and markers.producer_epoch == meta.producer_epoch
+
+
+def _is_before(meta: TransactionMetadata, epoch: int) -> bool:
+    """Whether this is the end of a transaction before the one with this epoch: its marker would be refused there.
+
+    With KIP-890 the next transaction has the very epoch of the marker.
+    """
+    is_next = meta.state in ENDING and meta.client_version.bumps_epoch and epoch >= meta.producer_epoch
+    return is_next and epoch < MAX_PRODUCER_EPOCH
 
 
 def _failed(response: object, code: ErrorCode) -> object:
