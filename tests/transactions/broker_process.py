@@ -17,8 +17,10 @@ ROOT = Path(__file__).parent.parent.parent
 
 
 class BrokerProcess:
-    def __init__(self, folder: Path) -> None:
+    def __init__(self, folder: Path, program: str = "crashing_broker") -> None:
+        """`program` is a module of this folder that takes one argument of its own, the data folder and a port."""
         self.folder = folder
+        self._program = program
         self.port = free_port()
         self._process: subprocess.Popen[bytes] | None = None
 
@@ -26,9 +28,10 @@ class BrokerProcess:
     def bootstrap(self) -> str:
         return f"127.0.0.1:{self.port}"
 
-    def start(self, point: str = "never") -> Self:
-        """Serve; die at `point` (see crashing_broker)."""
-        command = [sys.executable, "-m", "tests.transactions.crashing_broker", point, str(self.folder), str(self.port)]
+    def start(self, argument: str = "never") -> Self:
+        """Serve; by default die at the point that the argument names (see crashing_broker)."""
+        module = f"tests.transactions.{self._program}"
+        command = [sys.executable, "-m", module, argument, str(self.folder), str(self.port)]
         with (self.folder.parent / f"{self.folder.name}.out").open("ab") as output:
             self._process = subprocess.Popen(command, cwd=ROOT, stdout=output, stderr=output)
         assert eventually(lambda: answers_api_versions(self.port) or self._process.poll(), bool, 20) is True
