@@ -54,6 +54,13 @@ def test_the_doubt_remains_until_it_is_settled(tmp_path: Path) -> None:
     assert not Checkpoints(tmp_path).may_have_lost_writes
 
 
+def test_a_clean_stop_does_not_settle_it(tmp_path: Path) -> None:
+    settled(tmp_path)
+    reboot(tmp_path)
+    start(tmp_path).mark_clean()
+    assert Checkpoints(tmp_path).may_have_lost_writes
+
+
 def test_a_failed_disk_counts_as_a_power_cut(tmp_path: Path) -> None:
     settled(tmp_path).forget_boot()
     assert Checkpoints(tmp_path).may_have_lost_writes

@@ -31,7 +31,7 @@ class Checkpoints:
         self._boot_file = folder / BOOT_ID
         self._boot_id = _read(_KERNELS_BOOT_ID)
         is_same_boot = self._boot_id is not None and _read(self._boot_file) == self._boot_id
-        self.may_have_lost_writes = not (self.was_clean or is_same_boot)
+        self.may_have_lost_writes = self._is_in_doubt = not (self.was_clean or is_same_boot)
         self.recovery_points = read_checkpoint(folder / RECOVERY_POINTS)
         self.log_start_offsets = read_checkpoint(folder / LOG_START_OFFSETS)
 
@@ -60,6 +60,7 @@ class Checkpoints:
 
     def keep_boot(self) -> None:
         """All that had to follow from lost writes has been done: from here on a killed broker loses nothing."""
+        self._is_in_doubt = False
         if self._boot_id is not None and _read(self._boot_file) != self._boot_id:
             write_file(str(self._boot_file), self._boot_id, sync=True)
 
@@ -69,6 +70,8 @@ class Checkpoints:
             remove_if_there(str(self._boot_file))
 
     def mark_clean(self) -> None:
+        if self._is_in_doubt:
+            return  # stopped before all has followed from lost writes: the next start has to know
         write_file(str(self._mark), b'{"version":0}', sync=True)
 
 
