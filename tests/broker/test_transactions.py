@@ -4,10 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 
-from penstock.broker.checkpoint import BOOT_ID
+from penstock.broker.checkpoint import BOOT_ID, CLEAN_SHUTDOWN
+from penstock.broker.server import Broker as Server
 from penstock.broker.transactions import Transactions
 from penstock.log.errors import StorageError
 from penstock.log.partition import PartitionLog
@@ -15,7 +17,7 @@ from penstock.testing import Broker
 from penstock.wire import messages as m
 from penstock.wire.errors import ErrorCode
 from tests.broker.disk import SlowDisk
-from tests.transactions.wire_client import RETRIABLE, Producer, Wire, eventually
+from tests.transactions.wire_client import RETRIABLE, Producer, Wire, eventually, patiently
 
 NONE = ErrorCode.NONE
 TOPIC = "orders"
@@ -31,26 +33,6 @@ def broker(tmp_path: Path) -> Iterator[Broker]:
         wire.create_topic(TOPIC, 2)
         wire.close()
         yield broker
-
-
-def state(wire: Wire, transactional_id: str = "shop") -> str:
-    request = m.DescribeTransactionsRequest(transactional_ids=[transactional_id])
-    return wire.ask(request, m.DescribeTransactionsResponse, 0).transaction_states[0].transaction_state
-
-
-def post_end(producer: Producer, *, commit: bool) -> None:
-    request = m.EndTxnRequest(
-        transactional_id=producer.transactional_id,
-        producer_id=producer.producer_id,
-        producer_epoch=producer.epoch,
-        committed=commit,
-    )
-    producer.wire.post(request, 4 if producer.classic else 5)
-
-
-def take_end(producer: Producer) -> ErrorCode:
-    response = producer.wire.take(m.EndTxnResponse, 4 if producer.classic else 5)
-    return ErrorCode(response.error_code)
 
 
 def write_all(producer: Producer) -> None:
@@ -75,12 +57,12 @@ def test_a_commit_is_decided_when_all_that_belongs_to_it_is_on_disk(
     disk.stall()
     try:
         write_all(producer)
-        post_end(producer, commit=True)
+        producer.post_end(commit=True)
         assert not wire.is_readable(0.1)
-        assert state(other) == "Ongoing"
+        assert other.transaction_state("shop") == "Ongoing"
     finally:
         disk.go_on()
-    assert take_end(producer) == NONE
+    assert producer.take_end() == NONE
     assert other.fetch(TOPIC, 0) + other.fetch(TOPIC, 1) == [b"one", b"two"]
 
 
@@ -94,13 +76,15 @@ def test_a_commit_is_answered_when_the_decision_is_on_disk(
     disk.stall()
     try:
         write_all(producer)
-        post_end(producer, commit=True)
-        assert eventually(lambda: state(other), lambda now: now == "PrepareCommit") == "PrepareCommit"
+        producer.post_end(commit=True)
+        assert (
+            eventually(lambda: other.transaction_state("shop"), lambda now: now == "PrepareCommit") == "PrepareCommit"
+        )
         assert not wire.is_readable(0.1)
         assert other.fetch(TOPIC) == []
     finally:
         disk.go_on()
-    assert take_end(producer) == NONE
+    assert producer.take_end() == NONE
     assert other.fetch(TOPIC) == [b"one"]
 
 
@@ -114,12 +98,12 @@ def test_an_abort_does_not_wait_for_what_it_throws_away(
     disk.stall()
     try:
         write_all(producer)
-        post_end(producer, commit=False)
-        assert eventually(lambda: state(other), lambda now: now == "PrepareAbort") == "PrepareAbort"
+        producer.post_end(commit=False)
+        assert eventually(lambda: other.transaction_state("shop"), lambda now: now == "PrepareAbort") == "PrepareAbort"
     finally:
         disk.go_on()
-    assert take_end(producer) == NONE
-    assert eventually(lambda: state(other), lambda now: now == "CompleteAbort") == "CompleteAbort"
+    assert producer.take_end() == NONE
+    assert eventually(lambda: other.transaction_state("shop"), lambda now: now == "CompleteAbort") == "CompleteAbort"
     assert other.fetch(TOPIC) == []
 
 
@@ -138,7 +122,7 @@ def with_unsynced_end(broker: Broker, monkeypatch: pytest.MonkeyPatch, producer:
     monkeypatch.setattr(Transactions, "_write_markers", write_markers)
     held[0][0]._broker.loop.call_soon_threadsafe(write_markers, *held[0])
     other = Wire(broker.port)
-    assert eventually(lambda: state(other), lambda now: now == "CompleteCommit") == "CompleteCommit"
+    assert eventually(lambda: other.transaction_state("shop"), lambda now: now == "CompleteCommit") == "CompleteCommit"
     return disk
 
 
@@ -202,6 +186,31 @@ def test_a_commit_fails_with_the_disk_and_the_next_start_trusts_nobody(
     monkeypatch.setattr(PartitionLog, "sync", sync)
     with Broker({"penstock.acks.all.flush": "true"}, data=data) as broker:
         producer.wire = Wire(broker.port)
-        code = eventually(lambda: producer.end(commit=True), lambda code: code not in RETRIABLE)
-        assert code not in {NONE, *RETRIABLE}
+        assert patiently(lambda: producer.end(commit=True)) not in {NONE, *RETRIABLE}
         assert producer.wire.fetch(TOPIC) == []
+
+
+def test_after_a_power_cut_the_coordinator_serves_nobody_before_it_could_write_that_all_are_fenced(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    with Broker(data=tmp_path) as broker:
+        producer = Producer(Wire(broker.port), "shop").start()
+    (tmp_path / BOOT_ID).write_text("before the power cut")
+    (tmp_path / CLEAN_SHUTDOWN).unlink()
+    append = Server.append_internal
+    is_full = True
+
+    def on_a_full_disk(*args: Any) -> object:
+        if is_full:
+            raise StorageError("no space left")
+        return append(*args)
+
+    monkeypatch.setattr(Server, "append_internal", on_a_full_disk)
+    with Broker(data=tmp_path) as broker:
+        producer.wire = Wire(broker.port)
+        assert "transactional producers are fenced" in caplog.text
+        assert producer.end(commit=False) == ErrorCode.COORDINATOR_LOAD_IN_PROGRESS
+        assert (tmp_path / BOOT_ID).read_text() == "before the power cut"
+        is_full = False
+        assert patiently(lambda: producer.end(commit=False)) == ErrorCode.PRODUCER_FENCED
+        assert eventually(lambda: (tmp_path / BOOT_ID).read_text() != "before the power cut", bool)

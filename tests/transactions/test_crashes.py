@@ -11,7 +11,7 @@ from penstock.wire import messages as m
 from penstock.wire.errors import ErrorCode
 from tests.transactions.broker_process import BrokerProcess
 from tests.transactions.crashing_broker import BEGINNING, END
-from tests.transactions.wire_client import RETRIABLE, Producer, Wire, eventually
+from tests.transactions.wire_client import Producer, Wire, eventually, patiently
 
 NONE = ErrorCode.NONE
 TOPIC = "orders"
@@ -58,16 +58,6 @@ def restart(broker: BrokerProcess, *producers: Producer, point: str = "never") -
     return wire
 
 
-def patiently(ask: Callable[[], ErrorCode]) -> ErrorCode:
-    """As a client does: again, while the answer is that it may work later."""
-    return eventually(ask, lambda code: code not in RETRIABLE)
-
-
-def state(wire: Wire, transactional_id: str) -> str:
-    request = m.DescribeTransactionsRequest(transactional_ids=[transactional_id])
-    return wire.ask(request, m.DescribeTransactionsResponse, 0).transaction_states[0].transaction_state
-
-
 def values(wire: Wire) -> list[bytes]:
     return [*wire.fetch(TOPIC, 0), *wire.fetch(TOPIC, 1)]
 
@@ -93,7 +83,7 @@ def test_the_broker_dies_while_a_transaction_ends(
         # The client repeats the request, and is told the same whether the first one arrived or not.
         assert patiently(lambda: producer.end(commit)) == NONE
     complete = "CompleteCommit" if commit else "CompleteAbort"
-    assert eventually(lambda: state(wire, "shop"), lambda now: now == complete) == complete
+    assert eventually(lambda: wire.transaction_state("shop"), lambda now: now == complete) == complete
     assert values(wire) == ([b"one", b"two"] if commit else [])
     if classic:
         assert patiently(lambda: producer.add((TOPIC, 0))) == NONE
@@ -137,7 +127,7 @@ def test_the_broker_dies_between_any_two_requests_and_the_transaction_goes_on(
         broker.kill()
         restart(broker, producer)
     wire = producer.wire
-    assert eventually(lambda: state(wire, "shop"), lambda now: now == "CompleteCommit") == "CompleteCommit"
+    assert eventually(lambda: wire.transaction_state("shop"), lambda now: now == "CompleteCommit") == "CompleteCommit"
     assert values(wire) == [b"one", b"two"]
     request = m.OffsetFetchRequest(
         groups=[

@@ -16,7 +16,7 @@ from penstock.wire import messages as m
 from penstock.wire.errors import ErrorCode
 from tests.transactions.broker_process import BrokerProcess
 from tests.transactions.synced_broker import lose_power
-from tests.transactions.wire_client import RETRIABLE, Producer, Wire, eventually
+from tests.transactions.wire_client import Producer, Wire, eventually, patiently
 
 NONE = ErrorCode.NONE
 TOPIC = "orders"
@@ -45,10 +45,6 @@ def machine(tmp_path: Path) -> Iterator[Machine]:
         wire = machine.boot()
         wire.create_topic(TOPIC, 2)
         yield machine
-
-
-def patiently(ask: Callable[[], ErrorCode]) -> ErrorCode:
-    return eventually(ask, lambda code: code not in RETRIABLE)
 
 
 def steps(producer: Producer, number: int) -> list[Callable[[], ErrorCode]]:

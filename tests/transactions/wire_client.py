@@ -73,6 +73,10 @@ class Wire:
             data += chunk
         return data
 
+    def transaction_state(self, transactional_id: str) -> str:
+        request = m.DescribeTransactionsRequest(transactional_ids=[transactional_id])
+        return self.ask(request, m.DescribeTransactionsResponse, 0).transaction_states[0].transaction_state
+
     # --- topics and records ---
 
     def create_topic(self, name: str, partitions: int = 1) -> None:
@@ -210,13 +214,20 @@ class Producer:
         return code
 
     def end(self, commit: bool) -> ErrorCode:
+        self.post_end(commit)
+        return self.take_end()
+
+    def post_end(self, commit: bool) -> None:
         request = m.EndTxnRequest(
             transactional_id=self.transactional_id,
             producer_id=self.producer_id,
             producer_epoch=self.epoch,
             committed=commit,
         )
-        response = self.wire.ask(request, m.EndTxnResponse, 4 if self.classic else 5)
+        self.wire.post(request, 4 if self.classic else 5)
+
+    def take_end(self) -> ErrorCode:
+        response = self.wire.take(m.EndTxnResponse, 4 if self.classic else 5)
         if response.error_code == ErrorCode.NONE and not self.classic:
             self.become(response.producer_id, response.producer_epoch)
         return ErrorCode(response.error_code)
@@ -268,3 +279,8 @@ def eventually(ask: Callable[[], T], good: Callable[[T], bool], timeout_s: float
         time.sleep(0.01)
         answer = ask()
     return answer
+
+
+def patiently(ask: Callable[[], ErrorCode]) -> ErrorCode:
+    """As a client does: again, while the answer is that it may work later."""
+    return eventually(ask, lambda code: code not in RETRIABLE)

@@ -90,6 +90,11 @@ class Transactions:
         )
 
     def start(self) -> None:
+        if self._broker.checkpoints.may_have_lost_writes and self._broker.topics.find(TRANSACTIONS_TOPIC) is not None:
+            log.warning(
+                "the machine went down, or the disk failed, while the broker ran: open transactions are aborted, and "
+                "transactional producers are fenced and have to be started again"
+            )
         self.runtime.start()
         self._settling = self._broker.loop.create_task(self._settle())
 

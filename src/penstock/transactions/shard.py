@@ -357,7 +357,11 @@ class TransactionShard:
         """Abort what is open, and let nobody go on who was here before."""
         if meta.state != TransactionState.ONGOING:
             self._write(effects, session_over(meta, now_ms))
-            return
+        else:
+            self._abort(effects, meta, now_ms)
+
+    def _abort(self, effects: Effects, meta: TransactionMetadata, now_ms: int) -> None:
+        """Abort an open transaction over its producer's head. Raises KafkaError if no producer id is to be had."""
         aborted = end_txn.abort_over_the_producers_head(
             meta,
             new_producer_id=self._new_producer_id,
@@ -426,17 +430,9 @@ class TransactionShard:
             if deadline_ms > now_ms:
                 continue
             try:
-                meta = end_txn.abort_over_the_producers_head(
-                    self._entries[transactional_id],
-                    new_producer_id=self._new_producer_id,
-                    server_version=self._settings.server_version,
-                    now_ms=now_ms,
-                )
-            except KafkaError:  # no producer id to be had at the moment
+                self._abort(effects, self._entries[transactional_id], now_ms)
+            except KafkaError:
                 retry_ms = now_ms + RETRY_MS
-                continue
-            self._write(effects, meta)
-            self._begin_marking(effects, meta, now_ms)
         # Those just aborted leave the table when their record is replayed.
         later = [deadline for deadline in self._abort_deadlines_ms.values() if deadline > now_ms]
         self._earliest_abort_ms = min([*later, retry_ms] if retry_ms is not None else later, default=None)
