@@ -81,7 +81,7 @@ class _Write:
 
     __slots__ = ("append", "body", "pending", "request")
 
-    def __init__(self, request: Request, body: m.ProduceRequest, append: Append) -> None:
+    def __init__(self, request: Request[m.ProduceRequest], body: m.ProduceRequest, append: Append) -> None:
         self.request = request
         self.body = body
         self.append = append
@@ -115,7 +115,7 @@ class TransactionalWrites:
         # The lowest sequence number of refused first batches, by partition, producer id and epoch.
         self._refused: dict[tuple[TopicPartition, int, int], int] = {}
 
-    def admit(self, request: Request, body: m.ProduceRequest, append: Append) -> Answer:
+    def admit(self, request: Request[m.ProduceRequest], body: m.ProduceRequest, append: Append) -> Answer:
         """Have `append` called as soon as the coordinator has spoken: mostly at once."""
         write = _Write(request, body, append)
         transactional_id = body.transactional_id or ""
@@ -153,7 +153,7 @@ class TransactionalWrites:
             return self._add(write, add, admission)
         if self._broker.config.transaction_partition_verification_enable:
             abortable = write.request.api_version >= FIRST_VERSION_WITH_ABORTABLE
-            for where, code in verify(self._broker, add).items():
+            for where, code in self._broker.transactions.verify(add).items():
                 if code != ErrorCode.NONE:
                     admission.errors[where] = write_error(code, adds=False, abortable=abortable)
                     self._remember(where, first[where])
@@ -229,14 +229,6 @@ def _transactional_header(records: object) -> BatchHeader | None:
     except CorruptBatch:
         return None
     return header if header.attributes & TRANSACTIONAL and header.producer_id >= 0 else None
-
-
-def verify(broker: Broker, add: AddPartitions) -> dict[TopicPartition, ErrorCode]:
-    """Whether these partitions are part of the producer's open transaction."""
-    try:
-        return broker.transactions.find(add.transactional_id).shard.verify(add)
-    except KafkaError as error:
-        return dict.fromkeys(add.partitions, error.code)
 
 
 def write_error(code: ErrorCode, *, adds: bool, abortable: bool = True) -> KafkaError:

@@ -35,7 +35,7 @@ from penstock.wire.messages import Message
 
 if TYPE_CHECKING:
     from penstock.broker.dispatch import Dispatcher
-    from penstock.broker.requests import Request
+    from penstock.broker.requests import AnyRequest
 
 MAX_IN_FLIGHT = 1024
 MAX_QUEUED_BYTES = 64 << 20
@@ -182,7 +182,7 @@ class Connection:
         dropped = self._slots.pop()
         assert dropped is slot
 
-    def respond(self, request: Request, response: Message) -> None:
+    def respond(self, request: AnyRequest, response: Message) -> None:
         """Encode a response into its slot and send what may be sent."""
         if self.closed:
             return

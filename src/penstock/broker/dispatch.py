@@ -8,15 +8,14 @@ form, so that newer clients can step down.
 from __future__ import annotations
 
 import asyncio
-import inspect
 import logging
 import struct
 from collections.abc import Awaitable, Callable
 from typing import TYPE_CHECKING, cast
 
 from penstock.broker.connection import Connection
-from penstock.broker.handlers.table import HANDLER_MODULES, find_handler
-from penstock.broker.requests import NO_RESPONSE, Answer, Handler, Pending, Request
+from penstock.broker.handlers.table import SERVED
+from penstock.broker.requests import NO_RESPONSE, Answer, AnyRequest, Handler, Pending, Request
 from penstock.wire.api import API_TABLE, ApiInfo, ApiKey
 from penstock.wire.codec import MalformedMessage, decoder, response_encoder
 from penstock.wire.compiler import Decoder
@@ -24,7 +23,7 @@ from penstock.wire.frames import parse_request_header, skip_tags
 from penstock.wire.messages import Message
 
 if TYPE_CHECKING:
-    from penstock.broker.server import Broker
+    from penstock.broker.world import World
 
 log = logging.getLogger("penstock.broker")
 
@@ -39,7 +38,7 @@ _WITH_FILE_RANGES = frozenset({ApiKey.FETCH, ApiKey.SHARE_FETCH})
 # Produce 0 to 2 carried message sets, which Kafka 4 advertises (see wire.api) and refuses.
 _LOWEST_TAKEN = {ApiKey.PRODUCE: 3}
 
-Fault = Callable[[Request], Answer | None]
+Fault = Callable[[AnyRequest], Answer | Awaitable[Answer] | None]
 """A hook for tests: called before the handler, may answer in its place (see penstock.testing)."""
 
 
@@ -56,9 +55,16 @@ class Route:
 
 
 class Dispatcher:
-    def __init__(self, broker: Broker) -> None:
-        self._broker = broker
-        self.served: frozenset[int] = frozenset(HANDLER_MODULES)
+    def __init__(
+        self,
+        find_handler: Callable[[ApiKey], Handler],
+        world: World,
+        on_connection_closed: Callable[[Connection], None],
+    ) -> None:
+        self.find_handler = find_handler
+        self._world = world
+        self._on_connection_closed = on_connection_closed
+        self.served: frozenset[int] = frozenset(SERVED)
         self._routes: dict[int, Route] = {}
         self._tasks: set[asyncio.Task[None]] = set()
         self.faults: dict[int, Fault] = {}
@@ -97,12 +103,9 @@ class Dispatcher:
         request = Request(connection, key, version, correlation_id, client_id, body, slot)
         self.requests_total[key] += 1
         try:
-            if self.faults and key in self.faults:
-                answer = self.faults[key](request)
-                if answer is None:
-                    answer = route.handler(self._broker, request)
-            else:
-                answer = route.handler(self._broker, request)
+            answer = self.faults[key](request) if self.faults and key in self.faults else None
+            if answer is None:
+                answer = route.handler(request)
             if connection.closed:
                 return
             if isinstance(answer, Message):
@@ -110,7 +113,7 @@ class Dispatcher:
             elif answer is NO_RESPONSE:
                 connection.drop_slot(slot)
             elif not isinstance(answer, Pending):
-                self._await(request, cast("Awaitable[Answer]", answer))
+                self._await(request, answer)
         except MalformedMessage:
             raise
         except Exception:
@@ -118,13 +121,12 @@ class Dispatcher:
             log.exception("%s version %d from %s failed", route.info.name, version, connection.peer_host)
             connection.close()
 
-    def _await(self, request: Request, answer: Awaitable[Answer]) -> None:
-        assert inspect.iscoroutine(answer), answer
-        task = self._broker.loop.create_task(self._finish(request, answer))
+    def _await(self, request: AnyRequest, answer: Awaitable[Answer]) -> None:
+        task = asyncio.ensure_future(self._finish(request, answer))
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
 
-    async def _finish(self, request: Request, coroutine: Awaitable[Answer]) -> None:
+    async def _finish(self, request: AnyRequest, coroutine: Awaitable[Answer]) -> None:
         try:
             answer = await coroutine
         except asyncio.CancelledError:
@@ -148,7 +150,7 @@ class Dispatcher:
                 self._refuse_api_versions(connection, correlation_id)
                 return None
             raise MalformedMessage(f"{info.name} version {version} is not served")
-        route = self._routes[key << 16 | version] = Route(info, version, find_handler(info.key))
+        route = self._routes[key << 16 | version] = Route(info, version, self.find_handler(info.key))
         return route
 
     def _refuse_api_versions(self, connection: Connection, correlation_id: int) -> None:
@@ -164,7 +166,7 @@ class Dispatcher:
 
     # -- responses -------------------------------------------------------------------------------------------------
 
-    def encode(self, request: Request, response: Message) -> None:
+    def encode(self, request: AnyRequest, response: Message) -> None:
         """Encode a response into the slot of its request."""
         version = request.api_version
         encoded: list[object] = []
@@ -184,7 +186,7 @@ class Dispatcher:
 
     def connection_closed(self, connection: Connection) -> None:
         self.connections.discard(connection)
-        self._broker.connection_closed(connection)
+        self._on_connection_closed(connection)
 
     async def stop(self) -> None:
         for task in list(self._tasks):

@@ -1,8 +1,9 @@
 """One request on its way through the broker, and the reply that may come later.
 
-A handler is called with the broker and a `Request` and returns the response message. A handler that cannot answer yet
-(a long poll, an append that waits for the disk) returns `request.defer()`, keeps that `Pending` and completes it later;
-the connection sends responses in the order of the requests whatever the order in which they complete.
+A handler is called with a `Request` and returns its `Answer`: the response message; or, where it cannot answer yet (a
+long poll, an append that waits for the disk), the `Pending` that `request.defer()` gave it, which it completes later;
+or `NO_RESPONSE`. The connection sends responses in the order of the requests, whatever the order in which they
+complete.
 
 The body of a request may hold views into the connection's read buffer (`records` fields). They are good until the
 handler returns, not longer.
@@ -11,19 +12,26 @@ handler returns, not longer.
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable
-from typing import TYPE_CHECKING, TypeAlias
+from enum import Enum
+from typing import TYPE_CHECKING, Any, Final, Generic, Literal, TypeAlias, TypeVar
 
 from penstock.wire.messages import Message
 
 if TYPE_CHECKING:
     from penstock.broker.connection import Connection
-    from penstock.broker.server import Broker
 
-NO_RESPONSE = object()
+
+class _NoResponse(Enum):
+    NO_RESPONSE = "no response"
+
+
+NO_RESPONSE: Final = _NoResponse.NO_RESPONSE
 """What a handler returns for a request that is never answered (Produce with acks=0)."""
 
+Body = TypeVar("Body", bound=Message)
 
-class Request:
+
+class Request(Generic[Body]):
     __slots__ = ("api_key", "api_version", "body", "client_id", "connection", "correlation_id", "slot")
 
     def __init__(
@@ -33,7 +41,7 @@ class Request:
         api_version: int,
         correlation_id: int,
         client_id: str,
-        body: Message,
+        body: Body,
         slot: list[object],
     ) -> None:
         self.connection = connection
@@ -53,12 +61,15 @@ class Request:
         return Pending(self)
 
 
+AnyRequest: TypeAlias = Request[Any]
+
+
 class Pending:
     """A reply that is still to come. Completing it twice, or after the connection has gone, does nothing."""
 
     __slots__ = ("done", "request")
 
-    def __init__(self, request: Request) -> None:
+    def __init__(self, request: AnyRequest) -> None:
         self.request = request
         self.done = False
 
@@ -77,5 +88,5 @@ class Pending:
         self.request.connection.close()
 
 
-Answer: TypeAlias = Message | Pending | object
-Handler: TypeAlias = "Callable[[Broker, Request], Answer | Awaitable[Answer]]"
+Answer: TypeAlias = Message | Pending | Literal[_NoResponse.NO_RESPONSE]
+Handler: TypeAlias = Callable[[AnyRequest], Answer | Awaitable[Answer]]

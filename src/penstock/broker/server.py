@@ -8,26 +8,28 @@ from __future__ import annotations
 
 import asyncio
 import logging
-import random
 import shutil
 import socket
-import time
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Protocol, TypeVar
 
+from penstock.broker.assembly import HandlerTable
 from penstock.broker.checkpoint import Checkpoints
+from penstock.broker.cluster_view import ClusterView
 from penstock.broker.config import BrokerConfig, Configs
 from penstock.broker.connection import SCRATCH_BYTES, Connection
 from penstock.broker.dispatch import Dispatcher
+from penstock.broker.durability import Durability
 from penstock.broker.fetch_sessions import FetchSessions
 from penstock.broker.http import MonitoringEndpoint
 from penstock.broker.listeners import Address, Listener, is_loopback, parse_address, reachable_host
 from penstock.broker.metrics import Metrics
 from penstock.broker.producer_ids import ProducerIds
 from penstock.broker.topics import OFFSETS_TOPIC, SHARE_STATE_TOPIC, TRANSACTIONS_TOPIC, Partition, Topic, Topics
+from penstock.broker.world import LoopWorld, World
 from penstock.catalog import Catalog
 from penstock.log.errors import StorageError
 from penstock.log.files import FolderLock
@@ -37,13 +39,11 @@ from penstock.log.partition import PartitionLog
 from penstock.log.producer_state import AppendOrigin
 from penstock.log.results import Appended
 from penstock.records.batch import parse_header
-from penstock.wire.errors import ErrorCode
 
 if TYPE_CHECKING:
     from penstock.broker.admission import TransactionalWrites
     from penstock.broker.cleaning import Cleaning
     from penstock.broker.groups import Groups
-    from penstock.broker.handlers.produce import DurableReply
     from penstock.broker.share.groups import ShareGroups
     from penstock.broker.transactions import Transactions
 
@@ -80,7 +80,7 @@ class Broker:
         self.dispatcher: Dispatcher
         self.failure: BaseException | None = None
         self.fetch_sessions = FetchSessions(
-            self.config.max_incremental_fetch_session_cache_slots, lambda: random.randrange(1, 2**31)
+            self.config.max_incremental_fetch_session_cache_slots, lambda: self.world.random_between(1, 2**31)
         )
         self.producer_ids = ProducerIds(self)
         self.metrics = Metrics(self)
@@ -88,8 +88,6 @@ class Broker:
         self.on_connection_closed: list[Callable[[Connection], None]] = []
         self.on_topic_deleted: list[Callable[[Topic], None]] = []
         self._listeners: list[Listener] = []
-        self._advertised: dict[str, Address] = {}
-        self._durable_replies: set[DurableReply] = set()
         self._timers: list[asyncio.TimerHandle] = []
         self._scratch = memoryview(bytearray(SCRATCH_BYTES))
         self._stopping = asyncio.Event()
@@ -99,20 +97,22 @@ class Broker:
     async def start(self) -> None:
         """Open everything and begin to listen. Raises ListenError, StorageError or ConfigError with what to do."""
         self.loop = asyncio.get_running_loop()
+        self.world: World = LoopWorld(self.loop)
         self.folder.mkdir(parents=True, exist_ok=True)
         self._lock = FolderLock(self.folder)
         try:
             self.catalog = Catalog.open(self.folder / CATALOG_FILE)
-            self.cluster_id = self.catalog.cluster_id
+            self.cluster = ClusterView(self.catalog.cluster_id, self.node_id, self.config.broker_rack)
             self.configs = Configs(self.config, self.catalog)
             self.configs.listeners.append(self._configs_changed)
             self.checkpoints = Checkpoints(self.folder)
             self.topics = Topics(self.folder, self.catalog, self.configs, self.checkpoints, self.now_ms)
             self.topics.open_all()
             self.checkpoints.opened()
-            self._flusher = Flusher(self._call_soon, self._storage_failed)
+            self._flusher = Flusher(self.world.call_soon_threadsafe, self._storage_failed)
+            self.durability = Durability(self._flusher, self.world, lambda: self.flush_acks_all)
             self.topics.on_roll = self._flusher.request_sync
-            self.dispatcher = Dispatcher(self)
+            self.dispatcher = Dispatcher(HandlerTable(self).find, self.world, self.connection_closed)
             self._load_coordinators()
             self._listen()
             if self.config.penstock_metrics_listen:
@@ -184,7 +184,9 @@ class Broker:
             told = next((a for a in advertised if a.name == address.name), None)
             if told is None and len(advertised) == len(self.settings.listen):
                 told = advertised[index]
-            self._advertised[address.name] = told or Address(address.name, reachable_host(address.host), listener.port)
+            self.cluster.advertise(
+                address.name, told or Address(address.name, reachable_host(address.host), listener.port)
+            )
             self.loop.add_reader(listener.fileno(), self._accept, listener)
             if not is_loopback(address.host):
                 log.warning(
@@ -200,11 +202,7 @@ class Broker:
     @property
     def bootstrap(self) -> str:
         """What to put into a client's `bootstrap.servers`."""
-        return ",".join(f"{a.host}:{a.port}" for a in self._advertised.values())
-
-    def advertised_address(self, listener_name: str) -> tuple[str, int]:
-        address = self._advertised[listener_name]
-        return address.host, address.port
+        return self.cluster.bootstrap
 
     async def serve(self) -> None:
         """Serve until `stop` is called or the storage fails."""
@@ -248,7 +246,7 @@ class Broker:
         deadline = self.loop.time() + _STOP_SECONDS
         while self.loop.time() < deadline and self.failure is None:
             busy = [c for c in self.dispatcher.connections if c.has_unsent]
-            if not busy and all(reply.pending.done for reply in self._durable_replies):
+            if not busy and self.durability.is_idle:
                 return
             await asyncio.sleep(0.01)
 
@@ -292,7 +290,7 @@ class Broker:
     # -- time ------------------------------------------------------------------------------------------------------
 
     def now_ms(self) -> int:
-        return int(time.time() * 1000)
+        return self.world.now_ms()
 
     def _every(self, seconds: float, callback: Callable[[], None]) -> None:
         slot = len(self._timers)
@@ -312,13 +310,7 @@ class Broker:
         idle_since = now - self.config.connections_max_idle_ms / 1000
         for connection in [c for c in self.dispatcher.connections if c.last_active < idle_since]:
             connection.close()
-        done = []
-        for reply in self._durable_replies:
-            if not reply.pending.done and reply.deadline < now:
-                reply.fail(ErrorCode.REQUEST_TIMED_OUT)
-            if reply.pending.done:
-                done.append(reply)
-        self._durable_replies.difference_update(done)
+        self.durability.end_late_waits()
 
     def _apply_retention(self) -> None:
         now_ms = self.now_ms()
@@ -354,15 +346,7 @@ class Broker:
         self._flusher.request(partition_log, position, callback)
 
     def flush_soon(self, partition_log: PartitionLog) -> None:
-        """Begin to bring a log to the disk with nobody waiting for it yet."""
-        if self.flush_acks_all:
-            self._flusher.request_sync(partition_log)
-
-    def await_durable(self, reply: DurableReply) -> None:
-        self._durable_replies.add(reply)
-
-    def _call_soon(self, callback: Callable[[], None]) -> None:
-        self.loop.call_soon_threadsafe(callback)
+        self.durability.begin(partition_log)
 
     def _storage_failed(self, error: BaseException) -> None:
         """The disk did not keep what it took: nothing more can be promised, so stop rather than guess."""

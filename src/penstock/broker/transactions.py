@@ -107,6 +107,13 @@ class Transactions:
     def find(self, transactional_id: str) -> Handle:
         return self.runtime.find(transactional_id)
 
+    def verify(self, add: AddPartitions) -> dict[TopicPartition, ErrorCode]:
+        """Whether these partitions are part of the producer's open transaction."""
+        try:
+            return self.find(add.transactional_id).shard.verify(add)
+        except KafkaError as error:
+            return dict.fromkeys(add.partitions, error.code)
+
     # -- the order on disk -----------------------------------------------------------------------------------------
 
     def add_partitions(self, add: AddPartitions, done: Callable[[ErrorCode], None]) -> None:

@@ -11,8 +11,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Awaitable
 from typing import TYPE_CHECKING
 
-from penstock.broker.handlers.table import find_handler
-from penstock.broker.requests import Answer, Request
+from penstock.broker.requests import Answer, AnyRequest
 from penstock.testing.error_responses import error_response
 from penstock.wire import messages as m
 from penstock.wire.api import API_TABLE, ApiKey
@@ -44,7 +43,7 @@ class Fault(ABC):
         self.left = 0
 
     @abstractmethod
-    def strike(self, broker: Broker, request: Request) -> Answer | Awaitable[Answer] | None:
+    def strike(self, broker: Broker, request: AnyRequest) -> Answer | Awaitable[Answer] | None:
         """Answer in place of the handler; None lets the handler answer."""
 
 
@@ -54,7 +53,7 @@ class ErrorFault(Fault):
         self.code = code
         self.whole = whole
 
-    def strike(self, broker: Broker, request: Request) -> Answer | None:
+    def strike(self, broker: Broker, request: AnyRequest) -> Answer | None:
         if _wants_no_answer(request):
             return None
         self.hit()
@@ -62,7 +61,7 @@ class ErrorFault(Fault):
 
 
 class DropFault(Fault):
-    def strike(self, broker: Broker, request: Request) -> Answer | None:
+    def strike(self, broker: Broker, request: AnyRequest) -> Answer | None:
         self.hit()
         pending = request.defer()
         pending.close_connection()
@@ -74,16 +73,16 @@ class DelayFault(Fault):
         super().__init__(api, times)
         self.seconds = seconds
 
-    def strike(self, broker: Broker, request: Request) -> Awaitable[Answer] | None:
+    def strike(self, broker: Broker, request: AnyRequest) -> Awaitable[Answer] | None:
         if _wants_no_answer(request):
             return None
         self.hit()
         _keep_records(request.body)
         return self._later(broker, request)
 
-    async def _later(self, broker: Broker, request: Request) -> Answer:
+    async def _later(self, broker: Broker, request: AnyRequest) -> Answer:
         await asyncio.sleep(self.seconds)
-        answer = find_handler(self.api)(broker, request)
+        answer = broker.dispatcher.find_handler(self.api)(request)
         return await answer if isinstance(answer, Awaitable) else answer
 
 
@@ -104,7 +103,7 @@ class Faults:
                 fault.heal()
         self._forget()
 
-    def _strike(self, request: Request) -> Answer | None:
+    def _strike(self, request: AnyRequest) -> Answer | Awaitable[Answer] | None:
         for fault in self._faults:
             if fault.api == request.api_key and fault.active:
                 answer = fault.strike(self._broker, request)
@@ -131,7 +130,7 @@ def api_key(name: str | ApiKey) -> ApiKey:
     raise ValueError(f"no Kafka API is called {name!r}; the names are those of the protocol, such as 'Produce'")
 
 
-def _wants_no_answer(request: Request) -> bool:
+def _wants_no_answer(request: AnyRequest) -> bool:
     return isinstance(request.body, m.ProduceRequest) and request.body.acks == 0
 
 

@@ -18,7 +18,11 @@ from penstock.wire.errors import ErrorCode
 from penstock.wire.messages import ZERO_UUID
 
 if TYPE_CHECKING:
-    from penstock.broker.server import Broker
+    from pathlib import Path
+
+    from penstock.broker.cluster_view import ClusterView
+    from penstock.broker.topics import Topics
+    from penstock.broker.world import World
 
 _ELECTION_TYPES = (0, 1)
 _UPGRADE_TYPES = (1, 2, 3)
@@ -27,200 +31,200 @@ _DONE = "NONE"
 _NO_STREAMS = "The cluster does not support the STREAMS group protocol: streams.version is not finalized."
 
 
-def handle_elect_leaders(broker: Broker, request: Request) -> m.ElectLeadersResponse:
-    body = request.body
-    assert isinstance(body, m.ElectLeadersRequest)
-    response = m.ElectLeadersResponse()
-    is_known = body.election_type in _ELECTION_TYPES
-    if not is_known and body.topic_partitions:
-        response.error_code = ErrorCode.INVALID_REQUEST
-    if body.topic_partitions is None:  # all of them; only elections that are needed are spoken of, and none is
-        response.replica_election_results = [
-            m.ElectLeadersResponse.ReplicaElectionResult(topic=topic.name) for topic in broker.topics.all()
-        ]
-    for asked in body.topic_partitions or []:
-        topic = broker.topics.find(asked.topic)
-        result = m.ElectLeadersResponse.ReplicaElectionResult(topic=asked.topic)
-        response.replica_election_results.append(result)
-        for index in asked.partitions:
-            partition = m.ElectLeadersResponse.PartitionResult(partition_id=index)
-            result.partition_result.append(partition)
-            if not is_known:
-                partition.error_code = ErrorCode.INVALID_REQUEST
-                partition.error_message = f"There is no election type {body.election_type}."
-            elif topic is None or not 0 <= index < len(topic.partitions):
-                partition.error_code = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
-                partition.error_message = f"No such topic as {asked.topic}" if topic is None else "No such partition"
-            else:
-                partition.error_code = ErrorCode.ELECTION_NOT_NEEDED
-                partition.error_message = "Leader election not needed for topic partition."
-    return response
+class ClusterHandlers:
+    def __init__(self, topics: Topics, cluster: ClusterView, folder: Path, world: World) -> None:
+        self._topics = topics
+        self._cluster = cluster
+        self._folder = folder
+        self._world = world
 
-
-def handle_alter_partition_reassignments(broker: Broker, request: Request) -> m.AlterPartitionReassignmentsResponse:
-    body = request.body
-    assert isinstance(body, m.AlterPartitionReassignmentsRequest)
-    response = m.AlterPartitionReassignmentsResponse()
-    for asked in body.topics:
-        topic = broker.topics.find(asked.name)
-        answer = m.AlterPartitionReassignmentsResponse.ReassignableTopicResponse(name=asked.name)
-        response.responses.append(answer)
-        for partition in asked.partitions:
-            result = m.AlterPartitionReassignmentsResponse.ReassignablePartitionResponse(
-                partition_index=partition.partition_index
-            )
-            answer.partitions.append(result)
-            if topic is None or not 0 <= partition.partition_index < len(topic.partitions):
-                result.error_code = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
-                result.error_message = "Unable to find a topic or partition of that name."
-            elif partition.replicas is None:
-                result.error_code = ErrorCode.NO_REASSIGNMENT_IN_PROGRESS
-            elif partition.replicas != [broker.node_id]:
-                result.error_code = ErrorCode.INVALID_REPLICA_ASSIGNMENT
-                result.error_message = (
-                    f"Broker {broker.node_id} is the only one of this cluster; a partition has one replica, there."
-                )
-    return response
-
-
-def handle_list_partition_reassignments(broker: Broker, request: Request) -> m.ListPartitionReassignmentsResponse:
-    return m.ListPartitionReassignmentsResponse()
-
-
-def handle_alter_replica_log_dirs(broker: Broker, request: Request) -> m.AlterReplicaLogDirsResponse:
-    body = request.body
-    assert isinstance(body, m.AlterReplicaLogDirsRequest)
-    response = m.AlterReplicaLogDirsResponse()
-    here = str(broker.folder.resolve())
-    folders: dict[str, dict[int, str]] = {}  # of a partition that is named twice the last
-    for folder in body.dirs:
-        for asked in folder.topics:
+    def elect_leaders(self, request: Request[m.ElectLeadersRequest]) -> m.ElectLeadersResponse:
+        body = request.body
+        response = m.ElectLeadersResponse()
+        is_known = body.election_type in _ELECTION_TYPES
+        if not is_known and body.topic_partitions:
+            response.error_code = ErrorCode.INVALID_REQUEST
+        if body.topic_partitions is None:  # all of them; only elections that are needed are spoken of, and none is
+            response.replica_election_results = [
+                m.ElectLeadersResponse.ReplicaElectionResult(topic=topic.name) for topic in self._topics.all()
+            ]
+        for asked in body.topic_partitions or []:
+            topic = self._topics.find(asked.topic)
+            result = m.ElectLeadersResponse.ReplicaElectionResult(topic=asked.topic)
+            response.replica_election_results.append(result)
             for index in asked.partitions:
-                folders.setdefault(asked.name, {})[index] = folder.path
-    for name, partitions in folders.items():
-        topic = broker.topics.find(name)
-        result = m.AlterReplicaLogDirsResponse.AlterReplicaLogDirTopicResult(topic_name=name)
-        response.results.append(result)
-        for index, path in partitions.items():
-            code = ErrorCode.NONE
-            if path != here:
-                code = ErrorCode.LOG_DIR_NOT_FOUND
-            elif topic is None or not 0 <= index < len(topic.partitions):
-                code = ErrorCode.REPLICA_NOT_AVAILABLE
-            result.partitions.append(
-                m.AlterReplicaLogDirsResponse.AlterReplicaLogDirPartitionResult(partition_index=index, error_code=code)
-            )
-    return response
+                partition = m.ElectLeadersResponse.PartitionResult(partition_id=index)
+                result.partition_result.append(partition)
+                if not is_known:
+                    partition.error_code = ErrorCode.INVALID_REQUEST
+                    partition.error_message = f"There is no election type {body.election_type}."
+                elif topic is None or not 0 <= index < len(topic.partitions):
+                    partition.error_code = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+                    partition.error_message = (
+                        f"No such topic as {asked.topic}" if topic is None else "No such partition"
+                    )
+                else:
+                    partition.error_code = ErrorCode.ELECTION_NOT_NEEDED
+                    partition.error_message = "Leader election not needed for topic partition."
+        return response
 
+    def alter_partition_reassignments(
+        self, request: Request[m.AlterPartitionReassignmentsRequest]
+    ) -> m.AlterPartitionReassignmentsResponse:
+        body = request.body
+        response = m.AlterPartitionReassignmentsResponse()
+        for asked in body.topics:
+            topic = self._topics.find(asked.name)
+            answer = m.AlterPartitionReassignmentsResponse.ReassignableTopicResponse(name=asked.name)
+            response.responses.append(answer)
+            for partition in asked.partitions:
+                result = m.AlterPartitionReassignmentsResponse.ReassignablePartitionResponse(
+                    partition_index=partition.partition_index
+                )
+                answer.partitions.append(result)
+                if topic is None or not 0 <= partition.partition_index < len(topic.partitions):
+                    result.error_code = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+                    result.error_message = "Unable to find a topic or partition of that name."
+                elif partition.replicas is None:
+                    result.error_code = ErrorCode.NO_REASSIGNMENT_IN_PROGRESS
+                elif partition.replicas != [self._cluster.node_id]:
+                    result.error_code = ErrorCode.INVALID_REPLICA_ASSIGNMENT
+                    result.error_message = (
+                        f"Broker {self._cluster.node_id} is the only one of this cluster; a partition has one replica, "
+                        "there."
+                    )
+        return response
 
-def handle_describe_quorum(broker: Broker, request: Request) -> m.DescribeQuorumResponse:
-    body = request.body
-    assert isinstance(body, m.DescribeQuorumRequest)
-    response = m.DescribeQuorumResponse
-    host, port = broker.advertised_address(request.connection.listener_name)
-    now_ms = broker.now_ms()
-    topics = []
-    nodes = []
-    named = [(asked.topic_name, partition.partition_index) for asked in body.topics for partition in asked.partitions]
-    is_answered = len(body.topics) == 1 and named == [(METADATA_TOPIC, 0)]
-    for asked in body.topics:
-        topic = response.TopicData(topic_name=asked.topic_name)
-        topics.append(topic)
-        for partition in asked.partitions:
-            if not is_answered:
-                topic.partitions.append(
-                    response.PartitionData(
-                        partition_index=partition.partition_index,
-                        error_code=ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,
-                        error_message=f"The quorum keeps {METADATA_TOPIC}-0 only.",
+    def list_partition_reassignments(
+        self, request: Request[m.ListPartitionReassignmentsRequest]
+    ) -> m.ListPartitionReassignmentsResponse:
+        return m.ListPartitionReassignmentsResponse()
+
+    def alter_replica_log_dirs(self, request: Request[m.AlterReplicaLogDirsRequest]) -> m.AlterReplicaLogDirsResponse:
+        body = request.body
+        response = m.AlterReplicaLogDirsResponse()
+        here = str(self._folder.resolve())
+        folders: dict[str, dict[int, str]] = {}  # of a partition that is named twice the last
+        for folder in body.dirs:
+            for asked in folder.topics:
+                for index in asked.partitions:
+                    folders.setdefault(asked.name, {})[index] = folder.path
+        for name, partitions in folders.items():
+            topic = self._topics.find(name)
+            result = m.AlterReplicaLogDirsResponse.AlterReplicaLogDirTopicResult(topic_name=name)
+            response.results.append(result)
+            for index, path in partitions.items():
+                code = ErrorCode.NONE
+                if path != here:
+                    code = ErrorCode.LOG_DIR_NOT_FOUND
+                elif topic is None or not 0 <= index < len(topic.partitions):
+                    code = ErrorCode.REPLICA_NOT_AVAILABLE
+                result.partitions.append(
+                    m.AlterReplicaLogDirsResponse.AlterReplicaLogDirPartitionResult(
+                        partition_index=index, error_code=code
                     )
                 )
-                continue
-            voter = response.ReplicaState(
-                replica_id=broker.node_id,
-                log_end_offset=0,
-                last_fetch_timestamp=now_ms,
-                last_caught_up_timestamp=now_ms,
-            )
-            topic.partitions.append(
-                response.PartitionData(leader_id=broker.node_id, leader_epoch=1, current_voters=[voter])
-            )
-            listener = response.Listener(name=request.connection.listener_name, host=host, port=port)
-            nodes = [response.Node(node_id=broker.node_id, listeners=[listener])]
-    return response(topics=topics, nodes=nodes)
+        return response
 
-
-def handle_update_features(broker: Broker, request: Request) -> m.UpdateFeaturesResponse:
-    body = request.body
-    assert isinstance(body, m.UpdateFeaturesRequest)
-    response = m.UpdateFeaturesResponse()
-    for update in body.feature_updates:
-        known = FEATURES.get(update.feature)
-        if known is None:
-            wrong = "this broker does not know it."
-        elif update.upgrade_type not in _UPGRADE_TYPES:
-            wrong = f"there is no upgrade type {update.upgrade_type}."
-        elif update.max_version_level != known[2]:
-            wrong = f"it is fixed at level {known[2]} here."
-        else:
-            done = m.UpdateFeaturesResponse.UpdatableFeatureResult(feature=update.feature, error_message=_DONE)
-            response.results.append(done)
-            continue
-        text = f"Invalid update version {update.max_version_level} for feature {update.feature}: {wrong}"
-        return m.UpdateFeaturesResponse(error_code=ErrorCode.INVALID_UPDATE_VERSION, error_message=text)
-    return response
-
-
-def handle_unregister_broker(broker: Broker, request: Request) -> m.UnregisterBrokerResponse:
-    body = request.body
-    assert isinstance(body, m.UnregisterBrokerRequest)
-    if body.broker_id != broker.node_id:
-        return m.UnregisterBrokerResponse(
-            error_code=ErrorCode.BROKER_ID_NOT_REGISTERED,
-            error_message=f"Broker ID {body.broker_id} is not currently registered",
-        )
-    return m.UnregisterBrokerResponse(
-        error_code=ErrorCode.INVALID_REQUEST, error_message="The only broker of a cluster cannot be unregistered."
-    )
-
-
-def handle_add_raft_voter(broker: Broker, request: Request) -> m.AddRaftVoterResponse:
-    body = request.body
-    assert isinstance(body, m.AddRaftVoterRequest)
-    code, text = _refuse_voter(broker, body.cluster_id)
-    if code is ErrorCode.INVALID_REQUEST and body.voter_id == broker.node_id:
-        code, text = ErrorCode.DUPLICATE_VOTER, f"Broker {body.voter_id} is the voter already."
-    return m.AddRaftVoterResponse(error_code=code, error_message=text)
-
-
-def handle_remove_raft_voter(broker: Broker, request: Request) -> m.RemoveRaftVoterResponse:
-    body = request.body
-    assert isinstance(body, m.RemoveRaftVoterRequest)
-    code, text = _refuse_voter(broker, body.cluster_id)
-    is_named = body.voter_id >= 0 and body.voter_directory_id != ZERO_UUID
-    if code is ErrorCode.INVALID_REQUEST and is_named:
-        code, text = ErrorCode.VOTER_NOT_FOUND, f"There is no voter {body.voter_id} with that directory."
-    return m.RemoveRaftVoterResponse(error_code=code, error_message=text)
-
-
-def _refuse_voter(broker: Broker, cluster_id: str | None) -> tuple[ErrorCode, str]:
-    if cluster_id is not None and cluster_id != broker.cluster_id:
-        return ErrorCode.INCONSISTENT_CLUSTER_ID, f"This is cluster {broker.cluster_id}."
-    return ErrorCode.INVALID_REQUEST, "The metadata of this cluster is not replicated by voters."
-
-
-def handle_streams_group_heartbeat(broker: Broker, request: Request) -> m.StreamsGroupHeartbeatResponse:
-    return m.StreamsGroupHeartbeatResponse(error_code=ErrorCode.UNSUPPORTED_VERSION, error_message=_NO_STREAMS)
-
-
-def handle_streams_group_describe(broker: Broker, request: Request) -> m.StreamsGroupDescribeResponse:
-    body = request.body
-    assert isinstance(body, m.StreamsGroupDescribeRequest)
-    return m.StreamsGroupDescribeResponse(
-        groups=[
-            m.StreamsGroupDescribeResponse.DescribedGroup(
-                error_code=ErrorCode.UNSUPPORTED_VERSION, error_message=_NO_STREAMS, group_id=group_id
-            )
-            for group_id in body.group_ids
+    def describe_quorum(self, request: Request[m.DescribeQuorumRequest]) -> m.DescribeQuorumResponse:
+        body = request.body
+        response = m.DescribeQuorumResponse
+        here = self._cluster.this_broker(request.connection.listener_name)
+        now_ms = self._world.now_ms()
+        topics = []
+        nodes = []
+        named = [
+            (asked.topic_name, partition.partition_index) for asked in body.topics for partition in asked.partitions
         ]
-    )
+        is_answered = len(body.topics) == 1 and named == [(METADATA_TOPIC, 0)]
+        for asked in body.topics:
+            topic = response.TopicData(topic_name=asked.topic_name)
+            topics.append(topic)
+            for partition in asked.partitions:
+                if not is_answered:
+                    topic.partitions.append(
+                        response.PartitionData(
+                            partition_index=partition.partition_index,
+                            error_code=ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,
+                            error_message=f"The quorum keeps {METADATA_TOPIC}-0 only.",
+                        )
+                    )
+                    continue
+                voter = response.ReplicaState(
+                    replica_id=self._cluster.node_id,
+                    log_end_offset=0,
+                    last_fetch_timestamp=now_ms,
+                    last_caught_up_timestamp=now_ms,
+                )
+                topic.partitions.append(
+                    response.PartitionData(leader_id=self._cluster.node_id, leader_epoch=1, current_voters=[voter])
+                )
+                listener = response.Listener(name=request.connection.listener_name, host=here.host, port=here.port)
+                nodes = [response.Node(node_id=self._cluster.node_id, listeners=[listener])]
+        return response(topics=topics, nodes=nodes)
+
+    def update_features(self, request: Request[m.UpdateFeaturesRequest]) -> m.UpdateFeaturesResponse:
+        body = request.body
+        response = m.UpdateFeaturesResponse()
+        for update in body.feature_updates:
+            known = FEATURES.get(update.feature)
+            if known is None:
+                wrong = "this broker does not know it."
+            elif update.upgrade_type not in _UPGRADE_TYPES:
+                wrong = f"there is no upgrade type {update.upgrade_type}."
+            elif update.max_version_level != known[2]:
+                wrong = f"it is fixed at level {known[2]} here."
+            else:
+                done = m.UpdateFeaturesResponse.UpdatableFeatureResult(feature=update.feature, error_message=_DONE)
+                response.results.append(done)
+                continue
+            text = f"Invalid update version {update.max_version_level} for feature {update.feature}: {wrong}"
+            return m.UpdateFeaturesResponse(error_code=ErrorCode.INVALID_UPDATE_VERSION, error_message=text)
+        return response
+
+    def unregister_broker(self, request: Request[m.UnregisterBrokerRequest]) -> m.UnregisterBrokerResponse:
+        body = request.body
+        if body.broker_id != self._cluster.node_id:
+            return m.UnregisterBrokerResponse(
+                error_code=ErrorCode.BROKER_ID_NOT_REGISTERED,
+                error_message=f"Broker ID {body.broker_id} is not currently registered",
+            )
+        return m.UnregisterBrokerResponse(
+            error_code=ErrorCode.INVALID_REQUEST, error_message="The only broker of a cluster cannot be unregistered."
+        )
+
+    def add_raft_voter(self, request: Request[m.AddRaftVoterRequest]) -> m.AddRaftVoterResponse:
+        body = request.body
+        code, text = self._refuse_voter(body.cluster_id)
+        if code is ErrorCode.INVALID_REQUEST and body.voter_id == self._cluster.node_id:
+            code, text = ErrorCode.DUPLICATE_VOTER, f"Broker {body.voter_id} is the voter already."
+        return m.AddRaftVoterResponse(error_code=code, error_message=text)
+
+    def remove_raft_voter(self, request: Request[m.RemoveRaftVoterRequest]) -> m.RemoveRaftVoterResponse:
+        body = request.body
+        code, text = self._refuse_voter(body.cluster_id)
+        is_named = body.voter_id >= 0 and body.voter_directory_id != ZERO_UUID
+        if code is ErrorCode.INVALID_REQUEST and is_named:
+            code, text = ErrorCode.VOTER_NOT_FOUND, f"There is no voter {body.voter_id} with that directory."
+        return m.RemoveRaftVoterResponse(error_code=code, error_message=text)
+
+    def _refuse_voter(self, cluster_id: str | None) -> tuple[ErrorCode, str]:
+        if cluster_id is not None and cluster_id != self._cluster.cluster_id:
+            return ErrorCode.INCONSISTENT_CLUSTER_ID, f"This is cluster {self._cluster.cluster_id}."
+        return ErrorCode.INVALID_REQUEST, "The metadata of this cluster is not replicated by voters."
+
+    def streams_group_heartbeat(
+        self, request: Request[m.StreamsGroupHeartbeatRequest]
+    ) -> m.StreamsGroupHeartbeatResponse:
+        return m.StreamsGroupHeartbeatResponse(error_code=ErrorCode.UNSUPPORTED_VERSION, error_message=_NO_STREAMS)
+
+    def streams_group_describe(self, request: Request[m.StreamsGroupDescribeRequest]) -> m.StreamsGroupDescribeResponse:
+        body = request.body
+        return m.StreamsGroupDescribeResponse(
+            groups=[
+                m.StreamsGroupDescribeResponse.DescribedGroup(
+                    error_code=ErrorCode.UNSUPPORTED_VERSION, error_message=_NO_STREAMS, group_id=group_id
+                )
+                for group_id in body.group_ids
+            ]
+        )

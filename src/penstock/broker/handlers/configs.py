@@ -29,7 +29,9 @@ from penstock.wire.errors import (
 )
 
 if TYPE_CHECKING:
-    from penstock.broker.server import Broker
+    from penstock.broker.cluster_view import ClusterView
+    from penstock.broker.config import Configs
+    from penstock.broker.topics import Topics
 
 _LIST_RESOURCE_TYPES = 1
 _LOGGERS = "The levels of loggers are set where the broker is started (PENSTOCK_LOG)."
@@ -50,58 +52,210 @@ class Operation(IntEnum):
     SUBTRACT = 3
 
 
-# -- describing ----------------------------------------------------------------------------------------------------
+class ConfigHandlers:
+    def __init__(self, topics: Topics, configs: Configs, cluster: ClusterView) -> None:
+        self._topics = topics
+        self._configs = configs
+        self._cluster = cluster
 
+    # -- describing ----------------------------------------------------------------------------------------------------
 
-def handle_describe_configs(broker: Broker, request: Request) -> m.DescribeConfigsResponse:
-    body = request.body
-    assert isinstance(body, m.DescribeConfigsRequest)
-    response = m.DescribeConfigsResponse()
-    for resource in body.resources:
-        result = m.DescribeConfigsResponse.DescribeConfigsResult(
-            resource_type=resource.resource_type, resource_name=resource.resource_name
-        )
-        response.results.append(result)
-        names = resource.configuration_keys
-        try:
-            entries = _describe(broker, resource.resource_type, resource.resource_name, names)
-        except KafkaError as error:
-            result.error_code = error.code
-            # Kafka lets the code of a topic that is not there speak for itself.
-            result.error_message = None if isinstance(error, UnknownTopicOrPartition) else error.message
-            continue
-        result.configs = [_described(entry, body.include_synonyms, body.include_documentation) for entry in entries]
-    return response
-
-
-def _describe(broker: Broker, kind: int, name: str, names: list[str] | None) -> list[Entry]:
-    if names is not None and not names:
-        names = None
-    if kind == ResourceType.TOPIC:
-        check_name(name)
-        topic = broker.topics.find(name)
-        if topic is None:
-            raise UnknownTopicOrPartition
-        return broker.configs.topic_entries(topic.configs, names)
-    if kind == ResourceType.BROKER:
-        if name and _number(name) != broker.node_id:
-            raise InvalidRequest(
-                f"Unexpected broker id, expected {broker.node_id} or empty string, but received {name}"
+    def describe_configs(self, request: Request[m.DescribeConfigsRequest]) -> m.DescribeConfigsResponse:
+        body = request.body
+        response = m.DescribeConfigsResponse()
+        for resource in body.resources:
+            result = m.DescribeConfigsResponse.DescribeConfigsResult(
+                resource_type=resource.resource_type, resource_name=resource.resource_name
             )
-        return broker.configs.broker_entries(name and str(broker.node_id), names)
-    if kind == ResourceType.GROUP:
-        if not name:
-            raise InvalidRequest("Group name must not be empty")
-        return broker.configs.group_entries(name, names)
-    if kind == ResourceType.CLIENT_METRICS:
-        if not name:
-            raise InvalidRequest("Client metrics subscription name must not be empty")
-        return broker.configs.client_metrics_entries(name, names)
-    if kind == ResourceType.BROKER_LOGGER:
-        if _number(name) != broker.node_id:
-            raise InvalidRequest(f"Unexpected broker id, expected {broker.node_id}, but received {name}")
-        return []
-    raise InvalidRequest(f"Unsupported resource type: {kind}")
+            response.results.append(result)
+            names = resource.configuration_keys
+            try:
+                entries = self._describe(resource.resource_type, resource.resource_name, names)
+            except KafkaError as error:
+                result.error_code = error.code
+                # Kafka lets the code of a topic that is not there speak for itself.
+                result.error_message = None if isinstance(error, UnknownTopicOrPartition) else error.message
+                continue
+            result.configs = [_described(entry, body.include_synonyms, body.include_documentation) for entry in entries]
+        return response
+
+    def _describe(self, kind: int, name: str, names: list[str] | None) -> list[Entry]:
+        if names is not None and not names:
+            names = None
+        if kind == ResourceType.TOPIC:
+            check_name(name)
+            topic = self._topics.find(name)
+            if topic is None:
+                raise UnknownTopicOrPartition
+            return self._configs.topic_entries(topic.configs, names)
+        if kind == ResourceType.BROKER:
+            if name and _number(name) != self._cluster.node_id:
+                raise InvalidRequest(
+                    f"Unexpected broker id, expected {self._cluster.node_id} or empty string, but received {name}"
+                )
+            return self._configs.broker_entries(name and str(self._cluster.node_id), names)
+        if kind == ResourceType.GROUP:
+            if not name:
+                raise InvalidRequest("Group name must not be empty")
+            return self._configs.group_entries(name, names)
+        if kind == ResourceType.CLIENT_METRICS:
+            if not name:
+                raise InvalidRequest("Client metrics subscription name must not be empty")
+            return self._configs.client_metrics_entries(name, names)
+        if kind == ResourceType.BROKER_LOGGER:
+            if _number(name) != self._cluster.node_id:
+                raise InvalidRequest(f"Unexpected broker id, expected {self._cluster.node_id}, but received {name}")
+            return []
+        raise InvalidRequest(f"Unsupported resource type: {kind}")
+
+    def list_config_resources(self, request: Request[m.ListConfigResourcesRequest]) -> m.ListConfigResourcesResponse:
+        body = request.body
+        available: dict[int, Iterable[str]] = {
+            ResourceType.TOPIC: [topic.name for topic in self._topics.all()],
+            ResourceType.BROKER: [str(self._cluster.node_id)],
+            ResourceType.BROKER_LOGGER: [str(self._cluster.node_id)],
+            ResourceType.CLIENT_METRICS: self._configs.client_metrics_names(),
+            ResourceType.GROUP: self._configs.group_names(),
+        }
+        if request.api_version < _LIST_RESOURCE_TYPES:
+            asked: Iterable[int] = [ResourceType.CLIENT_METRICS]
+        else:
+            asked = body.resource_types or list(available)
+            if not set(asked) <= set(available):
+                return m.ListConfigResourcesResponse(error_code=ErrorCode.UNSUPPORTED_VERSION)
+        return m.ListConfigResourcesResponse(
+            config_resources=[
+                m.ListConfigResourcesResponse.ConfigResource(resource_name=name, resource_type=kind)
+                for kind in dict.fromkeys(asked)
+                for name in available[kind]
+            ]
+        )
+
+    # -- altering ------------------------------------------------------------------------------------------------------
+
+    def alter_configs(self, request: Request[m.AlterConfigsRequest]) -> m.AlterConfigsResponse:
+        body = request.body
+        response = m.AlterConfigsResponse()
+        times = Counter((resource.resource_type, resource.resource_name) for resource in body.resources)
+        for resource in body.resources:
+            kind, name = resource.resource_type, resource.resource_name
+            result = m.AlterConfigsResponse.AlterConfigsResourceResponse(resource_type=kind, resource_name=name)
+            response.responses.append(result)
+            try:
+                if times[kind, name] > 1:
+                    raise InvalidRequest("Each resource must appear at most once.")
+                configs: dict[str, str] = {}
+                for config in resource.configs:
+                    if config.name in configs:
+                        raise InvalidRequest("Error due to duplicate config keys")
+                    if config.value is None:
+                        raise InvalidRequest(f"Null value not supported for : {config.name}")
+                    configs[config.name] = config.value
+                self._replace(kind, name, configs, body.validate_only)
+            except (KafkaError, ConfigError) as error:
+                _refuse(result, error)
+        return response
+
+    def incremental_alter_configs(
+        self, request: Request[m.IncrementalAlterConfigsRequest]
+    ) -> m.IncrementalAlterConfigsResponse:
+        body = request.body
+        response = m.IncrementalAlterConfigsResponse()
+        times = Counter((resource.resource_type, resource.resource_name) for resource in body.resources)
+        for resource in body.resources:
+            kind, name = resource.resource_type, resource.resource_name
+            result = m.IncrementalAlterConfigsResponse.AlterConfigsResourceResponse(
+                resource_type=kind, resource_name=name
+            )
+            response.responses.append(result)
+            try:
+                if times[kind, name] > 1:
+                    raise InvalidRequest("Each resource must appear at most once.")
+                changed = self._changed(kind, name, resource.configs)
+                self._replace(kind, name, changed, body.validate_only)
+            except (KafkaError, ConfigError) as error:
+                _refuse(result, error)
+        return response
+
+    def _changed(
+        self, kind: int, name: str, changes: list[m.IncrementalAlterConfigsRequest.AlterableConfig]
+    ) -> dict[str, str]:
+        """What is set for a resource after these changes."""
+        if len({change.name for change in changes}) != len(changes):
+            raise InvalidRequest("Error due to duplicate config keys")
+        missing = [
+            change.name for change in changes if change.value is None and change.config_operation != Operation.DELETE
+        ]
+        if missing:
+            raise InvalidRequest(f"Null value not supported for : {','.join(missing)}")
+        if kind == ResourceType.BROKER_LOGGER:
+            raise self._logger_error(name, changes)
+        configs = self._overrides(kind, name)
+        definitions = _definitions(kind)
+        for change in changes:
+            if change.config_operation == Operation.SET:
+                configs[change.name] = change.value or ""
+            elif change.config_operation == Operation.DELETE:
+                configs.pop(change.name, None)
+            elif change.config_operation in (Operation.APPEND, Operation.SUBTRACT):
+                _change_list(configs, definitions.get(change.name), change)
+            else:
+                raise InvalidRequest(f"Unknown operation type {change.config_operation}")
+        return configs
+
+    def _logger_error(self, name: str, changes: list[m.IncrementalAlterConfigsRequest.AlterableConfig]) -> KafkaError:
+        if _number(name) != self._cluster.node_id:
+            return InvalidRequest(f"Unexpected broker id, expected {self._cluster.node_id}, but received {name}")
+        for change in changes:
+            if change.config_operation in (Operation.APPEND, Operation.SUBTRACT):
+                return InvalidRequest("The levels of loggers are no lists.")
+            if change.config_operation == Operation.DELETE and change.name == "root":
+                return InvalidRequest("The root logger always has a level.")
+        return InvalidConfig(_LOGGERS)
+
+    def _overrides(self, kind: int, name: str) -> dict[str, str]:
+        if kind == ResourceType.TOPIC:
+            topic = self._topics.find(name)
+            if topic is None:
+                raise _no_topic(name)
+            return dict(topic.configs)
+        if kind == ResourceType.BROKER:
+            return self._configs.broker_overrides(name)
+        if kind == ResourceType.GROUP:
+            return self._configs.group_overrides(name)
+        if kind == ResourceType.CLIENT_METRICS:
+            return self._configs.client_metrics_overrides(name)
+        return {}
+
+    def _replace(self, kind: int, name: str, configs: dict[str, str], validate_only: bool) -> None:
+        """Check what a resource is to have from now on and, unless only that was asked, let it have it."""
+        if kind == ResourceType.TOPIC:
+            topic = self._topics.find(name)
+            if topic is None:
+                raise _no_topic(name)
+            self._configs.check_topic(configs)
+            if not validate_only:
+                self._topics.set_configs(topic, configs)
+        elif kind == ResourceType.BROKER:
+            self._configs.check_broker(name, configs)
+            if not validate_only:
+                self._configs.set_broker(name, configs)
+        elif kind == ResourceType.GROUP:
+            if not name:
+                raise InvalidRequest("Default group resources are not allowed.")
+            self._configs.check_group(configs)
+            if not validate_only:
+                self._configs.set_group(name, configs)
+        elif kind == ResourceType.CLIENT_METRICS:
+            if not name:
+                raise InvalidRequest("Subscription name can't be empty")
+            check_client_metrics(configs)
+            if not validate_only:
+                self._configs.set_client_metrics(name, configs)
+        elif kind == ResourceType.BROKER_LOGGER:
+            raise InvalidRequest(_LOGGERS)
+        else:
+            raise InvalidRequest(f"Unknown resource type {kind}")
 
 
 def _number(name: str) -> int | None:
@@ -129,78 +283,6 @@ def _described(
     )
 
 
-def handle_list_config_resources(broker: Broker, request: Request) -> m.ListConfigResourcesResponse:
-    body = request.body
-    assert isinstance(body, m.ListConfigResourcesRequest)
-    available: dict[int, Iterable[str]] = {
-        ResourceType.TOPIC: [topic.name for topic in broker.topics.all()],
-        ResourceType.BROKER: [str(broker.node_id)],
-        ResourceType.BROKER_LOGGER: [str(broker.node_id)],
-        ResourceType.CLIENT_METRICS: broker.configs.client_metrics_names(),
-        ResourceType.GROUP: broker.configs.group_names(),
-    }
-    if request.api_version < _LIST_RESOURCE_TYPES:
-        asked: Iterable[int] = [ResourceType.CLIENT_METRICS]
-    else:
-        asked = body.resource_types or list(available)
-        if not set(asked) <= set(available):
-            return m.ListConfigResourcesResponse(error_code=ErrorCode.UNSUPPORTED_VERSION)
-    return m.ListConfigResourcesResponse(
-        config_resources=[
-            m.ListConfigResourcesResponse.ConfigResource(resource_name=name, resource_type=kind)
-            for kind in dict.fromkeys(asked)
-            for name in available[kind]
-        ]
-    )
-
-
-# -- altering ------------------------------------------------------------------------------------------------------
-
-
-def handle_alter_configs(broker: Broker, request: Request) -> m.AlterConfigsResponse:
-    body = request.body
-    assert isinstance(body, m.AlterConfigsRequest)
-    response = m.AlterConfigsResponse()
-    times = Counter((resource.resource_type, resource.resource_name) for resource in body.resources)
-    for resource in body.resources:
-        kind, name = resource.resource_type, resource.resource_name
-        result = m.AlterConfigsResponse.AlterConfigsResourceResponse(resource_type=kind, resource_name=name)
-        response.responses.append(result)
-        try:
-            if times[kind, name] > 1:
-                raise InvalidRequest("Each resource must appear at most once.")
-            configs: dict[str, str] = {}
-            for config in resource.configs:
-                if config.name in configs:
-                    raise InvalidRequest("Error due to duplicate config keys")
-                if config.value is None:
-                    raise InvalidRequest(f"Null value not supported for : {config.name}")
-                configs[config.name] = config.value
-            _replace(broker, kind, name, configs, body.validate_only)
-        except (KafkaError, ConfigError) as error:
-            _refuse(result, error)
-    return response
-
-
-def handle_incremental_alter_configs(broker: Broker, request: Request) -> m.IncrementalAlterConfigsResponse:
-    body = request.body
-    assert isinstance(body, m.IncrementalAlterConfigsRequest)
-    response = m.IncrementalAlterConfigsResponse()
-    times = Counter((resource.resource_type, resource.resource_name) for resource in body.resources)
-    for resource in body.resources:
-        kind, name = resource.resource_type, resource.resource_name
-        result = m.IncrementalAlterConfigsResponse.AlterConfigsResourceResponse(resource_type=kind, resource_name=name)
-        response.responses.append(result)
-        try:
-            if times[kind, name] > 1:
-                raise InvalidRequest("Each resource must appear at most once.")
-            changed = _changed(broker, kind, name, resource.configs)
-            _replace(broker, kind, name, changed, body.validate_only)
-        except (KafkaError, ConfigError) as error:
-            _refuse(result, error)
-    return response
-
-
 def _refuse(
     result: m.AlterConfigsResponse.AlterConfigsResourceResponse
     | m.IncrementalAlterConfigsResponse.AlterConfigsResourceResponse,
@@ -213,46 +295,6 @@ def _refuse(
     else:
         result.error_code = ErrorCode.INVALID_CONFIG
     result.error_message = str(error)
-
-
-def _changed(
-    broker: Broker, kind: int, name: str, changes: list[m.IncrementalAlterConfigsRequest.AlterableConfig]
-) -> dict[str, str]:
-    """What is set for a resource after these changes."""
-    if len({change.name for change in changes}) != len(changes):
-        raise InvalidRequest("Error due to duplicate config keys")
-    missing = [
-        change.name for change in changes if change.value is None and change.config_operation != Operation.DELETE
-    ]
-    if missing:
-        raise InvalidRequest(f"Null value not supported for : {','.join(missing)}")
-    if kind == ResourceType.BROKER_LOGGER:
-        raise _logger_error(broker, name, changes)
-    configs = _overrides(broker, kind, name)
-    definitions = _definitions(kind)
-    for change in changes:
-        if change.config_operation == Operation.SET:
-            configs[change.name] = change.value or ""
-        elif change.config_operation == Operation.DELETE:
-            configs.pop(change.name, None)
-        elif change.config_operation in (Operation.APPEND, Operation.SUBTRACT):
-            _change_list(configs, definitions.get(change.name), change)
-        else:
-            raise InvalidRequest(f"Unknown operation type {change.config_operation}")
-    return configs
-
-
-def _logger_error(
-    broker: Broker, name: str, changes: list[m.IncrementalAlterConfigsRequest.AlterableConfig]
-) -> KafkaError:
-    if _number(name) != broker.node_id:
-        return InvalidRequest(f"Unexpected broker id, expected {broker.node_id}, but received {name}")
-    for change in changes:
-        if change.config_operation in (Operation.APPEND, Operation.SUBTRACT):
-            return InvalidRequest("The levels of loggers are no lists.")
-        if change.config_operation == Operation.DELETE and change.name == "root":
-            return InvalidRequest("The root logger always has a level.")
-    return InvalidConfig(_LOGGERS)
 
 
 def _change_list(
@@ -293,49 +335,3 @@ def _no_topic(name: str) -> KafkaError:
         return InvalidRequest("Default topic resources are not allowed.")
     check_name(name)
     return UnknownTopicOrPartition(f"The topic '{name}' does not exist.")
-
-
-def _overrides(broker: Broker, kind: int, name: str) -> dict[str, str]:
-    if kind == ResourceType.TOPIC:
-        topic = broker.topics.find(name)
-        if topic is None:
-            raise _no_topic(name)
-        return dict(topic.configs)
-    if kind == ResourceType.BROKER:
-        return broker.configs.broker_overrides(name)
-    if kind == ResourceType.GROUP:
-        return broker.configs.group_overrides(name)
-    if kind == ResourceType.CLIENT_METRICS:
-        return broker.configs.client_metrics_overrides(name)
-    return {}
-
-
-def _replace(broker: Broker, kind: int, name: str, configs: dict[str, str], validate_only: bool) -> None:
-    """Check what a resource is to have from now on and, unless only that was asked, let it have it."""
-    if kind == ResourceType.TOPIC:
-        topic = broker.topics.find(name)
-        if topic is None:
-            raise _no_topic(name)
-        broker.configs.check_topic(configs)
-        if not validate_only:
-            broker.topics.set_configs(topic, configs)
-    elif kind == ResourceType.BROKER:
-        broker.configs.check_broker(name, configs)
-        if not validate_only:
-            broker.configs.set_broker(name, configs)
-    elif kind == ResourceType.GROUP:
-        if not name:
-            raise InvalidRequest("Default group resources are not allowed.")
-        broker.configs.check_group(configs)
-        if not validate_only:
-            broker.configs.set_group(name, configs)
-    elif kind == ResourceType.CLIENT_METRICS:
-        if not name:
-            raise InvalidRequest("Subscription name can't be empty")
-        check_client_metrics(configs)
-        if not validate_only:
-            broker.configs.set_client_metrics(name, configs)
-    elif kind == ResourceType.BROKER_LOGGER:
-        raise InvalidRequest(_LOGGERS)
-    else:
-        raise InvalidRequest(f"Unknown resource type {kind}")

@@ -23,7 +23,10 @@ from penstock.wire import messages as m
 from penstock.wire.errors import ErrorCode, KafkaError, OffsetOutOfRange, UnknownServerError
 
 if TYPE_CHECKING:
-    from penstock.broker.server import Broker
+    from penstock.broker.config import BrokerConfig
+    from penstock.broker.fetch_sessions import FetchSessions
+    from penstock.broker.topics import Topics
+    from penstock.broker.world import World
 
 READ_UNCOMMITTED, READ_COMMITTED = 0, 1
 _TOPIC_IDS = 13
@@ -34,18 +37,24 @@ Found = tuple[FetchPartition, m.FetchResponse.PartitionData]
 class FetchWait:
     """A parked fetch. It is woken by its partitions, or by its timer."""
 
-    __slots__ = ("_broker", "_context", "_pending", "_request", "_scheduled", "_timer", "_waiting_on")
+    __slots__ = ("_context", "_handlers", "_pending", "_request", "_scheduled", "_timer", "_waiting_on", "_world")
 
-    def __init__(self, broker: Broker, request: Request, context: FetchContext, waiting_on: list[Partition]) -> None:
-        body = request.body
-        assert isinstance(body, m.FetchRequest)
-        self._broker = broker
+    def __init__(
+        self,
+        handlers: FetchHandlers,
+        world: World,
+        request: Request[m.FetchRequest],
+        context: FetchContext,
+        waiting_on: list[Partition],
+    ) -> None:
+        self._handlers = handlers
+        self._world = world
         self._request = request
         self._context = context
         self._pending = request.defer()
         self._scheduled = False
         self._waiting_on = waiting_on
-        self._timer = broker.loop.call_later(body.max_wait_ms / 1000, self._look, True)
+        self._timer = world.call_later(request.body.max_wait_ms / 1000, self._look, True)
         self._wait()
 
     @property
@@ -56,7 +65,7 @@ class FetchWait:
         """Look again soon: once, however many appends arrive until then."""
         if not self._scheduled:
             self._scheduled = True
-            self._broker.loop.call_soon(self._look, False)
+            self._world.call_soon(self._look, False)
 
     def _wait(self) -> None:
         for partition in self._waiting_on:
@@ -70,8 +79,7 @@ class FetchWait:
             self._finish()
             return
         body = self._request.body
-        assert isinstance(body, m.FetchRequest)
-        found, size, waiting_on, is_final = _read(self._broker, self._request, self._context)
+        found, size, waiting_on, is_final = self._handlers.read(self._request, self._context)
         if time_is_up or is_final or size >= body.min_bytes:
             self._finish()
             self._pending.complete(_respond(self._request, self._context, found))
@@ -85,68 +93,85 @@ class FetchWait:
             partition.waiters.discard(self)
 
 
-def handle_fetch(broker: Broker, request: Request) -> Answer:
-    body = request.body
-    assert isinstance(body, m.FetchRequest)
-    is_odd = body.isolation_level not in (READ_UNCOMMITTED, READ_COMMITTED)
-    if is_odd and _names_something(broker, request, body):
-        return _refuse(request, body)
-    try:
-        context = broker.fetch_sessions.context(body, request.api_version, broker.now_ms())
-    except KafkaError as error:
-        return m.FetchResponse(error_code=error.code)
-    if is_odd and context.incremental:
-        return _refuse(request, body)
-    found, size, waiting_on, is_final = _read(broker, request, context)
-    if is_final or size >= body.min_bytes or body.max_wait_ms <= 0 or not waiting_on:
-        return _respond(request, context, found)
-    return FetchWait(broker, request, context, waiting_on).pending
+class FetchHandlers:
+    def __init__(self, topics: Topics, sessions: FetchSessions, config: BrokerConfig, world: World) -> None:
+        self._topics = topics
+        self._sessions = sessions
+        self._config = config
+        self._world = world
 
-
-def _read(broker: Broker, request: Request, context: FetchContext) -> tuple[list[Found], int, list[Partition], bool]:
-    """Read all partitions once.
-
-    Returns what was found, how many bytes, the partitions that can be waited on, and whether an answer must not wait.
-    """
-    body = request.body
-    assert isinstance(body, m.FetchRequest)
-    budget = min(body.max_bytes, broker.config.fetch_max_bytes)
-    by_id = request.api_version >= _TOPIC_IDS
-    replica_id = body.replica_state.replica_id if request.api_version >= 15 else body.replica_id
-    found: list[Found] = []
-    waiting_on: list[Partition] = []
-    total = 0
-    is_final = False
-    topics = broker.topics
-    topic: Topic | None = None
-    topic_key: str | bytes | None = None
-    for asked in context.partitions.values():
-        data = m.FetchResponse.PartitionData(asked.index)
-        found.append((asked, data))
-        if asked.topic != topic_key:
-            topic_key = asked.topic
-            topic = topics.by_id(topic_key) if isinstance(topic_key, bytes) else topics.find(topic_key)
-        if topic is None or not 0 <= asked.index < len(topic.partitions):
-            # A session remembers the name of a topic that it has seen, so only a new id is an unknown id.
-            is_new_id = by_id and topic is None and not asked.was_found
-            _fail(data, ErrorCode.UNKNOWN_TOPIC_ID if is_new_id else ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
-            data.aborted_transactions = []
-            continue
-        asked.was_found = True
-        partition = topic.partitions[asked.index]
-        if replica_id >= 0:
-            _fail(data, ErrorCode.NOT_LEADER_OR_FOLLOWER)
-            is_final = True
-            continue
+    def fetch(self, request: Request[m.FetchRequest]) -> Answer:
+        body = request.body
+        is_odd = body.isolation_level not in (READ_UNCOMMITTED, READ_COMMITTED)
+        if is_odd and self._names_something(request, body):
+            return _refuse(request, body)
         try:
-            is_final |= _read_partition(partition, asked, data, budget - total, body.isolation_level, total == 0)
+            context = self._sessions.context(body, request.api_version, self._world.now_ms())
         except KafkaError as error:
-            _fail(data, error.code)
-            is_final = True
-            continue
-        total += len(data.records) if data.records is not None else 0
-        waiting_on.append(partition)
-    return found, total, waiting_on, is_final
+            return m.FetchResponse(error_code=error.code)
+        if is_odd and context.incremental:
+            return _refuse(request, body)
+        found, size, waiting_on, is_final = self.read(request, context)
+        if is_final or size >= body.min_bytes or body.max_wait_ms <= 0 or not waiting_on:
+            return _respond(request, context, found)
+        return FetchWait(self, self._world, request, context, waiting_on).pending
+
+    def read(
+        self, request: Request[m.FetchRequest], context: FetchContext
+    ) -> tuple[list[Found], int, list[Partition], bool]:
+        """Read all partitions once.
+
+        Returns what was found, how many bytes, the partitions that can be waited on, and whether an answer must not
+        wait.
+        """
+        body = request.body
+        budget = min(body.max_bytes, self._config.fetch_max_bytes)
+        by_id = request.api_version >= _TOPIC_IDS
+        replica_id = body.replica_state.replica_id if request.api_version >= 15 else body.replica_id
+        found: list[Found] = []
+        waiting_on: list[Partition] = []
+        total = 0
+        is_final = False
+        topics = self._topics
+        topic: Topic | None = None
+        topic_key: str | bytes | None = None
+        for asked in context.partitions.values():
+            data = m.FetchResponse.PartitionData(asked.index)
+            found.append((asked, data))
+            if asked.topic != topic_key:
+                topic_key = asked.topic
+                topic = topics.by_id(topic_key) if isinstance(topic_key, bytes) else topics.find(topic_key)
+            if topic is None or not 0 <= asked.index < len(topic.partitions):
+                # A session remembers the name of a topic that it has seen, so only a new id is an unknown id.
+                is_new_id = by_id and topic is None and not asked.was_found
+                _fail(data, ErrorCode.UNKNOWN_TOPIC_ID if is_new_id else ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
+                data.aborted_transactions = []
+                continue
+            asked.was_found = True
+            partition = topic.partitions[asked.index]
+            if replica_id >= 0:
+                _fail(data, ErrorCode.NOT_LEADER_OR_FOLLOWER)
+                is_final = True
+                continue
+            try:
+                is_final |= _read_partition(partition, asked, data, budget - total, body.isolation_level, total == 0)
+            except KafkaError as error:
+                _fail(data, error.code)
+                is_final = True
+                continue
+            total += len(data.records) if data.records is not None else 0
+            waiting_on.append(partition)
+        return found, total, waiting_on, is_final
+
+    def _names_something(self, request: Request[m.FetchRequest], body: m.FetchRequest) -> bool:
+        """Whether there is anything to read, which is when Kafka looks at how it is to be read."""
+        by_id = request.api_version >= _TOPIC_IDS
+        for asked in body.topics:
+            topic = self._topics.by_id(asked.topic_id) if by_id else self._topics.find(asked.topic)
+            count = 0 if topic is None else len(topic.partitions)
+            if any(0 <= each.partition < count for each in asked.partitions):
+                return True
+        return False
 
 
 def _read_partition(
@@ -190,18 +215,7 @@ def _read_partition(
     return False
 
 
-def _names_something(broker: Broker, request: Request, body: m.FetchRequest) -> bool:
-    """Whether there is anything to read, which is when Kafka looks at how it is to be read."""
-    by_id = request.api_version >= _TOPIC_IDS
-    for asked in body.topics:
-        topic = broker.topics.by_id(asked.topic_id) if by_id else broker.topics.find(asked.topic)
-        count = 0 if topic is None else len(topic.partitions)
-        if any(0 <= each.partition < count for each in asked.partitions):
-            return True
-    return False
-
-
-def _refuse(request: Request, body: m.FetchRequest) -> m.FetchResponse:
+def _refuse(request: Request[m.FetchRequest], body: m.FetchRequest) -> m.FetchResponse:
     """A request that makes no sense as a whole: an error for each partition, or one for all from version 13 on."""
     response = m.FetchResponse(error_code=ErrorCode.UNKNOWN_SERVER_ERROR, session_id=body.session_id)
     if request.api_version >= _TOPIC_IDS:
@@ -224,7 +238,7 @@ def _fail(data: m.FetchResponse.PartitionData, code: int) -> None:
     data.aborted_transactions = None
 
 
-def _respond(request: Request, context: FetchContext, found: list[Found]) -> m.FetchResponse:
+def _respond(request: Request[m.FetchRequest], context: FetchContext, found: list[Found]) -> m.FetchResponse:
     response = m.FetchResponse(session_id=context.session_id)
     by_id = request.api_version >= _TOPIC_IDS
     answer: m.FetchResponse.FetchableTopicResponse | None = None

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from penstock.broker.handlers.groups import run_on_shard
+from penstock.broker.handlers.group_commands import GroupCommands
 from penstock.broker.requests import Answer, Request
 from penstock.groups.failures import commit_error
 from penstock.groups.offsets import NO_OFFSET
@@ -17,70 +17,188 @@ from penstock.wire import messages as m
 from penstock.wire.errors import ErrorCode, KafkaError
 
 if TYPE_CHECKING:
-    from penstock.broker.server import Broker
+    from penstock.broker.groups import Groups
+    from penstock.broker.topics import Topics
 
 _TOPIC_IDS_VERSION = 10
 _GROUPS_VERSION = 8
 _TOP_LEVEL_ERROR_VERSION = 2
 
 
-# ---- OffsetCommit ----------------------------------------------------------------------------------------------------
+class GroupOffsetHandlers:
+    def __init__(self, commands: GroupCommands, groups: Groups, topics: Topics) -> None:
+        self._commands = commands
+        self._groups = groups
+        self._topics = topics
 
+    # ---- OffsetCommit ------------------------------------------------------------------------------------------------
 
-def handle_offset_commit(broker: Broker, request: Request) -> Answer:
-    body = request.body
-    assert isinstance(body, m.OffsetCommitRequest)
-    refused = _take_out_unknown(broker, body, request.api_version >= _TOPIC_IDS_VERSION)
+    def offset_commit(self, request: Request[m.OffsetCommitRequest]) -> Answer:
+        body = request.body
+        refused = self._take_out_unknown(body, request.api_version >= _TOPIC_IDS_VERSION)
 
-    def shape(response: m.Message) -> m.Message:
-        assert isinstance(response, m.OffsetCommitResponse)
-        if refused:
-            response.topics = _merged(refused + response.topics)
-        return response
+        def shape(response: m.Message) -> m.Message:
+            assert isinstance(response, m.OffsetCommitResponse)
+            if refused:
+                response.topics = _merged(refused + response.topics)
+            return response
 
-    if not body.topics:
-        return m.OffsetCommitResponse(topics=_merged(refused))
-    return run_on_shard(
-        broker,
-        request,
-        body.group_id,
-        lambda shard, token, context: shard.offset_commit(token, context, body),
-        lambda code: shape(commit_error(body, code)),
-        shape,
-    )
+        if not body.topics:
+            return m.OffsetCommitResponse(topics=_merged(refused))
+        return self._commands.run(
+            request,
+            body.group_id,
+            lambda shard, token, context: shard.offset_commit(token, context, body),
+            lambda code: shape(commit_error(body, code)),
+            shape,
+        )
 
+    def _take_out_unknown(
+        self, body: m.OffsetCommitRequest, by_id: bool
+    ) -> list[m.OffsetCommitResponse.OffsetCommitResponseTopic]:
+        """Leave in the request what exists, with name and id; return the refusals of the rest."""
+        response = m.OffsetCommitResponse
+        refused, known = [], []
+        for asked in body.topics:
+            topic = self._topics.by_id(asked.topic_id) if by_id else self._topics.find(asked.name)
+            count = 0 if topic is None else len(topic.partitions)
+            missing = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+            if topic is None and by_id:
+                missing = ErrorCode.UNKNOWN_TOPIC_ID
+            if topic is not None:
+                asked.name, asked.topic_id = topic.name, topic.topic_id
+            unknown = [p for p in asked.partitions if not 0 <= p.partition_index < count]
+            if unknown or topic is None:
+                refused.append(
+                    response.OffsetCommitResponseTopic(
+                        name=asked.name,
+                        topic_id=asked.topic_id,
+                        partitions=[
+                            response.OffsetCommitResponsePartition(
+                                partition_index=p.partition_index, error_code=missing
+                            )
+                            for p in unknown
+                        ],
+                    )
+                )
+            asked.partitions = [p for p in asked.partitions if 0 <= p.partition_index < count]
+            if asked.partitions:
+                known.append(asked)
+        body.topics = known
+        return refused
 
-def _take_out_unknown(
-    broker: Broker, body: m.OffsetCommitRequest, by_id: bool
-) -> list[m.OffsetCommitResponse.OffsetCommitResponseTopic]:
-    """Leave in the request what exists, with name and id; return the refusals of the rest."""
-    response = m.OffsetCommitResponse
-    refused, known = [], []
-    for asked in body.topics:
-        topic = broker.topics.by_id(asked.topic_id) if by_id else broker.topics.find(asked.name)
-        count = 0 if topic is None else len(topic.partitions)
-        missing = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
-        if topic is None and by_id:
-            missing = ErrorCode.UNKNOWN_TOPIC_ID
-        if topic is not None:
-            asked.name, asked.topic_id = topic.name, topic.topic_id
-        unknown = [p for p in asked.partitions if not 0 <= p.partition_index < count]
-        if unknown or topic is None:
-            refused.append(
-                response.OffsetCommitResponseTopic(
-                    name=asked.name,
-                    topic_id=asked.topic_id,
+    # ---- OffsetFetch -------------------------------------------------------------------------------------------------
+
+    def offset_fetch(self, request: Request[m.OffsetFetchRequest]) -> m.OffsetFetchResponse:
+        body = request.body
+        if request.api_version >= _GROUPS_VERSION:
+            by_id = request.api_version >= _TOPIC_IDS_VERSION
+            return m.OffsetFetchResponse(
+                groups=[self._fetch_group(group, body.require_stable, by_id) for group in body.groups]
+            )
+        asked = m.OffsetFetchRequest.OffsetFetchRequestGroup(
+            group_id=body.group_id,
+            topics=None
+            if body.topics is None
+            else [
+                m.OffsetFetchRequest.OffsetFetchRequestTopics(
+                    name=topic.name, partition_indexes=topic.partition_indexes
+                )
+                for topic in body.topics
+            ],
+        )
+        group = self._fetch_group(asked, body.require_stable, by_id=False)
+        if group.error_code != ErrorCode.NONE and request.api_version < _TOP_LEVEL_ERROR_VERSION:
+            group.topics = [_failed_topic(topic, ErrorCode(group.error_code)) for topic in asked.topics or []]
+        response = m.OffsetFetchResponse
+        return response(
+            error_code=group.error_code,
+            topics=[
+                response.OffsetFetchResponseTopic(
+                    name=topic.name,
                     partitions=[
-                        response.OffsetCommitResponsePartition(partition_index=p.partition_index, error_code=missing)
-                        for p in unknown
+                        response.OffsetFetchResponsePartition(
+                            partition_index=p.partition_index,
+                            committed_offset=p.committed_offset,
+                            committed_leader_epoch=p.committed_leader_epoch,
+                            metadata=p.metadata,
+                            error_code=p.error_code,
+                        )
+                        for p in topic.partitions
                     ],
                 )
-            )
-        asked.partitions = [p for p in asked.partitions if 0 <= p.partition_index < count]
-        if asked.partitions:
-            known.append(asked)
-    body.topics = known
-    return refused
+                for topic in group.topics
+            ],
+        )
+
+    def _fetch_group(
+        self, asked: m.OffsetFetchRequest.OffsetFetchRequestGroup, require_stable: bool, by_id: bool
+    ) -> m.OffsetFetchResponse.OffsetFetchResponseGroup:
+        unknown = []
+        if by_id and asked.topics is not None:
+            known = []
+            for asked_topic in asked.topics:
+                topic = self._topics.by_id(asked_topic.topic_id)
+                if topic is None:
+                    unknown.append(_failed_topic(asked_topic, ErrorCode.UNKNOWN_TOPIC_ID))
+                else:
+                    asked_topic.name = topic.name
+                    known.append(asked_topic)
+            asked.topics = known
+        try:
+            group = self._groups.find(asked.group_id).shard.offset_fetch(asked, require_stable)
+        except KafkaError as error:
+            return m.OffsetFetchResponse.OffsetFetchResponseGroup(group_id=asked.group_id, error_code=error.code)
+        if group.error_code != ErrorCode.NONE:
+            return group
+        if by_id and asked.topics is None:
+            # Topics without an id are left out: they could not be named in the response.
+            for fetched in group.topics:
+                topic = self._topics.find(fetched.name)
+                fetched.topic_id = m.ZERO_UUID if topic is None else topic.topic_id
+            group.topics = [fetched for fetched in group.topics if fetched.topic_id != m.ZERO_UUID]
+        group.topics += unknown
+        return group
+
+    # ---- OffsetDelete ------------------------------------------------------------------------------------------------
+
+    def offset_delete(self, request: Request[m.OffsetDeleteRequest]) -> Answer:
+        body = request.body
+        answer = m.OffsetDeleteResponse
+        refused: dict[str, list[m.OffsetDeleteResponse.OffsetDeleteResponsePartition]] = {}
+        for asked in body.topics:
+            topic = self._topics.find(asked.name)
+            count = 0 if topic is None else len(topic.partitions)
+            if topic is None:
+                refused.setdefault(asked.name, [])
+            for partition in asked.partitions:
+                if not 0 <= partition.partition_index < count:
+                    refused.setdefault(asked.name, []).append(
+                        answer.OffsetDeleteResponsePartition(
+                            partition_index=partition.partition_index, error_code=ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+                        )
+                    )
+            asked.partitions = [p for p in asked.partitions if 0 <= p.partition_index < count]
+        body.topics = [asked for asked in body.topics if asked.partitions]
+
+        def shape(response: m.Message) -> m.Message:
+            assert isinstance(response, m.OffsetDeleteResponse)
+            if response.error_code == ErrorCode.NONE:
+                for topic in response.topics:
+                    topic.partitions.extend(refused.pop(topic.name, []))
+                response.topics += [
+                    answer.OffsetDeleteResponseTopic(name=name, partitions=partitions)
+                    for name, partitions in refused.items()
+                ]
+            return response
+
+        return self._commands.run(
+            request,
+            body.group_id,
+            lambda shard, token, context: shard.offset_delete(token, context, body),
+            lambda code: m.OffsetDeleteResponse(error_code=code),
+            shape,
+        )
 
 
 def _merged(
@@ -93,81 +211,6 @@ def _merged(
         if known is not topic:
             known.partitions.extend(topic.partitions)
     return list(by_topic.values())
-
-
-# ---- OffsetFetch -----------------------------------------------------------------------------------------------------
-
-
-def handle_offset_fetch(broker: Broker, request: Request) -> m.OffsetFetchResponse:
-    body = request.body
-    assert isinstance(body, m.OffsetFetchRequest)
-    if request.api_version >= _GROUPS_VERSION:
-        by_id = request.api_version >= _TOPIC_IDS_VERSION
-        return m.OffsetFetchResponse(
-            groups=[_fetch_group(broker, group, body.require_stable, by_id) for group in body.groups]
-        )
-    asked = m.OffsetFetchRequest.OffsetFetchRequestGroup(
-        group_id=body.group_id,
-        topics=None
-        if body.topics is None
-        else [
-            m.OffsetFetchRequest.OffsetFetchRequestTopics(name=topic.name, partition_indexes=topic.partition_indexes)
-            for topic in body.topics
-        ],
-    )
-    group = _fetch_group(broker, asked, body.require_stable, by_id=False)
-    if group.error_code != ErrorCode.NONE and request.api_version < _TOP_LEVEL_ERROR_VERSION:
-        group.topics = [_failed_topic(topic, ErrorCode(group.error_code)) for topic in asked.topics or []]
-    response = m.OffsetFetchResponse
-    return response(
-        error_code=group.error_code,
-        topics=[
-            response.OffsetFetchResponseTopic(
-                name=topic.name,
-                partitions=[
-                    response.OffsetFetchResponsePartition(
-                        partition_index=p.partition_index,
-                        committed_offset=p.committed_offset,
-                        committed_leader_epoch=p.committed_leader_epoch,
-                        metadata=p.metadata,
-                        error_code=p.error_code,
-                    )
-                    for p in topic.partitions
-                ],
-            )
-            for topic in group.topics
-        ],
-    )
-
-
-def _fetch_group(
-    broker: Broker, asked: m.OffsetFetchRequest.OffsetFetchRequestGroup, require_stable: bool, by_id: bool
-) -> m.OffsetFetchResponse.OffsetFetchResponseGroup:
-    unknown = []
-    if by_id and asked.topics is not None:
-        known = []
-        for asked_topic in asked.topics:
-            topic = broker.topics.by_id(asked_topic.topic_id)
-            if topic is None:
-                unknown.append(_failed_topic(asked_topic, ErrorCode.UNKNOWN_TOPIC_ID))
-            else:
-                asked_topic.name = topic.name
-                known.append(asked_topic)
-        asked.topics = known
-    try:
-        group = broker.groups.find(asked.group_id).shard.offset_fetch(asked, require_stable)
-    except KafkaError as error:
-        return m.OffsetFetchResponse.OffsetFetchResponseGroup(group_id=asked.group_id, error_code=error.code)
-    if group.error_code != ErrorCode.NONE:
-        return group
-    if by_id and asked.topics is None:
-        # Topics without an id are left out: they could not be named in the response.
-        for fetched in group.topics:
-            topic = broker.topics.find(fetched.name)
-            fetched.topic_id = m.ZERO_UUID if topic is None else topic.topic_id
-        group.topics = [fetched for fetched in group.topics if fetched.topic_id != m.ZERO_UUID]
-    group.topics += unknown
-    return group
 
 
 def _failed_topic(
@@ -183,48 +226,4 @@ def _failed_topic(
             )
             for index in asked.partition_indexes
         ],
-    )
-
-
-# ---- OffsetDelete ----------------------------------------------------------------------------------------------------
-
-
-def handle_offset_delete(broker: Broker, request: Request) -> Answer:
-    body = request.body
-    assert isinstance(body, m.OffsetDeleteRequest)
-    answer = m.OffsetDeleteResponse
-    refused: dict[str, list[m.OffsetDeleteResponse.OffsetDeleteResponsePartition]] = {}
-    for asked in body.topics:
-        topic = broker.topics.find(asked.name)
-        count = 0 if topic is None else len(topic.partitions)
-        if topic is None:
-            refused.setdefault(asked.name, [])
-        for partition in asked.partitions:
-            if not 0 <= partition.partition_index < count:
-                refused.setdefault(asked.name, []).append(
-                    answer.OffsetDeleteResponsePartition(
-                        partition_index=partition.partition_index, error_code=ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
-                    )
-                )
-        asked.partitions = [p for p in asked.partitions if 0 <= p.partition_index < count]
-    body.topics = [asked for asked in body.topics if asked.partitions]
-
-    def shape(response: m.Message) -> m.Message:
-        assert isinstance(response, m.OffsetDeleteResponse)
-        if response.error_code == ErrorCode.NONE:
-            for topic in response.topics:
-                topic.partitions.extend(refused.pop(topic.name, []))
-            response.topics += [
-                answer.OffsetDeleteResponseTopic(name=name, partitions=partitions)
-                for name, partitions in refused.items()
-            ]
-        return response
-
-    return run_on_shard(
-        broker,
-        request,
-        body.group_id,
-        lambda shard, token, context: shard.offset_delete(token, context, body),
-        lambda code: m.OffsetDeleteResponse(error_code=code),
-        shape,
     )

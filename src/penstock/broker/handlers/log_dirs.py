@@ -10,36 +10,42 @@ from penstock.broker.topics import Topic
 from penstock.wire import messages as m
 
 if TYPE_CHECKING:
-    from penstock.broker.server import Broker
+    from pathlib import Path
+
+    from penstock.broker.topics import Topics
 
 
-def handle_describe_log_dirs(broker: Broker, request: Request) -> m.DescribeLogDirsResponse:
-    body = request.body
-    assert isinstance(body, m.DescribeLogDirsRequest)
-    asked: dict[str, set[int]] | None = None
-    if body.topics is not None:
-        asked = {}
-        for named in body.topics:
-            asked.setdefault(named.topic, set()).update(named.partitions)
-    response = m.DescribeLogDirsResponse
-    topics = []
-    for topic in broker.topics.all():
-        if asked is not None and topic.name not in asked:
-            continue
-        partitions = _partitions(topic, asked[topic.name] if asked is not None else None)
-        if partitions:
-            topics.append(response.DescribeLogDirsTopic(name=topic.name, partitions=partitions))
-    disk = os.statvfs(broker.folder)
-    return response(
-        results=[
-            response.DescribeLogDirsResult(
-                log_dir=str(broker.folder.resolve()),
-                topics=topics,
-                total_bytes=disk.f_frsize * disk.f_blocks,
-                usable_bytes=disk.f_frsize * disk.f_bavail,
-            )
-        ]
-    )
+class LogDirHandlers:
+    def __init__(self, topics: Topics, folder: Path) -> None:
+        self._topics = topics
+        self._folder = folder
+
+    def describe_log_dirs(self, request: Request[m.DescribeLogDirsRequest]) -> m.DescribeLogDirsResponse:
+        body = request.body
+        asked: dict[str, set[int]] | None = None
+        if body.topics is not None:
+            asked = {}
+            for named in body.topics:
+                asked.setdefault(named.topic, set()).update(named.partitions)
+        response = m.DescribeLogDirsResponse
+        topics = []
+        for topic in self._topics.all():
+            if asked is not None and topic.name not in asked:
+                continue
+            partitions = _partitions(topic, asked[topic.name] if asked is not None else None)
+            if partitions:
+                topics.append(response.DescribeLogDirsTopic(name=topic.name, partitions=partitions))
+        disk = os.statvfs(self._folder)
+        return response(
+            results=[
+                response.DescribeLogDirsResult(
+                    log_dir=str(self._folder.resolve()),
+                    topics=topics,
+                    total_bytes=disk.f_frsize * disk.f_blocks,
+                    usable_bytes=disk.f_frsize * disk.f_bavail,
+                )
+            ]
+        )
 
 
 def _partitions(topic: Topic, asked: set[int] | None) -> list[m.DescribeLogDirsResponse.DescribeLogDirsPartition]:

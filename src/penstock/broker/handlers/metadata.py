@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from penstock.broker.gate import CLUSTER_OPERATIONS, OPERATIONS_NOT_REQUESTED, TOPIC_OPERATIONS
 from penstock.broker.requests import Request
 from penstock.broker.topics import Topic
 from penstock.wire import messages as m
@@ -17,49 +18,192 @@ from penstock.wire.errors import ErrorCode, KafkaError
 from penstock.wire.messages import ZERO_UUID
 
 if TYPE_CHECKING:
-    from penstock.broker.server import Broker
+    from penstock.broker.cluster_view import ClusterView
+    from penstock.broker.config import BrokerConfig
+    from penstock.broker.topics import Topics
 
-NOT_REQUESTED = -(2**31)
-# Bits by operation code: read 3, write 4, create 5, delete 6, alter 7, describe 8, cluster action 9, describe
-# configs 10, alter configs 11, idempotent write 12.
-TOPIC_OPERATIONS = sum(1 << code for code in (3, 4, 5, 6, 7, 8, 10, 11))
-CLUSTER_OPERATIONS = sum(1 << code for code in (5, 7, 8, 9, 10, 11, 12))
 
 _BY_ID_VERSION = 12
 _BROKERS, _CONTROLLERS = 1, 2
 
 
-def handle_metadata(broker: Broker, request: Request) -> m.MetadataResponse:
-    body = request.body
-    assert isinstance(body, m.MetadataRequest)
-    host, port = broker.advertised_address(request.connection.listener_name)
-    response = m.MetadataResponse(
-        brokers=[
-            m.MetadataResponse.MetadataResponseBroker(
-                node_id=broker.node_id, host=host, port=port, rack=broker.config.broker_rack
+class MetadataHandlers:
+    def __init__(self, topics: Topics, cluster: ClusterView, config: BrokerConfig) -> None:
+        self._topics = topics
+        self._cluster = cluster
+        self._config = config
+
+    def metadata(self, request: Request[m.MetadataRequest]) -> m.MetadataResponse:
+        body = request.body
+        response = m.MetadataResponse(
+            brokers=[
+                m.MetadataResponse.MetadataResponseBroker(
+                    node_id=broker.node_id, host=broker.host, port=broker.port, rack=broker.rack
+                )
+                for broker in self._cluster.brokers(request.connection.listener_name)
+            ],
+            cluster_id=self._cluster.cluster_id,
+            controller_id=self._cluster.controller_id,
+        )
+        if 8 <= request.api_version <= 10:
+            response.cluster_authorized_operations = (
+                CLUSTER_OPERATIONS if body.include_cluster_authorized_operations else OPERATIONS_NOT_REQUESTED
             )
-        ],
-        cluster_id=broker.cluster_id,
-        controller_id=broker.node_id,
-    )
-    if 8 <= request.api_version <= 10:
-        response.cluster_authorized_operations = (
-            CLUSTER_OPERATIONS if body.include_cluster_authorized_operations else NOT_REQUESTED
-        )
-    operations = TOPIC_OPERATIONS if body.include_topic_authorized_operations else NOT_REQUESTED
-    if body.topics is None or (request.api_version == 0 and not body.topics):
-        response.topics = [_topic(broker, topic, operations) for topic in broker.topics.all()]
+        operations = TOPIC_OPERATIONS if body.include_topic_authorized_operations else OPERATIONS_NOT_REQUESTED
+        if body.topics is None or (request.api_version == 0 and not body.topics):
+            response.topics = [self._topic(topic, operations) for topic in self._topics.all()]
+            return response
+        if request.api_version < _BY_ID_VERSION and any(
+            asked.topic_id != ZERO_UUID or asked.name is None for asked in body.topics
+        ):
+            return m.MetadataResponse(
+                topics=[
+                    _topic_error(asked.name or "", asked.topic_id, ErrorCode.INVALID_REQUEST) for asked in body.topics
+                ],
+                controller_id=-1,
+            )
+        for asked in self._without_repeats(_of_one_kind(body.topics)):
+            response.topics.append(self._asked_topic(asked, body.allow_auto_topic_creation, operations))
         return response
-    if request.api_version < _BY_ID_VERSION and any(
-        asked.topic_id != ZERO_UUID or asked.name is None for asked in body.topics
-    ):
-        return m.MetadataResponse(
-            topics=[_topic_error(asked.name or "", asked.topic_id, ErrorCode.INVALID_REQUEST) for asked in body.topics],
-            controller_id=-1,
+
+    def _without_repeats(
+        self, asked: list[m.MetadataRequest.MetadataRequestTopic]
+    ) -> list[m.MetadataRequest.MetadataRequestTopic]:
+        """Each topic once, also when it is asked for by name and by id."""
+        by_key: dict[str | bytes, m.MetadataRequest.MetadataRequestTopic] = {}
+        for each in asked:
+            topic = self._topics.by_id(each.topic_id) if each.name is None else None
+            by_key.setdefault(each.name or (topic.name if topic is not None else each.topic_id), each)
+        return list(by_key.values())
+
+    def _asked_topic(
+        self, asked: m.MetadataRequest.MetadataRequestTopic, may_create: bool, operations: int
+    ) -> m.MetadataResponse.MetadataResponseTopic:
+        # Java's consumer sends an empty name beside the id when it asks for topics that a pattern brought.
+        if asked.name is None or asked.topic_id != ZERO_UUID:
+            topic = self._topics.by_id(asked.topic_id)
+            if topic is None:
+                return _topic_error(None, asked.topic_id, ErrorCode.UNKNOWN_TOPIC_ID)
+            return self._topic(topic, operations)
+        try:
+            topic = self._topics.get_or_create(asked.name) if may_create else self._topics.get(asked.name)
+        except KafkaError as error:
+            return _topic_error(asked.name, ZERO_UUID, error.code, self._topics.is_internal(asked.name))
+        return self._topic(topic, operations)
+
+    def _topic(self, topic: Topic, operations: int) -> m.MetadataResponse.MetadataResponseTopic:
+        node = self._cluster.node_id
+        return m.MetadataResponse.MetadataResponseTopic(
+            name=topic.name,
+            topic_id=topic.topic_id,
+            is_internal=topic.is_internal,
+            partitions=[
+                m.MetadataResponse.MetadataResponsePartition(
+                    partition_index=partition.index,
+                    leader_id=node,
+                    leader_epoch=partition.leader_epoch,
+                    replica_nodes=[node],
+                    isr_nodes=[node],
+                )
+                for partition in topic.partitions
+            ],
+            topic_authorized_operations=operations,
         )
-    for asked in _without_repeats(broker, _of_one_kind(body.topics)):
-        response.topics.append(_asked_topic(broker, asked, body.allow_auto_topic_creation, operations))
-    return response
+
+    def describe_cluster(self, request: Request[m.DescribeClusterRequest]) -> m.DescribeClusterResponse:
+        body = request.body
+        if body.endpoint_type != _BROKERS:
+            error = ErrorCode.MISMATCHED_ENDPOINT_TYPE if body.endpoint_type == _CONTROLLERS else None
+            return m.DescribeClusterResponse(
+                error_code=error if error is not None else ErrorCode.UNSUPPORTED_ENDPOINT_TYPE,
+                error_message="The request was sent to an endpoint of the wrong type."
+                if error is not None
+                else f"Unsupported endpoint type {body.endpoint_type}",
+            )
+        return m.DescribeClusterResponse(
+            cluster_id=self._cluster.cluster_id,
+            controller_id=self._cluster.controller_id,
+            brokers=[
+                m.DescribeClusterResponse.DescribeClusterBroker(
+                    broker_id=broker.node_id, host=broker.host, port=broker.port, rack=broker.rack
+                )
+                for broker in self._cluster.brokers(request.connection.listener_name)
+            ],
+            cluster_authorized_operations=CLUSTER_OPERATIONS
+            if body.include_cluster_authorized_operations
+            else OPERATIONS_NOT_REQUESTED,
+        )
+
+    def describe_topic_partitions(
+        self, request: Request[m.DescribeTopicPartitionsRequest]
+    ) -> m.DescribeTopicPartitionsResponse:
+        body = request.body
+        response = m.DescribeTopicPartitionsResponse()
+        cursor = body.cursor
+        if cursor is not None and (
+            cursor.partition_index < 0
+            or (body.topics and cursor.topic_name not in {topic.name for topic in body.topics})
+        ):
+            response.topics = [
+                m.DescribeTopicPartitionsResponse.DescribeTopicPartitionsResponseTopic(
+                    error_code=ErrorCode.INVALID_REQUEST, name=topic.name
+                )
+                for topic in body.topics
+            ]
+            return response
+        names = sorted({topic.name for topic in body.topics}) or [topic.name for topic in self._topics.all()]
+        if cursor is not None:
+            names = [name for name in names if name >= cursor.topic_name]
+        left = min(max(body.response_partition_limit, 1), self._config.max_request_partition_size_limit)
+        for name in names:
+            start = cursor.partition_index if cursor is not None and name == cursor.topic_name else 0
+            if left <= 0:
+                response.next_cursor = m.DescribeTopicPartitionsResponse.Cursor(topic_name=name, partition_index=start)
+                break
+            described, shown, total = self._describe_topic(name, start, left)
+            response.topics.append(described)
+            left -= max(shown, 0)
+            if start + shown < total:
+                response.next_cursor = m.DescribeTopicPartitionsResponse.Cursor(
+                    topic_name=name, partition_index=start + shown
+                )
+                break
+        return response
+
+    def _describe_topic(
+        self, name: str, start: int, limit: int
+    ) -> tuple[m.DescribeTopicPartitionsResponse.DescribeTopicPartitionsResponseTopic, int, int]:
+        """The description, how many partitions it shows, and how many the topic has."""
+        response = m.DescribeTopicPartitionsResponse
+        try:
+            topic = self._topics.get(name)
+        except KafkaError as error:
+            absent = response.DescribeTopicPartitionsResponseTopic(error_code=error.code, name=name)
+            absent.topic_authorized_operations = (
+                TOPIC_OPERATIONS  # they are about the name, whether there is one or not
+            )
+            return absent, 0, 0
+        node = self._cluster.node_id
+        partitions = [
+            response.DescribeTopicPartitionsResponsePartition(
+                partition_index=partition.index,
+                leader_id=node,
+                leader_epoch=partition.leader_epoch,
+                replica_nodes=[node],
+                isr_nodes=[node],
+                eligible_leader_replicas=[],
+                last_known_elr=[],
+            )
+            for partition in topic.partitions[start : start + limit]
+        ]
+        described = response.DescribeTopicPartitionsResponseTopic(
+            name=name,
+            topic_id=topic.topic_id,
+            is_internal=topic.is_internal,
+            partitions=partitions,
+            topic_authorized_operations=TOPIC_OPERATIONS,
+        )
+        return described, len(partitions), len(topic.partitions)
 
 
 def _of_one_kind(
@@ -70,151 +214,9 @@ def _of_one_kind(
     return by_id or asked
 
 
-def _without_repeats(
-    broker: Broker, asked: list[m.MetadataRequest.MetadataRequestTopic]
-) -> list[m.MetadataRequest.MetadataRequestTopic]:
-    """Each topic once, also when it is asked for by name and by id."""
-    by_key: dict[str | bytes, m.MetadataRequest.MetadataRequestTopic] = {}
-    for each in asked:
-        topic = broker.topics.by_id(each.topic_id) if each.name is None else None
-        by_key.setdefault(each.name or (topic.name if topic is not None else each.topic_id), each)
-    return list(by_key.values())
-
-
-def _asked_topic(
-    broker: Broker, asked: m.MetadataRequest.MetadataRequestTopic, may_create: bool, operations: int
-) -> m.MetadataResponse.MetadataResponseTopic:
-    # Java's consumer sends an empty name beside the id when it asks for topics that a pattern brought.
-    if asked.name is None or asked.topic_id != ZERO_UUID:
-        topic = broker.topics.by_id(asked.topic_id)
-        if topic is None:
-            return _topic_error(None, asked.topic_id, ErrorCode.UNKNOWN_TOPIC_ID)
-        return _topic(broker, topic, operations)
-    try:
-        topic = broker.topics.get_or_create(asked.name) if may_create else broker.topics.get(asked.name)
-    except KafkaError as error:
-        return _topic_error(asked.name, ZERO_UUID, error.code, broker.topics.is_internal(asked.name))
-    return _topic(broker, topic, operations)
-
-
 def _topic_error(
     name: str | None, topic_id: bytes, code: int, is_internal: bool = False
 ) -> m.MetadataResponse.MetadataResponseTopic:
     return m.MetadataResponse.MetadataResponseTopic(
         error_code=code, name=name, topic_id=topic_id, is_internal=is_internal
     )
-
-
-def _topic(broker: Broker, topic: Topic, operations: int) -> m.MetadataResponse.MetadataResponseTopic:
-    node = broker.node_id
-    return m.MetadataResponse.MetadataResponseTopic(
-        name=topic.name,
-        topic_id=topic.topic_id,
-        is_internal=topic.is_internal,
-        partitions=[
-            m.MetadataResponse.MetadataResponsePartition(
-                partition_index=partition.index,
-                leader_id=node,
-                leader_epoch=partition.leader_epoch,
-                replica_nodes=[node],
-                isr_nodes=[node],
-            )
-            for partition in topic.partitions
-        ],
-        topic_authorized_operations=operations,
-    )
-
-
-def handle_describe_cluster(broker: Broker, request: Request) -> m.DescribeClusterResponse:
-    body = request.body
-    assert isinstance(body, m.DescribeClusterRequest)
-    if body.endpoint_type != _BROKERS:
-        error = ErrorCode.MISMATCHED_ENDPOINT_TYPE if body.endpoint_type == _CONTROLLERS else None
-        return m.DescribeClusterResponse(
-            error_code=error if error is not None else ErrorCode.UNSUPPORTED_ENDPOINT_TYPE,
-            error_message="The request was sent to an endpoint of the wrong type."
-            if error is not None
-            else f"Unsupported endpoint type {body.endpoint_type}",
-        )
-    host, port = broker.advertised_address(request.connection.listener_name)
-    return m.DescribeClusterResponse(
-        cluster_id=broker.cluster_id,
-        controller_id=broker.node_id,
-        brokers=[
-            m.DescribeClusterResponse.DescribeClusterBroker(
-                broker_id=broker.node_id, host=host, port=port, rack=broker.config.broker_rack
-            )
-        ],
-        cluster_authorized_operations=CLUSTER_OPERATIONS
-        if body.include_cluster_authorized_operations
-        else NOT_REQUESTED,
-    )
-
-
-def handle_describe_topic_partitions(broker: Broker, request: Request) -> m.DescribeTopicPartitionsResponse:
-    body = request.body
-    assert isinstance(body, m.DescribeTopicPartitionsRequest)
-    response = m.DescribeTopicPartitionsResponse()
-    cursor = body.cursor
-    if cursor is not None and (
-        cursor.partition_index < 0 or (body.topics and cursor.topic_name not in {topic.name for topic in body.topics})
-    ):
-        response.topics = [
-            m.DescribeTopicPartitionsResponse.DescribeTopicPartitionsResponseTopic(
-                error_code=ErrorCode.INVALID_REQUEST, name=topic.name
-            )
-            for topic in body.topics
-        ]
-        return response
-    names = sorted({topic.name for topic in body.topics}) or [topic.name for topic in broker.topics.all()]
-    if cursor is not None:
-        names = [name for name in names if name >= cursor.topic_name]
-    left = min(max(body.response_partition_limit, 1), broker.config.max_request_partition_size_limit)
-    for name in names:
-        start = cursor.partition_index if cursor is not None and name == cursor.topic_name else 0
-        if left <= 0:
-            response.next_cursor = m.DescribeTopicPartitionsResponse.Cursor(topic_name=name, partition_index=start)
-            break
-        described, shown, total = _describe_topic(broker, name, start, left)
-        response.topics.append(described)
-        left -= max(shown, 0)
-        if start + shown < total:
-            response.next_cursor = m.DescribeTopicPartitionsResponse.Cursor(
-                topic_name=name, partition_index=start + shown
-            )
-            break
-    return response
-
-
-def _describe_topic(
-    broker: Broker, name: str, start: int, limit: int
-) -> tuple[m.DescribeTopicPartitionsResponse.DescribeTopicPartitionsResponseTopic, int, int]:
-    """The description, how many partitions it shows, and how many the topic has."""
-    response = m.DescribeTopicPartitionsResponse
-    try:
-        topic = broker.topics.get(name)
-    except KafkaError as error:
-        absent = response.DescribeTopicPartitionsResponseTopic(error_code=error.code, name=name)
-        absent.topic_authorized_operations = TOPIC_OPERATIONS  # they are about the name, whether there is one or not
-        return absent, 0, 0
-    node = broker.node_id
-    partitions = [
-        response.DescribeTopicPartitionsResponsePartition(
-            partition_index=partition.index,
-            leader_id=node,
-            leader_epoch=partition.leader_epoch,
-            replica_nodes=[node],
-            isr_nodes=[node],
-            eligible_leader_replicas=[],
-            last_known_elr=[],
-        )
-        for partition in topic.partitions[start : start + limit]
-    ]
-    described = response.DescribeTopicPartitionsResponseTopic(
-        name=name,
-        topic_id=topic.topic_id,
-        is_internal=topic.is_internal,
-        partitions=partitions,
-        topic_authorized_operations=TOPIC_OPERATIONS,
-    )
-    return described, len(partitions), len(topic.partitions)

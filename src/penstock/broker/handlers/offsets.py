@@ -26,7 +26,8 @@ from penstock.wire.errors import (
 )
 
 if TYPE_CHECKING:
-    from penstock.broker.server import Broker
+    from penstock.broker.topics import Topics
+    from penstock.broker.world import World
 
 LATEST, EARLIEST, MAX_TIMESTAMP, EARLIEST_LOCAL, LATEST_TIERED, EARLIEST_PENDING_UPLOAD = -1, -2, -3, -4, -5, -6
 # The version of ListOffsets from which a special timestamp is known.
@@ -37,114 +38,113 @@ _CONSUMER = -1
 _DEBUGGING_CONSUMER = -2
 
 
-def _partition(broker: Broker, topic: str, index: int) -> Partition:
-    """A name that no topic can have is an unknown one to these requests."""
-    if broker.topics.find(topic) is None:
-        raise UnknownTopicOrPartition
-    return broker.topics.partition(topic, index)
+class OffsetHandlers:
+    def __init__(self, topics: Topics, world: World) -> None:
+        self._topics = topics
+        self._world = world
 
+    def _partition(self, topic: str, index: int) -> Partition:
+        """A name that no topic can have is an unknown one to these requests."""
+        if self._topics.find(topic) is None:
+            raise UnknownTopicOrPartition
+        return self._topics.partition(topic, index)
 
-def handle_list_offsets(broker: Broker, request: Request) -> m.ListOffsetsResponse:
-    body = request.body
-    assert isinstance(body, m.ListOffsetsRequest)
-    response = m.ListOffsetsResponse()
-    topics: dict[str, dict[int, list[m.ListOffsetsRequest.ListOffsetsPartition]]] = {}
-    for topic in body.topics:
-        for asked in topic.partitions:
-            topics.setdefault(topic.name, {}).setdefault(asked.partition_index, []).append(asked)
-    for name, partitions in topics.items():
-        answers = m.ListOffsetsResponse.ListOffsetsTopicResponse(name=name)
-        response.topics.append(answers)
-        for index, (asked, *again) in partitions.items():
-            answer = m.ListOffsetsResponse.ListOffsetsPartitionResponse(partition_index=index)
-            answers.partitions.append(answer)
-            try:
-                if body.isolation_level not in (_READ_UNCOMMITTED, _READ_COMMITTED):
-                    raise UnknownServerError
-                if again:
-                    raise InvalidRequest
-                _list_offset(broker, request, name, asked, answer)
-            except KafkaError as error:
-                answer.error_code = error.code
-    return response
+    def list_offsets(self, request: Request[m.ListOffsetsRequest]) -> m.ListOffsetsResponse:
+        body = request.body
+        response = m.ListOffsetsResponse()
+        topics: dict[str, dict[int, list[m.ListOffsetsRequest.ListOffsetsPartition]]] = {}
+        for topic in body.topics:
+            for asked in topic.partitions:
+                topics.setdefault(topic.name, {}).setdefault(asked.partition_index, []).append(asked)
+        for name, partitions in topics.items():
+            answers = m.ListOffsetsResponse.ListOffsetsTopicResponse(name=name)
+            response.topics.append(answers)
+            for index, (asked, *again) in partitions.items():
+                answer = m.ListOffsetsResponse.ListOffsetsPartitionResponse(partition_index=index)
+                answers.partitions.append(answer)
+                try:
+                    if body.isolation_level not in (_READ_UNCOMMITTED, _READ_COMMITTED):
+                        raise UnknownServerError
+                    if again:
+                        raise InvalidRequest
+                    self._list_offset(request, name, asked, answer)
+                except KafkaError as error:
+                    answer.error_code = error.code
+        return response
 
-
-def _list_offset(
-    broker: Broker,
-    request: Request,
-    topic: str,
-    asked: m.ListOffsetsRequest.ListOffsetsPartition,
-    answer: m.ListOffsetsResponse.ListOffsetsPartitionResponse,
-) -> None:
-    body = request.body
-    assert isinstance(body, m.ListOffsetsRequest)
-    timestamp = asked.timestamp
-    if timestamp < 0 and request.api_version < _SINCE.get(timestamp, 2**15):
-        raise UnsupportedVersion()
-    log = _partition(broker, topic, asked.partition_index).log
-    if asked.current_leader_epoch not in (_NO_EPOCH, log.leader_epoch):
-        raise leader_epoch_error(asked.current_leader_epoch, log.leader_epoch)
-    committed = body.isolation_level == _READ_COMMITTED
-    if timestamp == LATEST:
-        answer.offset = log.last_stable_offset if committed else log.high_watermark
-        if body.replica_id not in (_CONSUMER, _DEBUGGING_CONSUMER):
-            answer.offset = log.log_end_offset
-        answer.leader_epoch = log.leader_epoch
-    elif timestamp in (EARLIEST, EARLIEST_LOCAL):
-        answer.offset = log.log_start_offset
-        answer.leader_epoch = log.earliest_epoch()
-    elif timestamp in (LATEST_TIERED, EARLIEST_PENDING_UPLOAD):
-        answer.offset = answer.leader_epoch = -1
-    else:
-        if timestamp == MAX_TIMESTAMP:
-            found = log.max_timestamp_offset()
+    def _list_offset(
+        self,
+        request: Request[m.ListOffsetsRequest],
+        topic: str,
+        asked: m.ListOffsetsRequest.ListOffsetsPartition,
+        answer: m.ListOffsetsResponse.ListOffsetsPartitionResponse,
+    ) -> None:
+        body = request.body
+        timestamp = asked.timestamp
+        if timestamp < 0 and request.api_version < _SINCE.get(timestamp, 2**15):
+            raise UnsupportedVersion()
+        log = self._partition(topic, asked.partition_index).log
+        if asked.current_leader_epoch not in (_NO_EPOCH, log.leader_epoch):
+            raise leader_epoch_error(asked.current_leader_epoch, log.leader_epoch)
+        committed = body.isolation_level == _READ_COMMITTED
+        if timestamp == LATEST:
+            answer.offset = log.last_stable_offset if committed else log.high_watermark
+            if body.replica_id not in (_CONSUMER, _DEBUGGING_CONSUMER):
+                answer.offset = log.log_end_offset
+            answer.leader_epoch = log.leader_epoch
+        elif timestamp in (EARLIEST, EARLIEST_LOCAL):
+            answer.offset = log.log_start_offset
+            answer.leader_epoch = log.earliest_epoch()
+        elif timestamp in (LATEST_TIERED, EARLIEST_PENDING_UPLOAD):
+            answer.offset = answer.leader_epoch = -1
         else:
-            found = log.offset_for_timestamp(timestamp, body.isolation_level)
-        if found is not None:
-            answer.timestamp, answer.offset, answer.leader_epoch = found.timestamp, found.offset, found.leader_epoch
+            if timestamp == MAX_TIMESTAMP:
+                found = log.max_timestamp_offset()
+            else:
+                found = log.offset_for_timestamp(timestamp, body.isolation_level)
+            if found is not None:
+                answer.timestamp, answer.offset, answer.leader_epoch = found.timestamp, found.offset, found.leader_epoch
 
+    def offset_for_leader_epoch(
+        self, request: Request[m.OffsetForLeaderEpochRequest]
+    ) -> m.OffsetForLeaderEpochResponse:
+        body = request.body
+        response = m.OffsetForLeaderEpochResponse()
+        for topic in body.topics:
+            answers = []
+            for asked in topic.partitions:
+                answer = m.OffsetForLeaderEpochResponse.EpochEndOffset(partition=asked.partition)
+                answers.append(answer)
+                try:
+                    log = self._partition(topic.topic, asked.partition).log
+                    if asked.current_leader_epoch not in (_NO_EPOCH, log.leader_epoch):
+                        raise leader_epoch_error(asked.current_leader_epoch, log.leader_epoch)
+                    answer.leader_epoch, answer.end_offset = log.end_offset_for_epoch(asked.leader_epoch)
+                except KafkaError as error:
+                    answer.error_code = error.code
+            response.topics.append(
+                m.OffsetForLeaderEpochResponse.OffsetForLeaderTopicResult(topic=topic.topic, partitions=answers)
+            )
+        return response
 
-def handle_offset_for_leader_epoch(broker: Broker, request: Request) -> m.OffsetForLeaderEpochResponse:
-    body = request.body
-    assert isinstance(body, m.OffsetForLeaderEpochRequest)
-    response = m.OffsetForLeaderEpochResponse()
-    for topic in body.topics:
-        answers = []
-        for asked in topic.partitions:
-            answer = m.OffsetForLeaderEpochResponse.EpochEndOffset(partition=asked.partition)
-            answers.append(answer)
-            try:
-                log = _partition(broker, topic.topic, asked.partition).log
-                if asked.current_leader_epoch not in (_NO_EPOCH, log.leader_epoch):
-                    raise leader_epoch_error(asked.current_leader_epoch, log.leader_epoch)
-                answer.leader_epoch, answer.end_offset = log.end_offset_for_epoch(asked.leader_epoch)
-            except KafkaError as error:
-                answer.error_code = error.code
-        response.topics.append(
-            m.OffsetForLeaderEpochResponse.OffsetForLeaderTopicResult(topic=topic.topic, partitions=answers)
-        )
-    return response
-
-
-def handle_delete_records(broker: Broker, request: Request) -> m.DeleteRecordsResponse:
-    body = request.body
-    assert isinstance(body, m.DeleteRecordsRequest)
-    response = m.DeleteRecordsResponse()
-    offsets: dict[str, dict[int, int]] = {}  # of a partition that is named twice the last
-    for topic in body.topics:
-        for asked in topic.partitions:
-            offsets.setdefault(topic.name, {})[asked.partition_index] = asked.offset
-    for name, partitions in offsets.items():
-        answers = m.DeleteRecordsResponse.DeleteRecordsTopicResult(name=name)
-        response.topics.append(answers)
-        for index, offset in partitions.items():
-            answer = m.DeleteRecordsResponse.DeleteRecordsPartitionResult(partition_index=index, low_watermark=-1)
-            answers.partitions.append(answer)
-            try:
-                answer.low_watermark = _delete_records(_partition(broker, name, index), offset, broker.now_ms())
-            except KafkaError as error:
-                answer.error_code = error.code
-    return response
+    def delete_records(self, request: Request[m.DeleteRecordsRequest]) -> m.DeleteRecordsResponse:
+        body = request.body
+        response = m.DeleteRecordsResponse()
+        offsets: dict[str, dict[int, int]] = {}  # of a partition that is named twice the last
+        for topic in body.topics:
+            for asked in topic.partitions:
+                offsets.setdefault(topic.name, {})[asked.partition_index] = asked.offset
+        for name, partitions in offsets.items():
+            answers = m.DeleteRecordsResponse.DeleteRecordsTopicResult(name=name)
+            response.topics.append(answers)
+            for index, offset in partitions.items():
+                answer = m.DeleteRecordsResponse.DeleteRecordsPartitionResult(partition_index=index, low_watermark=-1)
+                answers.partitions.append(answer)
+                try:
+                    answer.low_watermark = _delete_records(self._partition(name, index), offset, self._world.now_ms())
+                except KafkaError as error:
+                    answer.error_code = error.code
+        return response
 
 
 def _delete_records(partition: Partition, offset: int, now_ms: int) -> int:

@@ -1,7 +1,4 @@
-"""DescribeProducers, and the part of InitProducerId that is for idempotent producers.
-
-Without a transactional id every call gets a fresh producer id with epoch 0, whatever id and epoch the producer had.
-"""
+"""DescribeProducers: the idempotent and transactional producers that a partition remembers."""
 
 from __future__ import annotations
 
@@ -12,47 +9,45 @@ from penstock.wire import messages as m
 from penstock.wire.errors import ErrorCode, KafkaError
 
 if TYPE_CHECKING:
-    from penstock.broker.server import Broker
+    from penstock.broker.topics import Topics
 
 
-def new_idempotent_producer(broker: Broker) -> m.InitProducerIdResponse:
-    return m.InitProducerIdResponse(producer_id=broker.producer_ids.next(), producer_epoch=0)
+class ProducerHandlers:
+    def __init__(self, topics: Topics) -> None:
+        self._topics = topics
 
-
-def handle_describe_producers(broker: Broker, request: Request) -> m.DescribeProducersResponse:
-    body = request.body
-    assert isinstance(body, m.DescribeProducersRequest)
-    response = m.DescribeProducersResponse()
-    for topic in body.topics:
-        response.topics.append(
-            m.DescribeProducersResponse.TopicResponse(
-                name=topic.name,
-                partitions=[_describe(broker, topic.name, index) for index in topic.partition_indexes],
+    def describe_producers(self, request: Request[m.DescribeProducersRequest]) -> m.DescribeProducersResponse:
+        body = request.body
+        response = m.DescribeProducersResponse()
+        for topic in body.topics:
+            response.topics.append(
+                m.DescribeProducersResponse.TopicResponse(
+                    name=topic.name,
+                    partitions=[self._describe(topic.name, index) for index in topic.partition_indexes],
+                )
             )
+        return response
+
+    def _describe(self, topic: str, index: int) -> m.DescribeProducersResponse.PartitionResponse:
+        response = m.DescribeProducersResponse
+        try:
+            partition = self._topics.partition(topic, index)
+        except KafkaError as error:
+            # Kafka explains a topic that is not there, and leaves a partition that is not there to its code.
+            text = error.message if self._topics.find(topic) is None else None
+            return response.PartitionResponse(partition_index=index, error_code=error.code, error_message=text)
+        return response.PartitionResponse(
+            partition_index=index,
+            error_code=ErrorCode.NONE,
+            active_producers=[
+                response.ProducerState(
+                    producer_id=state.producer_id,
+                    producer_epoch=state.producer_epoch,
+                    last_sequence=state.last_sequence,
+                    last_timestamp=state.last_timestamp,
+                    coordinator_epoch=state.coordinator_epoch,
+                    current_txn_start_offset=state.current_txn_first_offset,
+                )
+                for state in partition.log.producer_state.entries.values()
+            ],
         )
-    return response
-
-
-def _describe(broker: Broker, topic: str, index: int) -> m.DescribeProducersResponse.PartitionResponse:
-    response = m.DescribeProducersResponse
-    try:
-        partition = broker.topics.partition(topic, index)
-    except KafkaError as error:
-        # Kafka explains a topic that is not there, and leaves a partition that is not there to its code.
-        text = error.message if broker.topics.find(topic) is None else None
-        return response.PartitionResponse(partition_index=index, error_code=error.code, error_message=text)
-    return response.PartitionResponse(
-        partition_index=index,
-        error_code=ErrorCode.NONE,
-        active_producers=[
-            response.ProducerState(
-                producer_id=state.producer_id,
-                producer_epoch=state.producer_epoch,
-                last_sequence=state.last_sequence,
-                last_timestamp=state.last_timestamp,
-                coordinator_epoch=state.coordinator_epoch,
-                current_txn_start_offset=state.current_txn_first_offset,
-            )
-            for state in partition.log.producer_state.entries.values()
-        ],
-    )

@@ -17,7 +17,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
-from penstock.broker.requests import Answer, Request
+from penstock.broker.requests import Answer, AnyRequest, Request
 from penstock.broker.share.acknowledge import ShareAcknowledge
 from penstock.broker.share.fetch import ShareFetch, unknown_partition
 from penstock.queues.acknowledgements import WireBatch, check_batches
@@ -26,89 +26,95 @@ from penstock.wire import messages as m
 from penstock.wire.errors import InvalidRequest, KafkaError, ShareSessionLimitReached, UnknownTopicOrPartition
 
 if TYPE_CHECKING:
-    from penstock.broker.server import Broker
     from penstock.broker.share.groups import ShareGroups
+    from penstock.broker.world import World
 
 _RENEWAL = 2
 """The version of both requests that brought renewal."""
 
 
-def handle_share_fetch(broker: Broker, request: Request) -> Answer:
-    body = request.body
-    assert isinstance(body, m.ShareFetchRequest)
-    groups = broker.share_groups
-    groups.metrics.fetches += 1
-    asked: dict[TopicIdPartition, list[m.ShareFetchRequest.AcknowledgementBatch]] = {}
-    for topic in body.topics:
-        for partition in topic.partitions:
-            asked.setdefault((topic.topic_id, partition.partition_index), []).extend(partition.acknowledgement_batches)
-    forgotten = [(topic.topic_id, index) for topic in body.forgotten_topics_data for index in topic.partitions]
-    try:
-        group_id, member_id = check_ids(body.group_id, body.member_id)
-        _check_renewal(body)
-        session = groups.sessions.fetch(
-            group_id,
-            member_id,
-            body.share_session_epoch,
-            request.connection,
-            added=asked,
-            forgotten=forgotten,
-            has_acknowledgements=any(asked.values()),
-            max_sessions=groups.max_sessions,
-        )
-    except ShareSessionLimitReached as error:
-        groups.metrics.failed_fetches += 1
-        refused = request.defer()
-        broker.loop.call_later(max(0, body.max_wait_ms) / 1000, refused.complete, _fetch_error(error))
-        return refused
-    except KafkaError as error:
-        groups.metrics.failed_fetches += 1
-        return _fetch_error(error)
-    is_final = body.share_session_epoch == FINAL_EPOCH
-    wants_records = not is_final and not body.is_renew_ack and body.max_records > 0 and body.max_bytes > 0
-    earlier = groups.parked.get(session)
-    if earlier is not None:
-        earlier.give_up()
-    fetch = ShareFetch(groups, request, body, session, wants_records)
-    for where, batches in asked.items():
-        if batches:
-            fetch.expect_acknowledgement(where)
-            _acknowledge(groups, request, session, where, batches, body.is_renew_ack, fetch)
-    fetch.start()
-    if is_final:
-        groups.close_session(session)
-    return fetch.pending
+class QueueHandlers:
+    def __init__(self, share_groups: ShareGroups, world: World) -> None:
+        self._share_groups = share_groups
+        self._world = world
 
+    def share_fetch(self, request: Request[m.ShareFetchRequest]) -> Answer:
+        body = request.body
+        groups = self._share_groups
+        groups.metrics.fetches += 1
+        asked: dict[TopicIdPartition, list[m.ShareFetchRequest.AcknowledgementBatch]] = {}
+        for topic in body.topics:
+            for partition in topic.partitions:
+                asked.setdefault((topic.topic_id, partition.partition_index), []).extend(
+                    partition.acknowledgement_batches
+                )
+        forgotten = [(topic.topic_id, index) for topic in body.forgotten_topics_data for index in topic.partitions]
+        try:
+            group_id, member_id = check_ids(body.group_id, body.member_id)
+            _check_renewal(body)
+            session = groups.sessions.fetch(
+                group_id,
+                member_id,
+                body.share_session_epoch,
+                request.connection,
+                added=asked,
+                forgotten=forgotten,
+                has_acknowledgements=any(asked.values()),
+                max_sessions=groups.max_sessions,
+            )
+        except ShareSessionLimitReached as error:
+            groups.metrics.failed_fetches += 1
+            refused = request.defer()
+            self._world.call_later(max(0, body.max_wait_ms) / 1000, refused.complete, _fetch_error(error))
+            return refused
+        except KafkaError as error:
+            groups.metrics.failed_fetches += 1
+            return _fetch_error(error)
+        is_final = body.share_session_epoch == FINAL_EPOCH
+        wants_records = not is_final and not body.is_renew_ack and body.max_records > 0 and body.max_bytes > 0
+        earlier = groups.parked.get(session)
+        if earlier is not None:
+            earlier.give_up()
+        fetch = ShareFetch(groups, request, body, session, wants_records)
+        for where, batches in asked.items():
+            if batches:
+                fetch.expect_acknowledgement(where)
+                _acknowledge(groups, request, session, where, batches, body.is_renew_ack, fetch)
+        fetch.start()
+        if is_final:
+            groups.close_session(session)
+        return fetch.pending
 
-def handle_share_acknowledge(broker: Broker, request: Request) -> Answer:
-    body = request.body
-    assert isinstance(body, m.ShareAcknowledgeRequest)
-    groups = broker.share_groups
-    groups.metrics.acknowledges += 1
-    asked: dict[TopicIdPartition, list[m.ShareAcknowledgeRequest.AcknowledgementBatch]] = {}
-    for topic in body.topics:
-        for partition in topic.partitions:
-            asked.setdefault((topic.topic_id, partition.partition_index), []).extend(partition.acknowledgement_batches)
-    try:
-        group_id, member_id = check_ids(body.group_id, body.member_id)
-        session = groups.sessions.acknowledge(group_id, member_id, body.share_session_epoch)
-    except KafkaError as error:
-        groups.metrics.failed_acknowledges += 1
-        return m.ShareAcknowledgeResponse(error_code=error.code, error_message=error.message)
-    acknowledge = ShareAcknowledge(groups, request, session)
-    for where in asked:
-        acknowledge.expect_acknowledgement(where)
-    for where, batches in asked.items():
-        _acknowledge(groups, request, session, where, batches, body.is_renew_ack, acknowledge)
-    acknowledge.start()
-    if body.share_session_epoch == FINAL_EPOCH:
-        groups.close_session(session)
-    return acknowledge.pending
+    def share_acknowledge(self, request: Request[m.ShareAcknowledgeRequest]) -> Answer:
+        body = request.body
+        groups = self._share_groups
+        groups.metrics.acknowledges += 1
+        asked: dict[TopicIdPartition, list[m.ShareAcknowledgeRequest.AcknowledgementBatch]] = {}
+        for topic in body.topics:
+            for partition in topic.partitions:
+                asked.setdefault((topic.topic_id, partition.partition_index), []).extend(
+                    partition.acknowledgement_batches
+                )
+        try:
+            group_id, member_id = check_ids(body.group_id, body.member_id)
+            session = groups.sessions.acknowledge(group_id, member_id, body.share_session_epoch)
+        except KafkaError as error:
+            groups.metrics.failed_acknowledges += 1
+            return m.ShareAcknowledgeResponse(error_code=error.code, error_message=error.message)
+        acknowledge = ShareAcknowledge(groups, request, session)
+        for where in asked:
+            acknowledge.expect_acknowledgement(where)
+        for where, batches in asked.items():
+            _acknowledge(groups, request, session, where, batches, body.is_renew_ack, acknowledge)
+        acknowledge.start()
+        if body.share_session_epoch == FINAL_EPOCH:
+            groups.close_session(session)
+        return acknowledge.pending
 
 
 def _acknowledge(
     groups: ShareGroups,
-    request: Request,
+    request: AnyRequest,
     session: ShareSession,
     where: TopicIdPartition,
     batches: Iterable[WireBatch],

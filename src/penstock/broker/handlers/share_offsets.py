@@ -22,7 +22,10 @@ from penstock.wire import messages as m
 from penstock.wire.errors import ErrorCode, KafkaError, UnknownServerError, UnknownTopicOrPartition
 
 if TYPE_CHECKING:
-    from penstock.broker.server import Broker
+    from penstock.broker.groups import Groups
+    from penstock.broker.share.groups import ShareGroups
+    from penstock.broker.topics import Topics
+    from penstock.broker.world import World
 
 _UNKNOWN_TOPIC = bytes(16)
 
@@ -30,182 +33,182 @@ _NO_GROUP_ID = "The group id is empty."
 _NEGATIVE = "A partition is negative."
 
 
-def handle_describe_share_group_offsets(broker: Broker, request: Request) -> m.DescribeShareGroupOffsetsResponse:
-    body = request.body
-    assert isinstance(body, m.DescribeShareGroupOffsetsRequest)
-    return m.DescribeShareGroupOffsetsResponse(groups=[_describe_group(broker, group) for group in body.groups])
+class ShareOffsetHandlers:
+    def __init__(self, topics: Topics, groups: Groups, share_groups: ShareGroups, world: World) -> None:
+        self._topics = topics
+        self._groups = groups
+        self._share_groups = share_groups
+        self._world = world
 
+    def describe_share_group_offsets(
+        self, request: Request[m.DescribeShareGroupOffsetsRequest]
+    ) -> m.DescribeShareGroupOffsetsResponse:
+        body = request.body
+        return m.DescribeShareGroupOffsetsResponse(groups=[self._describe_group(group) for group in body.groups])
 
-def _describe_group(
-    broker: Broker, group: m.DescribeShareGroupOffsetsRequest.DescribeShareGroupOffsetsRequestGroup
-) -> m.DescribeShareGroupOffsetsResponse.DescribeShareGroupOffsetsResponseGroup:
-    response = m.DescribeShareGroupOffsetsResponse
-    described = response.DescribeShareGroupOffsetsResponseGroup(group_id=group.group_id)
-    try:
-        if group.topics is None:
-            known = broker.groups.find(group.group_id).shard.share_state_partitions(group.group_id)
-            asked = [
-                (topic.name, sorted(partitions))
-                for topic_id, partitions in known.items()
-                if (topic := broker.topics.by_id(topic_id)) is not None
-            ]
-        else:
-            asked = _named(broker, group.group_id, group.topics)
-        for name, indexes in sorted(asked):
-            topic = broker.topics.find(name)
-            described.topics.append(
-                response.DescribeShareGroupOffsetsResponseTopic(
-                    topic_name=name,
-                    topic_id=topic.topic_id if topic is not None else _UNKNOWN_TOPIC,
-                    partitions=[_describe_partition(broker, group.group_id, name, index) for index in indexes],
-                )
-            )
-    except KafkaError as error:
-        described.topics = []
-        described.error_code, described.error_message = error.code, error.message
-    return described
-
-
-def _named(
-    broker: Broker,
-    group_id: str,
-    topics: Iterable[m.DescribeShareGroupOffsetsRequest.DescribeShareGroupOffsetsRequestTopic],
-) -> list[tuple[str, list[int]]]:
-    """Each topic and partition once. What makes no sense has Kafka's error code, and a sentence that says what."""
-    named: dict[str, dict[int, None]] = {}
-    for topic in topics:
-        named.setdefault(topic.topic_name, {}).update(dict.fromkeys(topic.partitions))
-    for name, indexes in named.items():
-        if broker.topics.find(name) is not None:
-            if not group_id:
-                raise UnknownServerError(_NO_GROUP_ID)
-            if not indexes:
-                raise UnknownServerError(f"Topic {name} is named without partitions.")
-            if min(indexes) < 0:
-                raise UnknownServerError(_NEGATIVE)
-    return [(name, list(indexes)) for name, indexes in named.items()]
-
-
-def _describe_partition(
-    broker: Broker, group_id: str, name: str, index: int
-) -> m.DescribeShareGroupOffsetsResponse.DescribeShareGroupOffsetsResponsePartition:
-    described = m.DescribeShareGroupOffsetsResponse.DescribeShareGroupOffsetsResponsePartition(
-        partition_index=index, start_offset=UNKNOWN, lag=UNKNOWN
-    )
-    topic = broker.topics.find(name)
-    if topic is None or not 0 <= index < len(topic.partitions):
-        return described
-    key = (group_id, topic.topic_id, index)
-    state = broker.share_groups.handle(key).shard.get(key)
-    log = topic.partitions[index].log
-    # In a log that never had a record a group has no position, though where it will begin is settled and stored.
-    if state is None or (log.high_watermark == 0 and state.delivery_complete_count == UNKNOWN):
-        return described
-    described.start_offset = state.start_offset
-    described.leader_epoch = max(0, state.leader_epoch)
-    if state.start_offset != UNKNOWN:
-        described.lag = max(0, log.high_watermark - state.start_offset - state.done_count())
-    return described
-
-
-def handle_alter_share_group_offsets(broker: Broker, request: Request) -> Answer:
-    body = request.body
-    assert isinstance(body, m.AlterShareGroupOffsetsRequest)
-    answer = m.AlterShareGroupOffsetsResponse
-    if not body.group_id:
-        return answer(error_code=ErrorCode.INVALID_GROUP_ID, error_message=_NO_GROUP_ID)
-    by_name: dict[str, m.AlterShareGroupOffsetsResponse.AlterShareGroupOffsetsResponseTopic] = {}
-    start_offsets: dict[bytes, dict[int, int]] = {}
-    refused = UnknownTopicOrPartition()
-    for asked in body.topics:
-        topic = broker.topics.find(asked.topic_name)
-        if topic is None and not asked.partitions:
-            continue
-        if topic is not None and any(partition.partition_index < 0 for partition in asked.partitions):
-            return answer(error_code=ErrorCode.UNKNOWN_SERVER_ERROR, error_message=_NEGATIVE)  # Kafka's code for it
-        results = by_name.setdefault(
-            asked.topic_name,
-            answer.AlterShareGroupOffsetsResponseTopic(
-                topic_name=asked.topic_name, topic_id=topic.topic_id if topic is not None else _UNKNOWN_TOPIC
-            ),
-        )
-        for partition in asked.partitions:
-            index = partition.partition_index
-            result = answer.AlterShareGroupOffsetsResponsePartition(partition_index=index)
-            results.partitions.append(result)
-            if topic is None or not 0 <= index < len(topic.partitions):
-                result.error_code, result.error_message = refused.code, refused.message
+    def _describe_group(
+        self, group: m.DescribeShareGroupOffsetsRequest.DescribeShareGroupOffsetsRequestGroup
+    ) -> m.DescribeShareGroupOffsetsResponse.DescribeShareGroupOffsetsResponseGroup:
+        response = m.DescribeShareGroupOffsetsResponse
+        described = response.DescribeShareGroupOffsetsResponseGroup(group_id=group.group_id)
+        try:
+            if group.topics is None:
+                known = self._groups.find(group.group_id).shard.share_state_partitions(group.group_id)
+                asked = [
+                    (topic.name, sorted(partitions))
+                    for topic_id, partitions in known.items()
+                    if (topic := self._topics.by_id(topic_id)) is not None
+                ]
             else:
-                start_offsets.setdefault(topic.topic_id, {})[index] = partition.start_offset
-    response = answer(responses=list(by_name.values()))
-    try:
-        handle = broker.groups.find(body.group_id)
-        effects = handle.shard.begin_alter_share_offsets(body.group_id, start_offsets)
-    except KafkaError as error:
-        return answer(error_code=error.code, error_message=error.message)
-    actions, effects.actions = effects.actions, []
-    if not handle.run(effects):
-        return answer(error_code=ErrorCode.COORDINATOR_NOT_AVAILABLE)
-    for action in actions:
-        assert isinstance(action, InitializeShareState)
-        codes = broker.share_groups.initialize(body.group_id, action.state_epoch, action.start_offsets)
-        for results in response.responses:
-            for result in results.partitions:
-                result.error_code = codes.get((results.topic_id, result.partition_index), result.error_code)
-        done, failed = partitions_with(codes, succeeded=True), partitions_with(codes, succeeded=False)
-        now_ms = broker.now_ms()
-        if failed:
-            handle.run(handle.shard.share_state_initialized(body.group_id, failed, now_ms, succeeded=False))
-        if done:
-            pending = request.defer()
-            written = handle.shard.share_state_initialized(body.group_id, done, now_ms)
-            written.reply(pending, response)
-            handle.run(written)
-            return pending
-    return response
+                asked = self._named(group.group_id, group.topics)
+            for name, indexes in sorted(asked):
+                topic = self._topics.find(name)
+                described.topics.append(
+                    response.DescribeShareGroupOffsetsResponseTopic(
+                        topic_name=name,
+                        topic_id=topic.topic_id if topic is not None else _UNKNOWN_TOPIC,
+                        partitions=[self._describe_partition(group.group_id, name, index) for index in indexes],
+                    )
+                )
+        except KafkaError as error:
+            described.topics = []
+            described.error_code, described.error_message = error.code, error.message
+        return described
 
+    def _named(
+        self,
+        group_id: str,
+        topics: Iterable[m.DescribeShareGroupOffsetsRequest.DescribeShareGroupOffsetsRequestTopic],
+    ) -> list[tuple[str, list[int]]]:
+        """Each topic and partition once. What makes no sense has Kafka's error code, and a sentence that says what."""
+        named: dict[str, dict[int, None]] = {}
+        for topic in topics:
+            named.setdefault(topic.topic_name, {}).update(dict.fromkeys(topic.partitions))
+        for name, indexes in named.items():
+            if self._topics.find(name) is not None:
+                if not group_id:
+                    raise UnknownServerError(_NO_GROUP_ID)
+                if not indexes:
+                    raise UnknownServerError(f"Topic {name} is named without partitions.")
+                if min(indexes) < 0:
+                    raise UnknownServerError(_NEGATIVE)
+        return [(name, list(indexes)) for name, indexes in named.items()]
 
-def handle_delete_share_group_offsets(broker: Broker, request: Request) -> Answer:
-    body = request.body
-    assert isinstance(body, m.DeleteShareGroupOffsetsRequest)
-    answer = m.DeleteShareGroupOffsetsResponse
-    if not body.group_id:
-        return answer(error_code=ErrorCode.INVALID_GROUP_ID, error_message=_NO_GROUP_ID)
-    names = dict.fromkeys(asked.topic_name for asked in body.topics)
-    known = frozenset(topic.topic_id for name in names if (topic := broker.topics.find(name)) is not None)
-    try:
-        handle = broker.groups.find(body.group_id)
-        effects = handle.shard.begin_delete_share_offsets(body.group_id, known)
-    except KafkaError as error:
-        return answer(error_code=error.code, error_message=error.message)
-    actions, effects.actions = effects.actions, []
-    if not handle.run(effects):
-        return answer(error_code=ErrorCode.COORDINATOR_NOT_AVAILABLE)
-    outcomes: dict[bytes, ErrorCode] = {}
-    for action in actions:
-        assert isinstance(action, DeleteShareState)
-        for (topic_id, _), code in broker.share_groups.delete(body.group_id, action.partitions).items():
-            outcomes[topic_id] = outcomes.get(topic_id) or code
-    response = answer(responses=[_deleted(broker, name, outcomes) for name in names])
-    done = frozenset(topic_id for topic_id, code in outcomes.items() if code == ErrorCode.NONE)
-    if not done:
+    def _describe_partition(
+        self, group_id: str, name: str, index: int
+    ) -> m.DescribeShareGroupOffsetsResponse.DescribeShareGroupOffsetsResponsePartition:
+        described = m.DescribeShareGroupOffsetsResponse.DescribeShareGroupOffsetsResponsePartition(
+            partition_index=index, start_offset=UNKNOWN, lag=UNKNOWN
+        )
+        topic = self._topics.find(name)
+        if topic is None or not 0 <= index < len(topic.partitions):
+            return described
+        key = (group_id, topic.topic_id, index)
+        state = self._share_groups.handle(key).shard.get(key)
+        log = topic.partitions[index].log
+        # In a log that never had a record a group has no position, though where it will begin is settled and stored.
+        if state is None or (log.high_watermark == 0 and state.delivery_complete_count == UNKNOWN):
+            return described
+        described.start_offset = state.start_offset
+        described.leader_epoch = max(0, state.leader_epoch)
+        if state.start_offset != UNKNOWN:
+            described.lag = max(0, log.high_watermark - state.start_offset - state.done_count())
+        return described
+
+    def alter_share_group_offsets(self, request: Request[m.AlterShareGroupOffsetsRequest]) -> Answer:
+        body = request.body
+        answer = m.AlterShareGroupOffsetsResponse
+        if not body.group_id:
+            return answer(error_code=ErrorCode.INVALID_GROUP_ID, error_message=_NO_GROUP_ID)
+        by_name: dict[str, m.AlterShareGroupOffsetsResponse.AlterShareGroupOffsetsResponseTopic] = {}
+        start_offsets: dict[bytes, dict[int, int]] = {}
+        refused = UnknownTopicOrPartition()
+        for asked in body.topics:
+            topic = self._topics.find(asked.topic_name)
+            if topic is None and not asked.partitions:
+                continue
+            if topic is not None and any(partition.partition_index < 0 for partition in asked.partitions):
+                return answer(error_code=ErrorCode.UNKNOWN_SERVER_ERROR, error_message=_NEGATIVE)  # Kafka's code for it
+            results = by_name.setdefault(
+                asked.topic_name,
+                answer.AlterShareGroupOffsetsResponseTopic(
+                    topic_name=asked.topic_name, topic_id=topic.topic_id if topic is not None else _UNKNOWN_TOPIC
+                ),
+            )
+            for partition in asked.partitions:
+                index = partition.partition_index
+                result = answer.AlterShareGroupOffsetsResponsePartition(partition_index=index)
+                results.partitions.append(result)
+                if topic is None or not 0 <= index < len(topic.partitions):
+                    result.error_code, result.error_message = refused.code, refused.message
+                else:
+                    start_offsets.setdefault(topic.topic_id, {})[index] = partition.start_offset
+        response = answer(responses=list(by_name.values()))
+        try:
+            handle = self._groups.find(body.group_id)
+            effects = handle.shard.begin_alter_share_offsets(body.group_id, start_offsets)
+        except KafkaError as error:
+            return answer(error_code=error.code, error_message=error.message)
+        actions, effects.actions = effects.actions, []
+        if not handle.run(effects):
+            return answer(error_code=ErrorCode.COORDINATOR_NOT_AVAILABLE)
+        for action in actions:
+            assert isinstance(action, InitializeShareState)
+            codes = self._share_groups.initialize(body.group_id, action.state_epoch, action.start_offsets)
+            for results in response.responses:
+                for result in results.partitions:
+                    result.error_code = codes.get((results.topic_id, result.partition_index), result.error_code)
+            done, failed = partitions_with(codes, succeeded=True), partitions_with(codes, succeeded=False)
+            now_ms = self._world.now_ms()
+            if failed:
+                handle.run(handle.shard.share_state_initialized(body.group_id, failed, now_ms, succeeded=False))
+            if done:
+                pending = request.defer()
+                written = handle.shard.share_state_initialized(body.group_id, done, now_ms)
+                written.reply(pending, response)
+                handle.run(written)
+                return pending
         return response
-    pending = request.defer()
-    written = handle.shard.share_state_deleted(body.group_id, done, broker.now_ms())
-    written.reply(pending, response)
-    handle.run(written)
-    return pending
 
+    def delete_share_group_offsets(self, request: Request[m.DeleteShareGroupOffsetsRequest]) -> Answer:
+        body = request.body
+        answer = m.DeleteShareGroupOffsetsResponse
+        if not body.group_id:
+            return answer(error_code=ErrorCode.INVALID_GROUP_ID, error_message=_NO_GROUP_ID)
+        names = dict.fromkeys(asked.topic_name for asked in body.topics)
+        known = frozenset(topic.topic_id for name in names if (topic := self._topics.find(name)) is not None)
+        try:
+            handle = self._groups.find(body.group_id)
+            effects = handle.shard.begin_delete_share_offsets(body.group_id, known)
+        except KafkaError as error:
+            return answer(error_code=error.code, error_message=error.message)
+        actions, effects.actions = effects.actions, []
+        if not handle.run(effects):
+            return answer(error_code=ErrorCode.COORDINATOR_NOT_AVAILABLE)
+        outcomes: dict[bytes, ErrorCode] = {}
+        for action in actions:
+            assert isinstance(action, DeleteShareState)
+            for (topic_id, _), code in self._share_groups.delete(body.group_id, action.partitions).items():
+                outcomes[topic_id] = outcomes.get(topic_id) or code
+        response = answer(responses=[self._deleted(name, outcomes) for name in names])
+        done = frozenset(topic_id for topic_id, code in outcomes.items() if code == ErrorCode.NONE)
+        if not done:
+            return response
+        pending = request.defer()
+        written = handle.shard.share_state_deleted(body.group_id, done, self._world.now_ms())
+        written.reply(pending, response)
+        handle.run(written)
+        return pending
 
-def _deleted(
-    broker: Broker, name: str, outcomes: dict[bytes, ErrorCode]
-) -> m.DeleteShareGroupOffsetsResponse.DeleteShareGroupOffsetsResponseTopic:
-    topic = broker.topics.find(name)
-    result = m.DeleteShareGroupOffsetsResponse.DeleteShareGroupOffsetsResponseTopic(topic_name=name)
-    if topic is None or topic.topic_id not in outcomes:
-        missing = UnknownTopicOrPartition("There is no offset information to delete.")
-        result.error_code, result.error_message = missing.code, missing.message
-    else:
-        result.topic_id = topic.topic_id
-        result.error_code = outcomes[topic.topic_id]
-    return result
+    def _deleted(
+        self, name: str, outcomes: dict[bytes, ErrorCode]
+    ) -> m.DeleteShareGroupOffsetsResponse.DeleteShareGroupOffsetsResponseTopic:
+        topic = self._topics.find(name)
+        result = m.DeleteShareGroupOffsetsResponse.DeleteShareGroupOffsetsResponseTopic(topic_name=name)
+        if topic is None or topic.topic_id not in outcomes:
+            missing = UnknownTopicOrPartition("There is no offset information to delete.")
+            result.error_code, result.error_message = missing.code, missing.message
+        else:
+            result.topic_id = topic.topic_id
+            result.error_code = outcomes[topic.topic_id]
+        return result

@@ -12,7 +12,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Protocol, TypeVar
 
-from penstock.broker.requests import Pending, Request
+from penstock.broker.requests import AnyRequest, Pending, Request
 from penstock.groups.effects import Effects
 from penstock.queues.state import SharePartitionKey, ShareStateShard
 from penstock.queues.transitions import StateBatch
@@ -21,7 +21,8 @@ from penstock.wire.errors import InvalidRequest, KafkaError, NotLeaderOrFollower
 from penstock.wire.messages import Message
 
 if TYPE_CHECKING:
-    from penstock.broker.server import Broker
+    from penstock.broker.share.groups import ShareGroups
+    from penstock.broker.world import World
 
 Token = Callable[[object], None]
 Command = Callable[[ShareStateShard, Token], Effects]
@@ -75,120 +76,115 @@ class _Gathering:
             self.pending.complete(self._response(results=results))
 
 
-def _each(
-    broker: Broker,
-    request: Request,
-    group_id: str,
-    topics: Sequence[_Topic[P]],
-    command: Callable[[SharePartitionKey, P], Command],
-    makes: tuple[Make, Callable[..., object], Callable[..., object]],
-    *,
-    changes_state: bool,
-    is_blind: bool = False,
-    needs_partitions: bool = True,
-) -> Pending:
-    """Run one command per share-partition. A window that is in use is read anew when its state changed below it.
+class ShareStateHandlers:
+    def __init__(self, share_groups: ShareGroups, world: World) -> None:
+        self._share_groups = share_groups
+        self._world = world
 
-    `is_blind`: the command itself does not look whether the partition exists.
-    """
-    response, topic_result, partition_result = makes
-    gathering = _Gathering(request.defer(), response, topic_result)
-    waiting: list[tuple[SharePartitionKey, Command, Token]] = []
-    is_answered = group_id and (not needs_partitions or all(topic.partitions for topic in topics))
-    for topic in topics if is_answered else ():
-        for asked in topic.partitions:
-            key = (group_id, topic.topic_id, asked.partition)
-            waiting.append((key, command(key, asked), gathering.expect(key)))
-    for key, run, token in waiting:
-        try:
-            if key[2] < 0:
-                raise InvalidRequest("The partition is negative.")
-            if is_blind and not broker.share_groups.partition_exists(key[1], key[2]):
-                raise UnknownTopicOrPartition("The partition does not exist.")
-            handle = broker.share_groups.handle(key)
-        except KafkaError as error:
-            token(partition_result(partition=key[2], error_code=error.code, error_message=error.message))
-            continue
-        handle.run(run(handle.shard, token))
-        if changes_state:
-            broker.share_groups.drop(key, NotLeaderOrFollower())
-    if not waiting:
-        gathering.answer_if_complete()
-    return gathering.pending
+    def _each(
+        self,
+        request: AnyRequest,
+        group_id: str,
+        topics: Sequence[_Topic[P]],
+        command: Callable[[SharePartitionKey, P], Command],
+        makes: tuple[Make, Callable[..., object], Callable[..., object]],
+        *,
+        changes_state: bool,
+        is_blind: bool = False,
+        needs_partitions: bool = True,
+    ) -> Pending:
+        """Run one command per share-partition. A window that is in use is read anew when its state changed below it.
 
+        `is_blind`: the command itself does not look whether the partition exists.
+        """
+        response, topic_result, partition_result = makes
+        gathering = _Gathering(request.defer(), response, topic_result)
+        waiting: list[tuple[SharePartitionKey, Command, Token]] = []
+        is_answered = group_id and (not needs_partitions or all(topic.partitions for topic in topics))
+        for topic in topics if is_answered else ():
+            for asked in topic.partitions:
+                key = (group_id, topic.topic_id, asked.partition)
+                waiting.append((key, command(key, asked), gathering.expect(key)))
+        for key, run, token in waiting:
+            try:
+                if key[2] < 0:
+                    raise InvalidRequest("The partition is negative.")
+                if is_blind and not self._share_groups.partition_exists(key[1], key[2]):
+                    raise UnknownTopicOrPartition("The partition does not exist.")
+                handle = self._share_groups.handle(key)
+            except KafkaError as error:
+                token(partition_result(partition=key[2], error_code=error.code, error_message=error.message))
+                continue
+            handle.run(run(handle.shard, token))
+            if changes_state:
+                self._share_groups.drop(key, NotLeaderOrFollower())
+        if not waiting:
+            gathering.answer_if_complete()
+        return gathering.pending
 
-def handle_initialize_share_group_state(broker: Broker, request: Request) -> Pending:
-    body = request.body
-    assert isinstance(body, m.InitializeShareGroupStateRequest)
-    answer = m.InitializeShareGroupStateResponse
-    now_ms = broker.now_ms()
+    def initialize_share_group_state(self, request: Request[m.InitializeShareGroupStateRequest]) -> Pending:
+        body = request.body
+        answer = m.InitializeShareGroupStateResponse
+        now_ms = self._world.now_ms()
 
-    def command(key: SharePartitionKey, asked: m.InitializeShareGroupStateRequest.PartitionData) -> Command:
-        return lambda shard, token: shard.initialize(token, key, asked.state_epoch, asked.start_offset, now_ms)
+        def command(key: SharePartitionKey, asked: m.InitializeShareGroupStateRequest.PartitionData) -> Command:
+            return lambda shard, token: shard.initialize(token, key, asked.state_epoch, asked.start_offset, now_ms)
 
-    makes = (answer, answer.InitializeStateResult, answer.PartitionResult)
-    return _each(
-        broker, request, body.group_id, body.topics, command, makes, changes_state=True, needs_partitions=False
-    )
-
-
-def handle_read_share_group_state(broker: Broker, request: Request) -> Pending:
-    body = request.body
-    assert isinstance(body, m.ReadShareGroupStateRequest)
-    answer = m.ReadShareGroupStateResponse
-
-    def command(key: SharePartitionKey, asked: m.ReadShareGroupStateRequest.PartitionData) -> Command:
-        return lambda shard, token: shard.read(token, key, asked.leader_epoch)
-
-    makes = (answer, answer.ReadStateResult, answer.PartitionResult)
-    return _each(broker, request, body.group_id, body.topics, command, makes, changes_state=False)
-
-
-def handle_write_share_group_state(broker: Broker, request: Request) -> Pending:
-    body = request.body
-    assert isinstance(body, m.WriteShareGroupStateRequest)
-    answer = m.WriteShareGroupStateResponse
-    now_ms = broker.now_ms()
-
-    def command(key: SharePartitionKey, asked: m.WriteShareGroupStateRequest.PartitionData) -> Command:
-        batches = [
-            StateBatch(batch.first_offset, batch.last_offset, batch.delivery_state, batch.delivery_count)
-            for batch in asked.state_batches
-        ]
-        return lambda shard, token: shard.write(
-            token,
-            key,
-            state_epoch=asked.state_epoch,
-            leader_epoch=asked.leader_epoch,
-            start_offset=asked.start_offset,
-            delivery_complete_count=asked.delivery_complete_count,
-            batches=batches,
-            now_ms=now_ms,
+        makes = (answer, answer.InitializeStateResult, answer.PartitionResult)
+        return self._each(
+            request, body.group_id, body.topics, command, makes, changes_state=True, needs_partitions=False
         )
 
-    makes = (answer, answer.WriteStateResult, answer.PartitionResult)
-    return _each(broker, request, body.group_id, body.topics, command, makes, changes_state=True)
+    def read_share_group_state(self, request: Request[m.ReadShareGroupStateRequest]) -> Pending:
+        body = request.body
+        answer = m.ReadShareGroupStateResponse
 
+        def command(key: SharePartitionKey, asked: m.ReadShareGroupStateRequest.PartitionData) -> Command:
+            return lambda shard, token: shard.read(token, key, asked.leader_epoch)
 
-def handle_delete_share_group_state(broker: Broker, request: Request) -> Pending:
-    body = request.body
-    assert isinstance(body, m.DeleteShareGroupStateRequest)
-    answer = m.DeleteShareGroupStateResponse
+        makes = (answer, answer.ReadStateResult, answer.PartitionResult)
+        return self._each(request, body.group_id, body.topics, command, makes, changes_state=False)
 
-    def command(key: SharePartitionKey, asked: m.DeleteShareGroupStateRequest.PartitionData) -> Command:
-        return lambda shard, token: shard.delete(token, key)
+    def write_share_group_state(self, request: Request[m.WriteShareGroupStateRequest]) -> Pending:
+        body = request.body
+        answer = m.WriteShareGroupStateResponse
+        now_ms = self._world.now_ms()
 
-    makes = (answer, answer.DeleteStateResult, answer.PartitionResult)
-    return _each(broker, request, body.group_id, body.topics, command, makes, changes_state=True, is_blind=True)
+        def command(key: SharePartitionKey, asked: m.WriteShareGroupStateRequest.PartitionData) -> Command:
+            batches = [
+                StateBatch(batch.first_offset, batch.last_offset, batch.delivery_state, batch.delivery_count)
+                for batch in asked.state_batches
+            ]
+            return lambda shard, token: shard.write(
+                token,
+                key,
+                state_epoch=asked.state_epoch,
+                leader_epoch=asked.leader_epoch,
+                start_offset=asked.start_offset,
+                delivery_complete_count=asked.delivery_complete_count,
+                batches=batches,
+                now_ms=now_ms,
+            )
 
+        makes = (answer, answer.WriteStateResult, answer.PartitionResult)
+        return self._each(request, body.group_id, body.topics, command, makes, changes_state=True)
 
-def handle_read_share_group_state_summary(broker: Broker, request: Request) -> Pending:
-    body = request.body
-    assert isinstance(body, m.ReadShareGroupStateSummaryRequest)
-    answer = m.ReadShareGroupStateSummaryResponse
+    def delete_share_group_state(self, request: Request[m.DeleteShareGroupStateRequest]) -> Pending:
+        body = request.body
+        answer = m.DeleteShareGroupStateResponse
 
-    def command(key: SharePartitionKey, asked: m.ReadShareGroupStateSummaryRequest.PartitionData) -> Command:
-        return lambda shard, token: shard.read_summary(token, key)
+        def command(key: SharePartitionKey, asked: m.DeleteShareGroupStateRequest.PartitionData) -> Command:
+            return lambda shard, token: shard.delete(token, key)
 
-    makes = (answer, answer.ReadStateSummaryResult, answer.PartitionResult)
-    return _each(broker, request, body.group_id, body.topics, command, makes, changes_state=False, is_blind=True)
+        makes = (answer, answer.DeleteStateResult, answer.PartitionResult)
+        return self._each(request, body.group_id, body.topics, command, makes, changes_state=True, is_blind=True)
+
+    def read_share_group_state_summary(self, request: Request[m.ReadShareGroupStateSummaryRequest]) -> Pending:
+        body = request.body
+        answer = m.ReadShareGroupStateSummaryResponse
+
+        def command(key: SharePartitionKey, asked: m.ReadShareGroupStateSummaryRequest.PartitionData) -> Command:
+            return lambda shard, token: shard.read_summary(token, key)
+
+        makes = (answer, answer.ReadStateSummaryResult, answer.PartitionResult)
+        return self._each(request, body.group_id, body.topics, command, makes, changes_state=False, is_blind=True)

@@ -1,122 +1,142 @@
-"""Which module answers which API. What is not here is not advertised.
+"""Which APIs are served, by which handler, and what each of them does to what.
 
-A handler is named after its API: `handle_fetch` in `handlers/fetch.py` answers Fetch. Its module is imported when the
-first request of that kind arrives, so that a broker is up before the code of every capability has been loaded.
+An API that is not here is not advertised. `"fetch"` stands for the handlers in `handlers/fetch.py`, whose method
+`fetch` answers Fetch: a handler is named after its API. The module is imported, and its handlers are built
+(`broker.assembly`), when the first request of that kind arrives, so that a broker is up before the code of every
+capability has been loaded.
+
+The accesses are those that Kafka checks for the API, in its order. Where there are several, the handler knows which
+names of the request each of them is about, and whether one of them is enough.
 """
 
 from __future__ import annotations
 
-from importlib import import_module
-from typing import cast
+from typing import NamedTuple
 
-from penstock.broker.requests import Handler
+from penstock.broker.gate import Access, Operation, ResourceType
 from penstock.wire.api import ApiKey
 
-_MODULES: dict[str, tuple[ApiKey, ...]] = {
-    "cluster": (
-        ApiKey.ALTER_REPLICA_LOG_DIRS,
-        ApiKey.ELECT_LEADERS,
-        ApiKey.ALTER_PARTITION_REASSIGNMENTS,
-        ApiKey.LIST_PARTITION_REASSIGNMENTS,
-        ApiKey.DESCRIBE_QUORUM,
-        ApiKey.UPDATE_FEATURES,
-        ApiKey.UNREGISTER_BROKER,
-        ApiKey.ADD_RAFT_VOTER,
-        ApiKey.REMOVE_RAFT_VOTER,
-        ApiKey.STREAMS_GROUP_HEARTBEAT,
-        ApiKey.STREAMS_GROUP_DESCRIBE,
+READ_TOPIC = Access(Operation.READ, ResourceType.TOPIC)
+WRITE_TOPIC = Access(Operation.WRITE, ResourceType.TOPIC)
+CREATE_TOPIC = Access(Operation.CREATE, ResourceType.TOPIC)
+DELETE_TOPIC = Access(Operation.DELETE, ResourceType.TOPIC)
+ALTER_TOPIC = Access(Operation.ALTER, ResourceType.TOPIC)
+DESCRIBE_TOPIC = Access(Operation.DESCRIBE, ResourceType.TOPIC)
+DESCRIBE_TOPIC_CONFIGS = Access(Operation.DESCRIBE_CONFIGS, ResourceType.TOPIC)
+ALTER_TOPIC_CONFIGS = Access(Operation.ALTER_CONFIGS, ResourceType.TOPIC)
+READ_GROUP = Access(Operation.READ, ResourceType.GROUP)
+DELETE_GROUP = Access(Operation.DELETE, ResourceType.GROUP)
+DESCRIBE_GROUP = Access(Operation.DESCRIBE, ResourceType.GROUP)
+DESCRIBE_GROUP_CONFIGS = Access(Operation.DESCRIBE_CONFIGS, ResourceType.GROUP)
+ALTER_GROUP_CONFIGS = Access(Operation.ALTER_CONFIGS, ResourceType.GROUP)
+WRITE_TRANSACTIONAL_ID = Access(Operation.WRITE, ResourceType.TRANSACTIONAL_ID)
+DESCRIBE_TRANSACTIONAL_ID = Access(Operation.DESCRIBE, ResourceType.TRANSACTIONAL_ID)
+CREATE_IN_CLUSTER = Access(Operation.CREATE, ResourceType.CLUSTER)
+ALTER_CLUSTER = Access(Operation.ALTER, ResourceType.CLUSTER)
+DESCRIBE_CLUSTER = Access(Operation.DESCRIBE, ResourceType.CLUSTER)
+CLUSTER_ACTION = Access(Operation.CLUSTER_ACTION, ResourceType.CLUSTER)
+DESCRIBE_CLUSTER_CONFIGS = Access(Operation.DESCRIBE_CONFIGS, ResourceType.CLUSTER)
+ALTER_CLUSTER_CONFIGS = Access(Operation.ALTER_CONFIGS, ResourceType.CLUSTER)
+IDEMPOTENT_WRITE = Access(Operation.IDEMPOTENT_WRITE, ResourceType.CLUSTER)
+DESCRIBE_TOKEN = Access(Operation.DESCRIBE, ResourceType.DELEGATION_TOKEN)
+CREATE_TOKENS = Access(Operation.CREATE_TOKENS, ResourceType.USER)
+DESCRIBE_TOKENS = Access(Operation.DESCRIBE_TOKENS, ResourceType.USER)
+
+EVERYBODY: tuple[Access, ...] = ()
+"""For what a client may do before anybody knows who it is, and for what is refused whoever asks."""
+
+
+class Served(NamedTuple):
+    """One API: the module of its handler, and what it does to what."""
+
+    module: str
+    accesses: tuple[Access, ...]
+
+
+SERVED: dict[ApiKey, Served] = {
+    # Producing and consuming
+    ApiKey.PRODUCE: Served("produce", (WRITE_TRANSACTIONAL_ID, WRITE_TOPIC)),
+    ApiKey.FETCH: Served("fetch", (READ_TOPIC, CLUSTER_ACTION)),
+    ApiKey.LIST_OFFSETS: Served("offsets", (DESCRIBE_TOPIC,)),
+    ApiKey.OFFSET_FOR_LEADER_EPOCH: Served("offsets", (DESCRIBE_TOPIC,)),
+    ApiKey.DELETE_RECORDS: Served("offsets", (DELETE_TOPIC,)),
+    ApiKey.SHARE_FETCH: Served("queues", (READ_GROUP, READ_TOPIC)),
+    ApiKey.SHARE_ACKNOWLEDGE: Served("queues", (READ_GROUP, READ_TOPIC)),
+    # Groups
+    ApiKey.FIND_COORDINATOR: Served("groups", (DESCRIBE_GROUP, DESCRIBE_TRANSACTIONAL_ID, CLUSTER_ACTION)),
+    ApiKey.JOIN_GROUP: Served("groups", (READ_GROUP,)),
+    ApiKey.HEARTBEAT: Served("groups", (READ_GROUP,)),
+    ApiKey.LEAVE_GROUP: Served("groups", (READ_GROUP,)),
+    ApiKey.SYNC_GROUP: Served("groups", (READ_GROUP,)),
+    ApiKey.DESCRIBE_GROUPS: Served("groups", (DESCRIBE_GROUP,)),
+    ApiKey.LIST_GROUPS: Served("groups", (DESCRIBE_CLUSTER, DESCRIBE_GROUP)),
+    ApiKey.DELETE_GROUPS: Served("groups", (DELETE_GROUP,)),
+    ApiKey.CONSUMER_GROUP_HEARTBEAT: Served("groups", (READ_GROUP, DESCRIBE_TOPIC)),
+    ApiKey.CONSUMER_GROUP_DESCRIBE: Served("groups", (DESCRIBE_GROUP, DESCRIBE_TOPIC)),
+    ApiKey.SHARE_GROUP_HEARTBEAT: Served("groups", (READ_GROUP, DESCRIBE_TOPIC)),
+    ApiKey.SHARE_GROUP_DESCRIBE: Served("groups", (DESCRIBE_GROUP, DESCRIBE_TOPIC)),
+    ApiKey.STREAMS_GROUP_HEARTBEAT: Served("cluster", (READ_GROUP, DESCRIBE_TOPIC)),
+    ApiKey.STREAMS_GROUP_DESCRIBE: Served("cluster", (DESCRIBE_GROUP, DESCRIBE_TOPIC)),
+    ApiKey.OFFSET_COMMIT: Served("group_offsets", (READ_GROUP, READ_TOPIC)),
+    ApiKey.OFFSET_FETCH: Served("group_offsets", (DESCRIBE_GROUP, DESCRIBE_TOPIC)),
+    ApiKey.OFFSET_DELETE: Served("group_offsets", (DELETE_GROUP, READ_TOPIC)),
+    ApiKey.DESCRIBE_SHARE_GROUP_OFFSETS: Served("share_offsets", (DESCRIBE_GROUP, DESCRIBE_TOPIC)),
+    ApiKey.ALTER_SHARE_GROUP_OFFSETS: Served("share_offsets", (READ_GROUP, READ_TOPIC)),
+    ApiKey.DELETE_SHARE_GROUP_OFFSETS: Served("share_offsets", (DELETE_GROUP, READ_TOPIC)),
+    ApiKey.INITIALIZE_SHARE_GROUP_STATE: Served("share_state", (CLUSTER_ACTION,)),
+    ApiKey.READ_SHARE_GROUP_STATE: Served("share_state", (CLUSTER_ACTION,)),
+    ApiKey.WRITE_SHARE_GROUP_STATE: Served("share_state", (CLUSTER_ACTION,)),
+    ApiKey.DELETE_SHARE_GROUP_STATE: Served("share_state", (CLUSTER_ACTION,)),
+    ApiKey.READ_SHARE_GROUP_STATE_SUMMARY: Served("share_state", (CLUSTER_ACTION,)),
+    # Transactions
+    ApiKey.INIT_PRODUCER_ID: Served("transactions", (WRITE_TRANSACTIONAL_ID, IDEMPOTENT_WRITE, WRITE_TOPIC)),
+    ApiKey.ADD_PARTITIONS_TO_TXN: Served("transactions", (WRITE_TRANSACTIONAL_ID, WRITE_TOPIC, CLUSTER_ACTION)),
+    ApiKey.ADD_OFFSETS_TO_TXN: Served("transactions", (WRITE_TRANSACTIONAL_ID, READ_GROUP)),
+    ApiKey.END_TXN: Served("transactions", (WRITE_TRANSACTIONAL_ID,)),
+    ApiKey.WRITE_TXN_MARKERS: Served("transactions", (ALTER_CLUSTER, CLUSTER_ACTION)),
+    ApiKey.TXN_OFFSET_COMMIT: Served("transactions", (WRITE_TRANSACTIONAL_ID, READ_GROUP, READ_TOPIC)),
+    ApiKey.DESCRIBE_TRANSACTIONS: Served("transactions", (DESCRIBE_TRANSACTIONAL_ID, DESCRIBE_TOPIC)),
+    ApiKey.LIST_TRANSACTIONS: Served("transactions", (DESCRIBE_TRANSACTIONAL_ID,)),
+    ApiKey.DESCRIBE_PRODUCERS: Served("producers", (READ_TOPIC,)),
+    # Topics and configs
+    ApiKey.METADATA: Served("metadata", (DESCRIBE_TOPIC, CREATE_IN_CLUSTER, CREATE_TOPIC)),
+    ApiKey.DESCRIBE_TOPIC_PARTITIONS: Served("metadata", (DESCRIBE_TOPIC,)),
+    ApiKey.CREATE_TOPICS: Served("topics", (CREATE_IN_CLUSTER, CREATE_TOPIC)),
+    ApiKey.DELETE_TOPICS: Served("topics", (DELETE_TOPIC, DESCRIBE_TOPIC)),
+    ApiKey.CREATE_PARTITIONS: Served("topics", (ALTER_TOPIC,)),
+    ApiKey.DESCRIBE_CONFIGS: Served(
+        "configs", (DESCRIBE_TOPIC_CONFIGS, DESCRIBE_CLUSTER_CONFIGS, DESCRIBE_GROUP_CONFIGS)
     ),
-    "configs": (
-        ApiKey.DESCRIBE_CONFIGS,
-        ApiKey.ALTER_CONFIGS,
-        ApiKey.INCREMENTAL_ALTER_CONFIGS,
-        ApiKey.LIST_CONFIG_RESOURCES,
+    ApiKey.ALTER_CONFIGS: Served("configs", (ALTER_TOPIC_CONFIGS, ALTER_CLUSTER_CONFIGS, ALTER_GROUP_CONFIGS)),
+    ApiKey.INCREMENTAL_ALTER_CONFIGS: Served(
+        "configs", (ALTER_TOPIC_CONFIGS, ALTER_CLUSTER_CONFIGS, ALTER_GROUP_CONFIGS)
     ),
-    "fetch": (ApiKey.FETCH,),
-    "group_offsets": (
-        ApiKey.OFFSET_COMMIT,
-        ApiKey.OFFSET_FETCH,
-        ApiKey.OFFSET_DELETE,
-    ),
-    "groups": (
-        ApiKey.FIND_COORDINATOR,
-        ApiKey.JOIN_GROUP,
-        ApiKey.HEARTBEAT,
-        ApiKey.LEAVE_GROUP,
-        ApiKey.SYNC_GROUP,
-        ApiKey.DESCRIBE_GROUPS,
-        ApiKey.LIST_GROUPS,
-        ApiKey.DELETE_GROUPS,
-        ApiKey.CONSUMER_GROUP_HEARTBEAT,
-        ApiKey.CONSUMER_GROUP_DESCRIBE,
-        ApiKey.SHARE_GROUP_HEARTBEAT,
-        ApiKey.SHARE_GROUP_DESCRIBE,
-    ),
-    "log_dirs": (ApiKey.DESCRIBE_LOG_DIRS,),
-    "metadata": (
-        ApiKey.METADATA,
-        ApiKey.DESCRIBE_CLUSTER,
-        ApiKey.DESCRIBE_TOPIC_PARTITIONS,
-    ),
-    "offsets": (
-        ApiKey.LIST_OFFSETS,
-        ApiKey.DELETE_RECORDS,
-        ApiKey.OFFSET_FOR_LEADER_EPOCH,
-    ),
-    "produce": (ApiKey.PRODUCE,),
-    "producers": (ApiKey.DESCRIBE_PRODUCERS,),
-    "queues": (
-        ApiKey.SHARE_FETCH,
-        ApiKey.SHARE_ACKNOWLEDGE,
-    ),
-    "security": (
-        ApiKey.SASL_HANDSHAKE,
-        ApiKey.DESCRIBE_ACLS,
-        ApiKey.CREATE_ACLS,
-        ApiKey.DELETE_ACLS,
-        ApiKey.SASL_AUTHENTICATE,
-        ApiKey.CREATE_DELEGATION_TOKEN,
-        ApiKey.RENEW_DELEGATION_TOKEN,
-        ApiKey.EXPIRE_DELEGATION_TOKEN,
-        ApiKey.DESCRIBE_DELEGATION_TOKEN,
-        ApiKey.DESCRIBE_CLIENT_QUOTAS,
-        ApiKey.ALTER_CLIENT_QUOTAS,
-        ApiKey.DESCRIBE_USER_SCRAM_CREDENTIALS,
-        ApiKey.ALTER_USER_SCRAM_CREDENTIALS,
-    ),
-    "share_offsets": (
-        ApiKey.DESCRIBE_SHARE_GROUP_OFFSETS,
-        ApiKey.ALTER_SHARE_GROUP_OFFSETS,
-        ApiKey.DELETE_SHARE_GROUP_OFFSETS,
-    ),
-    "share_state": (
-        ApiKey.INITIALIZE_SHARE_GROUP_STATE,
-        ApiKey.READ_SHARE_GROUP_STATE,
-        ApiKey.WRITE_SHARE_GROUP_STATE,
-        ApiKey.DELETE_SHARE_GROUP_STATE,
-        ApiKey.READ_SHARE_GROUP_STATE_SUMMARY,
-    ),
-    "topics": (
-        ApiKey.CREATE_TOPICS,
-        ApiKey.DELETE_TOPICS,
-        ApiKey.CREATE_PARTITIONS,
-    ),
-    "transactions": (
-        ApiKey.INIT_PRODUCER_ID,
-        ApiKey.ADD_PARTITIONS_TO_TXN,
-        ApiKey.ADD_OFFSETS_TO_TXN,
-        ApiKey.END_TXN,
-        ApiKey.WRITE_TXN_MARKERS,
-        ApiKey.TXN_OFFSET_COMMIT,
-        ApiKey.DESCRIBE_TRANSACTIONS,
-        ApiKey.LIST_TRANSACTIONS,
-    ),
-    "versions": (ApiKey.API_VERSIONS,),
+    ApiKey.LIST_CONFIG_RESOURCES: Served("configs", (DESCRIBE_CLUSTER_CONFIGS,)),
+    # The cluster
+    ApiKey.API_VERSIONS: Served("versions", EVERYBODY),
+    ApiKey.DESCRIBE_CLUSTER: Served("metadata", (DESCRIBE_CLUSTER,)),
+    ApiKey.DESCRIBE_LOG_DIRS: Served("log_dirs", (DESCRIBE_CLUSTER,)),
+    ApiKey.ALTER_REPLICA_LOG_DIRS: Served("cluster", (ALTER_CLUSTER,)),
+    ApiKey.ELECT_LEADERS: Served("cluster", (ALTER_CLUSTER,)),
+    ApiKey.ALTER_PARTITION_REASSIGNMENTS: Served("cluster", (ALTER_CLUSTER,)),
+    ApiKey.LIST_PARTITION_REASSIGNMENTS: Served("cluster", (DESCRIBE_CLUSTER,)),
+    ApiKey.DESCRIBE_QUORUM: Served("cluster", (DESCRIBE_CLUSTER,)),
+    ApiKey.UPDATE_FEATURES: Served("cluster", (ALTER_CLUSTER,)),
+    ApiKey.UNREGISTER_BROKER: Served("cluster", (ALTER_CLUSTER,)),
+    ApiKey.ADD_RAFT_VOTER: Served("cluster", (ALTER_CLUSTER,)),
+    ApiKey.REMOVE_RAFT_VOTER: Served("cluster", (ALTER_CLUSTER,)),
+    # Security
+    ApiKey.SASL_HANDSHAKE: Served("security", EVERYBODY),
+    ApiKey.SASL_AUTHENTICATE: Served("security", EVERYBODY),
+    ApiKey.DESCRIBE_ACLS: Served("security", (DESCRIBE_CLUSTER,)),
+    ApiKey.CREATE_ACLS: Served("security", (ALTER_CLUSTER,)),
+    ApiKey.DELETE_ACLS: Served("security", (ALTER_CLUSTER,)),
+    ApiKey.CREATE_DELEGATION_TOKEN: Served("security", (CREATE_TOKENS,)),
+    ApiKey.RENEW_DELEGATION_TOKEN: Served("security", EVERYBODY),
+    ApiKey.EXPIRE_DELEGATION_TOKEN: Served("security", EVERYBODY),
+    ApiKey.DESCRIBE_DELEGATION_TOKEN: Served("security", (DESCRIBE_TOKEN, DESCRIBE_TOKENS)),
+    ApiKey.DESCRIBE_CLIENT_QUOTAS: Served("security", (DESCRIBE_CLUSTER_CONFIGS,)),
+    ApiKey.ALTER_CLIENT_QUOTAS: Served("security", (ALTER_CLUSTER_CONFIGS,)),
+    ApiKey.DESCRIBE_USER_SCRAM_CREDENTIALS: Served("security", (DESCRIBE_CLUSTER,)),
+    ApiKey.ALTER_USER_SCRAM_CREDENTIALS: Served("security", (ALTER_CLUSTER,)),
 }
-
-HANDLER_MODULES: dict[ApiKey, str] = {key: module for module, keys in _MODULES.items() for key in keys}
-
-
-def find_handler(key: ApiKey) -> Handler:
-    module = import_module(f"penstock.broker.handlers.{HANDLER_MODULES[key]}")
-    return cast(Handler, getattr(module, f"handle_{key.name.lower()}"))

@@ -7,14 +7,13 @@ and replica assignments that name this broker are what can be had.
 
 from __future__ import annotations
 
-import uuid
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Protocol
 
 from penstock.broker.config import ConfigError
 from penstock.broker.requests import Request
-from penstock.broker.topics import MAX_PARTITIONS, METADATA_TOPIC, check_name
+from penstock.broker.topics import MAX_PARTITIONS, METADATA_TOPIC, Topic, check_name
 from penstock.log.errors import StorageError
 from penstock.wire import messages as m
 from penstock.wire.errors import (
@@ -36,7 +35,10 @@ from penstock.wire.errors import (
 from penstock.wire.messages import ZERO_UUID
 
 if TYPE_CHECKING:
-    from penstock.broker.server import Broker
+    from penstock.broker.cluster_view import ClusterView
+    from penstock.broker.config import BrokerConfig, Configs
+    from penstock.broker.topics import Topics
+    from penstock.broker.world import World
 
 _BY_ID = 6
 _BOTH = "You may not specify both topic name and topic id."
@@ -51,226 +53,235 @@ class _Assignment(Protocol):
     broker_ids: list[int]
 
 
-def handle_create_topics(broker: Broker, request: Request) -> m.CreateTopicsResponse:
-    body = request.body
-    assert isinstance(body, m.CreateTopicsRequest)
-    response = m.CreateTopicsResponse()
-    times = Counter(topic.name for topic in body.topics)
-    valid = [topic for topic in body.topics if times[topic.name] == 1 and topic.name != METADATA_TOPIC]
-    if sum(_partitions_asked(broker, topic) for topic in valid) > MAX_PARTITIONS_OF_REQUEST:
-        response.topics = [
-            m.CreateTopicsResponse.CreatableTopicResult(
-                name=topic.name,
-                error_code=ErrorCode.POLICY_VIOLATION,
-                error_message=_TOO_LARGE,
-                num_partitions=-1,
-                replication_factor=-1,
-                configs=[],
-            )
-            for topic in body.topics
-        ]
-        return response
-    for name in times:
-        asked = next(topic for topic in body.topics if topic.name == name)
-        result = m.CreateTopicsResponse.CreatableTopicResult(
-            name=name, num_partitions=-1, replication_factor=-1, configs=[]
-        )
-        response.topics.append(result)
-        try:
-            if times[name] > 1:
-                raise InvalidRequest("Duplicate topic name.")
-            if name == METADATA_TOPIC:
-                raise InvalidRequest(f"Creation of internal topic {name} is prohibited.")
-            _create(broker, asked, body.validate_only, result)
-        except KafkaError as error:
-            result.error_code = error.code
-            result.error_message = error.message
-        except StorageError as error:
-            result.error_code = ErrorCode.KAFKA_STORAGE_ERROR
-            result.error_message = str(error)
-    return response
+class TopicHandlers:
+    def __init__(
+        self,
+        topics: Topics,
+        cluster: ClusterView,
+        config: BrokerConfig,
+        configs: Configs,
+        world: World,
+        delete_topic: Callable[[Topic], None],
+    ) -> None:
+        self._topics = topics
+        self._cluster = cluster
+        self._config = config
+        self._configs = configs
+        self._world = world
+        self._delete_topic = delete_topic
 
-
-def _partitions_asked(broker: Broker, asked: m.CreateTopicsRequest.CreatableTopic) -> int:
-    if asked.assignments:
-        return len(asked.assignments)
-    return broker.config.num_partitions if asked.num_partitions == -1 else max(0, asked.num_partitions)
-
-
-def _create(
-    broker: Broker,
-    asked: m.CreateTopicsRequest.CreatableTopic,
-    validate_only: bool,
-    result: m.CreateTopicsResponse.CreatableTopicResult,
-) -> None:
-    check_name(asked.name)
-    if broker.topics.find(asked.name) is not None:
-        raise TopicAlreadyExists(f"Topic '{asked.name}' already exists.")
-    collisions = broker.topics.colliding(asked.name)
-    if collisions:
-        raise InvalidTopic(f"Topic '{asked.name}' collides with existing topic: {collisions[0]}")
-    partitions = _partition_count(broker, asked)
-    configs = _configs(broker, asked)
-    result.num_partitions = partitions
-    result.replication_factor = 1
-    if validate_only:
-        result.topic_id = uuid.uuid4().bytes
-    else:
-        result.topic_id = broker.topics.create(asked.name, partitions, configs).topic_id
-    result.configs = [
-        m.CreateTopicsResponse.CreatableTopicConfigs(
-            name=entry.name,
-            value=entry.value,
-            read_only=entry.read_only,
-            config_source=entry.source,
-            is_sensitive=entry.is_sensitive,
-        )
-        for entry in broker.configs.topic_entries(configs)
-    ]
-
-
-def _partition_count(broker: Broker, asked: m.CreateTopicsRequest.CreatableTopic) -> int:
-    if asked.assignments:
-        if asked.num_partitions != -1:
-            raise InvalidRequest("A manual partition assignment was specified, but numPartitions was not set to -1.")
-        if asked.replication_factor != -1:
-            raise InvalidRequest(
-                "A manual partition assignment was specified, but replication factor was not set to -1."
-            )
-        indexes = sorted(assignment.partition_index for assignment in asked.assignments)
-        if len(set(indexes)) != len(indexes):
-            raise InvalidReplicaAssignment("Found multiple manual partition assignments for the same partition.")
-        if indexes != list(range(len(indexes))):
-            raise InvalidReplicaAssignment("partitions should be a consecutive 0-based integer sequence")
-        _check_assignments(broker, asked.assignments)
-        return len(indexes)
-    if asked.replication_factor < -1 or asked.replication_factor == 0:
-        raise InvalidReplicationFactor("Replication factor must be larger than 0, or -1 to use the default value.")
-    if asked.num_partitions < -1 or asked.num_partitions == 0:
-        raise InvalidPartitions("Number of partitions was set to an invalid non-positive value.")
-    if asked.replication_factor > 1:
-        raise InvalidReplicationFactor(
-            f"Unable to replicate the partition {asked.replication_factor} time(s): "
-            "The target replication factor of "
-            f"{asked.replication_factor} cannot be reached because only 1 broker(s) are registered."
-        )
-    return broker.config.num_partitions if asked.num_partitions == -1 else asked.num_partitions
-
-
-def _check_assignments(broker: Broker, assignments: Sequence[_Assignment]) -> None:
-    for assignment in assignments:
-        if not assignment.broker_ids:
-            raise InvalidReplicaAssignment("The manual partition assignment includes an empty replica list.")
-        if len(set(assignment.broker_ids)) != len(assignment.broker_ids):
-            raise InvalidReplicaAssignment("The manual partition assignment includes a broker more than once.")
-        for broker_id in assignment.broker_ids:
-            if broker_id != broker.node_id:
-                raise InvalidReplicaAssignment(
-                    f"The manual partition assignment includes broker {broker_id}, but no such broker is registered."
+    def create_topics(self, request: Request[m.CreateTopicsRequest]) -> m.CreateTopicsResponse:
+        body = request.body
+        response = m.CreateTopicsResponse()
+        times = Counter(topic.name for topic in body.topics)
+        valid = [topic for topic in body.topics if times[topic.name] == 1 and topic.name != METADATA_TOPIC]
+        if sum(self._partitions_asked(topic) for topic in valid) > MAX_PARTITIONS_OF_REQUEST:
+            response.topics = [
+                m.CreateTopicsResponse.CreatableTopicResult(
+                    name=topic.name,
+                    error_code=ErrorCode.POLICY_VIOLATION,
+                    error_message=_TOO_LARGE,
+                    num_partitions=-1,
+                    replication_factor=-1,
+                    configs=[],
                 )
-
-
-def _configs(broker: Broker, asked: m.CreateTopicsRequest.CreatableTopic) -> dict[str, str]:
-    configs: dict[str, str] = {}
-    for config in asked.configs:
-        if config.value is None:
-            raise InvalidConfig(f"Null value not supported for topic configs: {config.name}")
-        configs[config.name] = config.value
-    try:
-        broker.configs.check_topic(configs)
-    except ConfigError as error:
-        raise InvalidConfig(str(error)) from error
-    return configs
-
-
-def handle_delete_topics(broker: Broker, request: Request) -> m.DeleteTopicsResponse:
-    body = request.body
-    assert isinstance(body, m.DeleteTopicsRequest)
-    response = m.DeleteTopicsResponse()
-    if request.api_version >= _BY_ID:
-        asked = [(topic.name, topic.topic_id) for topic in body.topics]
-    else:
-        asked = [(name, ZERO_UUID) for name in body.topic_names]
-    times: Counter[tuple[str | None, bytes]] = Counter()
-    for name, topic_id in asked:
-        if (name is None) != (topic_id == ZERO_UUID):
-            times[name, topic_id] += 1
-            continue
-        wrong = "Neither topic name nor id were specified." if name is None else _BOTH
-        response.responses.append(
-            m.DeleteTopicsResponse.DeletableTopicResult(
-                name=name, topic_id=topic_id, error_code=ErrorCode.INVALID_REQUEST, error_message=wrong
+                for topic in body.topics
+            ]
+            return response
+        for name in times:
+            asked = next(topic for topic in body.topics if topic.name == name)
+            result = m.CreateTopicsResponse.CreatableTopicResult(
+                name=name, num_partitions=-1, replication_factor=-1, configs=[]
             )
-        )
-    for name, topic_id in times:
-        topic = broker.topics.by_id(topic_id) if name is None else broker.topics.find(name)
-        is_named_too = topic is not None and times[topic.name, ZERO_UUID] and times[None, topic.topic_id]
-        if is_named_too and name is None:
-            continue  # answered under its name
-        result = m.DeleteTopicsResponse.DeletableTopicResult(name=name, topic_id=topic_id)
-        response.responses.append(result)
-        try:
-            if times[name, topic_id] > 1 or is_named_too:
-                result.topic_id = topic.topic_id if topic is not None and is_named_too else topic_id
-                raise InvalidRequest("Duplicate topic.")
-            if topic is None:
-                raise UnknownTopicId(_NO_ID) if name is None else UnknownTopicOrPartition(_NO_NAME)
-            if not broker.config.delete_topic_enable:
-                raise TopicDeletionDisabled("Topic deletion is disabled.")
-            result.name, result.topic_id = topic.name, topic.topic_id
-            broker.delete_topic(topic)
-        except KafkaError as error:
-            result.error_code = error.code
-            result.error_message = error.message
-    return response
+            response.topics.append(result)
+            try:
+                if times[name] > 1:
+                    raise InvalidRequest("Duplicate topic name.")
+                if name == METADATA_TOPIC:
+                    raise InvalidRequest(f"Creation of internal topic {name} is prohibited.")
+                self._create(asked, body.validate_only, result)
+            except KafkaError as error:
+                result.error_code = error.code
+                result.error_message = error.message
+            except StorageError as error:
+                result.error_code = ErrorCode.KAFKA_STORAGE_ERROR
+                result.error_message = str(error)
+        return response
 
+    def _partitions_asked(self, asked: m.CreateTopicsRequest.CreatableTopic) -> int:
+        if asked.assignments:
+            return len(asked.assignments)
+        return self._config.num_partitions if asked.num_partitions == -1 else max(0, asked.num_partitions)
 
-def handle_create_partitions(broker: Broker, request: Request) -> m.CreatePartitionsResponse:
-    body = request.body
-    assert isinstance(body, m.CreatePartitionsRequest)
-    response = m.CreatePartitionsResponse()
-    times = Counter(topic.name for topic in body.topics)
-    for name in times:
-        asked = next(topic for topic in body.topics if topic.name == name)
-        result = m.CreatePartitionsResponse.CreatePartitionsTopicResult(name=name)
-        response.results.append(result)
-        try:
-            if times[name] > 1:
-                raise InvalidRequest("Duplicate topic name.")
-            _grow(broker, asked, body.validate_only)
-        except UnknownTopicOrPartition as error:
-            result.error_code = error.code  # which says it all: Kafka adds no sentence either
-        except KafkaError as error:
-            result.error_code = error.code
-            result.error_message = error.message
-    return response
-
-
-def _grow(broker: Broker, asked: m.CreatePartitionsRequest.CreatePartitionsTopic, validate_only: bool) -> None:
-    topic = broker.topics.find(asked.name)
-    if topic is None:
-        raise UnknownTopicOrPartition
-    have = len(topic.partitions)
-    if asked.count == have:
-        raise InvalidPartitions(f"Topic already has {have} partition(s).")
-    if asked.count < have:
-        raise InvalidPartitions(
-            f"The topic {asked.name} currently has {have} partition(s); {asked.count} would not be an increase."
-        )
-    if asked.count - have > MAX_PARTITIONS_OF_REQUEST:
-        raise PolicyViolation(_TOO_LARGE)
-    if asked.count > MAX_PARTITIONS:
-        raise InvalidPartitions(f"Number of partitions must not be larger than {MAX_PARTITIONS}.")
-    if asked.assignments is not None:
-        added = asked.count - have
-        if len(asked.assignments) != added:
-            raise InvalidReplicaAssignment(
-                f"Attempted to add {added} additional partition(s), but only {len(asked.assignments)} assignment(s) "
-                "were specified."
+    def _create(
+        self,
+        asked: m.CreateTopicsRequest.CreatableTopic,
+        validate_only: bool,
+        result: m.CreateTopicsResponse.CreatableTopicResult,
+    ) -> None:
+        check_name(asked.name)
+        if self._topics.find(asked.name) is not None:
+            raise TopicAlreadyExists(f"Topic '{asked.name}' already exists.")
+        collisions = self._topics.colliding(asked.name)
+        if collisions:
+            raise InvalidTopic(f"Topic '{asked.name}' collides with existing topic: {collisions[0]}")
+        partitions = self._partition_count(asked)
+        configs = self._checked_configs(asked)
+        result.num_partitions = partitions
+        result.replication_factor = 1
+        if validate_only:
+            result.topic_id = self._world.new_id()
+        else:
+            result.topic_id = self._topics.create(asked.name, partitions, configs).topic_id
+        result.configs = [
+            m.CreateTopicsResponse.CreatableTopicConfigs(
+                name=entry.name,
+                value=entry.value,
+                read_only=entry.read_only,
+                config_source=entry.source,
+                is_sensitive=entry.is_sensitive,
             )
-        _check_assignments(broker, asked.assignments)
-    if not validate_only:
+            for entry in self._configs.topic_entries(configs)
+        ]
+
+    def _partition_count(self, asked: m.CreateTopicsRequest.CreatableTopic) -> int:
+        if asked.assignments:
+            if asked.num_partitions != -1:
+                raise InvalidRequest(
+                    "A manual partition assignment was specified, but numPartitions was not set to -1."
+                )
+            if asked.replication_factor != -1:
+                raise InvalidRequest(
+                    "A manual partition assignment was specified, but replication factor was not set to -1."
+                )
+            indexes = sorted(assignment.partition_index for assignment in asked.assignments)
+            if len(set(indexes)) != len(indexes):
+                raise InvalidReplicaAssignment("Found multiple manual partition assignments for the same partition.")
+            if indexes != list(range(len(indexes))):
+                raise InvalidReplicaAssignment("partitions should be a consecutive 0-based integer sequence")
+            self._check_assignments(asked.assignments)
+            return len(indexes)
+        if asked.replication_factor < -1 or asked.replication_factor == 0:
+            raise InvalidReplicationFactor("Replication factor must be larger than 0, or -1 to use the default value.")
+        if asked.num_partitions < -1 or asked.num_partitions == 0:
+            raise InvalidPartitions("Number of partitions was set to an invalid non-positive value.")
+        if asked.replication_factor > 1:
+            raise InvalidReplicationFactor(
+                f"Unable to replicate the partition {asked.replication_factor} time(s): "
+                "The target replication factor of "
+                f"{asked.replication_factor} cannot be reached because only 1 broker(s) are registered."
+            )
+        return self._config.num_partitions if asked.num_partitions == -1 else asked.num_partitions
+
+    def _check_assignments(self, assignments: Sequence[_Assignment]) -> None:
+        for assignment in assignments:
+            if not assignment.broker_ids:
+                raise InvalidReplicaAssignment("The manual partition assignment includes an empty replica list.")
+            if len(set(assignment.broker_ids)) != len(assignment.broker_ids):
+                raise InvalidReplicaAssignment("The manual partition assignment includes a broker more than once.")
+            for broker_id in assignment.broker_ids:
+                if broker_id != self._cluster.node_id:
+                    raise InvalidReplicaAssignment(
+                        f"The manual partition assignment includes broker {broker_id}, "
+                        "but no such broker is registered."
+                    )
+
+    def _checked_configs(self, asked: m.CreateTopicsRequest.CreatableTopic) -> dict[str, str]:
+        configs: dict[str, str] = {}
+        for config in asked.configs:
+            if config.value is None:
+                raise InvalidConfig(f"Null value not supported for topic configs: {config.name}")
+            configs[config.name] = config.value
         try:
-            broker.topics.grow(topic, asked.count)
-        except StorageError as error:
-            raise KafkaStorageError(str(error)) from error
+            self._configs.check_topic(configs)
+        except ConfigError as error:
+            raise InvalidConfig(str(error)) from error
+        return configs
+
+    def delete_topics(self, request: Request[m.DeleteTopicsRequest]) -> m.DeleteTopicsResponse:
+        body = request.body
+        response = m.DeleteTopicsResponse()
+        if request.api_version >= _BY_ID:
+            asked = [(topic.name, topic.topic_id) for topic in body.topics]
+        else:
+            asked = [(name, ZERO_UUID) for name in body.topic_names]
+        times: Counter[tuple[str | None, bytes]] = Counter()
+        for name, topic_id in asked:
+            if (name is None) != (topic_id == ZERO_UUID):
+                times[name, topic_id] += 1
+                continue
+            wrong = "Neither topic name nor id were specified." if name is None else _BOTH
+            response.responses.append(
+                m.DeleteTopicsResponse.DeletableTopicResult(
+                    name=name, topic_id=topic_id, error_code=ErrorCode.INVALID_REQUEST, error_message=wrong
+                )
+            )
+        for name, topic_id in times:
+            topic = self._topics.by_id(topic_id) if name is None else self._topics.find(name)
+            is_named_too = topic is not None and times[topic.name, ZERO_UUID] and times[None, topic.topic_id]
+            if is_named_too and name is None:
+                continue  # answered under its name
+            result = m.DeleteTopicsResponse.DeletableTopicResult(name=name, topic_id=topic_id)
+            response.responses.append(result)
+            try:
+                if times[name, topic_id] > 1 or is_named_too:
+                    result.topic_id = topic.topic_id if topic is not None and is_named_too else topic_id
+                    raise InvalidRequest("Duplicate topic.")
+                if topic is None:
+                    raise UnknownTopicId(_NO_ID) if name is None else UnknownTopicOrPartition(_NO_NAME)
+                if not self._config.delete_topic_enable:
+                    raise TopicDeletionDisabled("Topic deletion is disabled.")
+                result.name, result.topic_id = topic.name, topic.topic_id
+                self._delete_topic(topic)
+            except KafkaError as error:
+                result.error_code = error.code
+                result.error_message = error.message
+        return response
+
+    def create_partitions(self, request: Request[m.CreatePartitionsRequest]) -> m.CreatePartitionsResponse:
+        body = request.body
+        response = m.CreatePartitionsResponse()
+        times = Counter(topic.name for topic in body.topics)
+        for name in times:
+            asked = next(topic for topic in body.topics if topic.name == name)
+            result = m.CreatePartitionsResponse.CreatePartitionsTopicResult(name=name)
+            response.results.append(result)
+            try:
+                if times[name] > 1:
+                    raise InvalidRequest("Duplicate topic name.")
+                self._grow(asked, body.validate_only)
+            except UnknownTopicOrPartition as error:
+                result.error_code = error.code  # which says it all: Kafka adds no sentence either
+            except KafkaError as error:
+                result.error_code = error.code
+                result.error_message = error.message
+        return response
+
+    def _grow(self, asked: m.CreatePartitionsRequest.CreatePartitionsTopic, validate_only: bool) -> None:
+        topic = self._topics.find(asked.name)
+        if topic is None:
+            raise UnknownTopicOrPartition
+        have = len(topic.partitions)
+        if asked.count == have:
+            raise InvalidPartitions(f"Topic already has {have} partition(s).")
+        if asked.count < have:
+            raise InvalidPartitions(
+                f"The topic {asked.name} currently has {have} partition(s); {asked.count} would not be an increase."
+            )
+        if asked.count - have > MAX_PARTITIONS_OF_REQUEST:
+            raise PolicyViolation(_TOO_LARGE)
+        if asked.count > MAX_PARTITIONS:
+            raise InvalidPartitions(f"Number of partitions must not be larger than {MAX_PARTITIONS}.")
+        if asked.assignments is not None:
+            added = asked.count - have
+            if len(asked.assignments) != added:
+                raise InvalidReplicaAssignment(
+                    f"Attempted to add {added} additional partition(s), but only {len(asked.assignments)} "
+                    "assignment(s) were specified."
+                )
+            self._check_assignments(asked.assignments)
+        if not validate_only:
+            try:
+                self._topics.grow(topic, asked.count)
+            except StorageError as error:
+                raise KafkaStorageError(str(error)) from error

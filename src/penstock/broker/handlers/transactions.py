@@ -17,9 +17,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
-from penstock.broker.admission import verify
-from penstock.broker.handlers.producers import new_idempotent_producer
-from penstock.broker.requests import Answer, Pending, Request
+from penstock.broker.requests import Answer, AnyRequest, Pending, Request
 from penstock.broker.topics import OFFSETS_TOPIC, Partition
 from penstock.groups.effects import RequestContext
 from penstock.log.errors import StorageError
@@ -32,7 +30,13 @@ from penstock.wire import messages as m
 from penstock.wire.errors import ErrorCode, KafkaError
 
 if TYPE_CHECKING:
-    from penstock.broker.server import Broker
+    from penstock.broker.config import BrokerConfig
+    from penstock.broker.durability import Durability
+    from penstock.broker.groups import Groups
+    from penstock.broker.producer_ids import ProducerIds
+    from penstock.broker.topics import Topics
+    from penstock.broker.transactions import Transactions
+    from penstock.broker.world import World
 
 FIRST_VERSION_OF_BROKERS = 4
 FIRST_OFFSET_COMMIT_WITH_ABORTABLE = 4
@@ -41,26 +45,293 @@ FIRST_OFFSET_COMMIT_THAT_ADDS = 5
 Codes = dict[TopicPartition, ErrorCode]
 
 
-def _context(broker: Broker, request: Request) -> RequestContext:
-    return RequestContext(broker.now_ms(), request.api_version, request.client_id, request.client_host)
+class TransactionHandlers:
+    def __init__(
+        self,
+        topics: Topics,
+        groups: Groups,
+        transactions: Transactions,
+        producer_ids: ProducerIds,
+        durability: Durability,
+        config: BrokerConfig,
+        world: World,
+    ) -> None:
+        self._topics = topics
+        self._groups = groups
+        self._transactions = transactions
+        self._producer_ids = producer_ids
+        self._durability = durability
+        self._config = config
+        self._world = world
 
+    def _context(self, request: AnyRequest) -> RequestContext:
+        return RequestContext(self._world.now_ms(), request.api_version, request.client_id, request.client_host)
 
-# -- InitProducerId ----------------------------------------------------------------------------------------------------
+    # -- InitProducerId ------------------------------------------------------------------------------------------------
 
+    def init_producer_id(self, request: Request[m.InitProducerIdRequest]) -> Answer:
+        body = request.body
+        try:
+            expected_producer(body.producer_id, body.producer_epoch)
+            if body.transactional_id is None:
+                return m.InitProducerIdResponse(producer_id=self._producer_ids.next(), producer_epoch=0)
+            handle = self._transactions.find(body.transactional_id)
+        except KafkaError as error:
+            return init_producer_id_failure(error.code, request.api_version)
+        pending = request.defer()
+        handle.run(handle.shard.init_producer_id(pending, self._context(request), body))
+        return pending
 
-def handle_init_producer_id(broker: Broker, request: Request) -> Answer:
-    body = request.body
-    assert isinstance(body, m.InitProducerIdRequest)
-    try:
-        expected_producer(body.producer_id, body.producer_epoch)
-        if body.transactional_id is None:
-            return new_idempotent_producer(broker)
-        handle = broker.transactions.find(body.transactional_id)
-    except KafkaError as error:
-        return init_producer_id_failure(error.code, request.api_version)
-    pending = request.defer()
-    handle.run(handle.shard.init_producer_id(pending, _context(broker, request), body))
-    return pending
+    def add_partitions_to_txn(self, request: Request[m.AddPartitionsToTxnRequest]) -> Answer:
+        body = request.body
+        transactions = body.transactions
+        if request.api_version < FIRST_VERSION_OF_BROKERS:
+            transactions = [
+                m.AddPartitionsToTxnRequest.AddPartitionsToTxnTransaction(
+                    transactional_id=body.v3_and_below_transactional_id,
+                    producer_id=body.v3_and_below_producer_id,
+                    producer_epoch=body.v3_and_below_producer_epoch,
+                    topics=body.v3_and_below_topics,
+                )
+            ]
+        pending = request.defer()
+        reply = _AddPartitionsReply(pending, len(transactions))
+        for transaction in transactions:
+            self._add_partitions(request, transaction, reply)
+        reply.send_if_whole()
+        return pending
+
+    def _add_partitions(
+        self,
+        request: Request[m.AddPartitionsToTxnRequest],
+        transaction: m.AddPartitionsToTxnRequest.AddPartitionsToTxnTransaction,
+        reply: _AddPartitionsReply,
+    ) -> None:
+        transactional_id = transaction.transactional_id
+        partitions = frozenset((topic.name, index) for topic in transaction.topics for index in topic.partitions)
+        is_clients = request.api_version < FIRST_VERSION_OF_BROKERS
+        codes = {where: self._check_partition(where, is_clients) for where in partitions}
+        if any(codes.values()):
+            for where, code in codes.items():
+                if code == ErrorCode.NONE:
+                    codes[where] = ErrorCode.OPERATION_NOT_ATTEMPTED
+            reply.add(transactional_id, codes)
+            return
+        add = AddPartitions(
+            transactional_id,
+            transaction.producer_id,
+            transaction.producer_epoch,
+            partitions,
+            TransactionVersion.TV_0 if is_clients else TransactionVersion.TV_2,
+        )
+        if transaction.verify_only:
+            reply.add(transactional_id, self._transactions.verify(add))
+            return
+        self._transactions.add_partitions(add, lambda code: reply.add_same(transaction, code))
+
+    def _check_partition(self, where: TopicPartition, is_clients: bool) -> ErrorCode:
+        name, index = where
+        topic = self._topics.find(name)
+        if is_clients and self._topics.is_internal(name):
+            return ErrorCode.TOPIC_AUTHORIZATION_FAILED
+        if topic is None or not 0 <= index < len(topic.partitions):
+            return ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+        return ErrorCode.NONE
+
+    def add_offsets_to_txn(self, request: Request[m.AddOffsetsToTxnRequest]) -> Answer:
+        body = request.body
+        pending = request.defer()
+        add = AddPartitions(
+            body.transactional_id,
+            body.producer_id,
+            body.producer_epoch,
+            frozenset({(OFFSETS_TOPIC, self._groups.runtime.partition_for(body.group_id))}),
+            TransactionVersion.TV_0,
+        )
+
+        def done(code: ErrorCode) -> None:
+            pending.complete(m.AddOffsetsToTxnResponse(error_code=fenced_code(code, request.api_version, 2)))
+
+        self._transactions.add_partitions(add, done)
+        return pending
+
+    # -- TxnOffsetCommit -----------------------------------------------------------------------------------------------
+
+    def txn_offset_commit(self, request: Request[m.TxnOffsetCommitRequest]) -> Answer:
+        body = request.body
+        refused = self._take_out_unknown_partitions(body)
+        pending = request.defer()
+
+        def answer(response: object) -> None:
+            assert isinstance(response, m.TxnOffsetCommitResponse)
+            pending.complete(_offset_commit_response(request, response, refused))
+
+        if not body.topics:
+            answer(m.TxnOffsetCommitResponse())
+            return pending
+        if not body.group_id:
+            answer(_all_refused(body, ErrorCode.INVALID_GROUP_ID))
+            return pending
+        index = self._groups.runtime.partition_for(body.group_id)
+        adds = request.api_version >= FIRST_OFFSET_COMMIT_THAT_ADDS
+        add = AddPartitions(
+            body.transactional_id,
+            body.producer_id,
+            body.producer_epoch,
+            frozenset({(OFFSETS_TOPIC, index)}),
+            TransactionVersion.TV_2 if adds else TransactionVersion.TV_0,
+        )
+
+        def admitted(code: ErrorCode) -> None:
+            if code != ErrorCode.NONE:
+                answer(_all_refused(body, _offset_commit_error(code, request.api_version)))
+                return
+            try:
+                handle = self._groups.runtime.handle(index)
+                effects = handle.shard.txn_offset_commit(answer, self._context(request), body)
+            except KafkaError as error:
+                answer(_all_refused(body, error.code))
+                return
+            handle.run(effects)
+            self._durability.begin(handle.partition.log)
+
+        if self._is_open(index, body):
+            admitted(ErrorCode.NONE)
+        elif adds:
+            self._transactions.add_partitions(add, admitted)
+        elif self._config.transaction_partition_verification_enable:
+            admitted(self._transactions.verify(add)[(OFFSETS_TOPIC, index)])
+        else:
+            admitted(ErrorCode.NONE)
+        return pending
+
+    def _is_open(self, index: int, body: m.TxnOffsetCommitRequest) -> bool:
+        state = self._topics.partition(OFFSETS_TOPIC, index).log.producer_state
+        return state.has_open_transaction(body.producer_id, body.producer_epoch)
+
+    def _take_out_unknown_partitions(
+        self, body: m.TxnOffsetCommitRequest
+    ) -> list[m.TxnOffsetCommitResponse.TxnOffsetCommitResponseTopic]:
+        """Partitions that do not exist are answered here; the rest stays in the request for the group coordinator."""
+        refused: dict[str, list[int]] = {}
+        for topic in body.topics:
+            hosted = self._topics.find(topic.name)
+            count = len(hosted.partitions) if hosted is not None else 0
+            unknown = [each.partition_index for each in topic.partitions if not 0 <= each.partition_index < count]
+            if unknown or hosted is None:
+                refused.setdefault(topic.name, []).extend(unknown)
+                topic.partitions = [each for each in topic.partitions if 0 <= each.partition_index < count]
+        body.topics = [topic for topic in body.topics if topic.partitions]
+        return [
+            _offset_results(name, indexes, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION) for name, indexes in refused.items()
+        ]
+
+    # -- EndTxn, WriteTxnMarkers ---------------------------------------------------------------------------------------
+
+    def end_txn(self, request: Request[m.EndTxnRequest]) -> Answer:
+        body = request.body
+        try:
+            handle = self._transactions.find(body.transactional_id)
+        except KafkaError as error:
+            return m.EndTxnResponse(error_code=error.code)
+        pending = request.defer()
+
+        def end(failure: StorageError | None = None) -> None:
+            if failure is not None:
+                pending.complete(m.EndTxnResponse(error_code=ErrorCode.COORDINATOR_NOT_AVAILABLE))
+            else:
+                handle.run(handle.shard.end_txn(pending, self._context(request), body))
+
+        if body.committed:
+            self._transactions.when_on_disk(handle, body.transactional_id, end)
+        else:
+            end()
+        return pending
+
+    def write_txn_markers(self, request: Request[m.WriteTxnMarkersRequest]) -> Answer:
+        body = request.body
+        results: dict[int, Codes] = {}
+        appends: list[tuple[Partition, Appended]] = []
+        for marker in body.markers:
+            for topic in marker.topics:
+                for index in topic.partition_indexes:
+                    codes = results.setdefault(marker.producer_id, {})
+                    codes[(topic.name, index)] = self._write_marker(marker, topic.name, index, appends)
+        response = _markers_response(results)
+        pending = request.defer()
+
+        def durable(failure: StorageError | None) -> None:
+            if failure is None:  # otherwise the broker is about to stop
+                pending.complete(response)
+
+        self._durability.when_durable([(partition.log, appended.position) for partition, appended in appends], durable)
+        return pending
+
+    def _write_marker(
+        self,
+        marker: m.WriteTxnMarkersRequest.WritableTxnMarker,
+        name: str,
+        index: int,
+        appends: list[tuple[Partition, Appended]],
+    ) -> ErrorCode:
+        topic = self._topics.find(name)
+        if topic is None or not 0 <= index < len(topic.partitions):
+            return ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+        if min(marker.producer_id, marker.producer_epoch, marker.transaction_version) < 0:
+            return ErrorCode.UNKNOWN_SERVER_ERROR  # as Kafka, which fails while it builds the marker
+        partition = topic.partitions[index]
+        markers = WriteMarkers(
+            transactional_id="",
+            producer_id=marker.producer_id,
+            producer_epoch=marker.producer_epoch,
+            commit=marker.transaction_result,
+            coordinator_epoch=marker.coordinator_epoch,
+            transaction_version=TransactionVersion.TV_2 if marker.transaction_version >= 2 else TransactionVersion.TV_0,
+            partitions=((name, index),),
+        )
+        try:
+            appends.append((partition, self._transactions.append_marker(partition, markers)))
+        except StorageError:
+            return ErrorCode.KAFKA_STORAGE_ERROR
+        except KafkaError as error:
+            # A coordinator that sent this does not know the group coordinator's errors.
+            return (
+                ErrorCode.NOT_LEADER_OR_FOLLOWER if error.code == ErrorCode.COORDINATOR_LOAD_IN_PROGRESS else error.code
+            )
+        return ErrorCode.NONE
+
+    # -- DescribeTransactions, ListTransactions ------------------------------------------------------------------------
+
+    def describe_transactions(self, request: Request[m.DescribeTransactionsRequest]) -> Answer:
+        body = request.body
+        response = m.DescribeTransactionsResponse()
+        for transactional_id in body.transactional_ids:
+            try:
+                state = self._transactions.find(transactional_id).shard.describe(transactional_id)
+            except KafkaError as error:
+                state = m.DescribeTransactionsResponse.TransactionState(
+                    transactional_id=transactional_id, error_code=error.code
+                )
+            response.transaction_states.append(state)
+        return response
+
+    def list_transactions(self, request: Request[m.ListTransactionsRequest]) -> Answer:
+        body = request.body
+        if self._transactions.runtime.is_loading:
+            return m.ListTransactionsResponse(error_code=ErrorCode.COORDINATOR_LOAD_IN_PROGRESS)
+        try:
+            wanted = listing.list_filter(body)
+        except KafkaError as error:
+            return m.ListTransactionsResponse(error_code=error.code)
+        now_ms = self._world.now_ms()
+        return m.ListTransactionsResponse(
+            unknown_state_filters=list(wanted.unknown_states),
+            transaction_states=[
+                state
+                for handle in self._transactions.runtime.loaded_handles()
+                for state in handle.shard.list(wanted, now_ms)
+            ],
+        )
 
 
 # -- AddPartitionsToTxn, AddOffsetsToTxn -------------------------------------------------------------------------------
@@ -119,66 +390,6 @@ class _AddPartitionsReply:
             self._pending.complete(self._response)
 
 
-def handle_add_partitions_to_txn(broker: Broker, request: Request) -> Answer:
-    body = request.body
-    assert isinstance(body, m.AddPartitionsToTxnRequest)
-    transactions = body.transactions
-    if request.api_version < FIRST_VERSION_OF_BROKERS:
-        transactions = [
-            m.AddPartitionsToTxnRequest.AddPartitionsToTxnTransaction(
-                transactional_id=body.v3_and_below_transactional_id,
-                producer_id=body.v3_and_below_producer_id,
-                producer_epoch=body.v3_and_below_producer_epoch,
-                topics=body.v3_and_below_topics,
-            )
-        ]
-    pending = request.defer()
-    reply = _AddPartitionsReply(pending, len(transactions))
-    for transaction in transactions:
-        _add_partitions(broker, request, transaction, reply)
-    reply.send_if_whole()
-    return pending
-
-
-def _add_partitions(
-    broker: Broker,
-    request: Request,
-    transaction: m.AddPartitionsToTxnRequest.AddPartitionsToTxnTransaction,
-    reply: _AddPartitionsReply,
-) -> None:
-    transactional_id = transaction.transactional_id
-    partitions = frozenset((topic.name, index) for topic in transaction.topics for index in topic.partitions)
-    is_clients = request.api_version < FIRST_VERSION_OF_BROKERS
-    codes = {where: _check_partition(broker, where, is_clients) for where in partitions}
-    if any(codes.values()):
-        for where, code in codes.items():
-            if code == ErrorCode.NONE:
-                codes[where] = ErrorCode.OPERATION_NOT_ATTEMPTED
-        reply.add(transactional_id, codes)
-        return
-    add = AddPartitions(
-        transactional_id,
-        transaction.producer_id,
-        transaction.producer_epoch,
-        partitions,
-        TransactionVersion.TV_0 if is_clients else TransactionVersion.TV_2,
-    )
-    if transaction.verify_only:
-        reply.add(transactional_id, verify(broker, add))
-        return
-    broker.transactions.add_partitions(add, lambda code: reply.add_same(transaction, code))
-
-
-def _check_partition(broker: Broker, where: TopicPartition, is_clients: bool) -> ErrorCode:
-    name, index = where
-    topic = broker.topics.find(name)
-    if is_clients and broker.topics.is_internal(name):
-        return ErrorCode.TOPIC_AUTHORIZATION_FAILED
-    if topic is None or not 0 <= index < len(topic.partitions):
-        return ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
-    return ErrorCode.NONE
-
-
 def _topic_results(codes: Codes) -> list[m.AddPartitionsToTxnResponse.AddPartitionsToTxnTopicResult]:
     topics: dict[str, m.AddPartitionsToTxnResponse.AddPartitionsToTxnTopicResult] = {}
     for (name, index), code in sorted(codes.items()):
@@ -191,99 +402,6 @@ def _topic_results(codes: Codes) -> list[m.AddPartitionsToTxnResponse.AddPartiti
             )
         )
     return list(topics.values())
-
-
-def handle_add_offsets_to_txn(broker: Broker, request: Request) -> Answer:
-    body = request.body
-    assert isinstance(body, m.AddOffsetsToTxnRequest)
-    pending = request.defer()
-    add = AddPartitions(
-        body.transactional_id,
-        body.producer_id,
-        body.producer_epoch,
-        frozenset({(OFFSETS_TOPIC, broker.groups.runtime.partition_for(body.group_id))}),
-        TransactionVersion.TV_0,
-    )
-
-    def done(code: ErrorCode) -> None:
-        pending.complete(m.AddOffsetsToTxnResponse(error_code=fenced_code(code, request.api_version, 2)))
-
-    broker.transactions.add_partitions(add, done)
-    return pending
-
-
-# -- TxnOffsetCommit ---------------------------------------------------------------------------------------------------
-
-
-def handle_txn_offset_commit(broker: Broker, request: Request) -> Answer:
-    body = request.body
-    assert isinstance(body, m.TxnOffsetCommitRequest)
-    refused = _take_out_unknown_partitions(broker, body)
-    pending = request.defer()
-
-    def answer(response: object) -> None:
-        assert isinstance(response, m.TxnOffsetCommitResponse)
-        pending.complete(_offset_commit_response(request, response, refused))
-
-    if not body.topics:
-        answer(m.TxnOffsetCommitResponse())
-        return pending
-    if not body.group_id:
-        answer(_all_refused(body, ErrorCode.INVALID_GROUP_ID))
-        return pending
-    index = broker.groups.runtime.partition_for(body.group_id)
-    adds = request.api_version >= FIRST_OFFSET_COMMIT_THAT_ADDS
-    add = AddPartitions(
-        body.transactional_id,
-        body.producer_id,
-        body.producer_epoch,
-        frozenset({(OFFSETS_TOPIC, index)}),
-        TransactionVersion.TV_2 if adds else TransactionVersion.TV_0,
-    )
-
-    def admitted(code: ErrorCode) -> None:
-        if code != ErrorCode.NONE:
-            answer(_all_refused(body, _offset_commit_error(code, request.api_version)))
-            return
-        try:
-            handle = broker.groups.runtime.handle(index)
-            effects = handle.shard.txn_offset_commit(answer, _context(broker, request), body)
-        except KafkaError as error:
-            answer(_all_refused(body, error.code))
-            return
-        handle.run(effects)
-        broker.flush_soon(handle.partition.log)
-
-    if _is_open(broker, index, body):
-        admitted(ErrorCode.NONE)
-    elif adds:
-        broker.transactions.add_partitions(add, admitted)
-    elif broker.config.transaction_partition_verification_enable:
-        admitted(verify(broker, add)[(OFFSETS_TOPIC, index)])
-    else:
-        admitted(ErrorCode.NONE)
-    return pending
-
-
-def _is_open(broker: Broker, index: int, body: m.TxnOffsetCommitRequest) -> bool:
-    state = broker.topics.partition(OFFSETS_TOPIC, index).log.producer_state
-    return state.has_open_transaction(body.producer_id, body.producer_epoch)
-
-
-def _take_out_unknown_partitions(
-    broker: Broker, body: m.TxnOffsetCommitRequest
-) -> list[m.TxnOffsetCommitResponse.TxnOffsetCommitResponseTopic]:
-    """Partitions that do not exist are answered here; the rest stays in the request for the group coordinator."""
-    refused: dict[str, list[int]] = {}
-    for topic in body.topics:
-        hosted = broker.topics.find(topic.name)
-        count = len(hosted.partitions) if hosted is not None else 0
-        unknown = [each.partition_index for each in topic.partitions if not 0 <= each.partition_index < count]
-        if unknown or hosted is None:
-            refused.setdefault(topic.name, []).extend(unknown)
-            topic.partitions = [each for each in topic.partitions if 0 <= each.partition_index < count]
-    body.topics = [topic for topic in body.topics if topic.partitions]
-    return [_offset_results(name, indexes, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION) for name, indexes in refused.items()]
 
 
 def _offset_results(
@@ -319,7 +437,7 @@ def _offset_commit_error(code: ErrorCode, api_version: int) -> ErrorCode:
 
 
 def _offset_commit_response(
-    request: Request,
+    request: Request[m.TxnOffsetCommitRequest],
     response: m.TxnOffsetCommitResponse,
     refused: list[m.TxnOffsetCommitResponse.TxnOffsetCommitResponseTopic],
 ) -> m.TxnOffsetCommitResponse:
@@ -339,90 +457,6 @@ def _offset_commit_response(
     return response
 
 
-# -- EndTxn, WriteTxnMarkers -------------------------------------------------------------------------------------------
-
-
-def handle_end_txn(broker: Broker, request: Request) -> Answer:
-    body = request.body
-    assert isinstance(body, m.EndTxnRequest)
-    try:
-        handle = broker.transactions.find(body.transactional_id)
-    except KafkaError as error:
-        return m.EndTxnResponse(error_code=error.code)
-    pending = request.defer()
-
-    def end(failure: StorageError | None = None) -> None:
-        if failure is not None:
-            pending.complete(m.EndTxnResponse(error_code=ErrorCode.COORDINATOR_NOT_AVAILABLE))
-        else:
-            handle.run(handle.shard.end_txn(pending, _context(broker, request), body))
-
-    if body.committed:
-        broker.transactions.when_on_disk(handle, body.transactional_id, end)
-    else:
-        end()
-    return pending
-
-
-def handle_write_txn_markers(broker: Broker, request: Request) -> Answer:
-    body = request.body
-    assert isinstance(body, m.WriteTxnMarkersRequest)
-    results: dict[int, Codes] = {}
-    appends: list[tuple[Partition, Appended]] = []
-    for marker in body.markers:
-        for topic in marker.topics:
-            for index in topic.partition_indexes:
-                codes = results.setdefault(marker.producer_id, {})
-                codes[(topic.name, index)] = _write_marker(broker, marker, topic.name, index, appends)
-    response = _markers_response(results)
-    if not appends or not broker.flush_acks_all:
-        return response
-    pending = request.defer()
-    missing = len(appends)
-
-    def flushed(failure: StorageError | None) -> None:
-        nonlocal missing
-        missing -= 1
-        if not missing and failure is None:  # otherwise the broker is about to stop
-            pending.complete(response)
-
-    for partition, appended in appends:
-        broker.flush(partition.log, appended.position, flushed)
-    return pending
-
-
-def _write_marker(
-    broker: Broker,
-    marker: m.WriteTxnMarkersRequest.WritableTxnMarker,
-    name: str,
-    index: int,
-    appends: list[tuple[Partition, Appended]],
-) -> ErrorCode:
-    topic = broker.topics.find(name)
-    if topic is None or not 0 <= index < len(topic.partitions):
-        return ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
-    if min(marker.producer_id, marker.producer_epoch, marker.transaction_version) < 0:
-        return ErrorCode.UNKNOWN_SERVER_ERROR  # as Kafka, which fails while it builds the marker
-    partition = topic.partitions[index]
-    markers = WriteMarkers(
-        transactional_id="",
-        producer_id=marker.producer_id,
-        producer_epoch=marker.producer_epoch,
-        commit=marker.transaction_result,
-        coordinator_epoch=marker.coordinator_epoch,
-        transaction_version=TransactionVersion.TV_2 if marker.transaction_version >= 2 else TransactionVersion.TV_0,
-        partitions=((name, index),),
-    )
-    try:
-        appends.append((partition, broker.transactions.append_marker(partition, markers)))
-    except StorageError:
-        return ErrorCode.KAFKA_STORAGE_ERROR
-    except KafkaError as error:
-        # A coordinator that sent this does not know the group coordinator's errors.
-        return ErrorCode.NOT_LEADER_OR_FOLLOWER if error.code == ErrorCode.COORDINATOR_LOAD_IN_PROGRESS else error.code
-    return ErrorCode.NONE
-
-
 def _markers_response(results: dict[int, Codes]) -> m.WriteTxnMarkersResponse:
     shapes = m.WriteTxnMarkersResponse
     response = shapes()
@@ -433,41 +467,3 @@ def _markers_response(results: dict[int, Codes]) -> m.WriteTxnMarkersResponse:
             topic.partitions.append(shapes.WritableTxnMarkerPartitionResult(partition_index=index, error_code=code))
         response.markers.append(shapes.WritableTxnMarkerResult(producer_id=producer_id, topics=list(topics.values())))
     return response
-
-
-# -- DescribeTransactions, ListTransactions ----------------------------------------------------------------------------
-
-
-def handle_describe_transactions(broker: Broker, request: Request) -> Answer:
-    body = request.body
-    assert isinstance(body, m.DescribeTransactionsRequest)
-    response = m.DescribeTransactionsResponse()
-    for transactional_id in body.transactional_ids:
-        try:
-            state = broker.transactions.find(transactional_id).shard.describe(transactional_id)
-        except KafkaError as error:
-            state = m.DescribeTransactionsResponse.TransactionState(
-                transactional_id=transactional_id, error_code=error.code
-            )
-        response.transaction_states.append(state)
-    return response
-
-
-def handle_list_transactions(broker: Broker, request: Request) -> Answer:
-    body = request.body
-    assert isinstance(body, m.ListTransactionsRequest)
-    if broker.transactions.runtime.is_loading:
-        return m.ListTransactionsResponse(error_code=ErrorCode.COORDINATOR_LOAD_IN_PROGRESS)
-    try:
-        wanted = listing.list_filter(body)
-    except KafkaError as error:
-        return m.ListTransactionsResponse(error_code=error.code)
-    now_ms = broker.now_ms()
-    return m.ListTransactionsResponse(
-        unknown_state_filters=list(wanted.unknown_states),
-        transaction_states=[
-            state
-            for handle in broker.transactions.runtime.loaded_handles()
-            for state in handle.shard.list(wanted, now_ms)
-        ],
-    )

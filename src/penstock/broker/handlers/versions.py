@@ -8,15 +8,12 @@ at level 0 are left out of versions below 4, which older Java clients could not 
 from __future__ import annotations
 
 import re
-from typing import TYPE_CHECKING
+from collections.abc import Callable
 
 from penstock.broker.requests import Request
 from penstock.wire import messages as m
-from penstock.wire.api import API_TABLE, ApiKey
+from penstock.wire.api import API_TABLE, ApiInfo, ApiKey
 from penstock.wire.errors import ErrorCode
-
-if TYPE_CHECKING:
-    from penstock.broker.server import Broker
 
 _SOFTWARE = re.compile(r"[a-zA-Z0-9](?:[a-zA-Z0-9\-.]*[a-zA-Z0-9])?")
 _FLEXIBLE = 3
@@ -55,28 +52,34 @@ def unsupported_version() -> m.ApiVersionsResponse:
     )
 
 
-def handle_api_versions(broker: Broker, request: Request) -> m.ApiVersionsResponse:
-    body = request.body
-    assert isinstance(body, m.ApiVersionsRequest)
-    if request.api_version >= _FLEXIBLE and not (
-        _SOFTWARE.fullmatch(body.client_software_name) and _SOFTWARE.fullmatch(body.client_software_version)
-    ):
-        return m.ApiVersionsResponse(error_code=ErrorCode.INVALID_REQUEST)
-    response = m.ApiVersionsResponse(
-        api_keys=[_version(info.key, info.min_version, info.max_version) for info in broker.dispatcher.advertised()],
-        finalized_features_epoch=broker.features_epoch,
-    )
-    for name, (low, high, level) in FEATURES.items():
-        needed = _needed_api(name)
-        if needed is not None and needed not in broker.dispatcher.served:
-            continue
-        if low > 0 or request.api_version >= _ZERO_FEATURES:
-            response.supported_features.append(
-                m.ApiVersionsResponse.SupportedFeatureKey(name=name, min_version=low, max_version=high)
-            )
-        if level == 0:
-            continue
-        response.finalized_features.append(
-            m.ApiVersionsResponse.FinalizedFeatureKey(name=name, max_version_level=level, min_version_level=level)
+class VersionHandlers:
+    def __init__(self, advertised: Callable[[], list[ApiInfo]], features_epoch: int) -> None:
+        self._advertised = advertised
+        self._features_epoch = features_epoch
+
+    def api_versions(self, request: Request[m.ApiVersionsRequest]) -> m.ApiVersionsResponse:
+        body = request.body
+        if request.api_version >= _FLEXIBLE and not (
+            _SOFTWARE.fullmatch(body.client_software_name) and _SOFTWARE.fullmatch(body.client_software_version)
+        ):
+            return m.ApiVersionsResponse(error_code=ErrorCode.INVALID_REQUEST)
+        advertised = self._advertised()
+        served = {info.key for info in advertised}
+        response = m.ApiVersionsResponse(
+            api_keys=[_version(info.key, info.min_version, info.max_version) for info in advertised],
+            finalized_features_epoch=self._features_epoch,
         )
-    return response
+        for name, (low, high, level) in FEATURES.items():
+            needed = _needed_api(name)
+            if needed is not None and needed not in served:
+                continue
+            if low > 0 or request.api_version >= _ZERO_FEATURES:
+                response.supported_features.append(
+                    m.ApiVersionsResponse.SupportedFeatureKey(name=name, min_version=low, max_version=high)
+                )
+            if level == 0:
+                continue
+            response.finalized_features.append(
+                m.ApiVersionsResponse.FinalizedFeatureKey(name=name, max_version_level=level, min_version_level=level)
+            )
+        return response

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 
 class ShareAcknowledge:
-    def __init__(self, owner: ShareGroups, request: Request, session: ShareSession) -> None:
+    def __init__(self, owner: ShareGroups, request: Request[m.ShareAcknowledgeRequest], session: ShareSession) -> None:
         self._owner = owner
         self._session = session
         self.pending: Pending = request.defer()

@@ -38,7 +38,7 @@ class ShareFetch:
     def __init__(
         self,
         owner: ShareGroups,
-        request: Request,
+        request: Request[m.ShareFetchRequest],
         body: m.ShareFetchRequest,
         session: ShareSession,
         wants_records: bool,

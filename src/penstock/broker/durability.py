@@ -1,0 +1,98 @@
+"""Durability in one place: do something when these appends are as durable as was asked for.
+
+`when_durable` is what every promise of the broker goes through: Produce with `acks=all`, a coordinator's reply, a
+transaction's marker, a dead letter. In the embedded engine durable means on disk: the flusher gathers what waits and
+brings it there with one `fdatasync` per log. With `penstock.acks.all.flush=false` nobody waits, as in Apache Kafka.
+
+An append may turn out not to be durable: the disk fails, or the wait takes longer than its caller can bear. `then` is
+called once, with what went wrong or with None.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, Protocol
+
+from penstock.log.errors import StorageError
+
+if TYPE_CHECKING:
+    from penstock.broker.world import World
+    from penstock.log.flusher import Callback, Syncable
+
+Then = Callable[[StorageError | None], None]
+
+
+class NotDurableInTime(StorageError):
+    """The records are written, and not known to be durable before the time of their request was up."""
+
+
+class Flushing(Protocol):
+    """Group commit: `penstock.log.flusher.Flusher`, or what stands in its place."""
+
+    def request(self, log: Syncable, position: int, callback: Callback) -> None: ...
+
+    def request_sync(self, log: Syncable) -> None: ...
+
+
+class _Wait:
+    __slots__ = ("_missing", "_then", "_waits", "deadline")
+
+    def __init__(self, waits: set[_Wait], missing: int, then: Then, deadline: float | None) -> None:
+        self._waits = waits
+        self._missing = missing
+        self._then: Then | None = then
+        self.deadline = deadline
+        waits.add(self)
+
+    def flushed(self, failure: StorageError | None) -> None:
+        self._missing -= 1
+        if failure is not None or not self._missing:
+            self.end(failure)
+
+    def end(self, failure: StorageError | None) -> None:
+        then, self._then = self._then, None
+        if then is not None:
+            self._waits.discard(self)
+            then(failure)
+
+
+class Durability:
+    def __init__(self, flusher: Flushing, world: World, is_awaited: Callable[[], bool]) -> None:
+        """`is_awaited` says whether answers wait for the disk (`penstock.acks.all.flush`, which may change)."""
+        self._flusher = flusher
+        self._world = world
+        self._is_awaited = is_awaited
+        self._waits: set[_Wait] = set()
+
+    @property
+    def is_awaited(self) -> bool:
+        return self._is_awaited()
+
+    @property
+    def is_idle(self) -> bool:
+        """Whether nobody waits for anything."""
+        return not self._waits
+
+    def when_durable(
+        self, appends: Sequence[tuple[Syncable, int]], then: Then, *, timeout_ms: int | None = None
+    ) -> None:
+        """Call `then` when each log is durable up to its offset; at once, where nobody waits for the disk."""
+        if not appends or not self._is_awaited():
+            then(None)
+            return
+        deadline = None if timeout_ms is None else self._world.monotonic() + timeout_ms / 1000
+        wait = _Wait(self._waits, len(appends), then, deadline)
+        for log, position in appends:
+            self._flusher.request(log, position, wait.flushed)
+
+    def begin(self, log: Syncable) -> None:
+        """Begin to bring a log to the disk with nobody waiting for it yet."""
+        if self._is_awaited():
+            self._flusher.request_sync(log)
+
+    def end_late_waits(self) -> None:
+        """The bound on waiting: whoever has waited longer than allowed is told so."""
+        now = self._world.monotonic()
+        late = [wait for wait in self._waits if wait.deadline is not None and wait.deadline < now]
+        for wait in late:
+            wait.end(NotDurableInTime("the records were not on disk in time"))

@@ -1,0 +1,51 @@
+"""Run a command of the group coordinator for a request: find the shard of the group, answer when it replies."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING
+
+from penstock.broker.requests import Answer, AnyRequest
+from penstock.groups.effects import Effects, RequestContext
+from penstock.groups.shard import GroupShard
+from penstock.wire import messages as m
+from penstock.wire.errors import ErrorCode, KafkaError
+
+if TYPE_CHECKING:
+    from penstock.broker.groups import Groups
+    from penstock.broker.world import World
+
+Command = Callable[[GroupShard, object, RequestContext], Effects]
+
+
+class GroupCommands:
+    def __init__(self, groups: Groups, world: World) -> None:
+        self._groups = groups
+        self._world = world
+
+    def context_of(self, request: AnyRequest) -> RequestContext:
+        return RequestContext(self._world.now_ms(), request.api_version, request.client_id, request.client_host)
+
+    def run(
+        self,
+        request: AnyRequest,
+        group_id: str,
+        command: Command,
+        failed: Callable[[ErrorCode], m.Message],
+        shape: Callable[[m.Message], m.Message] | None = None,
+    ) -> Answer:
+        """Run a command on the shard of a group. The reply, now or later, goes through `shape`."""
+        try:
+            handle = self._groups.find(group_id)
+        except KafkaError as error:
+            return failed(error.code)
+        pending = request.defer()
+        token: object = pending
+        if shape is not None:
+
+            def token(response: object) -> None:
+                assert isinstance(response, m.Message)
+                pending.complete(shape(response))
+
+        handle.run(command(handle.shard, token, self.context_of(request)))
+        return pending

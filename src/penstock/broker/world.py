@@ -1,0 +1,78 @@
+"""Time, chance and threads: everything the shell takes from outside of itself, in one object.
+
+The broker is handed a `World` and asks it for the time, for timers, for random numbers and for a thread to wait in. A
+test that owns the world owns the broker's time: `LoopWorld` is the real one, on an asyncio event loop.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import random
+import time
+import uuid
+from collections.abc import Callable
+from typing import Protocol, TypeVar, TypeVarTuple
+
+T = TypeVar("T")
+Ts = TypeVarTuple("Ts")
+
+
+class Timer(Protocol):
+    def cancel(self) -> None: ...
+
+
+class World(Protocol):
+    def now_ms(self) -> int:
+        """The wall clock, which may jump: for timestamps and for deadlines that outlive the process."""
+        ...
+
+    def monotonic(self) -> float:
+        """Seconds on a clock that never goes back: for waits."""
+        ...
+
+    def call_later(self, seconds: float, callback: Callable[[*Ts], object], *args: *Ts) -> Timer: ...
+
+    def call_soon(self, callback: Callable[[*Ts], object], *args: *Ts) -> Timer:
+        """Call back when whatever runs now has finished."""
+        ...
+
+    def call_soon_threadsafe(self, callback: Callable[[], object]) -> None:
+        """The same from any thread."""
+        ...
+
+    def in_thread(self, work: Callable[[], T]) -> asyncio.Future[T]:
+        """Run work that waits (for a disk, for a computation) without holding up everybody else."""
+        ...
+
+    def new_id(self) -> bytes:
+        """The 16 bytes of a random UUID."""
+        ...
+
+    def random_between(self, low: int, high: int) -> int:
+        """A number that nobody can foresee, `high` excluded."""
+        ...
+
+
+class LoopWorld:
+    """The real world, as an asyncio event loop shows it."""
+
+    def __init__(self, loop: asyncio.AbstractEventLoop) -> None:
+        self._loop = loop
+        self.monotonic = loop.time
+        self.call_later = loop.call_later
+        self.call_soon = loop.call_soon
+
+    def now_ms(self) -> int:
+        return int(time.time() * 1000)
+
+    def call_soon_threadsafe(self, callback: Callable[[], object]) -> None:
+        self._loop.call_soon_threadsafe(callback)
+
+    def in_thread(self, work: Callable[[], T]) -> asyncio.Future[T]:
+        return self._loop.run_in_executor(None, work)
+
+    def new_id(self) -> bytes:
+        return uuid.uuid4().bytes
+
+    def random_between(self, low: int, high: int) -> int:
+        return random.randrange(low, high)
