@@ -7,7 +7,8 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from typing import TypeVar
 
-from penstock.groups.effects import CoordinatorRecord, Effects, RequestContext
+from penstock.coordination.context import RequestContext
+from penstock.coordination.effects import CoordinatorRecord, Effects
 from penstock.groups.settings import GroupSettings
 from penstock.groups.shard import GroupShard
 from penstock.groups.share.protocol import DeleteShareState, InitializeShareState

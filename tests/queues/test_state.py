@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from penstock.groups.effects import Effects
+from penstock.coordination.effects import Effects
 from penstock.queues.state import ShareStateShard
 from penstock.queues.transitions import StateBatch
 from penstock.wire import messages as m

@@ -8,7 +8,8 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from penstock.groups.effects import CoordinatorRecord, Effects, RequestContext
+from penstock.coordination.context import RequestContext
+from penstock.coordination.effects import CoordinatorRecord, Effects
 from penstock.transactions.metadata import TopicPartition, TransactionMetadata, TransactionVersion
 from penstock.transactions.shard import AddPartitions, TransactionSettings, TransactionShard, WriteMarkers
 from penstock.wire import messages as m

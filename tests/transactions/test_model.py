@@ -27,7 +27,8 @@ from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
 
-from penstock.groups.effects import Effects, RequestContext
+from penstock.coordination.context import RequestContext
+from penstock.coordination.effects import Effects
 from penstock.transactions.metadata import TopicPartition, TransactionMetadata, TransactionVersion
 from penstock.transactions.records import metadata_of, transactional_id_of
 from penstock.transactions.shard import AddPartitions, TransactionSettings, TransactionShard, WriteMarkers

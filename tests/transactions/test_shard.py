@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from penstock.groups.effects import RequestContext
+from penstock.coordination.context import RequestContext
 from penstock.transactions.metadata import TransactionVersion
 from penstock.transactions.shard import MAX_WAITING, RETRY_MS, AddPartitions
 from penstock.transactions.states import TransactionState

@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Generic, Protocol, TypeVar
 
 from penstock.broker.requests import Pending
 from penstock.broker.topics import Partition, Topic
-from penstock.groups.effects import Effects
+from penstock.coordination.effects import Effects
 from penstock.log.errors import StorageError
 from penstock.log.flusher import Callback as FlushCallback
 from penstock.records.batch import BatchHeader, CorruptBatch, iter_headers

@@ -9,13 +9,14 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
+from penstock.coordination.context import RequestContext
+from penstock.coordination.effects import CoordinatorRecord, Effects, TransactionalProducer
 from penstock.groups import records
 from penstock.groups.classic.group import ClassicGroup
 from penstock.groups.classic.protocol import ClassicProtocol
 from penstock.groups.classic.states import ClassicState
 from penstock.groups.consumer.group import ConsumerGroup
 from penstock.groups.consumer.member import ConsumerMember
-from penstock.groups.effects import CoordinatorRecord, Effects, RequestContext, TransactionalProducer
 from penstock.groups.offset_store import CommittedOffset
 from penstock.groups.state import Group, ShardState
 from penstock.wire import messages as m

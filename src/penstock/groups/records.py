@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from functools import cache
 
-from penstock.groups.effects import CoordinatorRecord
+from penstock.coordination.effects import CoordinatorRecord
 from penstock.wire import messages as m
 from penstock.wire.codec import MalformedMessage, decode_prefix, decode_versioned, encode_key, encode_versioned
 

@@ -17,6 +17,8 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 
+from penstock.coordination.context import RequestContext
+from penstock.coordination.effects import CoordinatorRecord, Effects, Reply
 from penstock.groups import describe
 from penstock.groups.classic.group import ClassicGroup
 from penstock.groups.classic.protocol import ClassicProtocol, join_error
@@ -24,7 +26,6 @@ from penstock.groups.classic.states import ClassicState
 from penstock.groups.consumer.classic_members import ClassicMembers
 from penstock.groups.consumer.group import ConsumerGroup
 from penstock.groups.consumer.protocol import ConsumerProtocol
-from penstock.groups.effects import CoordinatorRecord, Effects, Reply, RequestContext
 from penstock.groups.failures import commit_error, txn_commit_error, with_error
 from penstock.groups.offsets import Offsets, group_error
 from penstock.groups.records import Partitions, group_metadata_tombstone

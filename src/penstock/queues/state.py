@@ -18,7 +18,7 @@ from collections.abc import Callable, Collection, Iterable
 from dataclasses import dataclass, field
 from typing import Protocol, TypeAlias, runtime_checkable
 
-from penstock.groups.effects import CoordinatorRecord, Effects, Reply
+from penstock.coordination.effects import CoordinatorRecord, Effects, Reply
 from penstock.queues.cells import RecordState
 from penstock.queues.merging import merge_batches
 from penstock.queues.transitions import StateBatch

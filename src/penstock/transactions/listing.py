@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass
 
-from penstock.groups.consumer.regex import TopicRegex
+from penstock.coordination.regex import TopicRegex
 from penstock.transactions.metadata import TopicPartition, TransactionMetadata
 from penstock.transactions.states import STATE_OF_LABEL, TransactionState
 from penstock.wire import messages as m

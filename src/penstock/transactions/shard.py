@@ -33,7 +33,8 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 
-from penstock.groups.effects import CoordinatorRecord, Effects, RequestContext
+from penstock.coordination.context import RequestContext
+from penstock.coordination.effects import CoordinatorRecord, Effects
 from penstock.transactions import adding, end_txn, expiry, init_producer, listing, records
 from penstock.transactions.metadata import (
     MAX_PRODUCER_EPOCH,

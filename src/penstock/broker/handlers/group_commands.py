@@ -6,7 +6,8 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 from penstock.broker.requests import Answer, AnyRequest
-from penstock.groups.effects import Effects, RequestContext
+from penstock.coordination.context import RequestContext
+from penstock.coordination.effects import Effects
 from penstock.groups.shard import GroupShard
 from penstock.wire import messages as m
 from penstock.wire.errors import ErrorCode, KafkaError

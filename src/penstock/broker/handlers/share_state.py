@@ -13,7 +13,7 @@ from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Protocol, TypeVar
 
 from penstock.broker.requests import AnyRequest, Pending, Request
-from penstock.groups.effects import Effects
+from penstock.coordination.effects import Effects
 from penstock.queues.state import SharePartitionKey, ShareStateShard
 from penstock.queues.transitions import StateBatch
 from penstock.wire import messages as m

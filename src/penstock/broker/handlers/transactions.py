@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING
 
 from penstock.broker.requests import Answer, AnyRequest, Pending, Request
 from penstock.broker.topics import OFFSETS_TOPIC, Partition
-from penstock.groups.effects import RequestContext
+from penstock.coordination.context import RequestContext
 from penstock.log.errors import StorageError
 from penstock.log.results import Appended
 from penstock.transactions import listing

@@ -22,7 +22,7 @@ from penstock.broker.share.fetch import ShareFetch, unknown_partition
 from penstock.broker.share.live import LiveSharePartition, Outcome
 from penstock.broker.share.metrics import ShareMetrics
 from penstock.broker.topics import SHARE_STATE_TOPIC, Partition, Topic
-from penstock.groups.effects import Effects
+from penstock.coordination.effects import Effects
 from penstock.log.partition import PartitionLog
 from penstock.queues.sessions import ShareSession, ShareSessions, TopicIdPartition
 from penstock.queues.settings import ShareSettings

@@ -13,10 +13,11 @@ which retries a JoinGroup does not leave ghosts behind. Static members (KIP-345)
 
 from __future__ import annotations
 
+from penstock.coordination.context import RequestContext
+from penstock.coordination.effects import Effects
 from penstock.groups import records
 from penstock.groups.classic.group import ClassicGroup, ClassicMember, Protocols, protocols_of, rebalance_timeout_of
 from penstock.groups.classic.states import ClassicState
-from penstock.groups.effects import Effects, RequestContext
 from penstock.groups.state import ShardState
 from penstock.groups.timers import TimerKey, TimerKind
 from penstock.wire import messages as m

@@ -10,13 +10,14 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+from penstock.coordination.context import RequestContext
+from penstock.coordination.effects import Effects
 from penstock.groups.classic.group import CONSUMER_PROTOCOL_TYPE, protocols_of, rebalance_timeout_of
 from penstock.groups.classic.protocol import MEMBER_ID_REQUIRED_VERSION, ClassicProtocol
 from penstock.groups.consumer import migration
 from penstock.groups.consumer.group import ConsumerGroup
 from penstock.groups.consumer.member import ClassicMemberMetadata, ConsumerMember, MemberState, without_epochs
 from penstock.groups.consumer.protocol import Change, ConsumerProtocol, check_instance
-from penstock.groups.effects import Effects, RequestContext
 from penstock.groups.records import Partitions
 from penstock.groups.settings import MigrationPolicy, TopicsView
 from penstock.groups.state import ShardState

@@ -16,9 +16,9 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from enum import Enum
 
+from penstock.coordination.effects import CoordinatorRecord
 from penstock.groups import records
 from penstock.groups.consumer.member import ConsumerMember, MemberState
-from penstock.groups.effects import CoordinatorRecord
 from penstock.groups.records import EpochPartitions, Partitions
 from penstock.groups.settings import TopicsView
 from penstock.wire.errors import NonEmptyGroup, UnknownMemberId

@@ -6,9 +6,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from enum import IntEnum
 
+from penstock.coordination.effects import CoordinatorRecord
 from penstock.groups import records
 from penstock.groups.classic.group import Protocols
-from penstock.groups.effects import CoordinatorRecord
 from penstock.groups.records import EpochPartitions
 from penstock.wire import messages as m
 

@@ -11,13 +11,13 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
+from penstock.coordination.effects import CoordinatorRecord, Effects
 from penstock.groups import records
 from penstock.groups.classic.group import CONSUMER_PROTOCOL_TYPE, ClassicGroup, ClassicMember
 from penstock.groups.classic.protocol import join_error
 from penstock.groups.classic.states import ClassicState
 from penstock.groups.consumer.group import ConsumerGroup, metadata_hash
 from penstock.groups.consumer.member import ClassicMemberMetadata, ConsumerMember, with_epoch
-from penstock.groups.effects import CoordinatorRecord, Effects
 from penstock.groups.records import Partitions
 from penstock.groups.settings import GroupSettings, TopicsView
 from penstock.groups.state import ShardState

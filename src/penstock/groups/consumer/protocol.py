@@ -16,6 +16,9 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 
+from penstock.coordination.context import RequestContext
+from penstock.coordination.effects import CoordinatorRecord, Effects
+from penstock.coordination.regex import compile_topic_regex
 from penstock.groups import pace, records
 from penstock.groups.assignors import ASSIGNORS, Assignment
 from penstock.groups.classic.group import ClassicGroup
@@ -30,9 +33,7 @@ from penstock.groups.consumer.member import (
     same_partitions,
 )
 from penstock.groups.consumer.reconciliation import reconcile
-from penstock.groups.consumer.regex import compile_topic_regex
 from penstock.groups.consumer.target import changed_targets, compute_target, topic_ids
-from penstock.groups.effects import CoordinatorRecord, Effects, RequestContext
 from penstock.groups.records import EpochPartitions, Partitions
 from penstock.groups.settings import GroupSettings
 from penstock.groups.state import ShardState

@@ -13,8 +13,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from enum import Enum
 
+from penstock.coordination.effects import CoordinatorRecord
 from penstock.groups import records
-from penstock.groups.effects import CoordinatorRecord
 from penstock.groups.records import Partitions
 from penstock.wire import messages as m
 from penstock.wire.errors import NonEmptyGroup, UnknownMemberId

@@ -14,11 +14,12 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
+from penstock.coordination.context import RequestContext
+from penstock.coordination.effects import CoordinatorRecord, Effects
 from penstock.groups import pace, records
 from penstock.groups.assignors import AssignorMember
 from penstock.groups.consumer.group import metadata_hash
 from penstock.groups.consumer.target import topic_ids
-from penstock.groups.effects import CoordinatorRecord, Effects, RequestContext
 from penstock.groups.records import Partitions
 from penstock.groups.share.assignor import simple
 from penstock.groups.share.group import ShareGroup, ShareMember, StateTopic

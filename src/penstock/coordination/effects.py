@@ -56,14 +56,3 @@ class Effects:
         self.records.extend(other.records)
         self.replies.extend(other.replies)
         self.actions.extend(other.actions)
-
-
-@dataclass(frozen=True, slots=True)
-class RequestContext:
-    """Who asks, in which version of the API, and what time it is."""
-
-    now_ms: int
-    api_version: int
-    client_id: str = ""
-    client_host: str = "/127.0.0.1"
-    principal: str = "User:ANONYMOUS"

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from penstock.groups.consumer.regex import TopicRegex, compile_topic_regex
+from penstock.coordination.regex import TopicRegex, compile_topic_regex
 from penstock.wire.errors import InvalidRegularExpression
 
 

@@ -1,12 +1,13 @@
-"""Regular-expression subscriptions: RE2's language, matched in linear time.
+"""Clients' regular expressions: RE2's language, matched in linear time.
 
-A member may subscribe with a pattern in the syntax of Google's RE2 (KIP-848). RE2 has no back-references and no
-lookaround, which is why it can promise linear time; Python's `re` has both and can take exponential time on a pattern
-such as `(a+)+b`, which one client could use to stop the broker. So this module parses the RE2 subset itself into a
-Thompson automaton and runs it as a lazily built DFA. Everything is bounded: the pattern's length, the size of counted
-repetitions (1,000, as in RE2), the states of the automaton, the transitions kept.
+A member of a group may subscribe with a pattern in the syntax of Google's RE2 (KIP-848), and transactional ids are
+listed by one (KIP-1152). RE2 has no back-references and no lookaround, which is why it can promise linear time;
+Python's `re` has both and can take exponential time on a pattern such as `(a+)+b`, which one client could use to stop
+the broker. So this module parses the RE2 subset itself into a Thompson automaton and runs it as a lazily built DFA.
+Everything is bounded: the pattern's length, the size of counted repetitions (1,000, as in RE2), the states of the
+automaton, the transitions kept.
 
-A pattern must match the whole topic name.
+A pattern must match the whole name.
 """
 
 from __future__ import annotations
