@@ -5,10 +5,11 @@ from __future__ import annotations
 import itertools
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
+from functools import partial
 from typing import TypeVar
 
 from penstock.coordination.context import RequestContext
-from penstock.coordination.effects import CoordinatorRecord, Effects
+from penstock.coordination.effects import CoordinatorRecord, Effects, Respond
 from penstock.groups.settings import GroupSettings
 from penstock.groups.shard import GroupShard
 from penstock.groups.share.protocol import DeleteShareState, InitializeShareState
@@ -16,6 +17,7 @@ from penstock.wire import messages as m
 from penstock.wire.codec import encode_versioned
 from penstock.wire.errors import ErrorCode
 
+Request = TypeVar("Request")
 Response = TypeVar("Response")
 
 
@@ -63,8 +65,8 @@ class Shell:
             self.topics.create(name, partitions)
         self.log: list[tuple[CoordinatorRecord, int]] = []
         self.now_ms = 1_000_000
-        self.replies: dict[object, object] = {}
-        self.asked: set[object] = set()
+        self.replies: dict[int, object] = {}
+        self.asked: set[int] = set()
         self.disk_full = False
         self.share_state: dict[tuple[str, bytes, int], int] = {}
         self._uuids = itertools.count(1)
@@ -78,9 +80,11 @@ class Shell:
     # ---- what a shell does -------------------------------------------------------------------------------------------
 
     def apply(self, effects: Effects) -> None:
-        replies = effects.replies
         if effects.records and self.disk_full:
-            replies = self.shard.append_failed(effects).replies
+            error = ErrorCode.COORDINATOR_NOT_AVAILABLE
+            others = self.shard.append_failed(effects, error)
+            effects.fail(error)
+            others.send()
         else:
             producer_id = effects.transaction.producer_id if effects.transaction else -1
             for record in effects.records:
@@ -88,11 +92,13 @@ class Shell:
                 self.shard.replay(record.key, record.value, producer_id)
             for action in effects.actions:
                 self._act(action)
-        for token, response in replies:
-            assert token in self.asked, "a reply to nobody"
-            assert token not in self.replies, "two replies to one request"
-            self.replies[token] = response
+            effects.send()
         self._run_timers()
+
+    def _replied(self, token: int, response: object) -> None:
+        assert token in self.asked, "a reply to nobody"
+        assert token not in self.replies, "two replies to one request"
+        self.replies[token] = response
 
     def _act(self, action: object) -> None:
         if isinstance(action, InitializeShareState):
@@ -142,13 +148,20 @@ class Shell:
         return RequestContext(self.now_ms, version, client_id, host)
 
     def ask(
-        self, command: Callable[[object, RequestContext, Response], Effects], version: int, request: Response
+        self,
+        command: Callable[[Respond[Response], RequestContext, Request], Effects],
+        version: int,
+        request: Request,
     ) -> int:
         """Send a request; the token under which the reply will be found."""
+        token, respond = self.respond()
+        self.apply(command(respond, self.context(version), request))
+        return token
+
+    def respond(self) -> tuple[int, Callable[[object], None]]:
         token = next(self._tokens)
         self.asked.add(token)
-        self.apply(command(token, self.context(version), request))
-        return token
+        return token, partial(self._replied, token)
 
     # ---- requests ----------------------------------------------------------------------------------------------------
 
@@ -337,9 +350,8 @@ class Shell:
         return answered.topics[0].partitions[0]
 
     def delete_groups(self, *group_ids: str) -> dict[str, ErrorCode]:
-        token = next(self._tokens)
-        self.asked.add(token)
-        self.apply(self.shard.delete_groups(token, self.context(2), group_ids))
+        token, respond = self.respond()
+        self.apply(self.shard.delete_groups(respond, self.context(2), group_ids))
         results = self.reply(token)
         assert isinstance(results, list)
         return {result.group_id: ErrorCode(result.error_code) for result in results}

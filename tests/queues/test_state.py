@@ -21,6 +21,7 @@ class Log:
         self.updates_per_snapshot = updates_per_snapshot
         self.shard = self.new_shard()
         self.records: list[tuple[bytes, bytes | None]] = []
+        self.results: list[object] = []
 
     def new_shard(self) -> ShareStateShard:
         return ShareStateShard(lambda _, index: index < self.partitions, self.updates_per_snapshot)
@@ -29,7 +30,9 @@ class Log:
         for key, value in effects.records:
             self.records.append((key, value))
             self.shard.replay(key, value)
-        return effects.replies[0].response if effects.replies else None
+        self.results.clear()
+        effects.send()
+        return self.results[0] if self.results else None
 
     def reload(self, after: int = 0) -> None:
         self.shard = self.new_shard()
@@ -37,12 +40,12 @@ class Log:
             self.shard.replay(key, value)
 
     def initialize(self, state_epoch: int = 1, start: int = -1) -> int:
-        result = self.run(self.shard.initialize("t", KEY, state_epoch, start, 1_000))
+        result = self.run(self.shard.initialize(self.results.append, KEY, state_epoch, start, 1_000))
         assert isinstance(result, m.InitializeShareGroupStateResponse.PartitionResult)
         return result.error_code
 
     def read(self, leader_epoch: int = 0) -> m.ReadShareGroupStateResponse.PartitionResult:
-        result = self.run(self.shard.read("t", KEY, leader_epoch))
+        result = self.run(self.shard.read(self.results.append, KEY, leader_epoch))
         assert isinstance(result, m.ReadShareGroupStateResponse.PartitionResult)
         return result
 
@@ -51,7 +54,7 @@ class Log:
     ) -> int:
         result = self.run(
             self.shard.write(
-                "t",
+                self.results.append,
                 KEY,
                 state_epoch=state_epoch,
                 leader_epoch=leader_epoch,
@@ -158,11 +161,11 @@ def test_a_restart_needs_only_the_records_since_the_oldest_latest_snapshot() -> 
 def test_a_deleted_state_is_gone_and_holds_nothing_back() -> None:
     log = Log()
     log.initialize()
-    log.run(log.shard.delete("t", KEY))
+    log.run(log.shard.delete(log.results.append, KEY))
     assert log.read().error_code == ErrorCode.INVALID_REQUEST
     assert log.records[-1][1] is None
     assert log.shard.records_needed() == 0
-    assert log.shard.delete("t", KEY).records == [], "deleting twice is fine"
+    assert log.shard.delete(log.results.append, KEY).records == [], "deleting twice is fine"
 
 
 def test_deleted_topics_take_their_states_along() -> None:
@@ -174,12 +177,12 @@ def test_deleted_topics_take_their_states_along() -> None:
 
 def test_the_summary_of_what_nobody_knows_is_unknown() -> None:
     log = Log()
-    summary = log.run(log.shard.read_summary("t", KEY))
+    summary = log.run(log.shard.read_summary(log.results.append, KEY))
     assert isinstance(summary, m.ReadShareGroupStateSummaryResponse.PartitionResult)
     assert (summary.error_code, summary.start_offset, summary.delivery_complete_count) == (0, -1, -1)
     log.initialize(start=5)
     log.write(9, complete=4)
-    summary = log.run(log.shard.read_summary("t", KEY))
+    summary = log.run(log.shard.read_summary(log.results.append, KEY))
     assert isinstance(summary, m.ReadShareGroupStateSummaryResponse.PartitionResult)
     assert (summary.start_offset, summary.delivery_complete_count) == (9, 4)
 
@@ -196,7 +199,7 @@ def test_initializing_again_wipes_what_was_in_flight() -> None:
 def test_cold_keys_get_a_fresh_snapshot_once() -> None:
     log = Log()
     log.initialize()
-    log.run(log.shard.initialize("t", OTHER, 1, -1, 1_000))
+    log.run(log.shard.initialize(log.results.append, OTHER, 1, -1, 1_000))
     assert log.shard.cold_snapshots(2_000, 300_000).records == []
     log.run(log.shard.cold_snapshots(400_000, 300_000))
     assert len(log.records) == 4
@@ -205,8 +208,9 @@ def test_cold_keys_get_a_fresh_snapshot_once() -> None:
 
 def test_a_failed_append_tells_everyone_to_come_again() -> None:
     log = Log()
-    failed = log.shard.append_failed(log.shard.initialize("t", KEY, 1, -1, 0))
-    response = failed.replies[0].response
-    assert isinstance(response, m.InitializeShareGroupStateResponse.PartitionResult)
-    assert response.error_code == ErrorCode.COORDINATOR_NOT_AVAILABLE
+    results: list[m.InitializeShareGroupStateResponse.PartitionResult] = []
+    effects = log.shard.initialize(results.append, KEY, 1, -1, 0)
+    assert log.shard.append_failed(effects).replies == []
+    effects.fail(ErrorCode.COORDINATOR_NOT_AVAILABLE)
+    assert [result.error_code for result in results] == [ErrorCode.COORDINATOR_NOT_AVAILABLE]
     assert len(log.shard) == 0

@@ -6,7 +6,9 @@ answers with the reply. `finish` writes all markers. `crash` throws the shard aw
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import replace
+from functools import partial
 
 from penstock.coordination.context import RequestContext
 from penstock.coordination.effects import CoordinatorRecord, Effects
@@ -27,7 +29,7 @@ class Coordinator:
         self.log: list[CoordinatorRecord] = []
         self.to_mark: list[WriteMarkers] = []
         self.marked: list[tuple[TopicPartition, int, int, bool]] = []
-        self.replies: dict[object, object] = {}
+        self.replies: dict[int, object] = {}
         self._producer_ids = 999
         self._tokens = 0
         self.shard = self._new_shard()
@@ -49,7 +51,7 @@ class Coordinator:
         for key, value in effects.records:
             self.shard.replay(key, value)
         self.to_mark.extend(action for action in effects.actions if isinstance(action, WriteMarkers))
-        self.replies.update(effects.replies)
+        effects.send()
         return effects
 
     def crash(self, *, power_was_lost: bool = False) -> None:
@@ -72,9 +74,10 @@ class Coordinator:
 
     # --- requests ---
 
-    def token(self) -> int:
+    def respond(self) -> tuple[int, Callable[[object], None]]:
+        """A token, and the function that keeps the reply under it."""
         self._tokens += 1
-        return self._tokens
+        return self._tokens, partial(self.replies.__setitem__, self._tokens)
 
     def init(
         self,
@@ -85,14 +88,14 @@ class Coordinator:
         epoch: int = -1,
         version: int = 5,
     ) -> tuple[int, int, ErrorCode]:
-        token = self.token()
+        token, respond = self.respond()
         request = m.InitProducerIdRequest(
             transactional_id=transactional_id,
             transaction_timeout_ms=timeout_ms,
             producer_id=pid,
             producer_epoch=epoch,
         )
-        self.do(self.shard.init_producer_id(token, RequestContext(self.now_ms, version), request))
+        self.do(self.shard.init_producer_id(respond, RequestContext(self.now_ms, version), request))
         response = self.replies[token]
         assert isinstance(response, m.InitProducerIdResponse)
         return response.producer_id, response.producer_epoch, ErrorCode(response.error_code)
@@ -106,9 +109,9 @@ class Coordinator:
         version: TransactionVersion = TV_2,
     ) -> ErrorCode | None:
         """The answer, or None if the addition waits."""
-        token = self.token()
+        token, respond = self.respond()
         add = AddPartitions(transactional_id, pid, epoch, frozenset(partitions or {("a", 0)}), version)
-        self.do(self.shard.add_partitions(token, self.now_ms, add))
+        self.do(self.shard.add_partitions(respond, self.now_ms, add))
         response = self.replies.get(token)
         assert response is None or isinstance(response, ErrorCode)
         return response
@@ -116,11 +119,11 @@ class Coordinator:
     def end(
         self, pid: int, epoch: int, *, commit: bool, version: int = 5, transactional_id: str = "t"
     ) -> tuple[int, int, ErrorCode]:
-        token = self.token()
+        token, respond = self.respond()
         request = m.EndTxnRequest(
             transactional_id=transactional_id, producer_id=pid, producer_epoch=epoch, committed=commit
         )
-        self.do(self.shard.end_txn(token, RequestContext(self.now_ms, version), request))
+        self.do(self.shard.end_txn(respond, RequestContext(self.now_ms, version), request))
         response = self.replies[token]
         assert isinstance(response, m.EndTxnResponse)
         return response.producer_id, response.producer_epoch, ErrorCode(response.error_code)

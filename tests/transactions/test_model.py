@@ -22,6 +22,7 @@ from __future__ import annotations
 
 import random
 from dataclasses import dataclass, field
+from functools import partial
 
 from hypothesis import settings
 from hypothesis import strategies as st
@@ -143,8 +144,8 @@ class World(RuleBasedStateMachine):
         self.ended: list[Transaction] = []
         self.asked: list[tuple[WriteMarkers, set[TopicPartition]]] = []
         self.unreported: list[tuple[WriteMarkers, TopicPartition]] = []
-        self.replies: dict[object, object] = {}
-        self.waiting: dict[object, tuple[Producer, int, int, TopicPartition]] = {}
+        self.replies: dict[int, object] = {}
+        self.waiting: dict[int, tuple[Producer, int, int, TopicPartition]] = {}
         self.tokens = 0
         self.has_lost_power = False
         self.shard = self.new_shard()
@@ -176,16 +177,15 @@ class World(RuleBasedStateMachine):
         for action in effects.actions:
             assert isinstance(action, WriteMarkers)
             self.asked.append((action, set(action.partitions)))
-        for token, response in effects.replies:
-            self.replies[token] = response
-            waited = self.waiting.pop(token, None)
-            if waited is not None and response == ErrorCode.NONE:
-                self.write_data(token, *waited)
+        effects.send()
 
-    def write_data(
-        self, token: object, producer: Producer, producer_id: int, epoch: int, where: TopicPartition
-    ) -> None:
-        assert isinstance(token, int)
+    def replied(self, token: int, response: object) -> None:
+        self.replies[token] = response
+        waited = self.waiting.pop(token, None)
+        if waited is not None and response == ErrorCode.NONE:
+            self.write_data(token, *waited)
+
+    def write_data(self, token: int, producer: Producer, producer_id: int, epoch: int, where: TopicPartition) -> None:
         if self.partitions[where].append(producer_id, epoch, token):
             producer.transaction.written.append((where, token))
 
@@ -309,7 +309,8 @@ class World(RuleBasedStateMachine):
             producer_id=producer.producer_id if goes_on else -1,
             producer_epoch=producer.epoch if goes_on else -1,
         )
-        if not self.attempt(self.shard.init_producer_id(token, RequestContext(self.now_ms, 5), request), dies):
+        respond = partial(self.replied, token)
+        if not self.attempt(self.shard.init_producer_id(respond, RequestContext(self.now_ms, 5), request), dies):
             return
         response = self.replies[token]
         assert isinstance(response, m.InitProducerIdResponse)
@@ -335,7 +336,7 @@ class World(RuleBasedStateMachine):
         entry = self.entries.get(producer.transactional_id)
         if not producer.version.bumps_epoch and entry is not None and entry.state != TransactionState.ONGOING:
             self.synced = len(self.log)  # the shell waits for that before it asks
-        effects = self.shard.add_partitions(token, self.now_ms, add)
+        effects = self.shard.add_partitions(partial(self.replied, token), self.now_ms, add)
         assert not (zombie and effects.records)
         if not effects.replies:
             self.waiting[token] = (producer, producer.producer_id, producer.epoch, partition)
@@ -362,7 +363,8 @@ class World(RuleBasedStateMachine):
         if commit and entry is not None:
             for where in entry.partitions:
                 self.partitions[where].sync()  # the shell waits for that before it asks
-        effects = self.shard.end_txn(token, RequestContext(self.now_ms, producer.end_version), request)
+        context = RequestContext(self.now_ms, producer.end_version)
+        effects = self.shard.end_txn(partial(self.replied, token), context, request)
         assert not (zombie and effects.records)
         transaction.asked = commit
         if not self.attempt(effects, dies):

@@ -62,7 +62,7 @@ def test_the_next_transaction_waits_for_the_end_of_the_one_before() -> None:
     coordinator.end(pid, epoch, commit=True)
     assert coordinator.add(pid, epoch + 1, ("b", 1)) is None
     assert coordinator.add(pid, epoch + 1, ("c", 2)) is None
-    zombie = coordinator.token() + 1
+    zombie = coordinator.respond()[0] + 1
     assert coordinator.add(pid, epoch, ("c", 2)) is None
     coordinator.finish()
     assert list(coordinator.replies.values())[-3:] == [ErrorCode.NONE, ErrorCode.NONE, ErrorCode.PRODUCER_FENCED]
@@ -95,15 +95,21 @@ def test_when_the_log_cannot_be_written_nothing_has_happened_and_the_client_may_
     shard = coordinator.shard
     end = m.EndTxnRequest(transactional_id="t", producer_id=pid, producer_epoch=epoch, committed=True)
     ctx = RequestContext(coordinator.now_ms, 5)
-    (reply,) = shard.append_failed(shard.end_txn("end", ctx, end)).replies
-    assert reply == ("end", m.EndTxnResponse(error_code=ErrorCode.COORDINATOR_NOT_AVAILABLE))
+    ended: list[m.EndTxnResponse] = []
+    effects = shard.end_txn(ended.append, ctx, end)
+    shard.append_failed(effects)
+    effects.fail(ErrorCode.COORDINATOR_NOT_AVAILABLE)
+    assert ended == [m.EndTxnResponse(error_code=ErrorCode.COORDINATOR_NOT_AVAILABLE)]
     assert coordinator.entry.state == TransactionState.ONGOING
     assert [topic.topic for topic in shard.describe("t").topics] == ["a"]
     init = m.InitProducerIdRequest(transactional_id="new", transaction_timeout_ms=1000)
-    (reply,) = shard.append_failed(shard.init_producer_id("init", ctx, init)).replies
-    assert isinstance(reply.response, m.InitProducerIdResponse)
-    assert reply.response.error_code == ErrorCode.COORDINATOR_NOT_AVAILABLE
-    assert reply.response.producer_id == -1
+    initialized: list[m.InitProducerIdResponse] = []
+    effects = shard.init_producer_id(initialized.append, ctx, init)
+    shard.append_failed(effects)
+    effects.fail(ErrorCode.COORDINATOR_NOT_AVAILABLE)
+    assert [(response.error_code, response.producer_id) for response in initialized] == [
+        (ErrorCode.COORDINATOR_NOT_AVAILABLE, -1)
+    ]
     assert shard.metadata("new") is None
     assert coordinator.end(pid, epoch, commit=True) == (pid, epoch + 1, ErrorCode.NONE)
 
@@ -140,7 +146,7 @@ def test_an_empty_abort_that_could_not_be_written_leaves_no_trace() -> None:
     pid, epoch, _ = coordinator.init()
     end = m.EndTxnRequest(transactional_id="t", producer_id=pid, producer_epoch=epoch, committed=False)
     shard = coordinator.shard
-    shard.append_failed(shard.end_txn("end", RequestContext(coordinator.now_ms, 5), end))
+    shard.append_failed(shard.end_txn(coordinator.respond()[1], RequestContext(coordinator.now_ms, 5), end))
     coordinator.now_ms += RETRY_MS
     coordinator.tick()
     assert coordinator.entry.state == TransactionState.EMPTY
@@ -234,7 +240,9 @@ def test_nothing_before_the_end_of_a_transaction_waits_for_the_disk() -> None:
     coordinator = Coordinator(concurrent_wait_ms=100)
     pid, epoch, _ = coordinator.init()
     add = AddPartitions("t", pid, epoch, frozenset({("a", 0)}), TV_2)
-    assert not coordinator.do(coordinator.shard.add_partitions("first", coordinator.now_ms, add)).replies_wait
+    assert not coordinator.do(
+        coordinator.shard.add_partitions(coordinator.respond()[1], coordinator.now_ms, add)
+    ).replies_wait
     _, epoch, _ = coordinator.end(pid, epoch, commit=True)
     assert coordinator.add(pid, epoch) is None
     markers = coordinator.to_mark.pop()

@@ -52,7 +52,7 @@ class MixedProducers(InvalidProducerIdMapping):
 class Admission:
     """What the coordinator says to one write: which partitions it refuses.
 
-    It is the token of an addition: called with the coordinator's reply.
+    It is called with the coordinator's reply to an addition.
     """
 
     __slots__ = ("code", "errors", "on_reply")
@@ -65,8 +65,7 @@ class Admission:
     def refuse(self, partitions: frozenset[TopicPartition], error: KafkaError) -> None:
         self.errors = dict.fromkeys(partitions, error)
 
-    def __call__(self, code: object) -> None:
-        assert isinstance(code, ErrorCode)
+    def __call__(self, code: ErrorCode) -> None:
         self.code = code
         if self.on_reply is not None:
             self.on_reply(code)

@@ -17,7 +17,6 @@ from collections.abc import Callable, Iterable, Mapping
 from functools import partial
 from typing import TYPE_CHECKING, Generic, Protocol, TypeVar
 
-from penstock.broker.requests import Pending
 from penstock.broker.topics import Partition, Topic
 from penstock.coordination.effects import Effects
 from penstock.log.errors import StorageError
@@ -28,7 +27,6 @@ from penstock.records.control import ControlType, parse_control
 from penstock.records.record import iter_records
 from penstock.wire.errors import CoordinatorLoadInProgress, ErrorCode, KafkaError, RecordListTooLarge
 from penstock.wire.hashing import coordinator_partition
-from penstock.wire.messages import Message
 
 if TYPE_CHECKING:
     from penstock.broker.server import Broker
@@ -268,7 +266,7 @@ class CoordinatorRuntime(Generic[S]):
         if failure is not None:
             self._fail(handle, effects, failure)
             return
-        self._send(effects)
+        effects.send()
         if self._actions_wait:
             self._act(handle, effects)
 
@@ -291,15 +289,9 @@ class CoordinatorRuntime(Generic[S]):
         # What does not fit will not fit the next time: the client must not be told to try again.
         too_large = isinstance(failure, RecordListTooLarge)
         code = ErrorCode.UNKNOWN_SERVER_ERROR if too_large else ErrorCode.COORDINATOR_NOT_AVAILABLE
-        self._send(handle.shard.append_failed(effects, code))
-
-    def _send(self, effects: Effects) -> None:
-        for token, response in effects.replies:
-            if isinstance(token, Pending):
-                assert isinstance(response, Message)
-                token.complete(response)
-            elif callable(token):
-                token(response)
+        others = handle.shard.append_failed(effects, code)
+        effects.fail(code)
+        others.send()
 
     # -- loading ---------------------------------------------------------------------------------------------------
 

@@ -119,15 +119,11 @@ class Transactions:
     def add_partitions(self, add: AddPartitions, done: Callable[[ErrorCode], None]) -> None:
         """Add partitions to a transaction; `done` is called with the result, mostly at once."""
 
-        def replied(code: object) -> None:
-            assert isinstance(code, ErrorCode)
-            done(code)
-
         def add_now(failure: StorageError | None = None) -> None:
             if failure is not None:
                 done(ErrorCode.COORDINATOR_NOT_AVAILABLE)
             else:
-                handle.run(handle.shard.add_partitions(replied, self._broker.now_ms(), add))
+                handle.run(handle.shard.add_partitions(done, self._broker.now_ms(), add))
 
         try:
             handle = self.find(add.transactional_id)

@@ -1,19 +1,28 @@
-"""What a coordinator command asks of the shell.
+"""What a coordinator command requests of the runtime.
 
 A coordinator is an event-sourced machine: a command looks at memory, changes no lasting state, and returns `Effects`.
-The shell then appends `records` to the shard's internal topic as one batch, hands each record to `shard.replay`, and
+The runtime then appends `records` to the shard's internal topic as one batch, hands each record to `shard.replay`, and
 sends `replies` once the batch is as durable as configured (or at once, where the command says so). If the append fails,
-nothing is replayed and the replies of `shard.append_failed(effects)` are sent instead. A restart replays the same
-records, so memory after a crash is memory before it.
+nothing is replayed and every reply becomes an error (`Effects.fail`). A restart replays the same records, so memory
+after a crash is memory before it.
 
-A request that must wait (a JoinGroup in a rebalance) has no reply in its own effects: a later command's effects carry
-the reply, under the token that came with the request.
+A command is handed a function that sends its response (`Respond`). A request that must wait (a JoinGroup in a
+rebalance) has no reply in its own effects: the shard keeps the function, and a later command's effects carry the reply.
 """
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import NamedTuple
+from functools import partial
+from typing import NamedTuple, TypeAlias, TypeVar
+
+from penstock.wire.errors import ErrorCode
+
+R = TypeVar("R")
+
+Respond: TypeAlias = Callable[[R], None]
+"""Sends the response to one request; called once."""
 
 
 class CoordinatorRecord(NamedTuple):
@@ -24,10 +33,10 @@ class CoordinatorRecord(NamedTuple):
 
 
 class Reply(NamedTuple):
-    """A response for the request that came with this token."""
+    """A response that waits for the records beside it: either it is sent, or an error in its place."""
 
-    token: object
-    response: object
+    send: Callable[[], None]
+    fail: Callable[[ErrorCode], None]
 
 
 class TransactionalProducer(NamedTuple):
@@ -45,14 +54,31 @@ class Effects:
     transaction: TransactionalProducer | None = None
     # False: the replies go out when the records are written; the end of their transaction will wait for the disk.
     replies_wait: bool = True
-    # Work for another coordinator, run by the shell after the records were replayed (e.g. InitializeShareState).
+    # Work for another coordinator, run by the runtime after the records were replayed (e.g. InitializeShareState).
     actions: list[object] = field(default_factory=list)
 
-    def reply(self, token: object, response: object) -> None:
-        self.replies.append(Reply(token, response))
+    def reply(self, respond: Respond[R], response: R, failed: Callable[[ErrorCode], R]) -> None:
+        """Answer a request; `failed` makes the response to send instead when the records cannot be written."""
+        self.replies.append(Reply(partial(respond, response), lambda error: respond(failed(error))))
 
     def extend(self, other: Effects) -> None:
         assert other.transaction is None or other.transaction == self.transaction
         self.records.extend(other.records)
         self.replies.extend(other.replies)
         self.actions.extend(other.actions)
+
+    def send(self) -> None:
+        for reply in self.replies:
+            reply.send()
+
+    def fail(self, error: ErrorCode) -> None:
+        """The records could not be written: whoever waits for them gets an error."""
+        for reply in self.replies:
+            reply.fail(error)
+
+
+def answered(respond: Respond[R], response: R) -> Effects:
+    """The effects of a command that writes nothing: its response holds whatever becomes of other records."""
+    effects = Effects()
+    effects.reply(respond, response, lambda _: response)
+    return effects

@@ -8,15 +8,17 @@ that assign partitions themselves). A fetch never fails for a partition without 
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 
 from penstock.coordination.context import RequestContext
-from penstock.coordination.effects import CoordinatorRecord, Effects, TransactionalProducer
+from penstock.coordination.effects import CoordinatorRecord, Effects, Respond, TransactionalProducer
 from penstock.groups import records
 from penstock.groups.classic.group import ClassicGroup
 from penstock.groups.classic.protocol import ClassicProtocol
 from penstock.groups.classic.states import ClassicState
 from penstock.groups.consumer.group import ConsumerGroup
 from penstock.groups.consumer.member import ConsumerMember
+from penstock.groups.failures import commit_error, offset_delete_error, txn_commit_error
 from penstock.groups.offset_store import CommittedOffset
 from penstock.groups.state import Group, ShardState
 from penstock.wire import messages as m
@@ -43,7 +45,9 @@ class Offsets:
 
     # ---- commit ------------------------------------------------------------------------------------------------------
 
-    def commit(self, token: object, context: RequestContext, request: m.OffsetCommitRequest) -> Effects:
+    def commit(
+        self, respond: Respond[m.OffsetCommitResponse], context: RequestContext, request: m.OffsetCommitRequest
+    ) -> Effects:
         generation = request.generation_id_or_member_epoch
         group = self._state.groups.get(request.group_id)
         check: PartitionCheck | None = None
@@ -93,11 +97,11 @@ class Offsets:
                         partition_index=partition.partition_index, error_code=error
                     )
                 )
-        effects.reply(token, response)
+        effects.reply(respond, response, partial(commit_error, request))
         return effects
 
     def commit_in_transaction(
-        self, token: object, context: RequestContext, request: m.TxnOffsetCommitRequest
+        self, respond: Respond[m.TxnOffsetCommitResponse], context: RequestContext, request: m.TxnOffsetCommitRequest
     ) -> Effects:
         """The shell has made sure that the producer's transaction is open and includes this partition."""
         group = self._state.groups.get(request.group_id)
@@ -150,7 +154,7 @@ class Offsets:
                         partition_index=partition.partition_index, error_code=error
                     )
                 )
-        effects.reply(token, response)
+        effects.reply(respond, response, partial(txn_commit_error, request))
         return effects
 
     def _metadata_is_too_large(self, metadata: str | None) -> bool:
@@ -221,7 +225,7 @@ class Offsets:
 
     # ---- delete ------------------------------------------------------------------------------------------------------
 
-    def delete(self, token: object, request: m.OffsetDeleteRequest) -> Effects:
+    def delete(self, respond: Respond[m.OffsetDeleteResponse], request: m.OffsetDeleteRequest) -> Effects:
         group = self._state.group(request.group_id)
         if not isinstance(group, ClassicGroup | ConsumerGroup):
             raise GroupIdNotFound(f"Group {group.group_id} is not a consumer group.")
@@ -242,7 +246,7 @@ class Offsets:
                         error_code=ErrorCode.GROUP_SUBSCRIBED_TO_TOPIC if subscribed else ErrorCode.NONE,
                     )
                 )
-        effects.reply(token, response)
+        effects.reply(respond, response, offset_delete_error)
         return effects
 
     def _exists(self, group_id: str, topic: str, partition: int) -> bool:

@@ -3,9 +3,9 @@
     shard = GroupShard(settings, topics, new_uuid)
     for record in partition: shard.replay(key, value, producer_id)      # and replay_end_marker for control batches
     effects = shard.loaded(now_ms)
-    effects = shard.join_group(token, context, request)                 # one method per API
+    effects = shard.join_group(respond, context, request)                 # one method per API
 
-Every command returns `Effects`; see there for what the shell does with them. A command never raises for what a client
+Every command returns `Effects`; see there for what the runtime does with them. A command never raises for what a client
 did wrong: the error is a reply.
 
 `tick` does one step per call, because a step sees only what has been replayed: call it as long as `next_deadline_ms()`
@@ -18,15 +18,15 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 
 from penstock.coordination.context import RequestContext
-from penstock.coordination.effects import CoordinatorRecord, Effects, Reply
+from penstock.coordination.effects import CoordinatorRecord, Effects, R, Respond, answered
 from penstock.groups import describe
 from penstock.groups.classic.group import ClassicGroup
-from penstock.groups.classic.protocol import ClassicProtocol, join_error
+from penstock.groups.classic.protocol import ClassicProtocol
 from penstock.groups.classic.states import ClassicState
 from penstock.groups.consumer.classic_members import ClassicMembers
 from penstock.groups.consumer.group import ConsumerGroup
 from penstock.groups.consumer.protocol import ConsumerProtocol
-from penstock.groups.failures import commit_error, txn_commit_error, with_error
+from penstock.groups.failures import commit_error, join_error, reply_join, txn_commit_error
 from penstock.groups.offsets import Offsets, group_error
 from penstock.groups.records import Partitions, group_metadata_tombstone
 from penstock.groups.replay import Replayer
@@ -48,7 +48,7 @@ EXPIRY_BATCH_MAX = 1_000
 class _GroupDeletion:
     """A DeleteGroups request that waits until the share coordinator has forgotten some of its groups."""
 
-    token: object
+    respond: Respond[list[m.DeleteGroupsResponse.DeletableGroupResult]]
     results: dict[str, ErrorCode]
     waiting: set[str]
 
@@ -92,8 +92,7 @@ class GroupShard:
         return effects
 
     def append_failed(self, effects: Effects, error: ErrorCode = ErrorCode.COORDINATOR_NOT_AVAILABLE) -> Effects:
-        """The records could not be written. Whoever waits for them gets an error; nobody is left parked."""
-        replies = [Reply(reply.token, with_error(reply.response, error)) for reply in effects.replies]
+        """The records could not be written: the replies to those who would be left parked without them."""
         extra = Effects()
         touched = {record.key for record in effects.records}
         for group_id in list(self.state.incoming):
@@ -110,14 +109,14 @@ class GroupShard:
                 extra.extend(self._share.give_up_waiting(action.group_id, error))
             elif isinstance(action, DeleteShareState):
                 extra.extend(self._give_up_deleting(action.group_id, error))
-        return Effects(replies=replies + extra.replies)
+        return Effects(replies=extra.replies)
 
     def _give_up_deleting(self, group_id: str, error: ErrorCode) -> Effects:
         effects = Effects()
         for deletion in [waiting for waiting in self._deletions if group_id in waiting.waiting]:
             self._deletions.remove(deletion)
             deletion.results = dict.fromkeys(deletion.results, error)
-            effects.reply(deletion.token, _deleted(deletion))
+            _reply(effects, deletion)
         return effects
 
     def unload(self) -> Effects:
@@ -127,7 +126,9 @@ class GroupShard:
             if isinstance(group, ClassicGroup):
                 for member in group.members.values():
                     if member.awaiting_join is not None:
-                        effects.reply(member.awaiting_join, join_error(member.member_id, ErrorCode.NOT_COORDINATOR))
+                        reply_join(
+                            effects, member.awaiting_join, join_error(member.member_id, ErrorCode.NOT_COORDINATOR)
+                        )
                         member.awaiting_join = None
                 self._classic.fail_assignment(effects, group, ErrorCode.NOT_COORDINATOR, self.state.now_ms)
         return effects
@@ -195,47 +196,53 @@ class GroupShard:
 
     # ---- classic protocol --------------------------------------------------------------------------------------------
 
-    def join_group(self, token: object, context: RequestContext, request: m.JoinGroupRequest) -> Effects:
+    def join_group(
+        self, respond: Respond[m.JoinGroupResponse], context: RequestContext, request: m.JoinGroupRequest
+    ) -> Effects:
         settings = self.state.settings
 
         def run() -> Effects:
             if not request.group_id:
-                return _answer(token, join_error(request.member_id, ErrorCode.INVALID_GROUP_ID))
+                return answered(respond, join_error(request.member_id, ErrorCode.INVALID_GROUP_ID))
             if not (
                 settings.group_min_session_timeout_ms
                 <= request.session_timeout_ms
                 <= settings.group_max_session_timeout_ms
             ):
-                return _answer(token, join_error(request.member_id, ErrorCode.INVALID_SESSION_TIMEOUT))
+                return answered(respond, join_error(request.member_id, ErrorCode.INVALID_SESSION_TIMEOUT))
             group = self.state.groups.get(request.group_id)
             if isinstance(group, ConsumerGroup) and group.members:
-                return self._classic_members.join(token, context, request, group)
+                return self._classic_members.join(respond, context, request, group)
             if isinstance(group, ShareGroup):
-                return _answer(token, join_error("", ErrorCode.INCONSISTENT_GROUP_PROTOCOL))
+                return answered(respond, join_error("", ErrorCode.INCONSISTENT_GROUP_PROTOCOL))
             if isinstance(group, ConsumerGroup):
                 # An empty consumer group may be joined with the classic protocol, which turns it into a classic one.
-                effects = self._classic.join(token, context, request, None)
+                effects = self._classic.join(respond, context, request, None)
                 if effects.records:
                     effects.records[:0] = group.tombstones()
                 return effects
-            return self._classic.join(token, context, request, group)
+            return self._classic.join(respond, context, request, group)
 
-        return self._run(token, context, run, lambda error: join_error("", error.code))
+        return self._run(respond, context, run, lambda error: join_error("", error.code))
 
-    def sync_group(self, token: object, context: RequestContext, request: m.SyncGroupRequest) -> Effects:
+    def sync_group(
+        self, respond: Respond[m.SyncGroupResponse], context: RequestContext, request: m.SyncGroupRequest
+    ) -> Effects:
         def run() -> Effects:
             if not request.group_id:
-                return _answer(token, m.SyncGroupResponse(error_code=ErrorCode.INVALID_GROUP_ID))
+                return answered(respond, m.SyncGroupResponse(error_code=ErrorCode.INVALID_GROUP_ID))
             group = self.state.groups.get(request.group_id)
             if isinstance(group, ClassicGroup) and not group.is_empty:
-                return self._classic.sync(token, context, request, group)
+                return self._classic.sync(respond, context, request, group)
             if isinstance(group, ConsumerGroup) and not group.is_empty:
-                return self._classic_members.sync(token, context, request, group)
-            return _answer(token, m.SyncGroupResponse(error_code=ErrorCode.UNKNOWN_MEMBER_ID))
+                return self._classic_members.sync(respond, context, request, group)
+            return answered(respond, m.SyncGroupResponse(error_code=ErrorCode.UNKNOWN_MEMBER_ID))
 
-        return self._run(token, context, run, lambda error: m.SyncGroupResponse(error_code=error.code))
+        return self._run(respond, context, run, lambda error: m.SyncGroupResponse(error_code=error.code))
 
-    def heartbeat(self, token: object, context: RequestContext, request: m.HeartbeatRequest) -> Effects:
+    def heartbeat(
+        self, respond: Respond[m.HeartbeatResponse], context: RequestContext, request: m.HeartbeatRequest
+    ) -> Effects:
         def run() -> Effects:
             code = ErrorCode.UNKNOWN_MEMBER_ID
             group = self.state.groups.get(request.group_id)
@@ -245,21 +252,23 @@ class GroupShard:
                 code = self._classic.heartbeat(context, request, group)
             elif isinstance(group, ConsumerGroup):
                 code = self._classic_members.heartbeat(context, request, group)
-            return _answer(token, m.HeartbeatResponse(error_code=code))
+            return answered(respond, m.HeartbeatResponse(error_code=code))
 
-        return self._run(token, context, run, lambda error: m.HeartbeatResponse(error_code=error.code))
+        return self._run(respond, context, run, lambda error: m.HeartbeatResponse(error_code=error.code))
 
-    def leave_group(self, token: object, context: RequestContext, request: m.LeaveGroupRequest) -> Effects:
+    def leave_group(
+        self, respond: Respond[m.LeaveGroupResponse], context: RequestContext, request: m.LeaveGroupRequest
+    ) -> Effects:
         """In the shape of version 3 and later; `single_leave` makes older requests and answers fit."""
 
         def run() -> Effects:
             group = self.state.groups.get(request.group_id)
             if not request.group_id:
-                return _answer(token, m.LeaveGroupResponse(error_code=ErrorCode.INVALID_GROUP_ID))
+                return answered(respond, m.LeaveGroupResponse(error_code=ErrorCode.INVALID_GROUP_ID))
             if isinstance(group, ClassicGroup):
-                return self._classic.leave(token, context, request, group)
+                return self._classic.leave(respond, context, request, group)
             if isinstance(group, ConsumerGroup):
-                return self._classic_members.leave(token, context, request, group)
+                return self._classic_members.leave(respond, context, request, group)
             response = m.LeaveGroupResponse(
                 members=[
                     m.LeaveGroupResponse.MemberResponse(
@@ -270,46 +279,56 @@ class GroupShard:
                     for member in request.members
                 ]
             )
-            return _answer(token, response)
+            return answered(respond, response)
 
-        return self._run(token, context, run, lambda error: m.LeaveGroupResponse(error_code=error.code))
+        return self._run(respond, context, run, lambda error: m.LeaveGroupResponse(error_code=error.code))
 
     # ---- consumer and share protocol ---------------------------------------------------------------------------------
 
     def consumer_group_heartbeat(
-        self, token: object, context: RequestContext, request: m.ConsumerGroupHeartbeatRequest
+        self,
+        respond: Respond[m.ConsumerGroupHeartbeatResponse],
+        context: RequestContext,
+        request: m.ConsumerGroupHeartbeatRequest,
     ) -> Effects:
-        def failed(error: KafkaError) -> object:
+        def failed(error: KafkaError) -> m.ConsumerGroupHeartbeatResponse:
             return m.ConsumerGroupHeartbeatResponse(error_code=error.code, error_message=error.message)
 
-        return self._run(token, context, lambda: self._consumer.heartbeat(token, context, request), failed)
+        return self._run(respond, context, lambda: self._consumer.heartbeat(respond, context, request), failed)
 
     def share_group_heartbeat(
-        self, token: object, context: RequestContext, request: m.ShareGroupHeartbeatRequest
+        self,
+        respond: Respond[m.ShareGroupHeartbeatResponse],
+        context: RequestContext,
+        request: m.ShareGroupHeartbeatRequest,
     ) -> Effects:
-        def failed(error: KafkaError) -> object:
+        def failed(error: KafkaError) -> m.ShareGroupHeartbeatResponse:
             return m.ShareGroupHeartbeatResponse(error_code=error.code, error_message=error.message)
 
-        return self._run(token, context, lambda: self._share.heartbeat(token, context, request), failed)
+        return self._run(respond, context, lambda: self._share.heartbeat(respond, context, request), failed)
 
     # ---- offsets -----------------------------------------------------------------------------------------------------
 
-    def offset_commit(self, token: object, context: RequestContext, request: m.OffsetCommitRequest) -> Effects:
+    def offset_commit(
+        self, respond: Respond[m.OffsetCommitResponse], context: RequestContext, request: m.OffsetCommitRequest
+    ) -> Effects:
         """Topics have both name and id: the shell has resolved the one that the request left out."""
         return self._run(
-            token,
+            respond,
             context,
-            lambda: self._offsets.commit(token, context, request),
+            lambda: self._offsets.commit(respond, context, request),
             lambda error: commit_error(request, error.code),
         )
 
-    def txn_offset_commit(self, token: object, context: RequestContext, request: m.TxnOffsetCommitRequest) -> Effects:
+    def txn_offset_commit(
+        self, respond: Respond[m.TxnOffsetCommitResponse], context: RequestContext, request: m.TxnOffsetCommitRequest
+    ) -> Effects:
         def run() -> Effects:
             if not request.group_id:
-                return _answer(token, txn_commit_error(request, ErrorCode.INVALID_GROUP_ID))
-            return self._offsets.commit_in_transaction(token, context, request)
+                return answered(respond, txn_commit_error(request, ErrorCode.INVALID_GROUP_ID))
+            return self._offsets.commit_in_transaction(respond, context, request)
 
-        return self._run(token, context, run, lambda error: txn_commit_error(request, error.code))
+        return self._run(respond, context, run, lambda error: txn_commit_error(request, error.code))
 
     def offset_fetch(
         self, request: m.OffsetFetchRequest.OffsetFetchRequestGroup, require_stable: bool = False
@@ -320,13 +339,15 @@ class GroupShard:
         except KafkaError as error:
             return group_error(request, error.code)
 
-    def offset_delete(self, token: object, context: RequestContext, request: m.OffsetDeleteRequest) -> Effects:
+    def offset_delete(
+        self, respond: Respond[m.OffsetDeleteResponse], context: RequestContext, request: m.OffsetDeleteRequest
+    ) -> Effects:
         def run() -> Effects:
             if not request.group_id:
-                return _answer(token, m.OffsetDeleteResponse(error_code=ErrorCode.INVALID_GROUP_ID))
-            return self._offsets.delete(token, request)
+                return answered(respond, m.OffsetDeleteResponse(error_code=ErrorCode.INVALID_GROUP_ID))
+            return self._offsets.delete(respond, request)
 
-        return self._run(token, context, run, lambda error: m.OffsetDeleteResponse(error_code=error.code))
+        return self._run(respond, context, run, lambda error: m.OffsetDeleteResponse(error_code=error.code))
 
     def topics_deleted(self, deleted: dict[str, bytes], now_ms: int) -> Effects:
         """Topics (name to id) are gone: so are their offsets and their share-partitions."""
@@ -357,11 +378,16 @@ class GroupShard:
         group = self.state.groups.get(group_id)
         return [] if group is None else waits_of(self.state, group)
 
-    def delete_groups(self, token: object, context: RequestContext, group_ids: Iterable[str]) -> Effects:
+    def delete_groups(
+        self,
+        respond: Respond[list[m.DeleteGroupsResponse.DeletableGroupResult]],
+        context: RequestContext,
+        group_ids: Iterable[str],
+    ) -> Effects:
         """Answers with the DeletableGroupResults of the groups of this shard."""
         self.state.now_ms = context.now_ms
         effects = Effects()
-        deletion = _GroupDeletion(token, {}, set())
+        deletion = _GroupDeletion(respond, {}, set())
         for group_id in group_ids:
             try:
                 group = self.state.group(group_id)
@@ -379,7 +405,7 @@ class GroupShard:
         if deletion.waiting:
             self._deletions.append(deletion)
         else:
-            effects.reply(token, _deleted(deletion))
+            _reply(effects, deletion)
         return effects
 
     # ---- share-partition state ---------------------------------------------------------------------------------------
@@ -407,7 +433,7 @@ class GroupShard:
             effects.records += group.tombstones()
         if not deletion.waiting:
             self._deletions.remove(deletion)
-            effects.reply(deletion.token, _deleted(deletion))
+            _reply(effects, deletion)
         return effects
 
     def share_state_partitions(self, group_id: str) -> dict[bytes, frozenset[int]]:
@@ -427,30 +453,29 @@ class GroupShard:
 
     def _run(
         self,
-        token: object,
+        respond: Respond[R],
         context: RequestContext,
         command: Callable[[], Effects],
-        failed: Callable[[KafkaError], object],
+        failed: Callable[[KafkaError], R],
     ) -> Effects:
         self.state.now_ms = context.now_ms
         try:
             return command()
         except KafkaError as error:
-            return _answer(token, failed(error))
-
-
-def _answer(token: object, response: object) -> Effects:
-    effects = Effects()
-    effects.reply(token, response)
-    return effects
+            return answered(respond, failed(error))
 
 
 def _tombstones(group: Group) -> list[CoordinatorRecord]:
     return [group_metadata_tombstone(group.group_id)] if isinstance(group, ClassicGroup) else group.tombstones()
 
 
-def _deleted(deletion: _GroupDeletion) -> list[m.DeleteGroupsResponse.DeletableGroupResult]:
+def _reply(effects: Effects, deletion: _GroupDeletion) -> None:
+    codes = deletion.results
+    effects.reply(deletion.respond, _deleted(codes), lambda error: _deleted(dict.fromkeys(codes, error)))
+
+
+def _deleted(codes: dict[str, ErrorCode]) -> list[m.DeleteGroupsResponse.DeletableGroupResult]:
     return [
         m.DeleteGroupsResponse.DeletableGroupResult(group_id=group_id, error_code=code)
-        for group_id, code in deletion.results.items()
+        for group_id, code in codes.items()
     ]

@@ -16,9 +16,10 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable
 from dataclasses import dataclass, field
-from typing import Protocol, TypeAlias, runtime_checkable
+from functools import partial
+from typing import TypeAlias
 
-from penstock.coordination.effects import CoordinatorRecord, Effects, Reply
+from penstock.coordination.effects import CoordinatorRecord, Effects, R, Respond, answered
 from penstock.queues.cells import RecordState
 from penstock.queues.merging import merge_batches
 from penstock.queues.transitions import StateBatch
@@ -39,15 +40,6 @@ SharePartitionKey: TypeAlias = tuple[str, bytes, int]
 UNKNOWN = -1
 _VALUE_VERSION = 0
 _KEYS = {cls.RECORD_TYPE: cls for cls in (m.ShareSnapshotKey, m.ShareUpdateKey)}
-
-
-@runtime_checkable
-class _Result(Protocol):
-    """What the five kinds of partition results have in common."""
-
-    partition: int
-    error_code: int
-    error_message: str | None
 
 
 @dataclass(slots=True)
@@ -97,15 +89,20 @@ class ShareStateShard:
     # Commands: one key each; the shell gathers the results of a request that names many.
 
     def initialize(
-        self, token: object, key: SharePartitionKey, state_epoch: int, start_offset: int, now_ms: int
+        self,
+        respond: Respond[m.InitializeShareGroupStateResponse.PartitionResult],
+        key: SharePartitionKey,
+        state_epoch: int,
+        start_offset: int,
+        now_ms: int,
     ) -> Effects:
         """Begin (again) at a start offset; -1 leaves it to `share.auto.offset.reset`. What was in flight is wiped."""
         result = m.InitializeShareGroupStateResponse.PartitionResult
         known = self._states.get(key)
         if not self._partition_exists(key[1], key[2]):
-            return _refused(token, result, key, UnknownTopicOrPartition("The partition does not exist."))
+            return _refused(respond, result, key, UnknownTopicOrPartition("The partition does not exist."))
         if known is not None and state_epoch < known.state_epoch:
-            return _refused(token, result, key, FencedStateEpoch("The state has a higher state epoch."))
+            return _refused(respond, result, key, FencedStateEpoch("The state has a higher state epoch."))
         state = ShareGroupState(
             snapshot_epoch=known.snapshot_epoch + 1 if known is not None else 0,
             state_epoch=state_epoch,
@@ -115,24 +112,26 @@ class ShareStateShard:
             created_ms=now_ms,
             written_ms=now_ms,
         )
-        return Effects([_snapshot_record(key, state)], [Reply(token, result(partition=key[2]))])
+        return _written(respond, result, key, _snapshot_record(key, state))
 
-    def read(self, token: object, key: SharePartitionKey, leader_epoch: int) -> Effects:
+    def read(
+        self, respond: Respond[m.ReadShareGroupStateResponse.PartitionResult], key: SharePartitionKey, leader_epoch: int
+    ) -> Effects:
         """The state, for the partition's owner; a new owner's epoch is written down, which fences the old one."""
         result = m.ReadShareGroupStateResponse.PartitionResult
         state = self._states.get(key)
         if state is None:
-            return _refused(token, result, key, InvalidRequest("The share-partition is not initialized."))
+            return _refused(respond, result, key, InvalidRequest("The share-partition is not initialized."))
         if not self._partition_exists(key[1], key[2]):
-            return _refused(token, result, key, UnknownTopicOrPartition("The partition does not exist."))
+            return _refused(respond, result, key, UnknownTopicOrPartition("The partition does not exist."))
         if leader_epoch != UNKNOWN and leader_epoch < state.leader_epoch:
-            return _refused(token, result, key, FencedLeaderEpoch("The state has a higher leader epoch."))
+            return _refused(respond, result, key, FencedLeaderEpoch("The state has a higher leader epoch."))
         effects = Effects()
         if leader_epoch > state.leader_epoch:
             effects.records.append(_update_record(key, state, leader_epoch, state.start_offset, UNKNOWN, []))
         batches = m.ReadShareGroupStateResponse.StateBatch
         effects.reply(
-            token,
+            respond,
             result(
                 partition=key[2],
                 state_epoch=state.state_epoch,
@@ -147,12 +146,13 @@ class ShareStateShard:
                     for batch in state.batches
                 ],
             ),
+            partial(_failed, result, key),
         )
         return effects
 
     def write(
         self,
-        token: object,
+        respond: Respond[m.WriteShareGroupStateResponse.PartitionResult],
         key: SharePartitionKey,
         *,
         state_epoch: int,
@@ -165,13 +165,13 @@ class ShareStateShard:
         result = m.WriteShareGroupStateResponse.PartitionResult
         state = self._states.get(key)
         if state is None:
-            return _refused(token, result, key, InvalidRequest("The share-partition is not initialized."))
+            return _refused(respond, result, key, InvalidRequest("The share-partition is not initialized."))
         if not self._partition_exists(key[1], key[2]):
-            return _refused(token, result, key, UnknownTopicOrPartition("The partition does not exist."))
+            return _refused(respond, result, key, UnknownTopicOrPartition("The partition does not exist."))
         if leader_epoch != UNKNOWN and leader_epoch < state.leader_epoch:
-            return _refused(token, result, key, FencedLeaderEpoch("The state has a higher leader epoch."))
+            return _refused(respond, result, key, FencedLeaderEpoch("The state has a higher leader epoch."))
         if state_epoch != UNKNOWN and state_epoch < state.state_epoch:
-            return _refused(token, result, key, FencedStateEpoch("The state has a higher state epoch."))
+            return _refused(respond, result, key, FencedStateEpoch("The state has a higher state epoch."))
         start, count = _furthest(state, start_offset, delivery_complete_count)
         changed = list(batches)
         if self._updates.get(key, 0) >= self._updates_per_snapshot:
@@ -188,16 +188,20 @@ class ShareStateShard:
             record = _snapshot_record(key, merged)
         else:
             record = _update_record(key, state, state.leader_epoch, start, count, changed)
-        return Effects([record], [Reply(token, result(partition=key[2]))])
+        return _written(respond, result, key, record)
 
-    def delete(self, token: object, key: SharePartitionKey) -> Effects:
+    def delete(
+        self, respond: Respond[m.DeleteShareGroupStateResponse.PartitionResult], key: SharePartitionKey
+    ) -> Effects:
         """Deleting what is not there is fine, so that a delete can be repeated."""
-        effects = Effects(replies=[Reply(token, m.DeleteShareGroupStateResponse.PartitionResult(partition=key[2]))])
-        if key in self._states:
-            effects.records.append(CoordinatorRecord(_snapshot_key(key), None))
-        return effects
+        result = m.DeleteShareGroupStateResponse.PartitionResult
+        if key not in self._states:
+            return answered(respond, result(partition=key[2]))
+        return _written(respond, result, key, CoordinatorRecord(_snapshot_key(key), None))
 
-    def read_summary(self, token: object, key: SharePartitionKey) -> Effects:
+    def read_summary(
+        self, respond: Respond[m.ReadShareGroupStateSummaryResponse.PartitionResult], key: SharePartitionKey
+    ) -> Effects:
         state = self._states.get(key)
         result = m.ReadShareGroupStateSummaryResponse.PartitionResult(
             partition=key[2], start_offset=UNKNOWN, delivery_complete_count=UNKNOWN
@@ -207,7 +211,7 @@ class ShareStateShard:
             result.leader_epoch = state.leader_epoch
             result.start_offset = state.start_offset
             result.delivery_complete_count = state.delivery_complete_count
-        return Effects(replies=[Reply(token, result)])
+        return answered(respond, result)
 
     def topics_deleted(self, topic_ids: Collection[bytes]) -> Effects:
         gone = [key for key in self._states if key[1] in topic_ids]
@@ -245,13 +249,8 @@ class ShareStateShard:
         return self._replayed - min(self._snapshot_at.values(), default=self._replayed)
 
     def append_failed(self, effects: Effects, error: ErrorCode = ErrorCode.COORDINATOR_NOT_AVAILABLE) -> Effects:
-        """The log could not take the records: everyone who waits for them is told to come again."""
-        failed = Effects()
-        for token, response in effects.replies:
-            assert isinstance(response, _Result)
-            response.error_code = error
-            failed.reply(token, response)
-        return failed
+        """The log could not take the records. Nobody but their writers waits for them."""
+        return Effects()
 
     # Time
 
@@ -324,9 +323,21 @@ class ShareStateShard:
         self._updates[key] = self._updates.get(key, 0) + 1
 
 
-def _refused(token: object, result: Callable[..., _Result], key: SharePartitionKey, error: KafkaError) -> Effects:
-    refusal = result(partition=key[2], error_code=int(error.code), error_message=error.message)
-    return Effects(replies=[Reply(token, refusal)])
+def _written(
+    respond: Respond[R], result: Callable[..., R], key: SharePartitionKey, record: CoordinatorRecord
+) -> Effects:
+    effects = Effects([record])
+    effects.reply(respond, result(partition=key[2]), partial(_failed, result, key))
+    return effects
+
+
+def _failed(result: Callable[..., R], key: SharePartitionKey, error: ErrorCode) -> R:
+    """The result when the log could not take the record: the writer may come again."""
+    return result(partition=key[2], error_code=int(error))
+
+
+def _refused(respond: Respond[R], result: Callable[..., R], key: SharePartitionKey, error: KafkaError) -> Effects:
+    return answered(respond, result(partition=key[2], error_code=int(error.code), error_message=error.message))
 
 
 def _furthest(state: ShareGroupState, start_offset: int, delivery_complete_count: int) -> tuple[int, int]:

@@ -34,7 +34,7 @@ from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 
 from penstock.coordination.context import RequestContext
-from penstock.coordination.effects import CoordinatorRecord, Effects
+from penstock.coordination.effects import CoordinatorRecord, Effects, Respond, answered
 from penstock.transactions import adding, end_txn, expiry, init_producer, listing, records
 from penstock.transactions.metadata import (
     MAX_PRODUCER_EPOCH,
@@ -93,7 +93,7 @@ class AddPartitions:
 class _Waiting:
     """An addition that came while the previous transaction was ending."""
 
-    token: object
+    respond: Respond[ErrorCode]
     add: AddPartitions
     deadline_ms: int
 
@@ -127,34 +127,34 @@ class TransactionShard:
 
     # --- commands ---
 
-    def init_producer_id(self, token: object, ctx: RequestContext, request: m.InitProducerIdRequest) -> Effects:
+    def init_producer_id(
+        self, respond: Respond[m.InitProducerIdResponse], ctx: RequestContext, request: m.InitProducerIdRequest
+    ) -> Effects:
         """InitProducerId with a transactional id; without one no coordinator is needed."""
-        effects = Effects()
         try:
             meta = self._initialize(ctx.now_ms, request)
         except KafkaError as error:
-            effects.reply(token, init_producer_id_failure(error.code, ctx.api_version))
-            return effects
+            return answered(respond, init_producer_id_failure(error.code, ctx.api_version))
+        effects = Effects()
         self._write(effects, meta)
         if meta.state == TransactionState.EMPTY:
             response = m.InitProducerIdResponse(producer_id=meta.producer_id, producer_epoch=meta.producer_epoch)
-            effects.reply(token, response)
         else:
             self._begin_marking(effects, meta, ctx.now_ms)
-            effects.reply(token, init_producer_id_failure(ErrorCode.CONCURRENT_TRANSACTIONS, ctx.api_version))
+            response = init_producer_id_failure(ErrorCode.CONCURRENT_TRANSACTIONS, ctx.api_version)
+        effects.reply(respond, response, lambda error: init_producer_id_failure(error, ctx.api_version))
         return effects
 
-    def add_partitions(self, token: object, now_ms: int, add: AddPartitions) -> Effects:
+    def add_partitions(self, respond: Respond[ErrorCode], now_ms: int, add: AddPartitions) -> Effects:
         """The reply is an `ErrorCode`: a client's request, a broker's batch of them and a write all end here."""
         effects = Effects(replies_wait=False)
         meta = self._entries.get(add.transactional_id)
-        if meta is not None and meta.state in ENDING and self._wait(token, add, now_ms):
+        if meta is not None and meta.state in ENDING and self._wait(respond, add, now_ms):
             return effects
-        self._add(effects, token, meta, add, now_ms)
+        self._add(effects, respond, meta, add, now_ms)
         return effects
 
-    def end_txn(self, token: object, ctx: RequestContext, request: m.EndTxnRequest) -> Effects:
-        effects = Effects()
+    def end_txn(self, respond: Respond[m.EndTxnResponse], ctx: RequestContext, request: m.EndTxnRequest) -> Effects:
         end_request = end_txn.EndRequest(
             producer_id=request.producer_id,
             epoch=request.producer_epoch,
@@ -166,13 +166,13 @@ class TransactionShard:
             meta = self._entry(request.transactional_id)
             decision = end_txn.end(meta, end_request, new_producer_id=self._new_producer_id, now_ms=ctx.now_ms)
         except KafkaError as error:
-            effects.reply(token, m.EndTxnResponse(error_code=fenced_code(error.code, ctx.api_version, 2)))
-            return effects
+            return answered(respond, m.EndTxnResponse(error_code=fenced_code(error.code, ctx.api_version, 2)))
+        effects = Effects()
         if decision.meta is not None:
             self._write(effects, decision.meta)
             self._begin_marking(effects, decision.meta, ctx.now_ms)
         response = m.EndTxnResponse(producer_id=decision.producer_id, producer_epoch=decision.producer_epoch)
-        effects.reply(token, response)
+        effects.reply(respond, response, lambda error: m.EndTxnResponse(error_code=error))
         return effects
 
     def markers_written(self, markers: WriteMarkers, partitions: Iterable[TopicPartition], now_ms: int) -> Effects:
@@ -266,10 +266,7 @@ class TransactionShard:
         self._retry_completion_ms = retry_ms
         if self._abort_deadlines_ms:
             self._earliest_abort_ms = retry_ms
-        failed = Effects()
-        for token, response in effects.replies:
-            failed.reply(token, _failed(response, error))
-        return failed
+        return Effects()
 
     # --- questions ---
 
@@ -331,7 +328,12 @@ class TransactionShard:
         )
 
     def _add(
-        self, effects: Effects, token: object, meta: TransactionMetadata | None, add: AddPartitions, now_ms: int
+        self,
+        effects: Effects,
+        respond: Respond[ErrorCode],
+        meta: TransactionMetadata | None,
+        add: AddPartitions,
+        now_ms: int,
     ) -> TransactionMetadata | None:
         """Serve one addition against `meta`; gives the entry as it will be after the effects."""
         try:
@@ -346,9 +348,9 @@ class TransactionShard:
                 now_ms=now_ms,
             )
         except KafkaError as error:
-            effects.reply(token, error.code)
+            effects.reply(respond, error.code, _itself)
             return meta
-        effects.reply(token, ErrorCode.NONE)
+        effects.reply(respond, ErrorCode.NONE, _itself)
         if added is None:
             return meta
         self._write(effects, added)
@@ -399,7 +401,7 @@ class TransactionShard:
             after = session_over(after, now_ms)
             self._write(effects, after)
         for waiting in self._waiting.pop(meta.transactional_id, ()):
-            after = self._add(effects, waiting.token, after, waiting.add, now_ms)
+            after = self._add(effects, waiting.respond, after, waiting.add, now_ms)
 
     def _write(self, effects: Effects, meta: TransactionMetadata) -> None:
         self._now_ms = meta.last_update_timestamp_ms
@@ -407,12 +409,12 @@ class TransactionShard:
         self._handed_out[value] = meta
         effects.records.append(CoordinatorRecord(records.key_of(meta.transactional_id), value))
 
-    def _wait(self, token: object, add: AddPartitions, now_ms: int) -> bool:
+    def _wait(self, respond: Respond[ErrorCode], add: AddPartitions, now_ms: int) -> bool:
         """Whether the addition may wait for the end of the transaction before it."""
         queue = self._waiting.get(add.transactional_id, [])
         if self._settings.concurrent_wait_ms <= 0 or len(queue) >= MAX_WAITING:
             return False
-        queue.append(_Waiting(token, add, now_ms + self._settings.concurrent_wait_ms))
+        queue.append(_Waiting(respond, add, now_ms + self._settings.concurrent_wait_ms))
         self._waiting[add.transactional_id] = queue
         return True
 
@@ -447,7 +449,7 @@ class TransactionShard:
     def _give_up_waiting(self, effects: Effects, now_ms: int) -> None:
         for transactional_id, queue in list(self._waiting.items()):
             while queue and queue[0].deadline_ms <= now_ms:
-                effects.reply(queue.pop(0).token, ErrorCode.CONCURRENT_TRANSACTIONS)
+                effects.reply(queue.pop(0).respond, ErrorCode.CONCURRENT_TRANSACTIONS, _itself)
             if not queue:
                 del self._waiting[transactional_id]
 
@@ -478,10 +480,6 @@ def _is_before(meta: TransactionMetadata, epoch: int) -> bool:
     return is_next and epoch < MAX_PRODUCER_EPOCH
 
 
-def _failed(response: object, code: ErrorCode) -> object:
-    """The reply to send when the records behind a good one could not be written."""
-    if isinstance(response, m.InitProducerIdResponse):
-        return init_producer_id_failure(code, 0)
-    if isinstance(response, m.EndTxnResponse):
-        return m.EndTxnResponse(error_code=code)
-    return code
+def _itself(error: ErrorCode) -> ErrorCode:
+    """The reply to an addition whose record could not be written."""
+    return error

@@ -34,7 +34,7 @@ class TestJoining:
         request = m.ShareGroupHeartbeatRequest(
             group_id="group", member_id="A", member_epoch=0, subscribed_topic_names=["foo"]
         )
-        effects = shell.shard.share_group_heartbeat("token", shell.context(1), request)
+        effects = shell.shard.share_group_heartbeat(shell.respond()[1], shell.context(1), request)
         assert effects.actions == [InitializeShareState("group", 2, {foo: {0: -1, 1: -1, 2: -1}})]
         assert not effects.replies
 
@@ -42,11 +42,11 @@ class TestJoining:
         request = m.ShareGroupHeartbeatRequest(
             group_id="group", member_id="A", member_epoch=0, subscribed_topic_names=["foo"]
         )
-        effects = shell.shard.share_group_heartbeat(1, shell.context(1), request)
+        token, respond = shell.respond()
+        effects = shell.shard.share_group_heartbeat(respond, shell.context(1), request)
         effects.actions.clear()
-        shell.asked.add(1)
         shell.apply(effects)
-        assert shell.is_parked(1)
+        assert shell.is_parked(token)
         shell.pass_time(2_000)
         response = shell.reply(1)
         assert isinstance(response, m.ShareGroupHeartbeatResponse)

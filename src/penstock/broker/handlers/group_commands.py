@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeVar
 
 from penstock.broker.requests import Answer, AnyRequest
 from penstock.coordination.context import RequestContext
-from penstock.coordination.effects import Effects
+from penstock.coordination.effects import Effects, Respond
 from penstock.groups.shard import GroupShard
 from penstock.wire import messages as m
 from penstock.wire.errors import ErrorCode, KafkaError
@@ -16,7 +16,8 @@ if TYPE_CHECKING:
     from penstock.broker.groups import Groups
     from penstock.broker.world import World
 
-Command = Callable[[GroupShard, object, RequestContext], Effects]
+R = TypeVar("R", bound=m.Message)
+Command = Callable[[GroupShard, Respond[R], RequestContext], Effects]
 
 
 class GroupCommands:
@@ -31,9 +32,9 @@ class GroupCommands:
         self,
         request: AnyRequest,
         group_id: str,
-        command: Command,
-        failed: Callable[[ErrorCode], m.Message],
-        shape: Callable[[m.Message], m.Message] | None = None,
+        command: Command[R],
+        failed: Callable[[ErrorCode], R],
+        shape: Callable[[R], R] | None = None,
     ) -> Answer:
         """Run a command on the shard of a group. The reply, now or later, goes through `shape`."""
         try:
@@ -41,12 +42,9 @@ class GroupCommands:
         except KafkaError as error:
             return failed(error.code)
         pending = request.defer()
-        token: object = pending
-        if shape is not None:
 
-            def token(response: object) -> None:
-                assert isinstance(response, m.Message)
-                pending.complete(shape(response))
+        def respond(response: R) -> None:
+            pending.complete(response if shape is None else shape(response))
 
-        handle.run(command(handle.shard, token, self.context_of(request)))
+        handle.run(command(handle.shard, respond, self.context_of(request)))
         return pending

@@ -37,8 +37,7 @@ class GroupOffsetHandlers:
         body = request.body
         refused = self._take_out_unknown(body, request.api_version >= _TOPIC_IDS_VERSION)
 
-        def shape(response: m.Message) -> m.Message:
-            assert isinstance(response, m.OffsetCommitResponse)
+        def shape(response: m.OffsetCommitResponse) -> m.OffsetCommitResponse:
             if refused:
                 response.topics = _merged(refused + response.topics)
             return response
@@ -48,7 +47,7 @@ class GroupOffsetHandlers:
         return self._commands.run(
             request,
             body.group_id,
-            lambda shard, token, context: shard.offset_commit(token, context, body),
+            lambda shard, respond, context: shard.offset_commit(respond, context, body),
             lambda code: shape(commit_error(body, code)),
             shape,
         )
@@ -181,8 +180,7 @@ class GroupOffsetHandlers:
             asked.partitions = [p for p in asked.partitions if 0 <= p.partition_index < count]
         body.topics = [asked for asked in body.topics if asked.partitions]
 
-        def shape(response: m.Message) -> m.Message:
-            assert isinstance(response, m.OffsetDeleteResponse)
+        def shape(response: m.OffsetDeleteResponse) -> m.OffsetDeleteResponse:
             if response.error_code == ErrorCode.NONE:
                 for topic in response.topics:
                     topic.partitions.extend(refused.pop(topic.name, []))
@@ -195,7 +193,7 @@ class GroupOffsetHandlers:
         return self._commands.run(
             request,
             body.group_id,
-            lambda shard, token, context: shard.offset_delete(token, context, body),
+            lambda shard, respond, context: shard.offset_delete(respond, context, body),
             lambda code: m.OffsetDeleteResponse(error_code=code),
             shape,
         )

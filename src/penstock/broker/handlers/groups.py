@@ -15,6 +15,7 @@ between versions:
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from functools import partial
 from typing import TYPE_CHECKING
 
 from penstock.broker.gate import GROUP_OPERATIONS
@@ -86,8 +87,7 @@ class GroupHandlers:
     def join_group(self, request: Request[m.JoinGroupRequest]) -> Answer:
         body = request.body
 
-        def shape(response: m.Message) -> m.Message:
-            assert isinstance(response, m.JoinGroupResponse)
+        def shape(response: m.JoinGroupResponse) -> m.JoinGroupResponse:
             if request.api_version < _NULL_PROTOCOL_VERSION and response.protocol_name is None:
                 response.protocol_name = ""
             return response
@@ -95,7 +95,7 @@ class GroupHandlers:
         return self._commands.run(
             request,
             body.group_id,
-            lambda shard, token, context: shard.join_group(token, context, body),
+            lambda shard, respond, context: shard.join_group(respond, context, body),
             lambda code: shape(m.JoinGroupResponse(error_code=code, member_id=body.member_id, protocol_name=None)),
             shape,
         )
@@ -109,7 +109,7 @@ class GroupHandlers:
         return self._commands.run(
             request,
             body.group_id,
-            lambda shard, token, context: shard.sync_group(token, context, body),
+            lambda shard, respond, context: shard.sync_group(respond, context, body),
             lambda code: m.SyncGroupResponse(error_code=code),
         )
 
@@ -124,7 +124,7 @@ class GroupHandlers:
         return self._commands.run(
             request,
             body.group_id,
-            lambda shard, token, context: shard.heartbeat(token, context, body),
+            lambda shard, respond, context: shard.heartbeat(respond, context, body),
             failed,
         )
 
@@ -133,8 +133,7 @@ class GroupHandlers:
         if request.api_version < _BATCHED_LEAVE_VERSION:
             body.members = [m.LeaveGroupRequest.MemberIdentity(member_id=body.member_id)]
 
-        def shape(response: m.Message) -> m.Message:
-            assert isinstance(response, m.LeaveGroupResponse)
+        def shape(response: m.LeaveGroupResponse) -> m.LeaveGroupResponse:
             if request.api_version < _BATCHED_LEAVE_VERSION:
                 code = response.error_code or next((member.error_code for member in response.members), ErrorCode.NONE)
                 return m.LeaveGroupResponse(error_code=code)
@@ -143,7 +142,7 @@ class GroupHandlers:
         return self._commands.run(
             request,
             body.group_id,
-            lambda shard, token, context: shard.leave_group(token, context, body),
+            lambda shard, respond, context: shard.leave_group(respond, context, body),
             lambda code: m.LeaveGroupResponse(error_code=code),
             shape,
         )
@@ -157,7 +156,7 @@ class GroupHandlers:
         return self._commands.run(
             request,
             body.group_id,
-            lambda shard, token, context: shard.consumer_group_heartbeat(token, context, body),
+            lambda shard, respond, context: shard.consumer_group_heartbeat(respond, context, body),
             lambda code: m.ConsumerGroupHeartbeatResponse(error_code=code),
         )
 
@@ -166,7 +165,7 @@ class GroupHandlers:
         return self._commands.run(
             request,
             body.group_id,
-            lambda shard, token, context: shard.share_group_heartbeat(token, context, body),
+            lambda shard, respond, context: shard.share_group_heartbeat(respond, context, body),
             lambda code: m.ShareGroupHeartbeatResponse(error_code=code),
         )
 
@@ -254,12 +253,9 @@ class GroupHandlers:
 
         for index, group_ids in by_shard.items():
             handle = self._groups.runtime.handle(index)
-
-            def token(results: object, index: int = index) -> None:
-                assert isinstance(results, list)
-                part_done(index, results)
-
-            handle.run(handle.shard.delete_groups(token, self._commands.context_of(request), group_ids))
+            handle.run(
+                handle.shard.delete_groups(partial(part_done, index), self._commands.context_of(request), group_ids)
+            )
         return pending if by_shard else response
 
 

@@ -165,7 +165,7 @@ class ShareOffsetHandlers:
             if done:
                 pending = request.defer()
                 written = handle.shard.share_state_initialized(body.group_id, done, now_ms)
-                written.reply(pending, response)
+                written.reply(pending.complete, response, lambda error: answer(error_code=error))
                 handle.run(written)
                 return pending
         return response
@@ -196,7 +196,7 @@ class ShareOffsetHandlers:
             return response
         pending = request.defer()
         written = handle.shard.share_state_deleted(body.group_id, done, self._world.now_ms())
-        written.reply(pending, response)
+        written.reply(pending.complete, response, lambda error: answer(error_code=error))
         handle.run(written)
         return pending
 

@@ -10,10 +10,10 @@ Kafka.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, Protocol, TypeVar
+from typing import TYPE_CHECKING, Generic, Protocol, TypeVar
 
 from penstock.broker.requests import AnyRequest, Pending, Request
-from penstock.coordination.effects import Effects
+from penstock.coordination.effects import Effects, R, Respond
 from penstock.queues.state import SharePartitionKey, ShareStateShard
 from penstock.queues.transitions import StateBatch
 from penstock.wire import messages as m
@@ -24,8 +24,7 @@ if TYPE_CHECKING:
     from penstock.broker.share.groups import ShareGroups
     from penstock.broker.world import World
 
-Token = Callable[[object], None]
-Command = Callable[[ShareStateShard, Token], Effects]
+Command = Callable[[ShareStateShard, Respond[R]], Effects]
 Make = Callable[..., Message]
 """The class of a response or of a part of it."""
 
@@ -46,21 +45,21 @@ class _Topic(Protocol[P]):
     def partitions(self) -> Sequence[P]: ...
 
 
-class _Gathering:
+class _Gathering(Generic[R]):
     """The results of a request that names many share-partitions, in its order."""
 
     def __init__(self, pending: Pending, response: Make, topic_result: Callable[..., object]) -> None:
         self.pending = pending
         self._response = response
         self._topic_result = topic_result
-        self._results: dict[tuple[bytes, int], object] = {}
+        self._results: dict[tuple[bytes, int], R | None] = {}
         self._awaited = 0
 
-    def expect(self, key: SharePartitionKey) -> Token:
+    def expect(self, key: SharePartitionKey) -> Respond[R]:
         self._results[key[1:]] = None
         self._awaited += 1
 
-        def arrived(result: object) -> None:
+        def arrived(result: R) -> None:
             self._results[key[1:]] = result
             self._awaited -= 1
             self.answer_if_complete()
@@ -69,7 +68,7 @@ class _Gathering:
 
     def answer_if_complete(self) -> None:
         if self._awaited == 0:
-            topics: dict[bytes, list[object]] = {}
+            topics: dict[bytes, list[R | None]] = {}
             for (topic_id, _), result in self._results.items():
                 topics.setdefault(topic_id, []).append(result)
             results = [self._topic_result(topic_id=topic_id, partitions=found) for topic_id, found in topics.items()]
@@ -86,8 +85,8 @@ class ShareStateHandlers:
         request: AnyRequest,
         group_id: str,
         topics: Sequence[_Topic[P]],
-        command: Callable[[SharePartitionKey, P], Command],
-        makes: tuple[Make, Callable[..., object], Callable[..., object]],
+        command: Callable[[SharePartitionKey, P], Command[R]],
+        makes: tuple[Make, Callable[..., object], Callable[..., R]],
         *,
         changes_state: bool,
         is_blind: bool = False,
@@ -98,14 +97,14 @@ class ShareStateHandlers:
         `is_blind`: the command itself does not look whether the partition exists.
         """
         response, topic_result, partition_result = makes
-        gathering = _Gathering(request.defer(), response, topic_result)
-        waiting: list[tuple[SharePartitionKey, Command, Token]] = []
+        gathering: _Gathering[R] = _Gathering(request.defer(), response, topic_result)
+        waiting: list[tuple[SharePartitionKey, Command[R], Respond[R]]] = []
         is_answered = group_id and (not needs_partitions or all(topic.partitions for topic in topics))
         for topic in topics if is_answered else ():
             for asked in topic.partitions:
                 key = (group_id, topic.topic_id, asked.partition)
                 waiting.append((key, command(key, asked), gathering.expect(key)))
-        for key, run, token in waiting:
+        for key, run, respond in waiting:
             try:
                 if key[2] < 0:
                     raise InvalidRequest("The partition is negative.")
@@ -113,9 +112,9 @@ class ShareStateHandlers:
                     raise UnknownTopicOrPartition("The partition does not exist.")
                 handle = self._share_groups.handle(key)
             except KafkaError as error:
-                token(partition_result(partition=key[2], error_code=error.code, error_message=error.message))
+                respond(partition_result(partition=key[2], error_code=error.code, error_message=error.message))
                 continue
-            handle.run(run(handle.shard, token))
+            handle.run(run(handle.shard, respond))
             if changes_state:
                 self._share_groups.drop(key, NotLeaderOrFollower())
         if not waiting:
@@ -127,8 +126,10 @@ class ShareStateHandlers:
         answer = m.InitializeShareGroupStateResponse
         now_ms = self._world.now_ms()
 
-        def command(key: SharePartitionKey, asked: m.InitializeShareGroupStateRequest.PartitionData) -> Command:
-            return lambda shard, token: shard.initialize(token, key, asked.state_epoch, asked.start_offset, now_ms)
+        def command(
+            key: SharePartitionKey, asked: m.InitializeShareGroupStateRequest.PartitionData
+        ) -> Command[m.InitializeShareGroupStateResponse.PartitionResult]:
+            return lambda shard, respond: shard.initialize(respond, key, asked.state_epoch, asked.start_offset, now_ms)
 
         makes = (answer, answer.InitializeStateResult, answer.PartitionResult)
         return self._each(
@@ -139,8 +140,10 @@ class ShareStateHandlers:
         body = request.body
         answer = m.ReadShareGroupStateResponse
 
-        def command(key: SharePartitionKey, asked: m.ReadShareGroupStateRequest.PartitionData) -> Command:
-            return lambda shard, token: shard.read(token, key, asked.leader_epoch)
+        def command(
+            key: SharePartitionKey, asked: m.ReadShareGroupStateRequest.PartitionData
+        ) -> Command[m.ReadShareGroupStateResponse.PartitionResult]:
+            return lambda shard, respond: shard.read(respond, key, asked.leader_epoch)
 
         makes = (answer, answer.ReadStateResult, answer.PartitionResult)
         return self._each(request, body.group_id, body.topics, command, makes, changes_state=False)
@@ -150,13 +153,15 @@ class ShareStateHandlers:
         answer = m.WriteShareGroupStateResponse
         now_ms = self._world.now_ms()
 
-        def command(key: SharePartitionKey, asked: m.WriteShareGroupStateRequest.PartitionData) -> Command:
+        def command(
+            key: SharePartitionKey, asked: m.WriteShareGroupStateRequest.PartitionData
+        ) -> Command[m.WriteShareGroupStateResponse.PartitionResult]:
             batches = [
                 StateBatch(batch.first_offset, batch.last_offset, batch.delivery_state, batch.delivery_count)
                 for batch in asked.state_batches
             ]
-            return lambda shard, token: shard.write(
-                token,
+            return lambda shard, respond: shard.write(
+                respond,
                 key,
                 state_epoch=asked.state_epoch,
                 leader_epoch=asked.leader_epoch,
@@ -173,8 +178,10 @@ class ShareStateHandlers:
         body = request.body
         answer = m.DeleteShareGroupStateResponse
 
-        def command(key: SharePartitionKey, asked: m.DeleteShareGroupStateRequest.PartitionData) -> Command:
-            return lambda shard, token: shard.delete(token, key)
+        def command(
+            key: SharePartitionKey, asked: m.DeleteShareGroupStateRequest.PartitionData
+        ) -> Command[m.DeleteShareGroupStateResponse.PartitionResult]:
+            return lambda shard, respond: shard.delete(respond, key)
 
         makes = (answer, answer.DeleteStateResult, answer.PartitionResult)
         return self._each(request, body.group_id, body.topics, command, makes, changes_state=True, is_blind=True)
@@ -183,8 +190,10 @@ class ShareStateHandlers:
         body = request.body
         answer = m.ReadShareGroupStateSummaryResponse
 
-        def command(key: SharePartitionKey, asked: m.ReadShareGroupStateSummaryRequest.PartitionData) -> Command:
-            return lambda shard, token: shard.read_summary(token, key)
+        def command(
+            key: SharePartitionKey, asked: m.ReadShareGroupStateSummaryRequest.PartitionData
+        ) -> Command[m.ReadShareGroupStateSummaryResponse.PartitionResult]:
+            return lambda shard, respond: shard.read_summary(respond, key)
 
         makes = (answer, answer.ReadStateSummaryResult, answer.PartitionResult)
         return self._each(request, body.group_id, body.topics, command, makes, changes_state=False, is_blind=True)

@@ -79,7 +79,7 @@ class TransactionHandlers:
         except KafkaError as error:
             return init_producer_id_failure(error.code, request.api_version)
         pending = request.defer()
-        handle.run(handle.shard.init_producer_id(pending, self._context(request), body))
+        handle.run(handle.shard.init_producer_id(pending.complete, self._context(request), body))
         return pending
 
     def add_partitions_to_txn(self, request: Request[m.AddPartitionsToTxnRequest]) -> Answer:
@@ -162,8 +162,7 @@ class TransactionHandlers:
         refused = self._take_out_unknown_partitions(body)
         pending = request.defer()
 
-        def answer(response: object) -> None:
-            assert isinstance(response, m.TxnOffsetCommitResponse)
+        def answer(response: m.TxnOffsetCommitResponse) -> None:
             pending.complete(_offset_commit_response(request, response, refused))
 
         if not body.topics:
@@ -240,7 +239,7 @@ class TransactionHandlers:
             if failure is not None:
                 pending.complete(m.EndTxnResponse(error_code=ErrorCode.COORDINATOR_NOT_AVAILABLE))
             else:
-                handle.run(handle.shard.end_txn(pending, self._context(request), body))
+                handle.run(handle.shard.end_txn(pending.complete, self._context(request), body))
 
         if body.committed:
             self._transactions.when_on_disk(handle, body.transactional_id, end)

@@ -12,7 +12,7 @@ import logging
 from base64 import urlsafe_b64encode
 from collections.abc import Callable, Collection, Iterable, Mapping
 from functools import partial
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Protocol
 
 from penstock.broker.connection import Connection
 from penstock.broker.coordinators import CoordinatorRuntime, ShardHandle
@@ -22,7 +22,7 @@ from penstock.broker.share.fetch import ShareFetch, unknown_partition
 from penstock.broker.share.live import LiveSharePartition, Outcome
 from penstock.broker.share.metrics import ShareMetrics
 from penstock.broker.topics import SHARE_STATE_TOPIC, Partition, Topic
-from penstock.coordination.effects import Effects
+from penstock.coordination.effects import Effects, Respond
 from penstock.log.partition import PartitionLog
 from penstock.queues.sessions import ShareSession, ShareSessions, TopicIdPartition
 from penstock.queues.settings import ShareSettings
@@ -47,7 +47,6 @@ if TYPE_CHECKING:
 log = logging.getLogger("penstock.share")
 
 Handle = ShardHandle[ShareStateShard]
-Command = Callable[[ShareStateShard], Effects]
 
 _CACHE_BYTES = 256 << 20
 _CACHE_SHARES_MIN = 8
@@ -62,6 +61,19 @@ _SEEN_BY_CLIENTS: dict[int, type[KafkaError]] = {
     ErrorCode.FENCED_LEADER_EPOCH: NotLeaderOrFollower,
     ErrorCode.FENCED_STATE_EPOCH: NotLeaderOrFollower,
 }
+
+
+class _Result(Protocol):
+    """What the results of the share coordinator's commands have in common."""
+
+    @property
+    def error_code(self) -> int: ...
+
+    @property
+    def error_message(self) -> str | None: ...
+
+
+Command = Callable[[ShareStateShard, Respond[_Result]], Effects]
 
 
 class ShareGroups:
@@ -170,13 +182,11 @@ class ShareGroups:
         assert topic is not None
         partition = topic.partitions[key[2]]
         handle = self.handle(key)
-        effects = handle.shard.read(_ignore, key, partition.leader_epoch)
-        result = effects.replies[0].response
-        assert isinstance(result, m.ReadShareGroupStateResponse.PartitionResult)
-        if result.error_code != ErrorCode.NONE:
-            raise _SEEN_BY_CLIENTS.get(result.error_code, UnknownServerError)(result.error_message or "")
-        if effects.records and not handle.run(effects):
+        results: list[m.ReadShareGroupStateResponse.PartitionResult] = []
+        if not handle.run(handle.shard.read(results.append, key, partition.leader_epoch)):
             raise CoordinatorNotAvailable()
+        if results and results[0].error_code != ErrorCode.NONE:
+            raise _error_of(results[0])
         state = handle.shard.get(key)
         assert state is not None
         is_new = state.start_offset == UNKNOWN
@@ -290,10 +300,10 @@ class ShareGroups:
             now_ms=self.now_ms(),
         )
         if not effects.records:
-            refusal = effects.replies[0].response
-            assert isinstance(refusal, m.WriteShareGroupStateResponse.PartitionResult)
+            effects.send()
+            assert reply.result is not None
             self.loop.call_soon(self.drop, live.key, NotLeaderOrFollower())
-            raise _error_of(refusal)
+            raise _error_of(reply.result)
         flush_interval_ms = self.broker.config.penstock_share_flush_interval_ms
         if flush_interval_ms:
             effects.replies.clear()
@@ -303,8 +313,8 @@ class ShareGroups:
         if flush_interval_ms:
             self._flush_within(flush_interval_ms, handle.partition.log)
             return True
-        reply.is_awaited = not reply.has_come
-        return reply.has_come
+        reply.is_awaited = reply.result is None
+        return not reply.is_awaited
 
     def _flush_within(self, interval_ms: int, state_log: PartitionLog) -> None:
         if not self._unflushed:
@@ -326,7 +336,6 @@ class ShareGroups:
                 key = (group_id, topic_id, index)
                 command = partial(
                     ShareStateShard.initialize,
-                    token=_ignore,
                     key=key,
                     state_epoch=state_epoch,
                     start_offset=start_offset,
@@ -341,7 +350,7 @@ class ShareGroups:
         for topic_id, indexes in partitions.items():
             for index in indexes:
                 key = (group_id, topic_id, index)
-                command = partial(ShareStateShard.delete, token=_ignore, key=key)
+                command = partial(ShareStateShard.delete, key=key)
                 results[topic_id, index] = self._run(key, command)
                 self.drop(key, NotLeaderOrFollower())
         return results
@@ -351,12 +360,10 @@ class ShareGroups:
             handle = self.handle(key)
         except KafkaError as error:
             return error.code
-        effects = command(handle.shard)
-        result = effects.replies[0].response
-        code = ErrorCode(getattr(result, "error_code", 0))
-        if code == ErrorCode.NONE and effects.records and not handle.run(effects):
+        results: list[_Result] = []
+        if not handle.run(command(handle.shard, results.append)):
             return ErrorCode.COORDINATOR_NOT_AVAILABLE
-        return code
+        return ErrorCode(results[0].error_code) if results else ErrorCode.NONE
 
     def _topic_deleted(self, topic: Topic) -> None:
         for key in [key for key in self._live if key[1] == topic.topic_id]:
@@ -414,21 +421,20 @@ class ShareGroups:
 class _WriteReply:
     """The coordinator's word on a write, told to the one who waits unless it came while the write was running."""
 
-    __slots__ = ("_outcome", "has_come", "is_awaited")
+    __slots__ = ("_outcome", "is_awaited", "result")
 
     def __init__(self, outcome: Outcome) -> None:
         self._outcome = outcome
-        self.has_come = False
         self.is_awaited = False
+        self.result: _Result | None = None
 
-    def __call__(self, response: object) -> None:
-        assert isinstance(response, m.WriteShareGroupStateResponse.PartitionResult)
-        self.has_come = True
+    def __call__(self, result: _Result) -> None:
+        self.result = result
         if self.is_awaited:
-            self._outcome(_error_of(response) if response.error_code != ErrorCode.NONE else None)
+            self._outcome(_error_of(result) if result.error_code != ErrorCode.NONE else None)
 
 
-def _error_of(result: m.WriteShareGroupStateResponse.PartitionResult) -> KafkaError:
+def _error_of(result: _Result) -> KafkaError:
     return _SEEN_BY_CLIENTS.get(result.error_code, UnknownServerError)(result.error_message or "")
 
 
@@ -436,7 +442,3 @@ def coordinator_key(key: SharePartitionKey) -> str:
     """The name by which a share-partition finds its partition of the state topic."""
     group_id, topic_id, partition = key
     return f"{group_id}:{urlsafe_b64encode(topic_id).rstrip(b'=').decode()}:{partition}"
-
-
-def _ignore(response: object) -> None:
-    """For commands whose result is looked at before they run."""

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from penstock.coordination.effects import Respond
 from penstock.groups.classic.states import TRANSITIONS, ClassicState
 from penstock.wire import messages as m
 from penstock.wire.codec import MalformedMessage, decode_prefix
@@ -49,8 +50,8 @@ class ClassicMember:
     assignment: bytes = b""
     # A member that has joined but not yet seen a generation; its session is then the long new-member timeout.
     is_new: bool = False
-    awaiting_join: object | None = None
-    awaiting_sync: object | None = None
+    awaiting_join: Respond[m.JoinGroupResponse] | None = None
+    awaiting_sync: Respond[m.SyncGroupResponse] | None = None
 
     def metadata(self, protocol_name: str | None) -> bytes:
         for name, metadata in self.protocols:

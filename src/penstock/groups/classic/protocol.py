@@ -14,10 +14,11 @@ which retries a JoinGroup does not leave ghosts behind. Static members (KIP-345)
 from __future__ import annotations
 
 from penstock.coordination.context import RequestContext
-from penstock.coordination.effects import Effects
+from penstock.coordination.effects import Effects, Respond
 from penstock.groups import records
 from penstock.groups.classic.group import ClassicGroup, ClassicMember, Protocols, protocols_of, rebalance_timeout_of
 from penstock.groups.classic.states import ClassicState
+from penstock.groups.failures import join_error, leave_error, reply_join, reply_sync, sync_error
 from penstock.groups.state import ShardState
 from penstock.groups.timers import TimerKey, TimerKind
 from penstock.wire import messages as m
@@ -31,10 +32,6 @@ COMPLETING = ClassicState.COMPLETING_REBALANCE
 STABLE = ClassicState.STABLE
 
 
-def join_error(member_id: str, error: ErrorCode) -> m.JoinGroupResponse:
-    return m.JoinGroupResponse(error_code=error, member_id=member_id, protocol_name=None)
-
-
 class ClassicProtocol:
     def __init__(self, state: ShardState) -> None:
         self._state = state
@@ -43,24 +40,28 @@ class ClassicProtocol:
     # ---- JoinGroup ---------------------------------------------------------------------------------------------------
 
     def join(
-        self, token: object, context: RequestContext, request: m.JoinGroupRequest, group: ClassicGroup | None
+        self,
+        respond: Respond[m.JoinGroupResponse],
+        context: RequestContext,
+        request: m.JoinGroupRequest,
+        group: ClassicGroup | None,
     ) -> Effects:
         """`group` is None when there is no group of this id (yet)."""
         effects = Effects()
         is_new_group = group is None
         if group is None:
             if request.member_id:
-                effects.reply(token, join_error(request.member_id, ErrorCode.UNKNOWN_MEMBER_ID))
+                reply_join(effects, respond, join_error(request.member_id, ErrorCode.UNKNOWN_MEMBER_ID))
                 return effects
             group = ClassicGroup(request.group_id, state_since_ms=context.now_ms)
         if not self._accepts(group, request.member_id):
             self._timers.cancel(_session_key(group.group_id, request.member_id))
             group.remove(request.member_id)
-            effects.reply(token, join_error("", ErrorCode.GROUP_MAX_SIZE_REACHED))
+            reply_join(effects, respond, join_error("", ErrorCode.GROUP_MAX_SIZE_REACHED))
         elif not request.member_id:
-            self._join_unknown(effects, token, context, request, group)
+            self._join_unknown(effects, respond, context, request, group)
         else:
-            self._join_known(effects, token, context, request, group)
+            self._join_known(effects, respond, context, request, group)
         if is_new_group and not effects.records:
             self._state.incoming[group.group_id] = group
             effects.records.append(records.group_metadata(group.group_id, ClassicGroup.empty_value(context.now_ms)))
@@ -76,61 +77,71 @@ class ClassicProtocol:
         return True
 
     def _join_unknown(
-        self, effects: Effects, token: object, context: RequestContext, request: m.JoinGroupRequest, group: ClassicGroup
+        self,
+        effects: Effects,
+        respond: Respond[m.JoinGroupResponse],
+        context: RequestContext,
+        request: m.JoinGroupRequest,
+        group: ClassicGroup,
     ) -> None:
         protocols = protocols_of(request)
         if not group.supports(request.protocol_type, protocols):
-            effects.reply(token, join_error("", ErrorCode.INCONSISTENT_GROUP_PROTOCOL))
+            reply_join(effects, respond, join_error("", ErrorCode.INCONSISTENT_GROUP_PROTOCOL))
             return
         instance_id = request.group_instance_id
         member_id = f"{context.client_id if instance_id is None else instance_id}-{self._state.new_uuid()}"
         if instance_id is not None and instance_id in group.static_members:
-            self._replace_static(effects, token, context, request, group, member_id)
+            self._replace_static(effects, respond, context, request, group, member_id)
         elif instance_id is None and context.api_version >= MEMBER_ID_REQUIRED_VERSION:
             group.pending_joins.add(member_id)
             deadline_ms = context.now_ms + request.session_timeout_ms
             self._timers.schedule(_session_key(group.group_id, member_id), deadline_ms)
-            effects.reply(token, join_error(member_id, ErrorCode.MEMBER_ID_REQUIRED))
+            reply_join(effects, respond, join_error(member_id, ErrorCode.MEMBER_ID_REQUIRED))
         else:
-            self._add_member(effects, token, context, request, group, member_id)
+            self._add_member(effects, respond, context, request, group, member_id)
 
     def _join_known(
-        self, effects: Effects, token: object, context: RequestContext, request: m.JoinGroupRequest, group: ClassicGroup
+        self,
+        effects: Effects,
+        respond: Respond[m.JoinGroupResponse],
+        context: RequestContext,
+        request: m.JoinGroupRequest,
+        group: ClassicGroup,
     ) -> None:
         member_id = request.member_id
         protocols = protocols_of(request)
         if not group.supports(request.protocol_type, protocols):
-            effects.reply(token, join_error(member_id, ErrorCode.INCONSISTENT_GROUP_PROTOCOL))
+            reply_join(effects, respond, join_error(member_id, ErrorCode.INCONSISTENT_GROUP_PROTOCOL))
             return
         if member_id in group.pending_joins:
             if request.group_instance_id is not None:
                 # The id was given to a dynamic member. Kafka has no better code for one that turned static meanwhile.
-                effects.reply(token, join_error(member_id, ErrorCode.UNKNOWN_SERVER_ERROR))
+                reply_join(effects, respond, join_error(member_id, ErrorCode.UNKNOWN_SERVER_ERROR))
             else:
-                self._add_member(effects, token, context, request, group, member_id)
+                self._add_member(effects, respond, context, request, group, member_id)
             return
         try:
             group.validate_member(member_id, request.group_instance_id)
         except KafkaError as error:
-            effects.reply(token, join_error(member_id, error.code))
+            reply_join(effects, respond, join_error(member_id, error.code))
             return
         member = group.members[member_id]
         unchanged = member.protocols == protocols
         if group.state is COMPLETING and unchanged:
             # The member did not see the answer to its join: give it again.
-            effects.reply(token, self._joined(group, member))
+            reply_join(effects, respond, self._joined(group, member))
         elif group.state is STABLE and unchanged and group.leader != member_id:
-            effects.reply(token, self._joined(group, member))
+            reply_join(effects, respond, self._joined(group, member))
         elif group.in_state(PREPARING, COMPLETING, STABLE):
-            self._update_member(effects, token, request, member, protocols)
+            self._update_member(effects, respond, request, member, protocols)
             self._rebalance_or_complete_join(effects, group, context.now_ms)
         else:
-            effects.reply(token, join_error(member_id, ErrorCode.UNKNOWN_MEMBER_ID))
+            reply_join(effects, respond, join_error(member_id, ErrorCode.UNKNOWN_MEMBER_ID))
 
     def _add_member(
         self,
         effects: Effects,
-        token: object,
+        respond: Respond[m.JoinGroupResponse],
         context: RequestContext,
         request: m.JoinGroupRequest,
         group: ClassicGroup,
@@ -146,7 +157,7 @@ class ClassicProtocol:
             request.protocol_type,
             protocols_of(request),
             is_new=True,
-            awaiting_join=token,
+            awaiting_join=respond,
         )
         if group.state is PREPARING and group.previous_state is ClassicState.EMPTY:
             group.new_member_added = True
@@ -156,20 +167,25 @@ class ClassicProtocol:
         self._rebalance_or_complete_join(effects, group, context.now_ms)
 
     def _update_member(
-        self, effects: Effects, token: object, request: m.JoinGroupRequest, member: ClassicMember, protocols: Protocols
+        self,
+        effects: Effects,
+        respond: Respond[m.JoinGroupResponse],
+        request: m.JoinGroupRequest,
+        member: ClassicMember,
+        protocols: Protocols,
     ) -> None:
         if member.awaiting_join is not None:
             # The client gave up on its first JoinGroup and sent another: the first one's answer goes nowhere.
-            effects.reply(member.awaiting_join, join_error(member.member_id, ErrorCode.REBALANCE_IN_PROGRESS))
+            reply_join(effects, member.awaiting_join, join_error(member.member_id, ErrorCode.REBALANCE_IN_PROGRESS))
         member.protocols = protocols
         member.rebalance_timeout_ms = rebalance_timeout_of(request)
         member.session_timeout_ms = request.session_timeout_ms
-        member.awaiting_join = token
+        member.awaiting_join = respond
 
     def _replace_static(
         self,
         effects: Effects,
-        token: object,
+        respond: Respond[m.JoinGroupResponse],
         context: RequestContext,
         request: m.JoinGroupRequest,
         group: ClassicGroup,
@@ -180,12 +196,12 @@ class ClassicProtocol:
         former_leader = group.leader
         old = group.members[group.static_members[instance_id]]
         if old.awaiting_join is not None:
-            effects.reply(old.awaiting_join, join_error(old.member_id, ErrorCode.FENCED_INSTANCE_ID))
+            reply_join(effects, old.awaiting_join, join_error(old.member_id, ErrorCode.FENCED_INSTANCE_ID))
         if old.awaiting_sync is not None:
-            effects.reply(old.awaiting_sync, m.SyncGroupResponse(error_code=ErrorCode.FENCED_INSTANCE_ID))
+            reply_sync(effects, old.awaiting_sync, sync_error(ErrorCode.FENCED_INSTANCE_ID))
         self._timers.cancel(_session_key(group.group_id, old.member_id))
         member = group.replace_static(instance_id, new_member_id)
-        self._update_member(effects, token, request, member, protocols_of(request))
+        self._update_member(effects, respond, request, member, protocols_of(request))
         self._restart_session(group, member, context.now_ms)
         if group.state is STABLE and group.select_protocol() == group.protocol_name:
             # Nothing changes for the others: the member goes on with the assignment of its former self.
@@ -196,7 +212,7 @@ class ClassicProtocol:
             else:
                 # An older client would compute a new assignment if it saw itself as leader.
                 response.leader, response.members = former_leader or "", []
-            effects.reply(token, response)
+            reply_join(effects, respond, response)
             member.awaiting_join = None
         elif group.state is COMPLETING:
             # Its generation mates may have seen the old member id (KAFKA-9801).
@@ -270,7 +286,7 @@ class ClassicProtocol:
             return
         for member in group.members.values():
             if member.awaiting_join is not None:
-                effects.reply(member.awaiting_join, self._joined(group, member))
+                reply_join(effects, member.awaiting_join, self._joined(group, member))
                 member.awaiting_join = None
             self._restart_session(group, member, now_ms)
             member.is_new = False
@@ -284,7 +300,7 @@ class ClassicProtocol:
         for member in group.members.values():
             member.assignment = b""
             if member.awaiting_sync is not None:
-                effects.reply(member.awaiting_sync, m.SyncGroupResponse(error_code=error))
+                reply_sync(effects, member.awaiting_sync, sync_error(error))
                 member.awaiting_sync = None
                 self._restart_session(group, member, now_ms)
 
@@ -295,27 +311,33 @@ class ClassicProtocol:
 
     # ---- SyncGroup ---------------------------------------------------------------------------------------------------
 
-    def sync(self, token: object, context: RequestContext, request: m.SyncGroupRequest, group: ClassicGroup) -> Effects:
+    def sync(
+        self,
+        respond: Respond[m.SyncGroupResponse],
+        context: RequestContext,
+        request: m.SyncGroupRequest,
+        group: ClassicGroup,
+    ) -> Effects:
         effects = Effects()
         error = self._sync_error(group, request)
         if error is not ErrorCode.NONE:
-            effects.reply(token, m.SyncGroupResponse(error_code=error))
+            reply_sync(effects, respond, sync_error(error))
             return effects
         member = group.members[request.member_id]
         self._synced(group, member)
         if group.state is STABLE:
-            effects.reply(token, self._assigned(group, member.assignment))
+            reply_sync(effects, respond, self._assigned(group, member.assignment))
             return effects
         if member.awaiting_sync is not None:
-            effects.reply(member.awaiting_sync, m.SyncGroupResponse(error_code=ErrorCode.REBALANCE_IN_PROGRESS))
-        member.awaiting_sync = token
+            reply_sync(effects, member.awaiting_sync, sync_error(ErrorCode.REBALANCE_IN_PROGRESS))
+        member.awaiting_sync = respond
         if group.leader == member.member_id:
             assignments = {given.member_id: bytes(given.assignment) for given in request.assignments}
             effects.records.append(records.group_metadata(group.group_id, group.to_value(assignments)))
             for waiting in group.members.values():
                 if waiting.awaiting_sync is not None:
                     assignment = assignments.get(waiting.member_id, b"")
-                    effects.reply(waiting.awaiting_sync, self._assigned(group, assignment))
+                    reply_sync(effects, waiting.awaiting_sync, self._assigned(group, assignment))
                     waiting.awaiting_sync = None
                     self._restart_session(group, waiting, context.now_ms)
         return effects
@@ -367,7 +389,11 @@ class ClassicProtocol:
     # ---- LeaveGroup --------------------------------------------------------------------------------------------------
 
     def leave(
-        self, token: object, context: RequestContext, request: m.LeaveGroupRequest, group: ClassicGroup
+        self,
+        respond: Respond[m.LeaveGroupResponse],
+        context: RequestContext,
+        request: m.LeaveGroupRequest,
+        group: ClassicGroup,
     ) -> Effects:
         effects = Effects()
         responses = []
@@ -383,7 +409,7 @@ class ClassicProtocol:
                 self._prepare_rebalance(effects, group, context.now_ms)
             else:
                 self._maybe_complete_join(effects, group, context.now_ms)
-        effects.reply(token, m.LeaveGroupResponse(members=responses))
+        effects.reply(respond, m.LeaveGroupResponse(members=responses), leave_error)
         return effects
 
     def _leave_one(
@@ -409,9 +435,9 @@ class ClassicProtocol:
 
     def _remove(self, effects: Effects, group: ClassicGroup, member: ClassicMember) -> None:
         if member.awaiting_join is not None:
-            effects.reply(member.awaiting_join, join_error("", ErrorCode.UNKNOWN_MEMBER_ID))
+            reply_join(effects, member.awaiting_join, join_error("", ErrorCode.UNKNOWN_MEMBER_ID))
         if member.awaiting_sync is not None:
-            effects.reply(member.awaiting_sync, m.SyncGroupResponse(error_code=ErrorCode.UNKNOWN_MEMBER_ID))
+            reply_sync(effects, member.awaiting_sync, sync_error(ErrorCode.UNKNOWN_MEMBER_ID))
         self._forget(group, member.member_id)
 
     def _forget(self, group: ClassicGroup, member_id: str) -> None:

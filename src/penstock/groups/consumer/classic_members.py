@@ -11,13 +11,14 @@ from __future__ import annotations
 from dataclasses import replace
 
 from penstock.coordination.context import RequestContext
-from penstock.coordination.effects import Effects
+from penstock.coordination.effects import Effects, Respond, answered
 from penstock.groups.classic.group import CONSUMER_PROTOCOL_TYPE, protocols_of, rebalance_timeout_of
 from penstock.groups.classic.protocol import MEMBER_ID_REQUIRED_VERSION, ClassicProtocol
 from penstock.groups.consumer import migration
 from penstock.groups.consumer.group import ConsumerGroup
 from penstock.groups.consumer.member import ClassicMemberMetadata, ConsumerMember, MemberState, without_epochs
 from penstock.groups.consumer.protocol import Change, ConsumerProtocol, check_instance
+from penstock.groups.failures import join_error, leave_error, reply_join
 from penstock.groups.records import Partitions
 from penstock.groups.settings import MigrationPolicy, TopicsView
 from penstock.groups.state import ShardState
@@ -44,7 +45,11 @@ class ClassicMembers:
     # ---- JoinGroup ---------------------------------------------------------------------------------------------------
 
     def join(
-        self, token: object, context: RequestContext, request: m.JoinGroupRequest, group: ConsumerGroup
+        self,
+        respond: Respond[m.JoinGroupResponse],
+        context: RequestContext,
+        request: m.JoinGroupRequest,
+        group: ConsumerGroup,
     ) -> Effects:
         if self._state.settings.group_consumer_migration_policy is MigrationPolicy.DISABLED:
             raise InconsistentGroupProtocol(
@@ -61,9 +66,7 @@ class ClassicMembers:
             raise InconsistentGroupProtocol(f"Member {member_id}'s protocols are not supported.")
         dynamic = request.group_instance_id is None
         if dynamic and not request.member_id and context.api_version >= MEMBER_ID_REQUIRED_VERSION:
-            required = ErrorCode.MEMBER_ID_REQUIRED
-            effects.reply(token, m.JoinGroupResponse(member_id=member_id, error_code=required, protocol_name=None))
-            return effects
+            return answered(respond, join_error(member_id, ErrorCode.MEMBER_ID_REQUIRED))
 
         replaced = group.static_member(request.group_instance_id)
         downgrades = replaced is not None and migration.may_downgrade_with(group, replaced, self._state.settings)
@@ -93,8 +96,9 @@ class ClassicMembers:
             deadline_ms = now_ms + updated.rebalance_timeout_ms
             self._timers.schedule(TimerKey(TimerKind.CONSUMER_SYNC, group.group_id, member_id), deadline_ms)
         group.in_motion_ms = context.now_ms
-        effects.reply(
-            token,
+        reply_join(
+            effects,
+            respond,
             m.JoinGroupResponse(
                 member_id=member_id,
                 generation_id=change.member.member_epoch,
@@ -147,7 +151,11 @@ class ClassicMembers:
     # ---- SyncGroup ---------------------------------------------------------------------------------------------------
 
     def sync(
-        self, token: object, context: RequestContext, request: m.SyncGroupRequest, group: ConsumerGroup
+        self,
+        respond: Respond[m.SyncGroupResponse],
+        context: RequestContext,
+        request: m.SyncGroupRequest,
+        group: ConsumerGroup,
     ) -> Effects:
         member = self._classic_member(group, request.member_id, request.group_instance_id)
         assert member.classic is not None
@@ -175,14 +183,10 @@ class ClassicMembers:
         blob = migration.assignment_blob(
             without_epochs(member.assigned), migration.embedded_version(metadata), self._state.topics
         )
-        effects = Effects()
-        effects.reply(
-            token,
-            m.SyncGroupResponse(
-                protocol_type=request.protocol_type, protocol_name=request.protocol_name, assignment=blob
-            ),
+        response = m.SyncGroupResponse(
+            protocol_type=request.protocol_type, protocol_name=request.protocol_name, assignment=blob
         )
-        return effects
+        return answered(respond, response)
 
     # ---- Heartbeat ---------------------------------------------------------------------------------------------------
 
@@ -221,7 +225,11 @@ class ClassicMembers:
     # ---- LeaveGroup --------------------------------------------------------------------------------------------------
 
     def leave(
-        self, token: object, context: RequestContext, request: m.LeaveGroupRequest, group: ConsumerGroup
+        self,
+        respond: Respond[m.LeaveGroupResponse],
+        context: RequestContext,
+        request: m.LeaveGroupRequest,
+        group: ConsumerGroup,
     ) -> Effects:
         responses, leaving = [], []
         for identity in request.members:
@@ -234,7 +242,7 @@ class ClassicMembers:
             except KafkaError as error:
                 response.error_code = error.code
         effects = self._consumer.fence(group, leaving, context.now_ms)
-        effects.reply(token, m.LeaveGroupResponse(members=responses))
+        effects.reply(respond, m.LeaveGroupResponse(members=responses), leave_error)
         return effects
 
     def _leaving_member(self, group: ConsumerGroup, identity: m.LeaveGroupRequest.MemberIdentity) -> ConsumerMember:

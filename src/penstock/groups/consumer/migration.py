@@ -14,10 +14,10 @@ from collections.abc import Iterable
 from penstock.coordination.effects import CoordinatorRecord, Effects
 from penstock.groups import records
 from penstock.groups.classic.group import CONSUMER_PROTOCOL_TYPE, ClassicGroup, ClassicMember
-from penstock.groups.classic.protocol import join_error
 from penstock.groups.classic.states import ClassicState
 from penstock.groups.consumer.group import ConsumerGroup, metadata_hash
 from penstock.groups.consumer.member import ClassicMemberMetadata, ConsumerMember, with_epoch
+from penstock.groups.failures import join_error, reply_join, reply_sync, sync_error
 from penstock.groups.records import Partitions
 from penstock.groups.settings import GroupSettings, TopicsView
 from penstock.groups.state import ShardState
@@ -133,10 +133,10 @@ def release_parked(effects: Effects, group: ClassicGroup) -> None:
     """Members that wait for a classic rebalance are told to join again; they will find a consumer group."""
     for member in group.members.values():
         if member.awaiting_join is not None:
-            effects.reply(member.awaiting_join, join_error(member.member_id, ErrorCode.REBALANCE_IN_PROGRESS))
+            reply_join(effects, member.awaiting_join, join_error(member.member_id, ErrorCode.REBALANCE_IN_PROGRESS))
             member.awaiting_join = None
         if member.awaiting_sync is not None:
-            effects.reply(member.awaiting_sync, m.SyncGroupResponse(error_code=ErrorCode.REBALANCE_IN_PROGRESS))
+            reply_sync(effects, member.awaiting_sync, sync_error(ErrorCode.REBALANCE_IN_PROGRESS))
             member.awaiting_sync = None
 
 

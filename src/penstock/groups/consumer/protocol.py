@@ -17,7 +17,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 
 from penstock.coordination.context import RequestContext
-from penstock.coordination.effects import CoordinatorRecord, Effects
+from penstock.coordination.effects import CoordinatorRecord, Effects, Respond
 from penstock.coordination.regex import compile_topic_regex
 from penstock.groups import pace, records
 from penstock.groups.assignors import ASSIGNORS, Assignment
@@ -34,6 +34,7 @@ from penstock.groups.consumer.member import (
 )
 from penstock.groups.consumer.reconciliation import reconcile
 from penstock.groups.consumer.target import changed_targets, compute_target, topic_ids
+from penstock.groups.failures import consumer_heartbeat_error
 from penstock.groups.records import EpochPartitions, Partitions
 from penstock.groups.settings import GroupSettings
 from penstock.groups.state import ShardState
@@ -96,10 +97,15 @@ class ConsumerProtocol:
 
     # ---- ConsumerGroupHeartbeat --------------------------------------------------------------------------------------
 
-    def heartbeat(self, token: object, context: RequestContext, request: m.ConsumerGroupHeartbeatRequest) -> Effects:
+    def heartbeat(
+        self,
+        respond: Respond[m.ConsumerGroupHeartbeatResponse],
+        context: RequestContext,
+        request: m.ConsumerGroupHeartbeatRequest,
+    ) -> Effects:
         validate_heartbeat(request, context.api_version, self._state.settings)
         if request.member_epoch in (LEAVE_GROUP_EPOCH, LEAVE_GROUP_STATIC_EPOCH):
-            return self._leave(token, context, request)
+            return self._leave(respond, context, request)
         effects = Effects()
         joins = request.member_epoch == 0
         group, upgraded = self._group_for(effects, request.group_id, joins, context.now_ms)
@@ -127,7 +133,7 @@ class ConsumerProtocol:
         )
         if joins or _is_full(request) or not same_partitions(change.before.assigned, change.member.assigned):
             response.assignment = heartbeat_assignment(change.member.assigned)
-        effects.reply(token, response)
+        effects.reply(respond, response, consumer_heartbeat_error)
         return effects
 
     def _group_for(
@@ -393,7 +399,12 @@ class ConsumerProtocol:
 
     # ---- leaving -----------------------------------------------------------------------------------------------------
 
-    def _leave(self, token: object, context: RequestContext, request: m.ConsumerGroupHeartbeatRequest) -> Effects:
+    def _leave(
+        self,
+        respond: Respond[m.ConsumerGroupHeartbeatResponse],
+        context: RequestContext,
+        request: m.ConsumerGroupHeartbeatRequest,
+    ) -> Effects:
         group = self._state.consumer(request.group_id)
         if request.instance_id is None:
             member = group.member(request.member_id)
@@ -416,7 +427,7 @@ class ConsumerProtocol:
         else:
             effects = self.fence(group, [member.member_id], context.now_ms)
         response = m.ConsumerGroupHeartbeatResponse(member_id=request.member_id, member_epoch=request.member_epoch)
-        effects.reply(token, response)
+        effects.reply(respond, response, consumer_heartbeat_error)
         return effects
 
     def fence(self, group: ConsumerGroup, member_ids: Iterable[str], now_ms: int) -> Effects:

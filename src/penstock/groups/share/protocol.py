@@ -15,11 +15,12 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
 from penstock.coordination.context import RequestContext
-from penstock.coordination.effects import CoordinatorRecord, Effects
+from penstock.coordination.effects import CoordinatorRecord, Effects, Respond, answered
 from penstock.groups import pace, records
 from penstock.groups.assignors import AssignorMember
 from penstock.groups.consumer.group import metadata_hash
 from penstock.groups.consumer.target import topic_ids
+from penstock.groups.failures import share_heartbeat_error
 from penstock.groups.records import Partitions
 from penstock.groups.share.assignor import simple
 from penstock.groups.share.group import ShareGroup, ShareMember, StateTopic
@@ -60,7 +61,7 @@ class DeleteShareState:
 
 @dataclass(frozen=True, slots=True)
 class _Parked:
-    token: object
+    respond: Respond[m.ShareGroupHeartbeatResponse]
     context: RequestContext
     request: m.ShareGroupHeartbeatRequest
 
@@ -73,23 +74,28 @@ class ShareProtocol:
 
     # ---- ShareGroupHeartbeat -----------------------------------------------------------------------------------------
 
-    def heartbeat(self, token: object, context: RequestContext, request: m.ShareGroupHeartbeatRequest) -> Effects:
+    def heartbeat(
+        self,
+        respond: Respond[m.ShareGroupHeartbeatResponse],
+        context: RequestContext,
+        request: m.ShareGroupHeartbeatRequest,
+    ) -> Effects:
         validate_heartbeat(request)
         if request.member_epoch == LEAVE_GROUP_EPOCH:
-            return self._leave(token, context, request)
+            return self._leave(respond, context, request)
         group, _, updated = self._member(context, request)
         start_offsets = self._uninitialized(group, updated, context.now_ms)
         if not start_offsets:
             if group.group_id in self._parked:
                 # Another member's heartbeat has asked for the initialization: the answer comes with that one's.
-                self._parked[group.group_id].append(_Parked(token, context, request))
+                self._parked[group.group_id].append(_Parked(respond, context, request))
                 return Effects()
-            return self._answer(token, context, request)
+            return self._answer(respond, context, request)
         topics = {t: StateTopic(self._name(t), frozenset(p)) for t, p in start_offsets.items()}
         effects = Effects()
         effects.records.append(group.state_partitions.with_initializing(topics).record(group.group_id))
         effects.actions.append(InitializeShareState(group.group_id, group.epoch + 1, start_offsets))
-        self._parked.setdefault(group.group_id, []).append(_Parked(token, context, request))
+        self._parked.setdefault(group.group_id, []).append(_Parked(respond, context, request))
         self._timers.schedule(
             TimerKey(TimerKind.SHARE_INITIALIZE, group.group_id), context.now_ms + INITIALIZE_PATIENCE_MS
         )
@@ -146,7 +152,12 @@ class ShareProtocol:
                 missing[topic_id] = wanted
         return missing
 
-    def _answer(self, token: object, context: RequestContext, request: m.ShareGroupHeartbeatRequest) -> Effects:
+    def _answer(
+        self,
+        respond: Respond[m.ShareGroupHeartbeatResponse],
+        context: RequestContext,
+        request: m.ShareGroupHeartbeatRequest,
+    ) -> Effects:
         group, before, updated = self._member(context, request)
         effects = Effects()
         group_id, now_ms = group.group_id, context.now_ms
@@ -178,7 +189,7 @@ class ShareProtocol:
         full = request.subscribed_topic_names is not None
         if request.member_epoch == 0 or full or before.assigned != updated.assigned:
             response.assignment = _assignment(updated.assigned)
-        effects.reply(token, response)
+        effects.reply(respond, response, share_heartbeat_error)
         return effects
 
     def _bump_epoch(self, effects: Effects, group: ShareGroup, updated: ShareMember, names_changed: bool) -> int:
@@ -270,7 +281,7 @@ class ShareProtocol:
         effects = Effects()
         self._timers.cancel(TimerKey(TimerKind.SHARE_INITIALIZE, group_id))
         for parked in self._parked.pop(group_id, []):
-            effects.reply(parked.token, m.ShareGroupHeartbeatResponse(error_code=error))
+            effects.reply(parked.respond, share_heartbeat_error(error), share_heartbeat_error)
         return effects
 
     def on_initialize_timer(self, group_id: str, now_ms: int) -> Effects:
@@ -285,20 +296,23 @@ class ShareProtocol:
             del self._parked[group_id]
         context = replace(parked.context, now_ms=now_ms)
         try:
-            return self._answer(parked.token, context, parked.request)
+            return self._answer(parked.respond, context, parked.request)
         except KafkaError as error:
-            effects = Effects()
             response = m.ShareGroupHeartbeatResponse(error_code=error.code, error_message=error.message)
-            effects.reply(parked.token, response)
-            return effects
+            return answered(parked.respond, response)
 
     # ---- leaving -----------------------------------------------------------------------------------------------------
 
-    def _leave(self, token: object, context: RequestContext, request: m.ShareGroupHeartbeatRequest) -> Effects:
+    def _leave(
+        self,
+        respond: Respond[m.ShareGroupHeartbeatResponse],
+        context: RequestContext,
+        request: m.ShareGroupHeartbeatRequest,
+    ) -> Effects:
         group = self._state.share(request.group_id)
         effects = self.fence(group, group.member(request.member_id), context.now_ms)
         response = m.ShareGroupHeartbeatResponse(member_id=request.member_id, member_epoch=request.member_epoch)
-        effects.reply(token, response)
+        effects.reply(respond, response, share_heartbeat_error)
         return effects
 
     def fence(self, group: ShareGroup, member: ShareMember, now_ms: int) -> Effects:
