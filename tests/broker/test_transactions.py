@@ -8,11 +8,11 @@ from typing import Any
 
 import pytest
 
-from penstock.broker.checkpoint import BOOT_ID, CLEAN_SHUTDOWN
 from penstock.broker.server import Broker as Server
 from penstock.broker.transactions import Transactions
 from penstock.log.errors import StorageError
 from penstock.log.partition import PartitionLog
+from penstock.storage.checkpoint import BOOT_ID, CLEAN_SHUTDOWN
 from penstock.testing import Broker
 from penstock.wire import messages as m
 from penstock.wire.errors import ErrorCode

@@ -44,9 +44,9 @@ def test_every_file_of_a_log_is_readable(tmp_path: Path) -> None:
         append(log, plain(f"value {n}", "x" * 50, timestamp=NOW + n))
         append(log, build_batch([(NOW + n, b"key", b"v" * 100, [("h", b"1")])] * 3, codec=Codec.LZ4))
     for n in range(3):
-        append(log, produced(n, transactional=True, timestamp=NOW + 500), verified_txn=True)
+        append(log, produced(n, transactional=True, timestamp=NOW + 500))
     end_transaction(log, False)
-    append(log, produced(3, transactional=True, timestamp=NOW + 500), verified_txn=True)
+    append(log, produced(3, transactional=True, timestamp=NOW + 500))
     end_transaction(log, True)
     log.close()
     logs = sorted(log.folder.glob("*.log"))
@@ -73,7 +73,7 @@ def test_a_cleaned_log_is_readable(tmp_path: Path) -> None:
         append(log, keyed((f"key {n % 60}", f"{n}"), (f"key {n % 7}", None if n % 2 else f"{n}"), codec=n % 5))
         if n % 20 == 0:
             batch = keyed(("x", "aborted"), producer_id=7, producer_epoch=0, base_sequence=n // 20, transactional=True)
-            append(log, batch, verified_txn=True)
+            append(log, batch)
             end_transaction(log, n % 40 == 0)
     log.roll(NOW)
     cleaned = clean(log)

@@ -38,7 +38,7 @@ def log(tmp_path: Path) -> PartitionLog:
 def write(log: PartitionLog, sequence: int, *values: str, producer_id: int = 7, epoch: int = 0) -> int:
     """A transactional batch that the coordinator vouches for; returns its offset."""
     batch = produced(sequence, *values, producer_id=producer_id, epoch=epoch, transactional=True)
-    return append(log, batch, verified_txn=True).base_offset
+    return append(log, batch).base_offset
 
 
 def test_a_retry_is_answered_with_its_first_offset_and_not_written_again(log: PartitionLog) -> None:
@@ -110,23 +110,13 @@ def test_producers_do_not_disturb_each_other(log: PartitionLog) -> None:
 # Transactions
 
 
-def test_a_transactional_batch_needs_an_open_transaction(log: PartitionLog) -> None:
-    with pytest.raises(InvalidTxnState):
-        append(log, produced(0, transactional=True))
-    write(log, 0)
-    append(log, produced(1, transactional=True))
-    end_transaction(log, True)
-    with pytest.raises(InvalidTxnState):
-        append(log, produced(2, transactional=True))
-
-
 def test_a_retry_is_recognised_after_its_transaction_has_ended(log: PartitionLog) -> None:
     write(log, 0)
     end_transaction(log, True)
     assert append(log, produced(0, transactional=True)).duplicate
 
 
-def test_a_stale_epoch_is_named_before_the_missing_verification(log: PartitionLog) -> None:
+def test_a_stale_epoch_is_refused_in_a_transaction(log: PartitionLog) -> None:
     write(log, 0, epoch=5)
     with pytest.raises(InvalidProducerEpoch):
         append(log, produced(0, epoch=4, transactional=True))
@@ -140,18 +130,18 @@ def test_a_plain_batch_inside_a_transaction_is_refused(log: PartitionLog) -> Non
 
 def test_with_bumped_epochs_the_first_sequence_must_be_zero(log: PartitionLog) -> None:
     with pytest.raises(OutOfOrderSequenceNumber):
-        append(log, produced(5, transactional=True), verified_txn=True, transaction_version=2)
-    append(log, produced(0, transactional=True), verified_txn=True, transaction_version=2)
+        append(log, produced(5, transactional=True), transaction_version=2)
+    append(log, produced(0, transactional=True), transaction_version=2)
     end_transaction(log, True, epoch=1, version=2)
     with pytest.raises(OutOfOrderSequenceNumber):
-        append(log, produced(1, epoch=1, transactional=True), verified_txn=True, transaction_version=2)
-    append(log, produced(0, epoch=1, transactional=True), verified_txn=True, transaction_version=2)
+        append(log, produced(1, epoch=1, transactional=True), transaction_version=2)
+    append(log, produced(0, epoch=1, transactional=True), transaction_version=2)
 
 
 def test_coordinators_append_without_sequences(log: PartitionLog) -> None:
     for _ in range(3):
         batch = produced(-1, "offset", transactional=True)
-        append(log, batch, origin=AppendOrigin.COORDINATOR, verified_txn=True)
+        append(log, batch, origin=AppendOrigin.COORDINATOR)
     assert log.last_stable_offset == 0
     end_transaction(log, True)
     assert log.last_stable_offset == 4

@@ -228,8 +228,8 @@ def test_an_old_snapshot_is_never_taken_for_the_end_of_the_log(tmp_path: Path) -
 def test_open_and_aborted_transactions_survive_a_crash(tmp_path: Path) -> None:
     log = open_log(tmp_path, TINY)
     for n in range(5):
-        append(log, produced(n, producer_id=1, transactional=True), verified_txn=True)
-    append(log, produced(0, producer_id=2, transactional=True), verified_txn=True)
+        append(log, produced(n, producer_id=1, transactional=True))
+    append(log, produced(0, producer_id=2, transactional=True))
     end_transaction(log, False, producer_id=1)
     append(log, plain("after"))
     assert log.last_stable_offset == 5

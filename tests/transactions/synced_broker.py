@@ -12,10 +12,10 @@ import random
 import sys
 from pathlib import Path
 
-from penstock.broker.checkpoint import BOOT_ID
 from penstock.broker.run import run
 from penstock.broker.server import Settings
 from penstock.log.segment import LOG_SUFFIX, Segment
+from penstock.storage.checkpoint import BOOT_ID
 
 
 def note_syncs(notes: Path) -> None:

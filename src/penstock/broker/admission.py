@@ -173,7 +173,7 @@ class TransactionalWrites:
         lowest = self._refused.get(key)
         if lowest is None:
             return False
-        if header.producer_id in self._broker.topics.partition(*where).log.producer_state.entries:
+        if self._broker.topics.partition(*where).log.knows_producer(header.producer_id):
             del self._refused[key]  # from now on the log knows what comes next
             return False
         return header.base_sequence > lowest
@@ -213,8 +213,8 @@ class TransactionalWrites:
                 header = _transactional_header(data.records)
                 if header is None or not 0 <= data.index < len(topic.partitions):
                     continue
-                state = topic.partitions[data.index].log.producer_state
-                if not state.has_open_transaction(header.producer_id, header.producer_epoch):
+                partition_log = topic.partitions[data.index].log
+                if not partition_log.has_open_transaction(header.producer_id, header.producer_epoch):
                     found[(topic.name, data.index)] = header
         return found
 

@@ -1,8 +1,8 @@
 """Compaction in the broker: the log cleaner joined to the event loop, the topics and the metrics.
 
-The work is done by a process of its own (`penstock.log.cleaner`); here are only its timer, the watch on its answers,
-and what it tells of itself. A cleaner that silently stopped is what fills disks, so the time of its last look and of
-its last success stand beside how dirty each log is.
+The work is done by the storage (the embedded engine has a process of its own for it); here are only its timer, the
+watch on its answers, and what it tells of itself. A cleaner that silently stopped is what fills disks, so the time of
+its last look and of its last success stand beside how dirty each log is.
 """
 
 from __future__ import annotations
@@ -11,9 +11,8 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 from penstock.broker.metrics import Metric
-from penstock.log.cleaner.manager import CleanerConfig, CleanerManager
-from penstock.log.errors import StorageError
-from penstock.log.partition import PartitionLog
+from penstock.storage.compaction import CleanerConfig
+from penstock.storage.contract import StorageError
 
 if TYPE_CHECKING:
     from penstock.broker.server import Broker
@@ -23,9 +22,9 @@ if TYPE_CHECKING:
 class Cleaning:
     def __init__(self, broker: Broker) -> None:
         self._broker = broker
-        self._manager = CleanerManager(broker.folder, self._logs, self._config())
+        self._compactor = broker.storage.compactor(self._config())
         self._watched = -1
-        broker.configs.listeners.append(lambda: self._manager.update_config(self._config()))
+        broker.configs.listeners.append(lambda: self._compactor.update_config(self._config()))
         broker.on_topic_deleted.append(self._topic_deleted)
         broker.metrics.register(self._metrics)
         broker.monitoring.register("/cleaner", self._view)
@@ -34,26 +33,21 @@ class Cleaning:
         """Take the next step; called by a timer and whenever the process has answered."""
         self._unwatch()
         try:
-            self._manager.poll(self._broker.now_ms())
+            self._compactor.poll(self._broker.now_ms())
         finally:
-            self._watched = self._manager.fileno()
+            self._watched = self._compactor.fileno()
             if self._watched >= 0:
                 self._broker.loop.add_reader(self._watched, self.poll)
 
     def stop(self) -> None:
         self._unwatch()
-        self._manager.close()
+        self._compactor.close()
 
     def _unwatch(self) -> None:
         """Before the manager may close the pipe: a loop must not watch a descriptor that means something else now."""
         if self._watched >= 0:
             self._broker.loop.remove_reader(self._watched)
             self._watched = -1
-
-    def _logs(self) -> Iterator[PartitionLog]:
-        for topic in self._broker.topics.all():
-            for partition in topic.partitions:
-                yield partition.log
 
     def _config(self) -> CleanerConfig:
         config = self._broker.config
@@ -68,13 +62,13 @@ class Cleaning:
         self._unwatch()
         try:
             for partition in topic.partitions:
-                self._manager.forget(partition.log)
+                self._compactor.forget(partition.log)
         except StorageError:
             return  # Only the checkpoint could not be written: a log of the same name is then cleaned from there on.
 
     def _view(self, _: dict[str, str]) -> object:
         """What `penstock cleaner` shows."""
-        status = self._manager.status(self._broker.now_ms())
+        status = self._compactor.status(self._broker.now_ms())
         return {
             "enabled": self._broker.config.log_cleaner_enable,
             "running": status.running,
@@ -103,7 +97,7 @@ class Cleaning:
 
     def _metrics(self) -> Iterator[Metric]:
         now_ms = self._broker.now_ms()
-        status = self._manager.status(now_ms)
+        status = self._compactor.status(now_ms)
         look_ms = status.last_look_ms
         yield Metric(
             "kafka_log_logcleanermanager_time_since_last_run_ms", "gauge", "Since the cleaner last looked for work."

@@ -19,12 +19,12 @@ from typing import TYPE_CHECKING, Generic, Protocol, TypeVar
 
 from penstock.broker.topics import Partition, Topic
 from penstock.coordination.effects import Effects
-from penstock.log.errors import StorageError
-from penstock.log.flusher import Callback as FlushCallback
 from penstock.records.batch import BatchHeader, CorruptBatch, iter_headers
 from penstock.records.builder import build_batch
 from penstock.records.control import ControlType, parse_control
 from penstock.records.record import iter_records
+from penstock.storage.contract import Callback as FlushCallback
+from penstock.storage.contract import StorageError
 from penstock.wire.errors import CoordinatorLoadInProgress, ErrorCode, KafkaError, RecordListTooLarge
 from penstock.wire.hashing import coordinator_partition
 

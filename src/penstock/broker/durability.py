@@ -11,27 +11,19 @@ called once, with what went wrong or with None.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING
 
-from penstock.log.errors import StorageError
+from penstock.storage.contract import StorageError
 
 if TYPE_CHECKING:
     from penstock.broker.world import World
-    from penstock.log.flusher import Callback, Syncable
+    from penstock.storage.contract import Log, Storage
 
 Then = Callable[[StorageError | None], None]
 
 
 class NotDurableInTime(StorageError):
     """The records are written, and not known to be durable before the time of their request was up."""
-
-
-class Flushing(Protocol):
-    """Group commit: `penstock.log.flusher.Flusher`, or what stands in its place."""
-
-    def request(self, log: Syncable, position: int, callback: Callback) -> None: ...
-
-    def request_sync(self, log: Syncable) -> None: ...
 
 
 class _Wait:
@@ -57,9 +49,9 @@ class _Wait:
 
 
 class Durability:
-    def __init__(self, flusher: Flushing, world: World, is_awaited: Callable[[], bool]) -> None:
+    def __init__(self, storage: Storage, world: World, is_awaited: Callable[[], bool]) -> None:
         """`is_awaited` says whether answers wait for the disk (`penstock.acks.all.flush`, which may change)."""
-        self._flusher = flusher
+        self._storage = storage
         self._world = world
         self._is_awaited = is_awaited
         self._waits: set[_Wait] = set()
@@ -73,9 +65,7 @@ class Durability:
         """Whether nobody waits for anything."""
         return not self._waits
 
-    def when_durable(
-        self, appends: Sequence[tuple[Syncable, int]], then: Then, *, timeout_ms: int | None = None
-    ) -> None:
+    def when_durable(self, appends: Sequence[tuple[Log, int]], then: Then, *, timeout_ms: int | None = None) -> None:
         """Call `then` when each log is durable up to its offset; at once, where nobody waits for the disk."""
         if not appends or not self._is_awaited():
             then(None)
@@ -83,12 +73,12 @@ class Durability:
         deadline = None if timeout_ms is None else self._world.monotonic() + timeout_ms / 1000
         wait = _Wait(self._waits, len(appends), then, deadline)
         for log, position in appends:
-            self._flusher.request(log, position, wait.flushed)
+            self._storage.when_durable(log, position, wait.flushed)
 
-    def begin(self, log: Syncable) -> None:
+    def begin(self, log: Log) -> None:
         """Begin to bring a log to the disk with nobody waiting for it yet."""
         if self._is_awaited():
-            self._flusher.request_sync(log)
+            self._storage.make_durable_soon(log)
 
     def end_late_waits(self) -> None:
         """The bound on waiting: whoever has waited longer than allowed is told so."""

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import asyncio
 import logging
-import shutil
 import socket
 from collections.abc import Callable
 from dataclasses import dataclass, field
@@ -17,7 +16,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Protocol, TypeVar
 
 from penstock.broker.assembly import HandlerTable
-from penstock.broker.checkpoint import Checkpoints
 from penstock.broker.cluster_view import ClusterView
 from penstock.broker.config import BrokerConfig, Configs
 from penstock.broker.connection import SCRATCH_BYTES, Connection
@@ -31,14 +29,11 @@ from penstock.broker.producer_ids import ProducerIds
 from penstock.broker.topics import OFFSETS_TOPIC, SHARE_STATE_TOPIC, TRANSACTIONS_TOPIC, Partition, Topic, Topics
 from penstock.broker.world import LoopWorld, World
 from penstock.catalog import Catalog
-from penstock.log.errors import StorageError
 from penstock.log.files import FolderLock
-from penstock.log.flusher import Callback as FlushCallback
-from penstock.log.flusher import Flusher
-from penstock.log.partition import PartitionLog
-from penstock.log.producer_state import AppendOrigin
-from penstock.log.results import Appended
 from penstock.records.batch import parse_header
+from penstock.storage.contract import Appended, AppendOrigin, Log, Storage, StorageError
+from penstock.storage.contract import Callback as FlushCallback
+from penstock.storage.local import LocalStorage
 
 if TYPE_CHECKING:
     from penstock.broker.admission import TransactionalWrites
@@ -105,13 +100,12 @@ class Broker:
             self.cluster = ClusterView(self.catalog.cluster_id, self.node_id, self.config.broker_rack)
             self.configs = Configs(self.config, self.catalog)
             self.configs.listeners.append(self._configs_changed)
-            self.checkpoints = Checkpoints(self.folder)
-            self.topics = Topics(self.folder, self.catalog, self.configs, self.checkpoints, self.now_ms)
+            self.storage: Storage = LocalStorage(
+                self.folder, self.now_ms, self.world.call_soon_threadsafe, self._storage_failed
+            )
+            self.topics = Topics(self.storage, self.catalog, self.configs)
             self.topics.open_all()
-            self.checkpoints.opened()
-            self._flusher = Flusher(self.world.call_soon_threadsafe, self._storage_failed)
-            self.durability = Durability(self._flusher, self.world, lambda: self.flush_acks_all)
-            self.topics.on_roll = self._flusher.request_sync
+            self.durability = Durability(self.storage, self.world, lambda: self.flush_acks_all)
             self.dispatcher = Dispatcher(HandlerTable(self).find, self.world, self.connection_closed)
             self._load_coordinators()
             self._listen()
@@ -166,7 +160,7 @@ class Broker:
         if self.topics.find(TRANSACTIONS_TOPIC) is not None:
             assert self.transactions is not None
         else:
-            self.checkpoints.keep_boot()
+            self.storage.lost_writes_settled()
         if self.topics.find(SHARE_STATE_TOPIC) is not None:
             assert self.share_groups is not None
 
@@ -232,11 +226,7 @@ class Broker:
         for connection in list(self.dispatcher.connections):
             connection.close()
         try:
-            self._flusher.close()
-            if self.failure is None:
-                self.topics.close()
-                self.checkpoints.save(self.topics.all())
-                self.checkpoints.mark_clean()
+            self.storage.close()
         finally:
             self.catalog.close()
             self._lock.release()
@@ -318,14 +308,12 @@ class Broker:
             for partition in topic.partitions:
                 if partition.log.apply_retention(now_ms):
                     log.info("retention deleted segments of %s-%d", topic.name, partition.index)
-                partition.log.purge(now_ms)
 
     def _expire_producers(self) -> None:
         """Forget the idempotent producers that were silent for `producer.id.expiration.ms`."""
-        now_ms, expiration_ms = self.now_ms(), self.config.producer_id_expiration_ms
-        for topic in self.topics.all():
-            for partition in topic.partitions:
-                partition.log.producer_state.remove_expired(now_ms, expiration_ms)
+        now_ms = self.now_ms()
+        for partition_log in self.storage.logs():
+            partition_log.expire_producers(now_ms)
 
     def _clean(self) -> None:
         """Compaction is not even imported before there is a compacted topic."""
@@ -333,7 +321,7 @@ class Broker:
             self.cleaning.poll()
 
     def _save_checkpoints(self) -> None:
-        self.checkpoints.save(self.topics.all())
+        self.storage.save_progress()
 
     # -- storage ---------------------------------------------------------------------------------------------------
 
@@ -341,26 +329,23 @@ class Broker:
     def flush_acks_all(self) -> bool:
         return self.config.penstock_acks_all_flush
 
-    def flush(self, partition_log: PartitionLog, position: int, callback: FlushCallback) -> None:
+    def flush(self, partition_log: Log, position: int, callback: FlushCallback) -> None:
         """Call back when the log is on disk up to this offset, or cannot be brought there."""
-        self._flusher.request(partition_log, position, callback)
+        self.storage.when_durable(partition_log, position, callback)
 
-    def flush_soon(self, partition_log: PartitionLog) -> None:
+    def flush_soon(self, partition_log: Log) -> None:
         self.durability.begin(partition_log)
 
     def _storage_failed(self, error: BaseException) -> None:
         """The disk did not keep what it took: nothing more can be promised, so stop rather than guess."""
         log.critical("storage failed, stopping: %s", error)
-        self.checkpoints.forget_boot()
         self.failure = error
         self.stop()
 
     def append_internal(self, partition: Partition, batch: bytearray, now_ms: int) -> Appended:
         """Append a batch of the broker's own (a coordinator's records)."""
         header = parse_header(batch)
-        appended = partition.log.append(
-            memoryview(batch), header, now_ms=now_ms, origin=AppendOrigin.COORDINATOR, verified_txn=True
-        )
+        appended = partition.log.append(memoryview(batch), header, now_ms=now_ms, origin=AppendOrigin.COORDINATOR)
         if partition.waiters:
             partition.wake()
         return appended
@@ -372,8 +357,8 @@ class Broker:
     def delete_topic(self, topic: Topic) -> None:
         for callback in self.on_topic_deleted:
             callback(topic)
-        folders = self.topics.delete(topic)
-        self.loop.run_in_executor(None, _remove_folders, folders)
+        leftovers = self.topics.delete(topic)
+        self.world.in_thread(lambda: _run_all(leftovers))
 
 
 class _Startable(Protocol):
@@ -390,6 +375,6 @@ def _started(broker: Broker, name: str, coordinator: C) -> C:
     return coordinator
 
 
-def _remove_folders(folders: list[Path]) -> None:
-    for folder in folders:
-        shutil.rmtree(folder, ignore_errors=True)
+def _run_all(functions: list[Callable[[], None]]) -> None:
+    for function in functions:
+        function()

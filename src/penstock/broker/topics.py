@@ -1,28 +1,21 @@
-"""The topics and partitions that this broker hosts, in memory: the one place that knows both catalog and logs.
+"""The topics and partitions that this broker hosts, in memory: the one place that knows both catalog and storage.
 
-The catalog says which topics there are; a folder `<topic>-<partition>` holds each partition's log. Creating a topic is
-folders first, catalog last; deleting is catalog first, folders last: a crash in between leaves folders that no topic
-owns, which the next start removes or sets aside.
+The catalog says which topics there are; the storage keeps a log for each partition. Creating a topic is logs first,
+catalog last; deleting is catalog first, logs last: a crash in between leaves logs that no topic owns, which the next
+start removes or sets aside.
 """
 
 from __future__ import annotations
 
-import logging
-import os
 import re
-import shutil
 import uuid
 from collections.abc import Callable, Iterable, Mapping
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
-from pathlib import Path
 from typing import TYPE_CHECKING, Protocol
 
 from penstock.catalog import Catalog, TopicRow
-from penstock.log.config import LogConfig
-from penstock.log.files import OpenFiles
-from penstock.log.partition import PartitionLog
 from penstock.records.validation import ProduceRules
+from penstock.storage.contract import Log, LogConfig, Storage
 from penstock.wire.errors import (
     FencedLeaderEpoch,
     InvalidPartitions,
@@ -34,10 +27,7 @@ from penstock.wire.errors import (
 )
 
 if TYPE_CHECKING:
-    from penstock.broker.checkpoint import Checkpoints
     from penstock.broker.config import Configs
-
-log = logging.getLogger("penstock.broker")
 
 OFFSETS_TOPIC = "__consumer_offsets"
 TRANSACTIONS_TOPIC = "__transaction_state"
@@ -46,7 +36,6 @@ METADATA_TOPIC = "__cluster_metadata"  # of Kafka's controllers; never one of ou
 INTERNAL_TOPICS = frozenset({OFFSETS_TOPIC, TRANSACTIONS_TOPIC, SHARE_STATE_TOPIC})
 
 MAX_NAME = 249
-_CLOSING_THREADS = 8
 MAX_PARTITIONS = 100_000
 _NAME = re.compile(r"[a-zA-Z0-9._-]+")
 
@@ -60,10 +49,11 @@ class Waiter(Protocol):
 class Partition:
     __slots__ = ("index", "log", "topic", "waiters")
 
-    def __init__(self, topic: Topic, index: int, partition_log: PartitionLog) -> None:
+    def __init__(self, topic: Topic, index: int, partition_log: Log) -> None:
         self.topic = topic
         self.index = index
         self.log = partition_log
+        self.log.on_high_watermark = self.wake
         self.waiters: set[Waiter] = set()
 
     @property
@@ -113,27 +103,15 @@ def leader_epoch_error(asked: int, current: int) -> KafkaError:
 
 
 class Topics:
-    def __init__(
-        self,
-        folder: Path,
-        catalog: Catalog,
-        configs: Configs,
-        checkpoints: Checkpoints,
-        now_ms: Callable[[], int],
-    ) -> None:
-        self._folder = folder
+    def __init__(self, storage: Storage, catalog: Catalog, configs: Configs) -> None:
+        self._storage = storage
         self._catalog = catalog
         self._configs = configs
         self._config = configs.broker
-        self._checkpoints = checkpoints
-        self._now_ms = now_ms
-        self._open_files = OpenFiles()
         self._by_name: dict[str, Topic] = {}
         self._by_id: dict[bytes, Topic] = {}
         self.listeners: list[Callable[[], None]] = []
         """Called after topics were created, deleted or grew."""
-        self.on_roll: Callable[[PartitionLog], None] = lambda partition_log: None
-        """Called when a log has begun a new segment: the one before wants to be brought to the disk."""
 
     # -- looking up ------------------------------------------------------------------------------------------------
 
@@ -200,17 +178,17 @@ class Topics:
         self._changed()
         return topic
 
-    def delete(self, topic: Topic) -> list[Path]:
-        """Take a topic out of use. Returns the folders that hold its records, for the caller to remove."""
+    def delete(self, topic: Topic) -> list[Callable[[], None]]:
+        """Take a topic out of use. Returns what frees the space of its records, to be run in a thread."""
         self._catalog.delete_topic(topic.topic_id)
         del self._by_name[topic.name]
         del self._by_id[topic.topic_id]
-        folders = []
+        leftovers = []
         for partition in topic.partitions:
-            folders.append(partition.log.delete())
+            leftovers.append(self._storage.delete_log(partition.log))
             partition.wake()
         self._changed()
-        return folders
+        return leftovers
 
     def grow(self, topic: Topic, partitions: int) -> None:
         grown = [self._open_partition(topic, index) for index in range(len(topic.partitions), partitions)]
@@ -233,13 +211,12 @@ class Topics:
         for listener in self.listeners:
             listener()
 
-    # -- opening and closing ---------------------------------------------------------------------------------------
+    # -- opening ---------------------------------------------------------------------------------------------------
 
     def open_all(self) -> None:
-        rows = self._catalog.topics()
-        for row in rows:
+        for row in self._catalog.topics():
             self._open_topic(row)
-        self._remove_strays()
+        self._storage.opened()
 
     def _open_topic(self, row: TopicRow) -> None:
         topic = Topic(row.name, row.topic_id, dict(row.configs))
@@ -259,45 +236,4 @@ class Topics:
         topic.rules = ProduceRules.from_configs(values)
 
     def _open_partition(self, topic: Topic, index: int) -> Partition:
-        known = self._checkpoints
-        partition_log = PartitionLog.open(
-            self._folder,
-            topic.name,
-            index,
-            topic.topic_id,
-            topic.log_config,
-            self._now_ms(),
-            clean=known.was_clean,
-            recovery_point=known.recovery_points.get((topic.name, index), 0),
-            log_start_offset=known.log_start_offsets.get((topic.name, index), 0),
-            open_files=self._open_files,
-        )
-        partition_log.on_roll = lambda rolled: self.on_roll(rolled)
-        return Partition(topic, index, partition_log)
-
-    def _remove_strays(self) -> None:
-        """Finish deletions that a crash interrupted; set aside folders that the catalog does not know.
-
-        A folder that no topic owns is left by a crash while creating, or by a catalog that was lost: it is renamed,
-        never removed, because it may hold records.
-        """
-        known = {
-            f"{topic.name}-{partition.index}" for topic in self._by_name.values() for partition in topic.partitions
-        }
-        for entry in list(os.scandir(self._folder)):
-            name, dash, index = entry.name.rpartition("-")
-            if not entry.is_dir() or entry.name in known or not dash:
-                continue
-            if index == "delete":
-                shutil.rmtree(entry.path, ignore_errors=True)
-            elif index.isdigit() and name:
-                aside = f"{entry.path}.{uuid.uuid4().hex}-stray"
-                log.warning("%s belongs to no topic; renamed to %s", entry.path, aside)
-                os.rename(entry.path, aside)
-
-    def close(self) -> None:
-        """Close all logs, several at a time: each waits for the disk a few times."""
-        logs = [partition.log for topic in self._by_name.values() for partition in topic.partitions]
-        with ThreadPoolExecutor(_CLOSING_THREADS) as pool:
-            for _ in pool.map(PartitionLog.close, logs):
-                pass
+        return Partition(topic, index, self._storage.open_log(topic.name, index, topic.topic_id, topic.log_config))

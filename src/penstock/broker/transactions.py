@@ -22,13 +22,10 @@ from typing import TYPE_CHECKING
 
 from penstock.broker.coordinators import CoordinatorRuntime, ShardHandle
 from penstock.broker.topics import OFFSETS_TOPIC, TRANSACTIONS_TOPIC, Partition
-from penstock.log.errors import StorageError
-from penstock.log.flusher import Callback as FlushCallback
-from penstock.log.partition import PartitionLog
-from penstock.log.producer_state import AppendOrigin
-from penstock.log.results import Appended
 from penstock.records.batch import parse_header
 from penstock.records.control import ControlType, end_marker_batch
+from penstock.storage.contract import Appended, AppendOrigin, Log, StorageError
+from penstock.storage.contract import Callback as FlushCallback
 from penstock.transactions.metadata import MAX_PRODUCER_EPOCH, TopicPartition, TransactionMetadata, TransactionVersion
 from penstock.transactions.shard import AddPartitions, TransactionSettings, TransactionShard, WriteMarkers
 from penstock.transactions.states import TransactionState
@@ -86,11 +83,11 @@ class Transactions:
             coordinator_epoch=topic.partitions[index].leader_epoch,
             settings=self._settings,
             new_producer_id=self._broker.producer_ids.next,
-            ends_sessions=self._broker.checkpoints.may_have_lost_writes,
+            ends_sessions=self._broker.storage.may_have_lost_writes,
         )
 
     def start(self) -> None:
-        if self._broker.checkpoints.may_have_lost_writes and self._broker.topics.find(TRANSACTIONS_TOPIC) is not None:
+        if self._broker.storage.may_have_lost_writes and self._broker.topics.find(TRANSACTIONS_TOPIC) is not None:
             log.warning(
                 "the machine went down, or the disk failed, while the broker ran: open transactions are aborted, and "
                 "transactional producers are fenced and have to be started again"
@@ -131,7 +128,7 @@ class Transactions:
             done(error.code)
             return
         coordinator_log = handle.partition.log
-        if self._broker.flush_acks_all and not coordinator_log.is_on_disk and self._begins_classic(handle, add):
+        if self._broker.flush_acks_all and not coordinator_log.is_durable and self._begins_classic(handle, add):
             self._broker.flush(coordinator_log, coordinator_log.log_end_offset, add_now)
         else:
             add_now()
@@ -163,7 +160,7 @@ class Transactions:
         for partition_log, end_offset in behind:
             self._broker.flush(partition_log, end_offset, flushed)
 
-    def _not_on_disk(self, meta: TransactionMetadata) -> list[tuple[PartitionLog, int]]:
+    def _not_on_disk(self, meta: TransactionMetadata) -> list[tuple[Log, int]]:
         """The logs, each with the offset to which it has to come to the disk."""
         behind = []
         for name, index in meta.partitions:
@@ -171,9 +168,9 @@ class Transactions:
                 partition_log = self._broker.topics.partition(name, index).log
             except UnknownTopicOrPartition:
                 continue
-            entry = partition_log.producer_state.entries.get(meta.producer_id)
-            if entry is not None and entry.last_data_offset >= partition_log.recovery_point:
-                behind.append((partition_log, entry.last_data_offset + 1))
+            end_offset = partition_log.undurable_end(meta.producer_id)
+            if end_offset is not None:
+                behind.append((partition_log, end_offset))
         return behind
 
     # -- markers ---------------------------------------------------------------------------------------------------
@@ -241,7 +238,6 @@ class Transactions:
             parse_header(batch),
             now_ms=now_ms,
             origin=AppendOrigin.MARKER,
-            verified_txn=True,
             transaction_version=markers.transaction_version,
         )
         if groups is not None:
@@ -263,7 +259,7 @@ class Transactions:
             handle.shard.has_sessions_to_end for handle in self.runtime.loaded_handles()
         ):
             self._is_settled = True
-            self._broker.checkpoints.keep_boot()
+            self._broker.storage.lost_writes_settled()
 
     def _abort_orphans(self) -> None:
         """Abort the open transactions in the logs that no coordinator will end."""
@@ -271,12 +267,12 @@ class Transactions:
         for topic in self._broker.topics.all():
             for partition in topic.partitions:
                 where = (topic.name, partition.index)
-                for entry in list(partition.log.producer_state.entries.values()):
-                    is_open = entry.current_txn_first_offset >= 0
-                    if is_open and not any(
-                        shard.holds(entry.producer_id, entry.producer_epoch, where) for shard in shards
+                for producer in partition.log.active_producers():
+                    producer_id, epoch = producer.producer_id, producer.producer_epoch
+                    if producer.has_open_transaction and not any(
+                        shard.holds(producer_id, epoch, where) for shard in shards
                     ):
-                        self._abort_orphan(partition, entry.producer_id, entry.producer_epoch, entry.coordinator_epoch)
+                        self._abort_orphan(partition, producer_id, epoch, producer.coordinator_epoch)
 
     def _abort_orphan(self, partition: Partition, producer_id: int, epoch: int, coordinator_epoch: int) -> None:
         log.warning(

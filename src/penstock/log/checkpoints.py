@@ -1,8 +1,8 @@
 """Kafka's checkpoint files of a data folder: one offset per partition.
 
-`recovery-point-offset-checkpoint` (everything below is on disk for sure), `log-start-offset-checkpoint`,
-`replication-offset-checkpoint` (high watermarks) and `cleaner-offset-checkpoint` share one text format: a line with
-version 0, a line with the number of entries, then "topic partition offset" lines.
+`recovery-point-offset-checkpoint` (everything below is on disk for sure), `log-start-offset-checkpoint` and
+`cleaner-offset-checkpoint` share one text format: a line with version 0, a line with the number of entries, then
+"topic partition offset" lines.
 """
 
 from __future__ import annotations
@@ -15,7 +15,6 @@ from penstock.log.files import write_file
 
 RECOVERY_POINTS = "recovery-point-offset-checkpoint"
 LOG_START_OFFSETS = "log-start-offset-checkpoint"
-HIGH_WATERMARKS = "replication-offset-checkpoint"
 CLEANER_OFFSETS = "cleaner-offset-checkpoint"
 
 TopicPartition = tuple[str, int]

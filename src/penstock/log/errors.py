@@ -9,3 +9,7 @@ class StorageError(Exception):
 
 class FolderInUse(Exception):
     """Another process holds the data folder's lock."""
+
+
+class LeadershipLost(StorageError):
+    """Another broker leads this partition now: what was appended here and is not durable will never be."""

@@ -50,7 +50,8 @@ class Flusher:
         self._on_fatal = on_fatal
         # None at the end. A condition variable would cost the event loop twice as much per append.
         self._asked: SimpleQueue[tuple[Syncable, Callback | None] | None] = SimpleQueue()
-        self._failure: StorageError | None = None
+        self.failure: StorageError | None = None
+        """What ended all trust in the disk."""
         self._starting = threading.Lock()
         self._thread: threading.Thread | None = None
         self._pool: ThreadPoolExecutor | None = None
@@ -59,7 +60,7 @@ class Flusher:
 
     def request(self, log: Syncable, position: int, callback: Callback) -> None:
         """Have `callback` called when the log is on disk up to this offset."""
-        if position <= log.recovery_point and self._failure is None:
+        if position <= log.recovery_point and self.failure is None:
             self._call_soon(lambda: callback(None))
         else:
             self._enqueue(log, callback)
@@ -97,10 +98,10 @@ class Flusher:
             self._sync(list({id(log): log for log, _ in waiting}.values()))
             callbacks = [callback for _, callback in waiting if callback is not None]
             if callbacks:
-                self._hand_back(callbacks, self._failure)
+                self._hand_back(callbacks, self.failure)
 
     def _sync(self, logs: list[Syncable]) -> None:
-        if self._failure is not None or not logs:
+        if self.failure is not None or not logs:
             return
         self.syncs += 1
         try:
@@ -110,7 +111,7 @@ class Flusher:
             else:
                 self._sync_side_by_side(logs)
         except StorageError as error:
-            failure = self._failure = error
+            failure = self.failure = error
             self._call_soon(lambda: self._on_fatal(failure))
 
     def _sync_side_by_side(self, logs: list[Syncable]) -> None:

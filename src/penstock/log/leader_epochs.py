@@ -18,9 +18,10 @@ UNDEFINED = (-1, -1)
 class LeaderEpochs:
     __slots__ = ("_entries", "_path")
 
-    def __init__(self, path: str) -> None:
+    def __init__(self, path: str | None) -> None:
+        """Without a path the epochs are kept in memory only."""
         self._path = path
-        self._entries: list[tuple[int, int]] = _read(path)
+        self._entries: list[tuple[int, int]] = _read(path) if path is not None else []
 
     @property
     def latest(self) -> int:
@@ -73,6 +74,8 @@ class LeaderEpochs:
             self._write()
 
     def _write(self) -> None:
+        if self._path is None:
+            return
         lines = ["0", str(len(self._entries)), *(f"{epoch} {start}" for epoch, start in self._entries), ""]
         try:
             write_file(self._path, "\n".join(lines).encode())

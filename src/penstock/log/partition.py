@@ -34,7 +34,7 @@ from penstock.log.recovery import (
     recover_segments,
     snapshot_path,
 )
-from penstock.log.results import Appended, FetchSlice, IsolationLevel, TimestampAndOffset
+from penstock.log.results import ActiveProducer, Appended, FetchSlice, IsolationLevel, TimestampAndOffset
 from penstock.log.retention import below_log_start, expired_by_size, expired_by_time
 from penstock.log.segment import LOG_SUFFIX, RELATIVE_OFFSET_MAX, SUFFIXES, Segment, file_stem
 from penstock.log.transaction_index import AbortedTransaction
@@ -75,6 +75,7 @@ class PartitionLog:
         "leader_epoch",
         "log_end_offset",
         "log_start_offset",
+        "on_high_watermark",
         "on_roll",
         "partition",
         "producer_state",
@@ -101,6 +102,8 @@ class PartitionLog:
         """How much of a torn tail the recovery cut off when this log was opened."""
         self.on_roll: Callable[[PartitionLog], None] | None = None
         """Told when a segment has rolled, so that the shell can have it synced in the background."""
+        self.on_high_watermark: Callable[[], None] | None = None
+        """Never called: here the high watermark moves with every append, and with nothing else."""
         self.producer_state = ProducerState()
         self.epochs = LeaderEpochs(str(folder / LEADER_EPOCHS_FILE))
         self._open_files = open_files
@@ -302,20 +305,19 @@ class PartitionLog:
         *,
         now_ms: int,
         origin: AppendOrigin = AppendOrigin.CLIENT,
-        verified_txn: bool = False,
         transaction_version: int = 0,
     ) -> Appended:
         """Append one validated batch; its base offset and leader epoch are written into `batch` in place.
 
-        `header` is the batch's header as it is now (after the timestamps were settled). `verified_txn` says that the
-        transaction coordinator vouches for a transactional batch. Raises a KafkaError that the producer is to see, or
-        StorageError, after which nothing of the batch is in the log.
+        `header` is the batch's header as it is now (after the timestamps were settled). That a transactional batch
+        belongs to an open transaction has been verified by the caller (KIP-890). Raises a KafkaError that the producer
+        is to see, or StorageError, after which nothing of the batch is in the log.
         """
         marker = None
         if header.producer_id >= 0:
             if header.attributes & CONTROL:
                 marker = read_marker(batch)
-            duplicate = self.producer_state.check(header, origin, marker, verified_txn, transaction_version)
+            duplicate = self.producer_state.check(header, origin, marker, transaction_version)
             if duplicate is not None:
                 first, last = duplicate.first_offset, duplicate.last_offset
                 return Appended(first, last, duplicate.timestamp, self.log_start_offset, True, last + 1)
@@ -443,9 +445,16 @@ class PartitionLog:
     # Durability
 
     @property
-    def is_on_disk(self) -> bool:
+    def is_durable(self) -> bool:
         """Whether all that was appended so far would survive a power cut."""
         return self.recovery_point >= self.log_end_offset
+
+    def undurable_end(self, producer_id: int) -> int | None:
+        """The offset that must become durable for all that a producer wrote to be; None if it is."""
+        entry = self.producer_state.entries.get(producer_id)
+        if entry is None or entry.last_data_offset < self.recovery_point:
+            return None
+        return entry.last_data_offset + 1
 
     def sync(self) -> None:
         """Bring everything appended so far to the disk and move the recovery point. May run in another thread."""
@@ -474,8 +483,6 @@ class PartitionLog:
             if segment is not active and segment in self._unsynced:
                 self._unsynced.remove(segment)
         self.recovery_point = max(self.recovery_point, end_offset)
-
-    flush = sync
 
     # Reading
 
@@ -585,6 +592,21 @@ class PartitionLog:
             return epoch, self.log_end_offset
         return self.epochs.end_offset_for(epoch, self.log_end_offset)
 
+    # Producers
+
+    def knows_producer(self, producer_id: int) -> bool:
+        return producer_id in self.producer_state.entries
+
+    def has_open_transaction(self, producer_id: int, producer_epoch: int) -> bool:
+        return self.producer_state.has_open_transaction(producer_id, producer_epoch)
+
+    def active_producers(self) -> list[ActiveProducer]:
+        return self.producer_state.active_producers()
+
+    def expire_producers(self, now_ms: int) -> None:
+        """Forget the producers that were silent for `producer.id.expiration.ms`."""
+        self.producer_state.remove_expired(now_ms, self.config.producer_id_expiration_ms)
+
     # Removing
 
     def delete_records(self, offset: int, now_ms: int) -> int:
@@ -602,14 +624,18 @@ class PartitionLog:
         return self.log_start_offset
 
     def apply_retention(self, now_ms: int) -> int:
-        """Delete what `retention.ms` and `retention.bytes` no longer keep. Returns how many segments went."""
+        """Delete what `retention.ms` and `retention.bytes` no longer keep. Returns how many segments went.
+
+        Files that are out of use for `file.delete.delay.ms` are removed.
+        """
         dropped = self._drop_segments(below_log_start(self._bases, self.log_start_offset), now_ms)
         if self.config.deletes:
             ages = [segment.largest_timestamp for segment in self._segments]
             dropped += self._expire(expired_by_time(ages, now_ms, self.config.retention_ms), now_ms)
             sizes = [segment.size for segment in self._segments]
             dropped += self._expire(expired_by_size(sizes, self.config.retention_bytes), now_ms)
-        self.producer_state.remove_expired(now_ms, self.config.producer_id_expiration_ms)
+        self.expire_producers(now_ms)
+        self.purge(now_ms)
         return dropped
 
     def _expire(self, count: int, now_ms: int) -> int:

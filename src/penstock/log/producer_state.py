@@ -6,7 +6,7 @@ offset: `read_committed` consumers never see past the first record whose fate is
 
 A batch is *checked* before it is written and *applied* after, so that a failed write leaves no trace. The order of the
 checks is Kafka's, because clients react to the exact error: a duplicate first (a retry may arrive after the transaction
-was ended), then the transaction's verification, the epoch, the sequence, the kind of write.
+was ended), then the epoch, the sequence, the kind of write.
 
 State is saved in Kafka's `.snapshot` files, named by the offset up to which they are true, and recovered from the
 newest one plus a replay of the batches after it. A snapshot holds only the last batch of each producer.
@@ -20,6 +20,7 @@ from enum import Enum
 from typing import NamedTuple
 
 from penstock.log.files import write_file
+from penstock.log.results import ActiveProducer
 from penstock.log.transaction_index import AbortedTransaction
 from penstock.records.batch import CONTROL, TRANSACTIONAL, BatchHeader
 from penstock.records.checksum import crc32c
@@ -169,6 +170,19 @@ class ProducerState:
         entry = self.entries.get(producer_id)
         return entry is not None and entry.producer_epoch == producer_epoch and entry.current_txn_first_offset >= 0
 
+    def active_producers(self) -> list[ActiveProducer]:
+        return [
+            ActiveProducer(
+                entry.producer_id,
+                entry.producer_epoch,
+                entry.last_sequence,
+                entry.last_timestamp,
+                entry.coordinator_epoch,
+                entry.current_txn_first_offset,
+            )
+            for entry in self.entries.values()
+        ]
+
     # Before the write
 
     def check(
@@ -176,7 +190,6 @@ class ProducerState:
         header: BatchHeader,
         origin: AppendOrigin,
         marker: EndMarker | None,
-        verified_txn: bool,
         transaction_version: int,
     ) -> BatchMetadata | None:
         """Raise the error that forbids the append, or return the earlier batch that this one repeats, or None."""
@@ -185,20 +198,17 @@ class ProducerState:
             if entry is not None:
                 _check_marker(entry, header, marker, transaction_version)
             return None
-        transactional = header.attributes & TRANSACTIONAL
         if origin is AppendOrigin.CLIENT and entry is not None:
             if (
                 header.base_sequence == entry.next_sequence
                 and header.producer_epoch == entry.producer_epoch
-                and not transactional
+                and not header.attributes & TRANSACTIONAL
                 and entry.current_txn_first_offset < 0
             ):
                 return None
             duplicate = entry.find_duplicate(header)
             if duplicate is not None:
                 return duplicate
-        if transactional:
-            _check_verification(entry, header, verified_txn)
         _check_data(entry, header, origin is AppendOrigin.CLIENT, transaction_version)
         return None
 
@@ -279,17 +289,6 @@ class ProducerState:
         ongoing = [entry for entry in entries if entry.current_txn_first_offset >= 0]
         for entry in sorted(ongoing, key=lambda each: each.current_txn_first_offset):
             self._ongoing[entry.current_txn_first_offset] = entry.producer_id
-
-
-def _check_verification(entry: ProducerEntry | None, header: BatchHeader, verified: bool) -> None:
-    """A transactional write needs an open transaction here, or the coordinator's word that there is one (KIP-890)."""
-    if entry is not None:
-        if entry.producer_epoch == header.producer_epoch and entry.current_txn_first_offset >= 0:
-            return
-        if header.producer_epoch < entry.producer_epoch:
-            raise _stale_epoch(entry, header)
-    if not verified:
-        raise InvalidTxnState("Record was not part of an ongoing transaction")
 
 
 def _check_data(entry: ProducerEntry | None, header: BatchHeader, client: bool, transaction_version: int) -> None:

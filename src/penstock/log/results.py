@@ -1,4 +1,5 @@
-"""What a log answers: where a batch was appended, which bytes answer a fetch, which record a timestamp leads to."""
+"""What a log answers: where a batch was appended, which bytes answer a fetch, which record a timestamp leads to, who
+produces to it."""
 
 from __future__ import annotations
 
@@ -42,7 +43,8 @@ class Appended:
 class FetchSlice:
     """A byte range of whole batches in one segment file, with the offsets that were true when it was cut.
 
-    `file` stays open for as long as the slice holds it, whatever happens to the segment. It is None when `size` is 0.
+    `file` stays open for as long as the slice holds it, whatever happens to the segment. It is None when `size` is 0,
+    and when the bytes are not in a file (`penstock.storage.memory`).
     """
 
     __slots__ = ("aborted", "file", "high_watermark", "last_stable_offset", "log_start_offset", "position", "size")
@@ -71,3 +73,21 @@ class TimestampAndOffset(NamedTuple):
     timestamp: int
     offset: int
     leader_epoch: int
+
+
+class ActiveProducer(NamedTuple):
+    """What a log remembers of one idempotent or transactional producer."""
+
+    producer_id: int
+    producer_epoch: int
+    last_sequence: int
+    """-1 of a producer that has written nothing under this epoch."""
+    last_timestamp: int
+    coordinator_epoch: int
+    """Of the coordinator that last ended a transaction of this producer here; -1 if none has."""
+    transaction_first_offset: int
+    """Where its open transaction begins; -1 if it has none."""
+
+    @property
+    def has_open_transaction(self) -> bool:
+        return self.transaction_first_offset >= 0

@@ -269,7 +269,7 @@ def test_a_damaged_segment_is_reported_and_left_alone(log: PartitionLog) -> None
 
 def transactional(log: PartitionLog, sequence: int, *pairs: tuple[str, str | None], producer_id: int = 5) -> None:
     batch = keyed(*pairs, producer_id=producer_id, producer_epoch=0, base_sequence=sequence, transactional=True)
-    append(log, batch, verified_txn=True)
+    append(log, batch)
 
 
 def committed(log: PartitionLog) -> dict[str | None, str | None]:

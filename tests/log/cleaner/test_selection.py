@@ -72,7 +72,6 @@ def test_an_open_transaction_is_a_bound(log: PartitionLog) -> None:
     append(
         log,
         keyed(("t", "1"), producer_id=1, producer_epoch=0, base_sequence=0, transactional=True),
-        verified_txn=True,
     )
     log.roll(NOW)
     assert measure(log, None, NOW).upper_bound_offset == 4

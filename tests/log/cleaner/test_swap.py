@@ -47,7 +47,7 @@ def filled(folder: Path) -> PartitionLog:
             batch = keyed(
                 ("key 1", "aborted"), producer_id=5, producer_epoch=0, base_sequence=n // 10, transactional=True
             )
-            append(log, batch, verified_txn=True)
+            append(log, batch)
             end_transaction(log, False, producer_id=5)
     log.roll(NOW)
     write(log, ("active", "1"))

@@ -205,7 +205,7 @@ def _read_partition(
     data.high_watermark = found.high_watermark
     data.last_stable_offset = found.last_stable_offset
     data.log_start_offset = found.log_start_offset
-    data.records = FileRange(found.file, found.position, found.size) if found.file is not None and found.size else b""
+    data.records = FileRange(found.file, found.position, found.size) if found.file is not None else found.read()
     if isolation == READ_COMMITTED:
         data.aborted_transactions = [
             m.FetchResponse.AbortedTransaction(txn.producer_id, txn.first_offset) for txn in found.aborted or ()

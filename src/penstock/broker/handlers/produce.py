@@ -22,9 +22,9 @@ from penstock.broker.admission import FIRST_VERSION_THAT_ADDS, Admission, MixedP
 from penstock.broker.durability import NotDurableInTime
 from penstock.broker.requests import NO_RESPONSE, Answer, Pending, Request
 from penstock.broker.topics import Partition, Topic
-from penstock.log.errors import StorageError
 from penstock.records.batch import TRANSACTIONAL, BatchHeader
 from penstock.records.validation import RecordsRejected, TimestampsRejected, sole_batch, validate_produced
+from penstock.storage.contract import StorageError
 from penstock.wire import messages as m
 from penstock.wire.errors import (
     ErrorCode,
@@ -43,8 +43,7 @@ if TYPE_CHECKING:
     from penstock.broker.durability import Durability
     from penstock.broker.topics import Topics
     from penstock.broker.world import World
-    from penstock.log.partition import PartitionLog
-    from penstock.log.results import Appended
+    from penstock.storage.contract import Appended, Log
 
 ACKS_ALL = -1
 ADMIN_CLIENT_ID = "__admin_client"
@@ -99,7 +98,7 @@ class ProduceHandlers:
     ) -> Answer:
         acks = body.acks
         response = m.ProduceResponse()
-        awaited: list[tuple[PartitionLog, int]] = []
+        awaited: list[tuple[Log, int]] = []
         waits = acks == ACKS_ALL and self._durability.is_awaited
         failed = False
         by_id = request.api_version >= _TOPIC_IDS
@@ -188,9 +187,7 @@ class ProduceHandlers:
             records, header, topic.rules, now_ms=now_ms, topic=topic.name, partition=partition.index
         )
         try:
-            return partition.log.append(
-                batch, header, now_ms=now_ms, verified_txn=True, transaction_version=transaction_version
-            )
+            return partition.log.append(batch, header, now_ms=now_ms, transaction_version=transaction_version)
         except StorageError as error:
             raise KafkaStorageError(str(error)) from error
 
@@ -198,7 +195,7 @@ class ProduceHandlers:
         self,
         request: Request[m.ProduceRequest],
         response: m.ProduceResponse,
-        appends: list[tuple[PartitionLog, int]],
+        appends: list[tuple[Log, int]],
         timeout_ms: int,
     ) -> Pending:
         pending = request.defer()

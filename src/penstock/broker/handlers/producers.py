@@ -46,8 +46,8 @@ class ProducerHandlers:
                     last_sequence=state.last_sequence,
                     last_timestamp=state.last_timestamp,
                     coordinator_epoch=state.coordinator_epoch,
-                    current_txn_start_offset=state.current_txn_first_offset,
+                    current_txn_start_offset=state.transaction_first_offset,
                 )
-                for state in partition.log.producer_state.entries.values()
+                for state in partition.log.active_producers()
             ],
         )

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Protocol
 from penstock.broker.config import ConfigError
 from penstock.broker.requests import Request
 from penstock.broker.topics import MAX_PARTITIONS, METADATA_TOPIC, Topic, check_name
-from penstock.log.errors import StorageError
+from penstock.storage.contract import StorageError
 from penstock.wire import messages as m
 from penstock.wire.errors import (
     ErrorCode,

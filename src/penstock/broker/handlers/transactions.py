@@ -20,8 +20,7 @@ from typing import TYPE_CHECKING
 from penstock.broker.requests import Answer, AnyRequest, Pending, Request
 from penstock.broker.topics import OFFSETS_TOPIC, Partition
 from penstock.coordination.context import RequestContext
-from penstock.log.errors import StorageError
-from penstock.log.results import Appended
+from penstock.storage.contract import Appended, StorageError
 from penstock.transactions import listing
 from penstock.transactions.init_producer import expected_producer
 from penstock.transactions.metadata import TopicPartition, TransactionVersion
@@ -205,8 +204,8 @@ class TransactionHandlers:
         return pending
 
     def _is_open(self, index: int, body: m.TxnOffsetCommitRequest) -> bool:
-        state = self._topics.partition(OFFSETS_TOPIC, index).log.producer_state
-        return state.has_open_transaction(body.producer_id, body.producer_epoch)
+        partition_log = self._topics.partition(OFFSETS_TOPIC, index).log
+        return partition_log.has_open_transaction(body.producer_id, body.producer_epoch)
 
     def _take_out_unknown_partitions(
         self, body: m.TxnOffsetCommitRequest

@@ -14,12 +14,12 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from penstock.broker.topics import Partition, Topic, check_name
-from penstock.log.errors import StorageError
 from penstock.queues.dead_letters import Letter, Origin, buried_offsets, letters, without
 from penstock.queues.settings import ShareSettings
 from penstock.queues.transitions import DeadLetterRange
 from penstock.records.builder import build_batch
 from penstock.records.record import Record, iter_batches_records
+from penstock.storage.contract import StorageError
 from penstock.wire.errors import KafkaError
 
 if TYPE_CHECKING:

@@ -23,12 +23,12 @@ from penstock.broker.share.live import LiveSharePartition, Outcome
 from penstock.broker.share.metrics import ShareMetrics
 from penstock.broker.topics import SHARE_STATE_TOPIC, Partition, Topic
 from penstock.coordination.effects import Effects, Respond
-from penstock.log.partition import PartitionLog
 from penstock.queues.sessions import ShareSession, ShareSessions, TopicIdPartition
 from penstock.queues.settings import ShareSettings
 from penstock.queues.share_partition import SharePartition
 from penstock.queues.state import UNKNOWN, SharePartitionKey, ShareStateShard
 from penstock.queues.transitions import StateWrite
+from penstock.storage.contract import Log
 from penstock.wire import messages as m
 from penstock.wire.errors import (
     CoordinatorNotAvailable,
@@ -86,7 +86,7 @@ class ShareGroups:
         self.configs = ShareConfigs(broker)
         self._live: dict[SharePartitionKey, LiveSharePartition] = {}
         self._live_by_group: dict[str, dict[SharePartitionKey, LiveSharePartition]] = {}
-        self._unflushed: set[PartitionLog] = set()
+        self._unflushed: set[Log] = set()
         self._flush_timer: asyncio.TimerHandle | None = None
         self._pruned: dict[int, int] = {}
         self._prune_timer: asyncio.TimerHandle | None = None
@@ -316,7 +316,7 @@ class ShareGroups:
         reply.is_awaited = reply.result is None
         return not reply.is_awaited
 
-    def _flush_within(self, interval_ms: int, state_log: PartitionLog) -> None:
+    def _flush_within(self, interval_ms: int, state_log: Log) -> None:
         if not self._unflushed:
             self._flush_timer = self.loop.call_later(interval_ms / 1000, self._flush_state)
         self._unflushed.add(state_log)

@@ -14,7 +14,6 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from penstock.broker.file_range import FileRange
 from penstock.broker.topics import Partition
-from penstock.log.results import FetchSlice
 from penstock.queues.acknowledgements import count_by_type
 from penstock.queues.assembly import Assembled, BatchCache
 from penstock.queues.cells import ACQUIRED_CELLS, number_in
@@ -25,6 +24,7 @@ from penstock.queues.state import UNKNOWN, SharePartitionKey
 from penstock.queues.transitions import AcknowledgementBatch, AcquiredRange, StateWrite, Transition
 from penstock.queues.waiting import WaitingFetches
 from penstock.records.batch import Buffer
+from penstock.storage.contract import FetchSlice
 from penstock.wire.errors import KafkaError, OffsetOutOfRange
 
 if TYPE_CHECKING:

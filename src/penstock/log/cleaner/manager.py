@@ -17,6 +17,7 @@ from collections.abc import Callable, Iterable
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Protocol
 
 from penstock.log.checkpoints import CLEANER_OFFSETS, TopicPartition, read_checkpoint, write_checkpoint
 from penstock.log.cleaner.jobs import CleanedGroup, CleanedRound, FailedRound, Outcome, outcome_from_json
@@ -29,6 +30,16 @@ from penstock.log.partition import PartitionLog
 _JOB_FILE = ".cleaner-job"
 _READ_SIZE = 1 << 16
 _KILL_SECONDS = 0.1
+
+
+class Named(Protocol):
+    """A log, as far as it is known by its name."""
+
+    @property
+    def topic(self) -> str: ...
+
+    @property
+    def partition(self) -> int: ...
 
 
 @dataclass(slots=True, frozen=True, kw_only=True)
@@ -121,7 +132,7 @@ class CleanerManager:
         process = self._process
         return process.stdout.fileno() if process is not None and process.stdout is not None else -1
 
-    def forget(self, log: PartitionLog) -> None:
+    def forget(self, log: Named) -> None:
         """The log is about to be deleted: no result of a round that is under way will be put in place."""
         key = (log.topic, log.partition)
         if self._current is log:

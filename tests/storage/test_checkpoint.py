@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from penstock.broker import checkpoint
-from penstock.broker.checkpoint import BOOT_ID, Checkpoints
+from penstock.storage import checkpoint
+from penstock.storage.checkpoint import BOOT_ID, Checkpoints
 
 
 def start(folder: Path) -> Checkpoints:

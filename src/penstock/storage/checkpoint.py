@@ -12,11 +12,12 @@ from __future__ import annotations
 
 import contextlib
 import os
+from collections.abc import Collection
 from pathlib import Path
 
-from penstock.broker.topics import Topic
 from penstock.log.checkpoints import LOG_START_OFFSETS, RECOVERY_POINTS, read_checkpoint, write_checkpoint
 from penstock.log.files import remove_if_there, sync_path, write_file
+from penstock.log.partition import PartitionLog
 
 CLEAN_SHUTDOWN = ".kafka_cleanshutdown"
 BOOT_ID = ".penstock_boot"
@@ -43,12 +44,11 @@ class Checkpoints:
             remove_if_there(str(self._mark))
             sync_path(str(self._folder))
 
-    def save(self, topics: list[Topic]) -> None:
-        partitions = [partition for topic in topics for partition in topic.partitions]
-        self._write(RECOVERY_POINTS, {(p.topic.name, p.index): p.log.recovery_point for p in partitions})
+    def save(self, logs: Collection[PartitionLog]) -> None:
+        self._write(RECOVERY_POINTS, {(log.topic, log.partition): log.recovery_point for log in logs})
         self._write(
             LOG_START_OFFSETS,
-            {(p.topic.name, p.index): p.log.log_start_offset for p in partitions if p.log.log_start_offset},
+            {(log.topic, log.partition): log.log_start_offset for log in logs if log.log_start_offset},
         )
 
     def _write(self, name: str, offsets: dict[tuple[str, int], int]) -> None:

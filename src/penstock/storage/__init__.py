@@ -1,0 +1,1 @@
+"""Where the records are kept: the contract that the broker relies on (`contract`), and the engines behind it."""

@@ -1,0 +1,31 @@
+"""The contract of compaction: an engine's way to drop the records that a later one with the same key replaces.
+
+It is apart from `contract` because a broker without compacted topics never imports it.
+"""
+
+from __future__ import annotations
+
+from typing import Protocol
+
+from penstock.log.cleaner.manager import CleanerConfig as CleanerConfig
+from penstock.log.cleaner.manager import CleanerStatus as CleanerStatus
+from penstock.storage.contract import Log
+
+
+class Compactor(Protocol):
+    """Cleans the compacted logs one by one. Nothing here blocks."""
+
+    def poll(self, now_ms: int) -> None:
+        """Take whatever steps can be taken now. Call it every second or so, and when `fileno` becomes readable."""
+
+    def fileno(self) -> int:
+        """What to watch for progress; -1 when there is nothing under way. It may change with every call of `poll`."""
+
+    def forget(self, log: Log) -> None:
+        """The log is about to be deleted: no result of a round that is under way will be put in place."""
+
+    def status(self, now_ms: int) -> CleanerStatus: ...
+
+    def update_config(self, config: CleanerConfig) -> None: ...
+
+    def close(self) -> None: ...

@@ -1,0 +1,206 @@
+"""The contract between the broker and whatever keeps its records.
+
+`Storage` opens, creates and deletes logs and says when an append is durable; `Log` is one partition's log. The broker
+knows these two and the values below, never an engine's inside. Engines: `local` (segment files in a folder), `memory`
+(for tests).
+
+**Offsets.** Log start offset <= last stable offset <= high watermark <= log end offset. An append moves the log end
+offset at once. Readers, share-partitions and coordinators' answers see only what lies below the high watermark. The
+embedded engine has one copy of each log and shows an append before it is on disk, as Kafka does, so its high watermark
+is the log end offset. An engine whose appends can be lost after they were accepted keeps the high watermark behind,
+and calls the log's `on_high_watermark` when it moves.
+
+**An append may be refused later.** `append` raises what is known at once. `Storage.when_durable` tells the rest: it
+calls back with None, or with a StorageError, and then nothing may be acknowledged that rests on that append.
+
+**Leadership may be lost.** Another broker may become the leader of a partition. From then on `append` and `read` raise
+NotLeaderOrFollower, and those who wait for durability get LeadershipLost: what they appended is gone, and the client
+has to turn to the new leader. Every acquisition of leadership raises the leader epoch, and so does a recovery that cuts
+off records which somebody may have seen. The embedded engine never loses leadership.
+
+**Threads.** All of it belongs to the event loop's thread; callbacks arrive there.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from typing import TYPE_CHECKING, Protocol
+
+from penstock.log.config import LogConfig as LogConfig
+from penstock.log.errors import LeadershipLost as LeadershipLost
+from penstock.log.errors import StorageError as StorageError
+from penstock.log.flusher import Callback as Callback
+from penstock.log.producer_state import AppendOrigin as AppendOrigin
+from penstock.log.results import ActiveProducer as ActiveProducer
+from penstock.log.results import Appended as Appended
+from penstock.log.results import FetchSlice as FetchSlice
+from penstock.log.results import IsolationLevel as IsolationLevel
+from penstock.log.results import TimestampAndOffset as TimestampAndOffset
+from penstock.log.transaction_index import AbortedTransaction as AbortedTransaction
+from penstock.records.batch import BatchHeader, WritableBuffer
+
+if TYPE_CHECKING:
+    from penstock.storage.compaction import CleanerConfig, Compactor
+
+
+class Log(Protocol):
+    """One partition's log."""
+
+    on_high_watermark: Callable[[], None] | None
+    """Called when the high watermark has moved by itself, not by an append (never by the embedded engine)."""
+
+    @property
+    def topic(self) -> str: ...
+
+    @property
+    def partition(self) -> int: ...
+
+    @property
+    def leader_epoch(self) -> int:
+        """The epoch that is written into every batch appended from now on."""
+
+    @property
+    def log_start_offset(self) -> int: ...
+
+    @property
+    def last_stable_offset(self) -> int:
+        """Up to here the outcome of every transaction is known; it never passes the high watermark."""
+
+    @property
+    def high_watermark(self) -> int:
+        """Where what readers may see ends."""
+
+    @property
+    def log_end_offset(self) -> int:
+        """The offset that the next record gets."""
+
+    @property
+    def size(self) -> int:
+        """In bytes."""
+
+    @property
+    def is_durable(self) -> bool:
+        """Whether everything that was appended so far is durable."""
+
+    def update_config(self, config: LogConfig) -> None: ...
+
+    # Appending and reading
+
+    def append(
+        self,
+        batch: WritableBuffer,
+        header: BatchHeader,
+        *,
+        now_ms: int,
+        origin: AppendOrigin = AppendOrigin.CLIENT,
+        transaction_version: int = 0,
+    ) -> Appended:
+        """Append one validated batch; its base offset and leader epoch are written into `batch` in place.
+
+        A batch that repeats one of its producer's last batches is not appended again: the answer says where the first
+        one is. Raises a KafkaError that the producer is to see, or StorageError, after which nothing of the batch is in
+        the log.
+        """
+
+    def read(
+        self,
+        offset: int,
+        max_bytes: int,
+        *,
+        min_one_batch: bool = True,
+        isolation: int = IsolationLevel.READ_UNCOMMITTED,
+    ) -> FetchSlice:
+        """Whole batches from the one that holds `offset` on: at most `max_bytes`, except that `min_one_batch` lets the
+        first batch exceed them. An empty slice at the end of what the reader may see.
+
+        Raises OffsetOutOfRange for an offset below the log start offset or above the high watermark.
+        """
+
+    def read_bytes(
+        self,
+        offset: int,
+        max_bytes: int,
+        *,
+        min_one_batch: bool = True,
+        isolation: int = IsolationLevel.READ_UNCOMMITTED,
+    ) -> bytes:
+        """The bytes of the slice that `read` finds."""
+
+    # Lookups
+
+    def offset_for_timestamp(
+        self, timestamp: int, isolation: int = IsolationLevel.READ_UNCOMMITTED
+    ) -> TimestampAndOffset | None:
+        """The first record, by offset, at or after a timestamp; None if there is none that the reader may see."""
+
+    def max_timestamp_offset(self) -> TimestampAndOffset | None:
+        """The first record that carries the largest timestamp in the log; None of a log without timestamps."""
+
+    def earliest_epoch(self) -> int:
+        """The leader epoch at the log start offset, -1 if unknown."""
+
+    def end_offset_for_epoch(self, epoch: int) -> tuple[int, int]:
+        """(epoch, end offset) as OffsetForLeaderEpoch answers it (KIP-279); (-1, -1) if unknown."""
+
+    # Producers
+
+    def knows_producer(self, producer_id: int) -> bool:
+        """Whether the log would notice that a batch of this producer is missing."""
+
+    def has_open_transaction(self, producer_id: int, producer_epoch: int) -> bool: ...
+
+    def active_producers(self) -> list[ActiveProducer]: ...
+
+    def undurable_end(self, producer_id: int) -> int | None:
+        """The offset that must become durable for all that a producer wrote to be; None if it is."""
+
+    def expire_producers(self, now_ms: int) -> None:
+        """Forget the producers that were silent for `producer.id.expiration.ms` and have no open transaction."""
+
+    # Removing
+
+    def delete_records(self, offset: int, now_ms: int) -> int:
+        """Make everything below `offset` (-1: the high watermark) invisible. Returns the new log start offset."""
+
+    def apply_retention(self, now_ms: int) -> int:
+        """Delete what `retention.ms` and `retention.bytes` no longer keep. Returns how many segments went."""
+
+
+class Storage(Protocol):
+    """All logs of one broker."""
+
+    @property
+    def may_have_lost_writes(self) -> bool:
+        """Whether appends that were acknowledged with less than `acks=all` may be gone since the last run."""
+
+    def open_log(self, topic: str, partition: int, topic_id: bytes, config: LogConfig) -> Log:
+        """Open the log of a partition, or create it. Records of an earlier topic with the same name are not its own."""
+
+    def opened(self) -> None:
+        """Every log that the catalog knows has been opened: finish interrupted deletions, set aside what is left."""
+
+    def logs(self) -> Iterator[Log]: ...
+
+    def delete_log(self, log: Log) -> Callable[[], None]:
+        """Take a log out of use. Returns what frees its space, which may take long: run it in a thread."""
+
+    def when_durable(self, log: Log, position: int, callback: Callback) -> None:
+        """Call back when the log is durable up to this offset (`Appended.position`), or cannot become so."""
+
+    def make_durable_soon(self, log: Log) -> None:
+        """Begin to make a log durable although nobody waits for it yet."""
+
+    def compactor(self, config: CleanerConfig) -> Compactor:
+        """What cleans this storage's compacted logs. There is one at a time."""
+
+    def lost_writes_settled(self) -> None:
+        """All that had to follow from lost writes has been done: the next start need not know of them."""
+
+    def save_progress(self) -> None:
+        """Note how far each log has come, so that a start after a crash has less to check. Called now and then."""
+
+    def close(self) -> None:
+        """Make everything durable and close the logs, so that the next start has nothing to check.
+
+        After a failure of the storage only what is open is given back.
+        """

@@ -1,0 +1,143 @@
+"""The embedded engine: segment files in one folder, made durable by `fdatasync`.
+
+A folder `<topic>-<partition>` holds each log (`penstock.log`). Beside them are the checkpoints and the marks that tell
+a clean stop, a killed process and a machine that went down from each other (`checkpoint`).
+"""
+
+from __future__ import annotations
+
+import logging
+import os
+import shutil
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from penstock.log.config import LogConfig
+from penstock.log.errors import StorageError
+from penstock.log.files import OpenFiles
+from penstock.log.flusher import Callback, Flusher
+from penstock.log.partition import PartitionLog
+from penstock.storage.checkpoint import Checkpoints
+from penstock.storage.contract import Log
+
+if TYPE_CHECKING:
+    from penstock.storage.compaction import CleanerConfig, Compactor
+
+log = logging.getLogger("penstock.storage")
+
+_CLOSING_THREADS = 8
+
+
+class LocalStorage:
+    """See `contract.Storage`. The caller holds the folder's lock.
+
+    `call_soon` runs a function in the event loop's thread; `on_fatal` is called there when the disk has failed to keep
+    what it took, after which nothing can be promised any more.
+    """
+
+    def __init__(
+        self,
+        folder: Path,
+        now_ms: Callable[[], int],
+        call_soon: Callable[[Callable[[], None]], object],
+        on_fatal: Callable[[StorageError], None],
+    ) -> None:
+        self.folder = folder
+        self._now_ms = now_ms
+        self._on_fatal = on_fatal
+        self._checkpoints = Checkpoints(folder)
+        self._open_files = OpenFiles()
+        self._flusher = Flusher(call_soon, self._disk_failed)
+        self._logs: dict[tuple[str, int], PartitionLog] = {}
+
+    @property
+    def may_have_lost_writes(self) -> bool:
+        return self._checkpoints.may_have_lost_writes
+
+    # -- logs ------------------------------------------------------------------------------------------------------
+
+    def open_log(self, topic: str, partition: int, topic_id: bytes, config: LogConfig) -> PartitionLog:
+        known = self._checkpoints
+        opened = PartitionLog.open(
+            self.folder,
+            topic,
+            partition,
+            topic_id,
+            config,
+            self._now_ms(),
+            clean=known.was_clean,
+            recovery_point=known.recovery_points.get((topic, partition), 0),
+            log_start_offset=known.log_start_offsets.get((topic, partition), 0),
+            open_files=self._open_files,
+        )
+        opened.on_roll = self._flusher.request_sync
+        self._logs[topic, partition] = opened
+        return opened
+
+    def opened(self) -> None:
+        self._remove_strays()
+        self._checkpoints.opened()
+
+    def _remove_strays(self) -> None:
+        """Finish deletions that a crash interrupted; set aside folders that the catalog does not know.
+
+        A folder that no topic owns is left by a crash while creating, or by a catalog that was lost: it is renamed,
+        never removed, because it may hold records.
+        """
+        known = {f"{topic}-{partition}" for topic, partition in self._logs}
+        for entry in list(os.scandir(self.folder)):
+            name, dash, index = entry.name.rpartition("-")
+            if not dash or entry.name in known or not entry.is_dir():
+                continue
+            if index == "delete":
+                shutil.rmtree(entry.path, ignore_errors=True)
+            elif index.isdigit() and name:
+                aside = f"{entry.path}.{os.urandom(16).hex()}-stray"
+                log.warning("%s belongs to no topic; renamed to %s", entry.path, aside)
+                os.rename(entry.path, aside)
+
+    def logs(self) -> Iterator[PartitionLog]:
+        return iter(list(self._logs.values()))
+
+    def delete_log(self, log: Log) -> Callable[[], None]:
+        deleted = self._logs.pop((log.topic, log.partition))
+        return partial(shutil.rmtree, deleted.delete(), ignore_errors=True)
+
+    def compactor(self, config: CleanerConfig) -> Compactor:
+        from penstock.log.cleaner.manager import CleanerManager
+
+        return CleanerManager(self.folder, self.logs, config)
+
+    # -- durability ------------------------------------------------------------------------------------------------
+
+    def when_durable(self, log: Log, position: int, callback: Callback) -> None:
+        assert isinstance(log, PartitionLog)
+        self._flusher.request(log, position, callback)
+
+    def make_durable_soon(self, log: Log) -> None:
+        assert isinstance(log, PartitionLog)
+        self._flusher.request_sync(log)
+
+    def lost_writes_settled(self) -> None:
+        self._checkpoints.keep_boot()
+
+    def save_progress(self) -> None:
+        self._checkpoints.save(self._logs.values())
+
+    def _disk_failed(self, error: StorageError) -> None:
+        self._checkpoints.forget_boot()
+        self._on_fatal(error)
+
+    def close(self) -> None:
+        self._flusher.close()
+        if self._flusher.failure is not None:
+            return
+        # Several at a time: each waits for the disk a few times.
+        with ThreadPoolExecutor(_CLOSING_THREADS) as pool:
+            for _ in pool.map(PartitionLog.close, self._logs.values()):
+                pass
+        self._checkpoints.save(self._logs.values())
+        self._checkpoints.mark_clean()
