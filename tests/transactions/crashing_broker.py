@@ -14,9 +14,9 @@ from collections.abc import Callable
 from pathlib import Path
 
 from penstock.broker import transactions
-from penstock.broker.coordinators import CoordinatorRuntime
 from penstock.broker.run import run
 from penstock.broker.server import Settings
+from penstock.coordination.runtime import CoordinatorRuntime
 from penstock.transactions.records import metadata_of, transactional_id_of
 from penstock.transactions.states import TransactionState
 

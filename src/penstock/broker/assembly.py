@@ -65,9 +65,9 @@ def _groups(broker: Broker) -> object:
         broker.groups,
         broker.cluster,
         {
-            GROUP: lambda: broker.groups.runtime.topic(),
-            TRANSACTION: lambda: broker.transactions.runtime.topic(),
-            SHARE: lambda: broker.share_groups.runtime.topic(),
+            GROUP: lambda: broker.groups.runtime.ensure_topic(),
+            TRANSACTION: lambda: broker.transactions.runtime.ensure_topic(),
+            SHARE: lambda: broker.share_groups.runtime.ensure_topic(),
         },
     )
 

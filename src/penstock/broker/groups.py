@@ -7,10 +7,10 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
 from typing import TYPE_CHECKING
 
-from penstock.broker.coordinators import CoordinatorRuntime, ShardHandle
 from penstock.broker.metrics import Metric
 from penstock.broker.share.actions import carry_out_share_action
 from penstock.broker.topics import OFFSETS_TOPIC, Topic
+from penstock.coordination.runtime import CoordinatorRuntime, ShardHandle
 from penstock.groups.settings import GroupSettings, MigrationPolicy
 from penstock.groups.shard import GroupShard
 from penstock.groups.share.protocol import DeleteShareState, InitializeShareState
@@ -62,14 +62,16 @@ class Groups:
         self._read_settings()
         self._topics = TopicsOfBroker(broker)
         self.runtime: CoordinatorRuntime[GroupShard] = CoordinatorRuntime(
-            broker,
-            OFFSETS_TOPIC,
-            broker.config.offsets_topic_num_partitions,
-            {
-                "cleanup.policy": "compact",
-                "compression.type": "producer",
-                "segment.bytes": str(broker.config.offsets_topic_segment_bytes),
-            },
+            broker.world,
+            broker.internal_topics.topic(
+                OFFSETS_TOPIC,
+                broker.config.offsets_topic_num_partitions,
+                {
+                    "cleanup.policy": "compact",
+                    "compression.type": "producer",
+                    "segment.bytes": str(broker.config.offsets_topic_segment_bytes),
+                },
+            ),
             self._make_shard,
             self._on_action,
         )
@@ -108,7 +110,7 @@ class Groups:
     async def stop(self) -> None:
         for handle in self.runtime.loaded_handles():
             handle.run(handle.shard.unload())
-        await self.runtime.stop()
+        self.runtime.stop()
 
     def find(self, group_id: str) -> Handle:
         """The shard that is responsible for a group. Raises COORDINATOR_LOAD_IN_PROGRESS until it is loaded.

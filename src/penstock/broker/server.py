@@ -26,6 +26,7 @@ from penstock.broker.http import MonitoringEndpoint
 from penstock.broker.listeners import Address, Listener, is_loopback, parse_address, reachable_host
 from penstock.broker.metrics import Metrics
 from penstock.broker.producer_ids import ProducerIds
+from penstock.broker.state_topic import InternalTopics
 from penstock.broker.topics import OFFSETS_TOPIC, SHARE_STATE_TOPIC, TRANSACTIONS_TOPIC, Partition, Topic, Topics
 from penstock.broker.world import LoopWorld, World
 from penstock.catalog import Catalog
@@ -106,6 +107,9 @@ class Broker:
             self.topics = Topics(self.storage, self.catalog, self.configs)
             self.topics.open_all()
             self.durability = Durability(self.storage, self.world, lambda: self.flush_acks_all)
+            self.internal_topics = InternalTopics(
+                self.topics, self.append_internal, self.durability, self.world, self.on_topic_deleted
+            )
             self.dispatcher = Dispatcher(HandlerTable(self).find, self.world, self.connection_closed)
             self._load_coordinators()
             self._listen()

@@ -20,8 +20,8 @@ from collections.abc import Callable, Iterable
 from functools import partial
 from typing import TYPE_CHECKING
 
-from penstock.broker.coordinators import CoordinatorRuntime, ShardHandle
 from penstock.broker.topics import OFFSETS_TOPIC, TRANSACTIONS_TOPIC, Partition
+from penstock.coordination.runtime import CoordinatorRuntime, ShardHandle
 from penstock.records.batch import parse_header
 from penstock.records.control import ControlType, end_marker_batch
 from penstock.storage.contract import Appended, AppendOrigin, Log, StorageError
@@ -59,16 +59,18 @@ class Transactions:
             concurrent_wait_ms=config.add_partitions_to_txn_retry_backoff_max_ms,
         )
         self.runtime: CoordinatorRuntime[TransactionShard] = CoordinatorRuntime(
-            broker,
-            TRANSACTIONS_TOPIC,
-            config.transaction_state_log_num_partitions,
-            {
-                "cleanup.policy": "compact",
-                "compression.type": "uncompressed",
-                "min.insync.replicas": str(config.transaction_state_log_min_isr),
-                "segment.bytes": str(config.transaction_state_log_segment_bytes),
-                "unclean.leader.election.enable": "false",
-            },
+            broker.world,
+            broker.internal_topics.topic(
+                TRANSACTIONS_TOPIC,
+                config.transaction_state_log_num_partitions,
+                {
+                    "cleanup.policy": "compact",
+                    "compression.type": "uncompressed",
+                    "min.insync.replicas": str(config.transaction_state_log_min_isr),
+                    "segment.bytes": str(config.transaction_state_log_segment_bytes),
+                    "unclean.leader.election.enable": "false",
+                },
+            ),
             self._make_shard,
             self._on_action,
             actions_wait=True,
@@ -93,13 +95,13 @@ class Transactions:
                 "transactional producers are fenced and have to be started again"
             )
         self.runtime.start()
-        self._settling = self._broker.loop.create_task(self._settle())
+        self._settling = self._broker.world.call_soon(self._settle_when_loaded)
 
     async def stop(self) -> None:
         """Markers that are not written by now are written after the next start."""
         self._is_stopped = True
         self._settling.cancel()
-        await self.runtime.stop()
+        self.runtime.stop()
 
     def find(self, transactional_id: str) -> Handle:
         return self.runtime.find(transactional_id)
@@ -116,7 +118,7 @@ class Transactions:
     def add_partitions(self, add: AddPartitions, done: Callable[[ErrorCode], None]) -> None:
         """Add partitions to a transaction; `done` is called with the result, mostly at once."""
 
-        def add_now(failure: StorageError | None = None) -> None:
+        def add_now(failure: Exception | None = None) -> None:
             if failure is not None:
                 done(ErrorCode.COORDINATOR_NOT_AVAILABLE)
             else:
@@ -127,9 +129,8 @@ class Transactions:
         except KafkaError as error:
             done(error.code)
             return
-        coordinator_log = handle.partition.log
-        if self._broker.flush_acks_all and not coordinator_log.is_durable and self._begins_classic(handle, add):
-            self._broker.flush(coordinator_log, coordinator_log.log_end_offset, add_now)
+        if not handle.log.is_durable and self._begins_classic(handle, add):
+            handle.log.when_durable(handle.log.log_end_offset, add_now)
         else:
             add_now()
 
@@ -217,7 +218,7 @@ class Transactions:
     def _marked(self, handle: Handle, markers: WriteMarkers, where: TopicPartition) -> None:
         if handle.run(handle.shard.markers_written(markers, [where], self._broker.now_ms())):
             # So that the next transaction finds the end of this one on disk (`add_partitions`).
-            self._broker.flush_soon(handle.partition.log)
+            handle.log.make_durable_soon()
             if not self._is_settled:
                 self._settle_if_possible()
 
@@ -247,9 +248,13 @@ class Transactions:
 
     # -- the start -------------------------------------------------------------------------------------------------
 
-    async def _settle(self) -> None:
-        await self.runtime.wait_until_loaded()
-        await self._broker.groups.runtime.wait_until_loaded()
+    def _settle_when_loaded(self) -> None:
+        groups = self._broker.groups.runtime
+        self.runtime.when_loaded(lambda: groups.when_loaded(self._settle))
+
+    def _settle(self) -> None:
+        if self._is_stopped:
+            return
         self._abort_orphans()
         self._settle_if_possible()
 

@@ -10,7 +10,7 @@ import asyncio
 import random
 import time
 import uuid
-from collections.abc import Callable
+from collections.abc import Callable, Coroutine
 from typing import Protocol, TypeVar, TypeVarTuple
 
 T = TypeVar("T")
@@ -19,6 +19,10 @@ Ts = TypeVarTuple("Ts")
 
 class Timer(Protocol):
     def cancel(self) -> None: ...
+
+
+class Task(Protocol):
+    def cancel(self) -> bool: ...
 
 
 class World(Protocol):
@@ -38,6 +42,10 @@ class World(Protocol):
 
     def call_soon_threadsafe(self, callback: Callable[[], object]) -> None:
         """The same from any thread."""
+        ...
+
+    def spawn(self, work: Coroutine[object, None, None]) -> Task:
+        """Run a coroutine beside everything else; who needs it to the end keeps what is returned."""
         ...
 
     def in_thread(self, work: Callable[[], T]) -> asyncio.Future[T]:
@@ -67,6 +75,9 @@ class LoopWorld:
 
     def call_soon_threadsafe(self, callback: Callable[[], object]) -> None:
         self._loop.call_soon_threadsafe(callback)
+
+    def spawn(self, work: Coroutine[object, None, None]) -> Task:
+        return self._loop.create_task(work)
 
     def in_thread(self, work: Callable[[], T]) -> asyncio.Future[T]:
         return self._loop.run_in_executor(None, work)

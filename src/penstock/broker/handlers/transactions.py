@@ -191,7 +191,7 @@ class TransactionHandlers:
                 answer(_all_refused(body, error.code))
                 return
             handle.run(effects)
-            self._durability.begin(handle.partition.log)
+            handle.log.make_durable_soon()
 
         if self._is_open(index, body):
             admitted(ErrorCode.NONE)

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
-from penstock.broker.coordinators import ShardHandle
+from penstock.coordination.runtime import ShardHandle
 from penstock.groups.shard import GroupShard
 from penstock.groups.share.protocol import DeleteShareState, InitializeShareState
 from penstock.queues.sessions import TopicIdPartition

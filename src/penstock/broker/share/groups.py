@@ -2,7 +2,7 @@
 
 A window (`LiveSharePartition`) is made by the first fetch that names it, from the state that the share coordinator
 keeps, and is forgotten when the group has no session left here and nothing is in flight. The share coordinator's shards
-run over `__share_group_state` like every coordinator's (`broker.coordinators`).
+run over `__share_group_state` like every coordinator's (`coordination.runtime`).
 """
 
 from __future__ import annotations
@@ -15,7 +15,6 @@ from functools import partial
 from typing import TYPE_CHECKING, Protocol
 
 from penstock.broker.connection import Connection
-from penstock.broker.coordinators import CoordinatorRuntime, ShardHandle
 from penstock.broker.share.configs import ShareConfigs, duration_ms
 from penstock.broker.share.dead_letters import DeadLetters
 from penstock.broker.share.fetch import ShareFetch, unknown_partition
@@ -23,12 +22,12 @@ from penstock.broker.share.live import LiveSharePartition, Outcome
 from penstock.broker.share.metrics import ShareMetrics
 from penstock.broker.topics import SHARE_STATE_TOPIC, Partition, Topic
 from penstock.coordination.effects import Effects, Respond
+from penstock.coordination.runtime import CoordinatorRuntime, ShardHandle, StateLog
 from penstock.queues.sessions import ShareSession, ShareSessions, TopicIdPartition
 from penstock.queues.settings import ShareSettings
 from penstock.queues.share_partition import SharePartition
 from penstock.queues.state import UNKNOWN, SharePartitionKey, ShareStateShard
 from penstock.queues.transitions import StateWrite
-from penstock.storage.contract import Log
 from penstock.wire import messages as m
 from penstock.wire.errors import (
     CoordinatorNotAvailable,
@@ -86,23 +85,25 @@ class ShareGroups:
         self.configs = ShareConfigs(broker)
         self._live: dict[SharePartitionKey, LiveSharePartition] = {}
         self._live_by_group: dict[str, dict[SharePartitionKey, LiveSharePartition]] = {}
-        self._unflushed: set[Log] = set()
+        self._unflushed: set[StateLog] = set()
         self._flush_timer: asyncio.TimerHandle | None = None
         self._pruned: dict[int, int] = {}
         self._prune_timer: asyncio.TimerHandle | None = None
         self._started_ms = broker.now_ms()
         config = broker.config
         self.runtime: CoordinatorRuntime[ShareStateShard] = CoordinatorRuntime(
-            broker,
-            SHARE_STATE_TOPIC,
-            config.share_coordinator_state_topic_num_partitions,
-            {
-                "cleanup.policy": "delete",
-                "retention.ms": "-1",
-                "compression.type": "producer",
-                "min.insync.replicas": str(config.share_coordinator_state_topic_min_isr),
-                "segment.bytes": str(config.share_coordinator_state_topic_segment_bytes),
-            },
+            broker.world,
+            broker.internal_topics.topic(
+                SHARE_STATE_TOPIC,
+                config.share_coordinator_state_topic_num_partitions,
+                {
+                    "cleanup.policy": "delete",
+                    "retention.ms": "-1",
+                    "compression.type": "producer",
+                    "min.insync.replicas": str(config.share_coordinator_state_topic_min_isr),
+                    "segment.bytes": str(config.share_coordinator_state_topic_segment_bytes),
+                },
+            ),
             self._make_shard,
         )
 
@@ -151,7 +152,7 @@ class ShareGroups:
             live.close()
         if self._flush_timer is not None:
             self._flush_timer.cancel()  # every log is synced at the end of the stop
-        await self.runtime.stop()
+        self.runtime.stop()
 
     # -- windows ---------------------------------------------------------------------------------------------------
 
@@ -311,19 +312,19 @@ class ShareGroups:
         if not handle.run(effects):
             raise CoordinatorNotAvailable
         if flush_interval_ms:
-            self._flush_within(flush_interval_ms, handle.partition.log)
+            self._flush_within(flush_interval_ms, handle.log)
             return True
         reply.is_awaited = reply.result is None
         return not reply.is_awaited
 
-    def _flush_within(self, interval_ms: int, state_log: Log) -> None:
+    def _flush_within(self, interval_ms: int, state_log: StateLog) -> None:
         if not self._unflushed:
             self._flush_timer = self.loop.call_later(interval_ms / 1000, self._flush_state)
         self._unflushed.add(state_log)
 
     def _flush_state(self) -> None:
         for state_log in self._unflushed:
-            self.broker.flush_soon(state_log)
+            state_log.make_durable_soon()
         self._unflushed.clear()
 
     def initialize(
@@ -379,10 +380,9 @@ class ShareGroups:
         if self.runtime.skipped_records:
             return
         for handle in self.runtime.loaded_handles():
-            partition_log = handle.partition.log
-            offset = partition_log.log_end_offset - handle.shard.records_needed()
-            if offset > max(partition_log.log_start_offset, self._pruned.get(handle.index, 0)):
-                partition_log.delete_records(offset, self.now_ms())
+            offset = handle.log.log_end_offset - handle.shard.records_needed()
+            if offset > max(handle.log.log_start_offset, self._pruned.get(handle.index, 0)):
+                handle.log.delete_records(offset)
                 self._pruned[handle.index] = offset
 
     # -- for people who look ---------------------------------------------------------------------------------------

@@ -1,0 +1,122 @@
+"""The internal topics of coordinators, as `coordination.runtime` sees them: found, created, appended to, read."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Mapping
+from typing import TYPE_CHECKING
+
+from penstock.storage.contract import StorageError
+from penstock.wire.errors import KafkaStorageError
+
+if TYPE_CHECKING:
+    from penstock.broker.durability import Durability
+    from penstock.broker.topics import Partition, Topic, Topics
+    from penstock.broker.world import World
+    from penstock.storage.contract import Appended
+
+Append = Callable[["Partition", bytearray, int], "Appended"]
+"""Appends a batch of the broker's own, at a time."""
+
+
+class PartitionStateLog:
+    """One partition of an internal topic."""
+
+    __slots__ = ("_append", "_durability", "_partition", "_world")
+
+    def __init__(self, partition: Partition, append: Append, durability: Durability, world: World) -> None:
+        self._partition = partition
+        self._append = append
+        self._durability = durability
+        self._world = world
+
+    @property
+    def index(self) -> int:
+        return self._partition.index
+
+    @property
+    def log_start_offset(self) -> int:
+        return self._partition.log.log_start_offset
+
+    @property
+    def log_end_offset(self) -> int:
+        return self._partition.log.log_end_offset
+
+    @property
+    def is_durable(self) -> bool:
+        return self._partition.log.is_durable
+
+    def append(self, batch: bytearray, now_ms: int) -> int:
+        try:
+            return self._append(self._partition, batch, now_ms).position
+        except StorageError as error:
+            raise KafkaStorageError(str(error)) from error
+
+    async def read(self, offset: int, max_bytes: int) -> bytes:
+        await asyncio.sleep(0)
+        try:
+            return self._partition.log.read_bytes(offset, max_bytes)
+        except StorageError as error:
+            raise KafkaStorageError(str(error)) from error
+
+    def when_durable(self, position: int, then: Callable[[Exception | None], None]) -> None:
+        self._durability.when_durable([(self._partition.log, position)], then)
+
+    def make_durable_soon(self) -> None:
+        self._durability.begin(self._partition.log)
+
+    def delete_records(self, offset: int) -> None:
+        try:
+            self._partition.log.delete_records(offset, self._world.now_ms())
+        except StorageError as error:
+            raise KafkaStorageError(str(error)) from error
+
+
+class InternalTopic:
+    """The internal topic of one coordinator, which is created on first use."""
+
+    def __init__(self, owner: InternalTopics, name: str, partitions: int, configs: Mapping[str, str]) -> None:
+        self.name = name
+        self._owner = owner
+        self._partitions = partitions
+        self._configs = configs
+
+    def find(self) -> list[PartitionStateLog] | None:
+        topic = self._owner.topics.find(self.name)
+        return None if topic is None else self._owner.logs(topic)
+
+    def create(self) -> list[PartitionStateLog]:
+        return self._owner.logs(self._owner.topics.create(self.name, self._partitions, self._configs))
+
+    def on_deleted(self, callback: Callable[[], None]) -> None:
+        def deleted(topic: Topic) -> None:
+            if topic.name == self.name:
+                callback()
+
+        self._owner.on_topic_deleted.append(deleted)
+
+
+class InternalTopics:
+    """Gives each coordinator its topic."""
+
+    def __init__(
+        self,
+        topics: Topics,
+        append: Append,
+        durability: Durability,
+        world: World,
+        on_topic_deleted: list[Callable[[Topic], None]],
+    ) -> None:
+        self.topics = topics
+        self.on_topic_deleted = on_topic_deleted
+        self._append = append
+        self._durability = durability
+        self._world = world
+
+    def topic(self, name: str, partitions: int, configs: Mapping[str, str]) -> InternalTopic:
+        return InternalTopic(self, name, partitions, configs)
+
+    def logs(self, topic: Topic) -> list[PartitionStateLog]:
+        return [
+            PartitionStateLog(partition, self._append, self._durability, self._world) for partition in topic.partitions
+        ]

@@ -1,0 +1,153 @@
+"""Time, tasks and an internal topic in memory: a coordinator runtime without an event loop and without a disk."""
+
+from __future__ import annotations
+
+import heapq
+import itertools
+from collections.abc import Callable, Coroutine
+from dataclasses import dataclass, field
+
+from penstock.records.batch import iter_headers
+from penstock.wire.errors import KafkaError
+
+
+@dataclass(order=True)
+class Timer:
+    at_ms: float
+    number: int
+    callback: Callable[[], None] = field(compare=False)
+    is_cancelled: bool = field(default=False, compare=False)
+
+    def cancel(self) -> None:
+        self.is_cancelled = True
+
+
+class Task:
+    def __init__(self, work: Coroutine[object, None, None]) -> None:
+        self._work = work
+        self.is_done = False
+
+    def cancel(self) -> None:
+        self._work.close()
+        self.is_done = True
+
+    def step(self) -> None:
+        try:
+            self._work.send(None)
+        except StopIteration:
+            self.is_done = True
+
+
+class SimulatedTime:
+    """Timers fire and tasks go on when the test says so."""
+
+    def __init__(self) -> None:
+        self._now_ms = 1_000_000.0
+        self._numbers = itertools.count()
+        self._timers: list[Timer] = []
+        self._tasks: list[Task] = []
+
+    def now_ms(self) -> int:
+        return int(self._now_ms)
+
+    def call_later(self, seconds: float, callback: Callable[[], None]) -> Timer:
+        timer = Timer(self._now_ms + seconds * 1000, next(self._numbers), callback)
+        heapq.heappush(self._timers, timer)
+        return timer
+
+    def spawn(self, work: Coroutine[object, None, None]) -> Task:
+        task = Task(work)
+        self._tasks.append(task)
+        return task
+
+    def pass_ms(self, ms: int) -> None:
+        end_ms = self._now_ms + ms
+        while self._timers and self._timers[0].at_ms <= end_ms:
+            timer = heapq.heappop(self._timers)
+            if not timer.is_cancelled:
+                self._now_ms = max(self._now_ms, timer.at_ms)
+                timer.callback()
+        self._now_ms = end_ms
+
+    def run_tasks(self) -> None:
+        for task in self._tasks:
+            while not task.is_done:
+                task.step()
+        self._tasks.clear()
+
+
+class SimulatedLog:
+    """A partition of an internal topic. What is appended is durable when the test calls `sync`."""
+
+    def __init__(self, index: int) -> None:
+        self.index = index
+        self.batches: list[bytes] = []
+        self.failure: KafkaError | None = None
+        self.syncs_at_once = True
+        self.log_start_offset = 0
+        self.log_end_offset = 0
+        self.durable_offset = 0
+        self._waits: list[tuple[int, Callable[[Exception | None], None]]] = []
+
+    @property
+    def is_durable(self) -> bool:
+        return self.durable_offset >= self.log_end_offset
+
+    def append(self, batch: bytearray, now_ms: int) -> int:
+        if self.failure is not None:
+            raise self.failure
+        batch[0:8] = self.log_end_offset.to_bytes(8, "big")
+        self.batches.append(bytes(batch))
+        [(_, header)] = iter_headers(self.batches[-1])
+        self.log_end_offset = header.next_offset
+        return self.log_end_offset
+
+    async def read(self, offset: int, max_bytes: int) -> bytes:
+        if self.failure is not None:
+            raise self.failure
+        for batch in self.batches:
+            [(_, header)] = iter_headers(batch)
+            if header.next_offset > offset:
+                return batch
+        return b""
+
+    def when_durable(self, position: int, then: Callable[[Exception | None], None]) -> None:
+        self._waits.append((position, then))
+        if self.syncs_at_once:
+            self.sync()
+
+    def make_durable_soon(self) -> None:
+        """Nothing in this log happens by itself."""
+
+    def delete_records(self, offset: int) -> None:
+        self.log_start_offset = offset
+
+    def sync(self, failure: Exception | None = None) -> None:
+        self.durable_offset = self.log_end_offset
+        waits, self._waits = self._waits, []
+        for _, then in waits:
+            then(failure)
+
+
+class SimulatedTopic:
+    name = "__state"
+
+    def __init__(self, partitions: int = 2) -> None:
+        self._partitions = partitions
+        self.logs: list[SimulatedLog] | None = None
+        self._callbacks: list[Callable[[], None]] = []
+
+    def find(self) -> list[SimulatedLog] | None:
+        return self.logs
+
+    def create(self) -> list[SimulatedLog]:
+        self.logs = [SimulatedLog(index) for index in range(self._partitions)]
+        return self.logs
+
+    def delete(self) -> None:
+        for callback in self._callbacks:
+            callback()
+        self.logs = None
+
+    def on_deleted(self, callback: Callable[[], None]) -> None:
+        self._callbacks.append(callback)

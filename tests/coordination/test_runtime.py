@@ -1,0 +1,278 @@
+from __future__ import annotations
+
+import pytest
+
+from penstock.coordination.effects import CoordinatorRecord, Effects, TransactionalProducer
+from penstock.coordination.runtime import CoordinatorRuntime, ShardHandle
+from penstock.records.builder import build_batch
+from penstock.records.control import ControlType, end_marker_batch
+from penstock.wire.errors import CoordinatorLoadInProgress, ErrorCode, KafkaStorageError, RecordListTooLarge
+from tests.coordination.simulated import SimulatedLog, SimulatedTime, SimulatedTopic
+
+NO_DISK = KafkaStorageError("the disk is full")
+
+
+class Notes:
+    """A shard that remembers notes by key, and rings when its deadline has come."""
+
+    def __init__(self, index: int) -> None:
+        self.index = index
+        self.notes: dict[bytes, bytes | None] = {}
+        self.producers: list[int] = []
+        self.ended: list[tuple[int, bool]] = []
+        self.deadline_ms: int | None = None
+        self.rang_at_ms: list[int] = []
+        self.on_loaded = Effects()
+        self.parked: list[str] = []
+
+    def note(self, key: bytes, value: bytes, answers: list[str], **fields: bool) -> Effects:
+        effects = Effects([CoordinatorRecord(key, value)], **fields)
+        effects.reply(answers.append, "noted", lambda error: error.name)
+        return effects
+
+    def replay(self, key: bytes, value: bytes | None, producer_id: int = -1) -> None:
+        if key == b"bad":
+            raise ValueError("not a note")
+        self.notes[key] = value
+        self.producers.append(producer_id)
+
+    def replay_end_marker(self, producer_id: int, commit: bool) -> None:
+        self.ended.append((producer_id, commit))
+
+    def loaded(self, now_ms: int) -> Effects:
+        return self.on_loaded
+
+    def tick(self, now_ms: int) -> Effects:
+        self.deadline_ms = None
+        self.rang_at_ms.append(now_ms)
+        return Effects()
+
+    def next_deadline_ms(self) -> int | None:
+        return self.deadline_ms
+
+    def append_failed(self, effects: Effects, error: ErrorCode) -> Effects:
+        others = Effects()
+        others.reply(self.parked.append, error.name, lambda error: error.name)
+        return others
+
+
+class World:
+    """A runtime of `Notes`, and all that it touches."""
+
+    def __init__(self, topic: SimulatedTopic | None = None, *, actions_wait: bool = False) -> None:
+        self.time = SimulatedTime()
+        self.topic = topic or SimulatedTopic()
+        self.acted: list[object] = []
+        self.answers: list[str] = []
+        self.on_loaded = Effects()
+        self.runtime: CoordinatorRuntime[Notes] = CoordinatorRuntime(
+            self.time, self.topic, self._shard, lambda _, action: self.acted.append(action), actions_wait=actions_wait
+        )
+
+    def _shard(self, index: int) -> Notes:
+        shard = Notes(index)
+        shard.on_loaded = self.on_loaded
+        return shard
+
+    def handle(self) -> ShardHandle[Notes]:
+        return self.runtime.find("anything")
+
+    @property
+    def log(self) -> SimulatedLog:
+        assert self.topic.logs is not None
+        return self.topic.logs[self.runtime.partition_for("anything")]
+
+
+def restarted(before: World) -> World:
+    world = World(before.topic)
+    world.runtime.start()
+    return world
+
+
+def restarted_handle(before: World) -> ShardHandle[Notes]:
+    world = restarted(before)
+    world.time.run_tasks()
+    return world.handle()
+
+
+def test_the_topic_is_created_on_first_use() -> None:
+    world = World()
+    world.runtime.start()
+    assert world.topic.logs is None
+    world.handle()
+    assert world.topic.logs is not None
+
+
+def test_a_command_is_in_the_log_and_in_memory_and_then_answered() -> None:
+    world = World()
+    handle = world.handle()
+    assert handle.run(handle.shard.note(b"k", b"v", world.answers))
+    assert handle.shard.notes == {b"k": b"v"}
+    assert world.log.log_end_offset == 1
+    assert world.answers == ["noted"]
+
+
+def test_the_answer_waits_until_the_records_are_durable() -> None:
+    world = World()
+    handle = world.handle()
+    world.log.syncs_at_once = False
+    handle.run(handle.shard.note(b"k", b"v", world.answers))
+    assert handle.shard.notes == {b"k": b"v"}
+    assert world.answers == []
+    world.log.sync()
+    assert world.answers == ["noted"]
+
+
+def test_an_answer_that_need_not_wait_goes_out_at_once() -> None:
+    world = World()
+    handle = world.handle()
+    world.log.syncs_at_once = False
+    handle.run(handle.shard.note(b"k", b"v", world.answers, replies_wait=False))
+    assert world.answers == ["noted"]
+
+
+def test_nothing_is_replayed_when_the_log_refuses_and_everybody_is_told() -> None:
+    world = World()
+    handle = world.handle()
+    world.log.failure = NO_DISK
+    assert not handle.run(handle.shard.note(b"k", b"v", world.answers))
+    assert handle.shard.notes == {}
+    assert world.answers == ["COORDINATOR_NOT_AVAILABLE"]
+    assert handle.shard.parked == ["COORDINATOR_NOT_AVAILABLE"]
+
+
+def test_nobody_is_told_to_try_again_what_will_never_fit() -> None:
+    world = World()
+    handle = world.handle()
+    world.log.failure = RecordListTooLarge()
+    handle.run(handle.shard.note(b"k", b"v", world.answers))
+    assert world.answers == ["UNKNOWN_SERVER_ERROR"]
+
+
+def test_a_disk_that_fails_after_the_append_makes_the_answer_an_error() -> None:
+    world = World()
+    handle = world.handle()
+    world.log.syncs_at_once = False
+    handle.run(handle.shard.note(b"k", b"v", world.answers))
+    world.log.sync(NO_DISK)
+    assert world.answers == ["COORDINATOR_NOT_AVAILABLE"]
+
+
+@pytest.mark.parametrize("waits", [False, True])
+def test_actions_wait_for_the_disk_where_they_must(waits: bool) -> None:
+    world = World(actions_wait=waits)
+    handle = world.handle()
+    world.log.syncs_at_once = False
+    handle.run(Effects([CoordinatorRecord(b"k", b"v")], actions=["act"]))
+    assert world.acted == ([] if waits else ["act"])
+    world.log.sync()
+    assert world.acted == ["act"]
+
+
+def test_records_inside_a_transaction_are_known_by_their_producer() -> None:
+    world = World()
+    handle = world.handle()
+    handle.run(Effects([CoordinatorRecord(b"k", b"v")], transaction=TransactionalProducer(7, 0)))
+    assert handle.shard.producers == [7]
+    assert restarted_handle(world).shard.producers == [7]
+
+
+def test_memory_after_a_restart_is_memory_before_it() -> None:
+    world = World()
+    handle = world.handle()
+    for number in range(3):
+        handle.run(handle.shard.note(b"%d" % number, b"v", world.answers))
+    handle.run(Effects([CoordinatorRecord(b"1", None)]))
+    assert restarted_handle(world).shard.notes == {b"0": b"v", b"1": None, b"2": b"v"}
+
+
+def test_the_end_of_a_transaction_is_replayed() -> None:
+    world = World()
+    world.handle()
+    world.log.append(end_marker_batch(ControlType.COMMIT, 7, 0, 0, 0), 0)
+    assert restarted_handle(world).shard.ended == [(7, True)]
+
+
+def test_commands_are_refused_until_the_shard_is_loaded() -> None:
+    before = World()
+    before.handle().run(Effects([CoordinatorRecord(b"k", b"v")]))
+    world = restarted(before)
+    loaded: list[str] = []
+    world.runtime.when_loaded(lambda: loaded.append("loaded"))
+    with pytest.raises(CoordinatorLoadInProgress):
+        world.handle()
+    assert (world.runtime.is_loading, loaded) == (True, [])
+    world.time.run_tasks()
+    assert (world.runtime.is_loading, loaded) == (False, ["loaded"])
+    world.runtime.when_loaded(lambda: loaded.append("at once"))
+    assert loaded == ["loaded", "at once"]
+
+
+def test_a_record_that_cannot_be_read_is_left_out_and_counted() -> None:
+    before = World()
+    before.handle()
+    for key in (b"good", b"bad", b"better"):
+        before.log.append(build_batch([(0, key, b"v", ())]), 0)
+    world = restarted(before)
+    world.time.run_tasks()
+    assert world.handle().shard.notes == {b"good": b"v", b"better": b"v"}
+    assert world.runtime.skipped_records == 1
+
+
+def test_a_shard_whose_log_cannot_be_read_holds_up_no_other() -> None:
+    before = World()
+    for name in ("a", "b", "c", "d"):
+        handle = before.runtime.find(name)
+        handle.run(handle.shard.note(b"k", b"v", before.answers))
+    before.log.failure = NO_DISK
+    world = restarted(before)
+    world.time.run_tasks()
+    assert [handle.index for handle in world.runtime.loaded_handles()] == [1 - before.log.index]
+    with pytest.raises(CoordinatorLoadInProgress):
+        world.handle()
+
+
+def test_what_follows_from_loading_is_tried_again_until_it_is_written() -> None:
+    topic = SimulatedTopic(1)
+    [log] = topic.create()
+    log.failure = NO_DISK
+    world = World(topic)
+    world.on_loaded = Effects([CoordinatorRecord(b"session", b"over")])
+    world.runtime.start()
+    with pytest.raises(CoordinatorLoadInProgress):
+        world.handle()
+    log.failure = None
+    world.time.pass_ms(1_000)
+    assert world.handle().shard.notes == {b"session": b"over"}
+
+
+def test_a_shard_is_called_when_its_deadline_has_come() -> None:
+    world = World()
+    handle = world.handle()
+    start_ms = world.time.now_ms()
+    handle.shard.deadline_ms = start_ms + 500
+    handle.run(Effects())
+    handle.shard.deadline_ms = start_ms + 200
+    handle.run(Effects())
+    world.time.pass_ms(1_000)
+    assert handle.shard.rang_at_ms == [start_ms + 200]
+
+
+def test_no_timer_fires_after_the_stop() -> None:
+    world = World()
+    handle = world.handle()
+    handle.shard.deadline_ms = world.time.now_ms() + 500
+    handle.run(Effects())
+    world.runtime.stop()
+    world.time.pass_ms(1_000)
+    assert handle.shard.rang_at_ms == []
+    assert handle.run(handle.shard.note(b"k", b"v", world.answers))
+
+
+def test_a_deleted_topic_takes_its_state_along() -> None:
+    world = World()
+    handle = world.handle()
+    handle.run(handle.shard.note(b"k", b"v", world.answers))
+    world.topic.delete()
+    assert world.runtime.loaded_handles() == []
+    assert world.handle().shard.notes == {}
