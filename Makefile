@@ -8,7 +8,6 @@ STAMP := $(VENV)/.ready
 SPARK_STAMP := $(VENV)/.ready-spark
 PIPELINES_STAMP := $(VENV)/.ready-pipelines
 SPARK ?= yes
-KAFKA_TESTS ?= ../shared/tools/kafka-tests/run
 GROUPS ?= requests consumer share rest
 WORKERS ?= 2
 SECONDS ?= 300
@@ -104,9 +103,8 @@ java: $(STAMP) ## Apache's Java client and command-line tools against Penstock (
 	$(BIN)/python -m pytest -m java
 
 .PHONY: kafka-tests
-kafka-tests: $(STAMP) ## Apache Kafka's own integration tests against Penstock (needs java, mvn; GROUPS="requests share")
-	@test -x $(KAFKA_TESTS) || { echo "the harness is not at $(KAFKA_TESTS): set KAFKA_TESTS to its run script"; exit 1; }
-	PENSTOCK=$(CURDIR)/$(BIN)/penstock $(KAFKA_TESTS) $(GROUPS)
+kafka-tests: $(STAMP) ## Apache Kafka's own tests against Penstock (needs java, javac, mvn; GROUPS="requests share", OPTIONS=--resume)
+	$(BIN)/python -m tests.kafka_tests --workers $(WORKERS) $(OPTIONS) $(GROUPS)
 
 .PHONY: spark
 spark: $(PIPELINES_STAMP) ## The pipelines on a real Spark, with broker processes that are killed

@@ -65,12 +65,17 @@ def kafka_jars() -> Path:
     """The folder of Apache Kafka's jars, fetched once."""
     default = Path.home() / ".cache" / "penstock" / f"kafka-{KAFKA_VERSION}"
     folder = Path(os.environ.get("PENSTOCK_KAFKA_JARS", default))
-    if (folder / f"kafka-clients-{KAFKA_VERSION}.jar").exists():
+    return maven_jars(Path(__file__).parent / "kafka" / "pom.xml", folder, f"kafka-clients-{KAFKA_VERSION}.jar")
+
+
+def maven_jars(pom: Path, folder: Path, expected: str) -> Path:
+    """`folder`, which holds the jars that `pom` depends on: fetched unless the jar named `expected` is there."""
+    if (folder / expected).exists():
         return folder
     if shutil.which("mvn") is None:
         raise PeerError("Apache Kafka's jars are missing and so is mvn: apt-get install maven default-jdk-headless")
     with tempfile.TemporaryDirectory(prefix="kafka-jars-") as build:
-        shutil.copy(Path(__file__).parent / "kafka" / "pom.xml", build)
+        shutil.copy(pom, build)
         print(f"fetching Apache Kafka {KAFKA_VERSION} from Maven Central into {folder} ...", file=sys.stderr)
         subprocess.run(
             ["mvn", "-q", "-B", "dependency:copy-dependencies", f"-DoutputDirectory={build}/jars"],
@@ -95,7 +100,8 @@ def free_port() -> int:
     return port
 
 
-def _die_with_parent() -> None:
+def die_with_parent() -> None:
+    """For a child between fork and exec: the kernel ends it when the thread that started it ends."""
     pr_set_pdeathsig = 1
     ctypes.CDLL(None).prctl(pr_set_pdeathsig, signal.SIGTERM)
 
@@ -164,7 +170,7 @@ class Peer:
                 stdout=output,
                 stderr=subprocess.STDOUT,
                 start_new_session=True,
-                preexec_fn=_die_with_parent,
+                preexec_fn=die_with_parent,
             )
         atexit.register(self.stop)
         while not answers_api_versions(self.port):
