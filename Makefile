@@ -99,7 +99,7 @@ conformance: $(STAMP) ## Send the same requests to Apache Kafka and to Penstock 
 	$(BIN)/python -m tests.conformance
 
 .PHONY: java
-java: $(STAMP) ## Apache's Java client and command-line tools against Penstock (needs java, mvn)
+java: $(STAMP) ## Apache's Java client, Kafka Streams and command-line tools against Penstock (needs java, javac, mvn)
 	$(BIN)/python -m pytest -m java
 
 .PHONY: kafka-tests
