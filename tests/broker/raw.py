@@ -72,7 +72,7 @@ class RawClient:
 
     def request(self, key: ApiKey, request: m.Message, version: int) -> m.Message:
         """Send a request and decode its response."""
-        self.send(b"".join(request_frame(request, version, 7, "raw")))  # type: ignore[arg-type]
+        self.send(b"".join(request_frame(request, version, 7, "raw")))
         payload = self.read_frame()
         assert payload is not None, "the broker closed the connection"
         assert payload[:4] == struct.pack(">i", 7)

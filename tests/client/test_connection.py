@@ -118,6 +118,38 @@ async def test_a_connection_cut_in_the_middle_of_an_answer_fails_everything_in_f
         assert connection.in_flight == 0
 
 
+async def test_a_broker_that_hangs_up_on_a_fetch_is_noticed() -> None:
+    """The body of this Fetch ends in an empty part, which Python 3.12's asyncio never gets rid of."""
+
+    async def hanging_up(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        _, _, correlation = await read_request(reader)
+        writer.write(frame(correlation, versions((1, 4, 18), (18, 0, 4))))
+        await read_request(reader)
+        writer.close()
+
+    async with serving(hanging_up) as port:
+        connection = await Connection.open("127.0.0.1", port)
+        async with asyncio.timeout(20):
+            with pytest.raises(Disconnected):
+                await connection.request(m.FetchRequest(), m.FetchResponse)
+
+
+async def test_nothing_is_written_once_the_transport_is_closing() -> None:
+    async def patient(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        await negotiate(reader, writer)
+        await reader.read()
+        writer.close()
+
+    async with serving(patient) as port:
+        connection = await Connection.open("127.0.0.1", port)
+        written = connection.bytes_out
+        assert connection._transport is not None
+        connection._transport.close()
+        with pytest.raises(Disconnected, match="is closed"):
+            await connection.request(m.MetadataRequest(), m.MetadataResponse)
+        assert connection.bytes_out == written
+
+
 async def test_answers_out_of_order_break_the_connection() -> None:
     async def confused(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         await negotiate(reader, writer)

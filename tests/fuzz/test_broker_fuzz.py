@@ -126,7 +126,7 @@ def fuzz_a_broker(seconds: float, errors: Errors) -> None:
                 for number in range(5):
                     message, version = requests.draw(source.choice(served))
                     try:
-                        client.send(b"".join(request_frame(message, version, number, "fuzz")))  # type: ignore[arg-type]
+                        client.send(b"".join(request_frame(message, version, number, "fuzz")))
                     except UnsupportedField:
                         continue
                     except ConnectionError:

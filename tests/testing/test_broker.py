@@ -41,7 +41,7 @@ def read(broker: Broker, topic: str, count: int) -> list[bytes | None]:
 def ask(broker: Broker, request: m.Message, version: int) -> bytes:
     """One request over a plain socket; the body of the response, or nothing when the broker closed the connection."""
     with socket.create_connection(("127.0.0.1", broker.port), WAIT_SECONDS) as connection:
-        connection.sendall(b"".join(request_frame(request, version, 1, "test")))  # type: ignore[arg-type]
+        connection.sendall(b"".join(request_frame(request, version, 1, "test")))
         stream = connection.makefile("rb")
         size = stream.read(4)
         return stream.read(struct.unpack(">i", size)[0])[4:] if size else b""
@@ -167,7 +167,7 @@ class TestFaults:
         with Broker() as broker:
             broker.delay("Metadata", 60)
             with socket.create_connection(("127.0.0.1", broker.port), WAIT_SECONDS) as slow:
-                slow.sendall(b"".join(request_frame(m.MetadataRequest(), 9, 1, None)))  # type: ignore[arg-type]
+                slow.sendall(b"".join(request_frame(m.MetadataRequest(), 9, 1, None)))
                 answered = decode(m.ApiVersionsResponse, ask(broker, m.ApiVersionsRequest(), 0), 0)
                 assert answered.error_code == 0
 

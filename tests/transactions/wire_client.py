@@ -43,7 +43,7 @@ class Wire:
 
     def post(self, request: Message, version: int) -> None:
         self._correlation_id += 1
-        self._socket.sendall(b"".join(request_frame(request, version, self._correlation_id, "test")))  # type: ignore[arg-type]
+        self._socket.sendall(b"".join(request_frame(request, version, self._correlation_id, "test")))
 
     def take(self, response: type[R], version: int) -> R:
         (size,) = struct.unpack(">i", self._exactly(4))

@@ -232,10 +232,12 @@ class Connection(asyncio.BufferedProtocol):
         return future
 
     def _write(self, message: m.Message, version: int) -> int:
-        if self.closed or self._transport is None:
+        # A transport that is closing has yet to say that the connection is lost. Up to Python 3.13.5 `writelines` would
+        # make it wait for a socket that it then closes, in the way of the next connection with that file descriptor.
+        if self.closed or self._transport is None or self._transport.is_closing():
             raise Disconnected(f"the connection to {self.address} is closed")
         self._correlation_id = correlation_id = (self._correlation_id + 1) & 0x7FFFFFFF
-        frame = cast("list[bytes]", request_frame(message, version, correlation_id, self._client_id))
+        frame = request_frame(message, version, correlation_id, self._client_id)
         self._transport.writelines(frame)
         self.bytes_out += sum(map(len, frame))
         self.requests_sent += 1

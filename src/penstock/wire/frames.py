@@ -8,10 +8,10 @@ block of tagged fields to both headers, which nobody uses and which is skipped.
 from __future__ import annotations
 
 import struct
-from typing import NamedTuple
+from typing import NamedTuple, cast
 
 from penstock.wire import api
-from penstock.wire.codec import MalformedMessage, encode_parts
+from penstock.wire.codec import Buffer, MalformedMessage, encode_parts
 from penstock.wire.compiler import read_uvarint
 from penstock.wire.messages import Message
 
@@ -19,6 +19,7 @@ _REQUEST = struct.Struct(">hhih")
 _REQUEST_FRAME = struct.Struct(">ihhih")
 _RESPONSE_FRAME = struct.Struct(">ii")
 SIZE = struct.Struct(">i")
+_JOINED_BYTES = 32 * 1024  # up to here a copy costs less than writing several buffers
 
 
 class RequestHeader(NamedTuple):
@@ -63,16 +64,20 @@ def _uvarint(data: memoryview, position: int) -> tuple[int, int]:
     return (first, position + 1) if first < 0x80 else read_uvarint(data, position + 1, first)
 
 
-def request_frame(message: Message, version: int, correlation_id: int, client_id: str | None) -> list[object]:
-    """A whole request, ready to be written: a list of byte strings."""
-    name = type(message).__name__.removesuffix("Request")
-    key = _KEYS[name]
+def request_frame(message: Message, version: int, correlation_id: int, client_id: str | None) -> list[Buffer]:
+    """A whole request, ready to be written: one byte string, or several where joining would copy much.
+
+    None of them is empty: from Python 3.12 on, asyncio's `writelines` keeps an empty buffer for ever, and a transport
+    that has something left to write does not notice that its peer is gone.
+    """
+    key = _KEYS[type(message).__name__.removesuffix("Request")]
     encoded_id = client_id.encode() if client_id is not None else b""
     flexible = version >= api.API_TABLE[key].first_flexible
-    parts = encode_parts(message, version)
-    size = 10 + len(encoded_id) + flexible + sum(len(part) for part in parts)  # type: ignore[arg-type, misc]
+    parts = cast("list[Buffer]", encode_parts(message, version))
+    size = 10 + len(encoded_id) + flexible + sum(map(len, parts))
     header = _REQUEST_FRAME.pack(size, key, version, correlation_id, len(encoded_id) if client_id is not None else -1)
-    return [header + encoded_id + (b"\0" if flexible else b""), *parts]
+    frame = [header, encoded_id, b"\0" if flexible else b"", *parts]
+    return [b"".join(frame)] if size <= _JOINED_BYTES else [part for part in frame if len(part)]
 
 
 def response_frame(parts: list[object], api_key: int, api_version: int, correlation_id: int) -> list[object]:
