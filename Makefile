@@ -10,6 +10,7 @@ PIPELINES_STAMP := $(VENV)/.ready-pipelines
 SPARK ?= yes
 GROUPS ?= requests consumer share rest
 WORKERS ?= 2
+SUITE ?= trixie
 SECONDS ?= 300
 
 .DEFAULT_GOAL := help
@@ -87,6 +88,10 @@ fmt: $(STAMP) ## Format the code and fix what can be fixed
 .PHONY: docs
 docs: $(STAMP) ## Check that the docs are true: links, generated parts, examples
 	$(BIN)/python -m pytest tests/docs
+
+.PHONY: test-on
+test-on: ## Run the default tests on the Python of SUITE=trixie, another Debian release (needs root, apt)
+	.ci/test-on $(SUITE) make test WORKERS=$(WORKERS)
 
 # -- longer runs --------------------------------------------------------------------------------------------------------
 
