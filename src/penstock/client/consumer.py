@@ -33,6 +33,7 @@ from penstock.client.fetcher import Fetcher
 from penstock.client.membership import Hooks, Membership, NoMembership, RebalanceListener
 from penstock.client.metrics import MetricName, Metrics
 from penstock.client.offsets import commit_offsets, fetch_committed, list_offsets
+from penstock.client.partitions import AnyPartition, P, keyed_by_partition, partition_of, partitions_of, whole_offsets
 from penstock.client.positions import Positions
 from penstock.client.resets import reset_timestamp
 from penstock.client.subscription import PartitionState, Subscription
@@ -52,7 +53,7 @@ from penstock.wire.errors import KafkaError
 
 _log = logging.getLogger("penstock.client")
 
-Offsets = Mapping[TopicPartition, OffsetAndMetadata | int]
+Offsets = Mapping[P, OffsetAndMetadata | int]
 _NEVER = 366 * 86_400.0
 _T = TypeVar("_T")
 _RECORDS_IN_BATCHES = 20_000
@@ -220,11 +221,11 @@ class Consumer(Generic[K, V]):
         else:
             self._membership.subscription_changed()
 
-    def assign(self, partitions: Iterable[TopicPartition | tuple[str, int]]) -> None:
+    def assign(self, partitions: Iterable[AnyPartition]) -> None:
         """Read exactly these partitions, without a group."""
         if self._subscription.is_by_group:
             raise IllegalState("this consumer uses subscribe; call consumer.unsubscribe() before consumer.assign(…)")
-        wanted = [TopicPartition(*tp) for tp in partitions]
+        wanted = partitions_of(partitions)
         self._subscription.is_manual = bool(wanted)
         self._subscription.assign(wanted)
         self._cluster.set_wanted(tp.topic for tp in wanted)
@@ -405,36 +406,36 @@ class Consumer(Generic[K, V]):
 
     # Positions
 
-    def seek(self, tp: TopicPartition, offset: int | OffsetAndMetadata) -> None:
+    def seek(self, tp: AnyPartition, offset: int | OffsetAndMetadata) -> None:
         """Read on from `offset`. With a leader epoch, it is checked that the log was not cut before it meanwhile."""
         state = self._held(tp)
         number, epoch = (offset.offset, offset.leader_epoch) if isinstance(offset, OffsetAndMetadata) else (offset, -1)
         if number < 0:
             raise UsageError(f"cannot seek to offset {number}; use seek_to_beginning or seek_to_end")
         self._subscription.seek(state, number, epoch, is_unchecked=True)
-        self._forget_unyielded([tp])
+        self._forget_unyielded([state.tp])
         self._recount()
         self._kick()
 
-    def seek_to_beginning(self, *partitions: TopicPartition) -> None:
+    def seek_to_beginning(self, *partitions: AnyPartition) -> None:
         self._seek_by_time(partitions, OffsetSpec.EARLIEST)
 
-    def seek_to_end(self, *partitions: TopicPartition) -> None:
+    def seek_to_end(self, *partitions: AnyPartition) -> None:
         self._seek_by_time(partitions, OffsetSpec.LATEST)
 
-    def _seek_by_time(self, partitions: Iterable[TopicPartition], timestamp: int) -> None:
-        chosen = list(partitions) or self.assignment()
-        for tp in chosen:
-            self._subscription.seek_by_time(self._held(tp), timestamp)
-        self._forget_unyielded(chosen)
+    def _seek_by_time(self, partitions: Iterable[AnyPartition], timestamp: int) -> None:
+        states = [self._held(tp) for tp in partitions] or list(self._subscription.partitions.values())
+        for state in states:
+            self._subscription.seek_by_time(state, timestamp)
+        self._forget_unyielded(state.tp for state in states)
         self._recount()
         self._locate()
 
-    async def position(self, tp: TopicPartition, timeout_ms: int | None = None) -> int:
+    async def position(self, tp: AnyPartition, timeout_ms: int | None = None) -> int:
         """The offset of the next record that will be returned."""
         state = self._held(tp)
         for record in self._unyielded:
-            if record.topic == tp.topic and record.partition == tp.partition:
+            if record.topic_partition == state.tp:
                 return record.offset
         limit = self.config.default_api_timeout_ms if timeout_ms is None else timeout_ms
         if state.position is None:
@@ -445,12 +446,12 @@ class Consumer(Generic[K, V]):
         assert state.position is not None
         return state.position
 
-    def pause(self, *partitions: TopicPartition) -> None:
+    def pause(self, *partitions: AnyPartition) -> None:
         """Return no records of these partitions until `resume`; they stay assigned."""
         for tp in partitions:
             self._held(tp).paused = True
 
-    def resume(self, *partitions: TopicPartition) -> None:
+    def resume(self, *partitions: AnyPartition) -> None:
         for tp in partitions:
             self._held(tp).paused = False
         self._wake()
@@ -459,7 +460,7 @@ class Consumer(Generic[K, V]):
     def paused(self) -> set[TopicPartition]:
         return {tp for tp, state in self._subscription.partitions.items() if state.paused}
 
-    def current_lag(self, tp: TopicPartition) -> int | None:
+    def current_lag(self, tp: AnyPartition) -> int | None:
         """How many offsets the position is behind the end, as of the last fetch; None before the first."""
         state = self._held(tp)
         end = state.high_watermark
@@ -467,23 +468,24 @@ class Consumer(Generic[K, V]):
             end = state.last_stable_offset
         return None if end < 0 or state.position is None else max(end - state.position, 0)
 
-    async def beginning_offsets(self, partitions: Iterable[TopicPartition]) -> dict[TopicPartition, int]:
+    async def beginning_offsets(self, partitions: Iterable[AnyPartition]) -> dict[TopicPartition, int]:
         return await self._edges(partitions, OffsetSpec.EARLIEST)
 
-    async def end_offsets(self, partitions: Iterable[TopicPartition]) -> dict[TopicPartition, int]:
+    async def end_offsets(self, partitions: Iterable[AnyPartition]) -> dict[TopicPartition, int]:
         """The offset behind the last record that this consumer may see."""
         return await self._edges(partitions, OffsetSpec.LATEST)
 
-    async def _edges(self, partitions: Iterable[TopicPartition], spec: OffsetSpec) -> dict[TopicPartition, int]:
-        found = await list_offsets(self._cluster, dict.fromkeys(partitions, int(spec)), self._isolation())
+    async def _edges(self, partitions: Iterable[AnyPartition], spec: OffsetSpec) -> dict[TopicPartition, int]:
+        found = await list_offsets(
+            self._cluster, dict.fromkeys(partitions_of(partitions), int(spec)), self._isolation()
+        )
         return {tp: place.offset for tp, place in found.items()}
 
-    async def offsets_for_times(
-        self, timestamps: Mapping[TopicPartition, int]
-    ) -> dict[TopicPartition, OffsetAndTimestamp | None]:
+    async def offsets_for_times(self, timestamps: Mapping[P, int]) -> dict[TopicPartition, OffsetAndTimestamp | None]:
         """The first record at or after each time (ms since 1970); None where there is no such record."""
-        found = await list_offsets(self._cluster, timestamps, self._isolation())
-        return {tp: found[tp] if found[tp].offset >= 0 else None for tp in timestamps}
+        wanted = keyed_by_partition(timestamps)
+        found = await list_offsets(self._cluster, wanted, self._isolation())
+        return {tp: found[tp] if found[tp].offset >= 0 else None for tp in wanted}
 
     async def partitions_for(self, topic: str) -> list[int]:
         return await self._cluster.partitions_of(topic)
@@ -497,21 +499,21 @@ class Consumer(Generic[K, V]):
 
     # Commits
 
-    async def commit(self, offsets: Offsets | None = None, *, timeout_ms: int | None = None) -> None:
+    async def commit(self, offsets: Offsets[P] | None = None, *, timeout_ms: int | None = None) -> None:
         """Commit offsets (of the *next* record to read), by default of all that poll has returned. Returns when
         done.
         """
         self._require_group()
-        await self._commit(self._whole(offsets), timeout_ms)
+        await self._commit(self._consumed() if offsets is None else whole_offsets(offsets), timeout_ms)
 
     def commit_async(
         self,
-        offsets: Offsets | None = None,
+        offsets: Offsets[P] | None = None,
         callback: Callable[[dict[TopicPartition, OffsetAndMetadata], Exception | None], object] | None = None,
     ) -> asyncio.Task[None]:
         """Commit in the background, without retrying for long; `callback` hears how it ended."""
         self._require_group()
-        whole = self._whole(offsets)
+        whole = self._consumed() if offsets is None else whole_offsets(offsets)
 
         async def work() -> None:
             failure: Exception | None = None
@@ -529,10 +531,10 @@ class Consumer(Generic[K, V]):
         task.add_done_callback(self._commits.discard)
         return task
 
-    async def committed(self, partitions: Iterable[TopicPartition]) -> dict[TopicPartition, OffsetAndMetadata | None]:
+    async def committed(self, partitions: Iterable[AnyPartition]) -> dict[TopicPartition, OffsetAndMetadata | None]:
         """What the group has committed; None where there is no commit."""
         self._require_group()
-        wanted = list(partitions)
+        wanted = partitions_of(partitions)
         found = await fetch_committed(self._cluster, self.config.group_id, wanted, require_stable=True)
         return {tp: found.get(tp) for tp in wanted}
 
@@ -541,14 +543,6 @@ class Consumer(Generic[K, V]):
         await commit_offsets(
             self._cluster, self._membership.identity, offsets, timeout_ms, by_epoch=self._membership.by_epoch
         )
-
-    def _whole(self, offsets: Offsets | None) -> dict[TopicPartition, OffsetAndMetadata]:
-        if offsets is None:
-            return self._consumed()
-        return {
-            TopicPartition(*tp): OffsetAndMetadata(offset) if isinstance(offset, int) else offset
-            for tp, offset in offsets.items()
-        }
 
     def _consumed(self, partitions: Iterable[TopicPartition] | None = None) -> dict[TopicPartition, OffsetAndMetadata]:
         """The positions, less what an iteration holds back."""
@@ -614,10 +608,11 @@ class Consumer(Generic[K, V]):
 
     # Small things
 
-    def _held(self, tp: TopicPartition) -> PartitionState:
+    def _held(self, given: AnyPartition) -> PartitionState:
+        tp = partition_of(given)
         state = self._subscription.partitions.get(tp)
         if state is None:
-            raise IllegalState(f"{TopicPartition(*tp)} is not assigned to this consumer; it has {self.assignment()}")
+            raise IllegalState(f"{tp} is not assigned to this consumer; it has {self.assignment()}")
         return state
 
     def _forget_unyielded(self, partitions: Iterable[TopicPartition]) -> None:

@@ -25,6 +25,7 @@ from penstock.client.errors import IllegalState, UsageError, kafka_error
 from penstock.client.identity import ProducerIdentity
 from penstock.client.metrics import MetricName, Metrics
 from penstock.client.partitioner import other_partition, partition_for_key
+from penstock.client.partitions import P, whole_offsets
 from penstock.client.sender import Sender
 from penstock.client.transactions import ConsumerGroupMetadata, GroupMember, State, TransactionalIdentity
 from penstock.client.types import Headers, OffsetAndMetadata, RecordMetadata, TopicPartition
@@ -340,7 +341,7 @@ class Producer:
 
     async def send_offsets_to_transaction(
         self,
-        offsets: Mapping[TopicPartition, OffsetAndMetadata | int],
+        offsets: Mapping[P, OffsetAndMetadata | int],
         group: GroupMember | ConsumerGroupMetadata | str,
     ) -> None:
         """Commit the offsets of what was consumed together with what is produced (exactly-once processing)."""
@@ -348,8 +349,7 @@ class Producer:
             group = ConsumerGroupMetadata(group)
         elif not isinstance(group, ConsumerGroupMetadata):
             group = group.group_metadata()
-        whole = {tp: OffsetAndMetadata(o) if isinstance(o, int) else o for tp, o in offsets.items()}
-        await self._require_transactional().send_offsets(whole, group)
+        await self._require_transactional().send_offsets(whole_offsets(offsets), group)
 
     def _renew(self, renewed: bool) -> None:
         if renewed and self._sender is not None:

@@ -30,8 +30,9 @@ from penstock.client import consumer as _consumer
 from penstock.client import producer as _producer
 from penstock.client import share_consumer as _share_consumer
 from penstock.client.accumulator import Delivery as _AsyncDelivery
+from penstock.client.partitions import P
 from penstock.client.transactions import ConsumerGroupMetadata, GroupMember
-from penstock.client.types import OffsetAndMetadata, RecordMetadata, TopicPartition
+from penstock.client.types import OffsetAndMetadata, RecordMetadata
 
 __all__ = ["Admin", "Consumer", "Delivery", "Producer", "ShareConsumer"]
 
@@ -266,7 +267,7 @@ class Producer(_Front):
 
     def send_offsets_to_transaction(
         self,
-        offsets: Mapping[TopicPartition, OffsetAndMetadata | int],
+        offsets: Mapping[P, OffsetAndMetadata | int],
         group: GroupMember | ConsumerGroupMetadata | str,
     ) -> None:
         """Commit the offsets of what was consumed together with what is produced."""

@@ -11,6 +11,7 @@ from penstock.client.admin.base import AdminPart, Outcome
 from penstock.client.cluster import GROUP
 from penstock.client.errors import UsageError, check, kafka_error
 from penstock.client.offsets import commit_offsets, fetch_committed
+from penstock.client.partitions import AnyPartition, P, keyed_by_partition, partitions_of, whole_offsets
 from penstock.client.transactions import ConsumerGroupMetadata
 from penstock.client.types import OffsetAndMetadata, TopicPartition, by_topic
 from penstock.wire import messages as m
@@ -181,19 +182,18 @@ class Groups(AdminPart):
     # Offsets
 
     async def list_group_offsets(
-        self, group_id: str, partitions: Iterable[TopicPartition] | None = None
+        self, group_id: str, partitions: Iterable[AnyPartition] | None = None
     ) -> dict[TopicPartition, OffsetAndMetadata]:
         """What a group has committed."""
-        return await fetch_committed(self.cluster, group_id, partitions)
+        wanted = None if partitions is None else partitions_of(partitions)
+        return await fetch_committed(self.cluster, group_id, wanted)
 
-    async def alter_group_offsets(
-        self, group_id: str, offsets: Mapping[TopicPartition, OffsetAndMetadata | int]
-    ) -> None:
+    async def alter_group_offsets(self, group_id: str, offsets: Mapping[P, OffsetAndMetadata | int]) -> None:
         """Set the offsets of a group that has no members."""
-        whole = {tp: OffsetAndMetadata(o) if isinstance(o, int) else o for tp, o in offsets.items()}
+        whole = whole_offsets(offsets)
         await commit_offsets(self.cluster, lambda: ConsumerGroupMetadata(group_id), whole)
 
-    async def delete_group_offsets(self, group_id: str, partitions: Iterable[TopicPartition]) -> None:
+    async def delete_group_offsets(self, group_id: str, partitions: Iterable[AnyPartition]) -> None:
         """Forget a group's offsets of partitions that no member subscribes to."""
         topic = m.OffsetDeleteRequest.OffsetDeleteRequestTopic
         entry = m.OffsetDeleteRequest.OffsetDeleteRequestPartition
@@ -201,7 +201,7 @@ class Groups(AdminPart):
             group_id=group_id,
             topics=[
                 topic(name=name, partitions=[entry(partition_index=n) for n in numbers])
-                for name, numbers in by_topic(partitions).items()
+                for name, numbers in by_topic(partitions_of(partitions)).items()
             ],
         )
         answer = await self.cluster.call_coordinator(
@@ -218,13 +218,16 @@ class Groups(AdminPart):
     # Share groups
 
     async def list_share_group_offsets(
-        self, group_id: str, partitions: Iterable[TopicPartition] | None = None
+        self, group_id: str, partitions: Iterable[AnyPartition] | None = None
     ) -> dict[TopicPartition, ShareOffset]:
         """The start offset of each share-partition of a share group."""
         topic = m.DescribeShareGroupOffsetsRequest.DescribeShareGroupOffsetsRequestTopic
         topics = None
         if partitions is not None:
-            topics = [topic(topic_name=name, partitions=numbers) for name, numbers in by_topic(partitions).items()]
+            topics = [
+                topic(topic_name=name, partitions=numbers)
+                for name, numbers in by_topic(partitions_of(partitions)).items()
+            ]
         group = m.DescribeShareGroupOffsetsRequest.DescribeShareGroupOffsetsRequestGroup(
             group_id=group_id, topics=topics
         )
@@ -245,8 +248,9 @@ class Groups(AdminPart):
                 found[tp] = ShareOffset(p.start_offset, p.leader_epoch, p.lag)
         return found
 
-    async def alter_share_group_offsets(self, group_id: str, offsets: Mapping[TopicPartition, int]) -> None:
+    async def alter_share_group_offsets(self, group_id: str, offsets: Mapping[P, int]) -> None:
         """Set the start offsets of a share group that has no members."""
+        wanted = keyed_by_partition(offsets)
         entry = m.AlterShareGroupOffsetsRequest.AlterShareGroupOffsetsRequestPartition
         topic = m.AlterShareGroupOffsetsRequest.AlterShareGroupOffsetsRequestTopic
         request = m.AlterShareGroupOffsetsRequest(
@@ -255,10 +259,10 @@ class Groups(AdminPart):
                 topic(
                     topic_name=name,
                     partitions=[
-                        entry(partition_index=n, start_offset=offsets[TopicPartition(name, n)]) for n in numbers
+                        entry(partition_index=n, start_offset=wanted[TopicPartition(name, n)]) for n in numbers
                     ],
                 )
-                for name, numbers in by_topic(offsets).items()
+                for name, numbers in by_topic(wanted).items()
             ],
         )
         answer = await self.cluster.call_coordinator(

@@ -10,6 +10,7 @@ from penstock.client.admin.base import AdminPart, Outcome, raise_first
 from penstock.client.errors import check, kafka_error
 from penstock.client.metadata import TopicInfo
 from penstock.client.offsets import list_offsets
+from penstock.client.partitions import AnyPartition, P, keyed_by_partition, partitions_of
 from penstock.client.types import IsolationLevel, Node, OffsetAndTimestamp, TopicPartition, by_topic
 from penstock.wire import messages as m
 from penstock.wire.errors import ErrorCode, KafkaError
@@ -169,12 +170,13 @@ class Topics(AdminPart):
         )
         return {r.name: _error(r.error_code, r.error_message, f"topic {r.name!r}") for r in answer.results}
 
-    async def delete_records(self, before: Mapping[TopicPartition, int]) -> dict[TopicPartition, int]:
+    async def delete_records(self, before: Mapping[P, int]) -> dict[TopicPartition, int]:
         """Delete the records before these offsets (-1: all); returns the new first offsets."""
         removed: dict[TopicPartition, int] = {}
+        wanted = keyed_by_partition(before)
 
         async def attempt() -> None:
-            waiting = [tp for tp in before if tp not in removed]
+            waiting = [tp for tp in wanted if tp not in removed]
             groups = await self.cluster.by_leader(waiting)
             await asyncio.gather(*(ask(node, tps) for node, tps in groups.items()))
 
@@ -184,7 +186,7 @@ class Topics(AdminPart):
                 topics=[
                     m.DeleteRecordsRequest.DeleteRecordsTopic(
                         name=name,
-                        partitions=[entry(partition_index=n, offset=before[TopicPartition(name, n)]) for n in numbers],
+                        partitions=[entry(partition_index=n, offset=wanted[TopicPartition(name, n)]) for n in numbers],
                     )
                     for name, numbers in by_topic(partitions).items()
                 ],
@@ -201,13 +203,14 @@ class Topics(AdminPart):
 
     async def list_offsets(
         self,
-        timestamps: Mapping[TopicPartition, int],
+        timestamps: Mapping[P, int],
         *,
         isolation: IsolationLevel = IsolationLevel.READ_UNCOMMITTED,
     ) -> dict[TopicPartition, OffsetAndTimestamp]:
         """Offsets by `OffsetSpec` (earliest, latest, …) or by timestamp; -1 where there is none."""
-        self.cluster.want(tp.topic for tp in timestamps)
-        return await list_offsets(self.cluster, timestamps, isolation)
+        wanted = keyed_by_partition(timestamps)
+        self.cluster.want(tp.topic for tp in wanted)
+        return await list_offsets(self.cluster, wanted, isolation)
 
     async def describe_log_dirs(self) -> list[LogDir]:
         """The data folders of all brokers."""
@@ -228,11 +231,13 @@ class Topics(AdminPart):
                 found.append(LogDir(node, result.log_dir, result.total_bytes, result.usable_bytes, sizes))
         return found
 
-    async def elect_leaders(self, partitions: Iterable[TopicPartition], *, unclean: bool = False) -> None:
+    async def elect_leaders(self, partitions: Iterable[AnyPartition], *, unclean: bool = False) -> None:
         entry = m.ElectLeadersRequest.TopicPartitions
         request = m.ElectLeadersRequest(
             election_type=1 if unclean else 0,
-            topic_partitions=[entry(topic=name, partitions=numbers) for name, numbers in by_topic(partitions).items()],
+            topic_partitions=[
+                entry(topic=name, partitions=numbers) for name, numbers in by_topic(partitions_of(partitions)).items()
+            ],
             timeout_ms=self.config.request_timeout_ms,
         )
         answer = await self.cluster.call_controller(

@@ -9,6 +9,7 @@ from typing import NamedTuple
 from penstock.client.admin.base import AdminPart
 from penstock.client.cluster import TRANSACTION
 from penstock.client.errors import check, kafka_error
+from penstock.client.partitions import AnyPartition, partition_of, partitions_of
 from penstock.client.types import TopicPartition, by_topic
 from penstock.wire import messages as m
 from penstock.wire.errors import ErrorCode
@@ -90,12 +91,10 @@ class Transactions(AdminPart):
             sorted(TopicPartition(t.topic, number) for t in state.topics for number in t.partitions),
         )
 
-    async def describe_producers(
-        self, partitions: Iterable[TopicPartition]
-    ) -> dict[TopicPartition, list[ProducerState]]:
+    async def describe_producers(self, partitions: Iterable[AnyPartition]) -> dict[TopicPartition, list[ProducerState]]:
         """Who has written to these partitions lately, and which of them have a transaction open there."""
         found: dict[TopicPartition, list[ProducerState]] = {}
-        wanted = list(partitions)
+        wanted = partitions_of(partitions)
 
         async def attempt() -> None:
             missing = [tp for tp in wanted if tp not in found]
@@ -123,27 +122,30 @@ class Transactions(AdminPart):
         await self.cluster.retrying(attempt)
         return found
 
-    async def abort_transaction(self, tp: TopicPartition, start_offset: int) -> None:
+    async def abort_transaction(self, tp: AnyPartition, start_offset: int) -> None:
         """Abort a hanging transaction: the one that began in partition `tp` at `start_offset` (see
         describe_producers).
         """
-        states = (await self.describe_producers([tp]))[tp]
+        where = partition_of(tp)
+        states = (await self.describe_producers([where]))[where]
         hanging = [s for s in states if s.current_transaction_start_offset == start_offset]
         if not hanging:
             raise kafka_error(
-                ErrorCode.INVALID_TXN_STATE, f"no transaction that began at offset {start_offset} is open", str(tp)
+                ErrorCode.INVALID_TXN_STATE, f"no transaction that began at offset {start_offset} is open", str(where)
             )
         state = hanging[0]
         marker = m.WriteTxnMarkersRequest.WritableTxnMarker(
             producer_id=state.producer_id,
             producer_epoch=state.producer_epoch,
             transaction_result=False,
-            topics=[m.WriteTxnMarkersRequest.WritableTxnMarkerTopic(name=tp.topic, partition_indexes=[tp.partition])],
+            topics=[
+                m.WriteTxnMarkersRequest.WritableTxnMarkerTopic(name=where.topic, partition_indexes=[where.partition])
+            ],
             coordinator_epoch=max(state.coordinator_epoch, 0),
         )
 
         async def attempt() -> None:
-            node = await self.cluster.leader(tp)
+            node = await self.cluster.leader(where)
             answer = await self.cluster.request(
                 m.WriteTxnMarkersRequest(markers=[marker]), m.WriteTxnMarkersResponse, node=node
             )
