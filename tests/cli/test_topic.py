@@ -57,7 +57,7 @@ def test_a_misspelt_config_is_answered_with_the_nearest_one(penstock: Run) -> No
     penstock("topic", "create", "spelling")
     failed = penstock("topic", "alter", "spelling", "-c", "retenton.ms=5")
     assert failed.returncode == 1
-    assert "Did you mean retention.ms?" in failed.stderr
+    assert "Did you mean:       retention.ms" in failed.stderr
     assert penstock("topic", "alter", "spelling").returncode == 2
     assert penstock("topic", "alter", "spelling", "-c", "nonsense").returncode == 2
     penstock("topic", "delete", "spelling")

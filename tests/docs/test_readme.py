@@ -28,8 +28,17 @@ def test_the_client_examples_read_back_what_they_sent(program: str, penstock_bro
     assert result.stdout.strip() == "b'hello, stream'"
 
 
-def test_the_first_commands_read_back_what_they_sent(penstock_broker: Broker, tmp_path: Path) -> None:
-    [commands] = re.findall(r"```sh\n(penstock topic create.*?)```", README, re.S)
+COMMANDS = re.findall(r"```sh\n(penstock topic create.*?)```", README, re.S)
+
+
+@pytest.mark.parametrize(
+    ("commands", "printed"),
+    [(COMMANDS[0], "hello, stream"), (COMMANDS[1], "thumbnails  images  3          0")],
+    ids=["a stream", "a queue"],
+)
+def test_the_first_commands_do_what_they_promise(
+    commands: str, printed: str, penstock_broker: Broker, tmp_path: Path
+) -> None:
     environment = {
         "PATH": f"{Path(sys.executable).parent}:/usr/bin:/bin",
         "PENSTOCK_BOOTSTRAP": penstock_broker.bootstrap_servers,
@@ -39,4 +48,4 @@ def test_the_first_commands_read_back_what_they_sent(penstock_broker: Broker, tm
         ["bash", "-euc", commands], capture_output=True, text=True, timeout=60, env=environment, cwd=tmp_path
     )
     assert result.returncode == 0, result.stderr
-    assert "hello, stream" in result.stdout
+    assert printed in result.stdout

@@ -10,6 +10,8 @@ from typing import TYPE_CHECKING, Literal, NamedTuple
 
 import click
 
+from penstock.cli.lookups import find_topic
+
 if TYPE_CHECKING:
     from penstock.client.admin import Admin
     from penstock.client.types import OffsetAndMetadata, TopicPartition
@@ -44,7 +46,10 @@ def reset_from_options(
     if to_datetime is not None:
         found.append(Reset("time", milliseconds(to_datetime)))
     if by_duration is not None:
-        found.append(Reset("time", int(time.time() * 1000) - _duration_ms(by_duration)))
+        age_ms = duration_ms(by_duration)
+        if age_ms is None:
+            raise click.UsageError(f"--by-duration is {by_duration!r}; it must look like PT1H30M or P2D")
+        found.append(Reset("time", int(time.time() * 1000) - age_ms))
     if shift_by is not None:
         found.append(Reset("shift", shift_by))
     if len(found) != 1:
@@ -63,10 +68,11 @@ def milliseconds(text: str) -> int:
         raise click.UsageError(f"--to-datetime is {text!r}; it must look like 2026-08-01T12:00:00") from None
 
 
-def _duration_ms(text: str) -> int:
+def duration_ms(text: str) -> int | None:
+    """A duration as ISO 8601 writes it (PT1H30M, P2D); None if it is none."""
     match = _DURATION.fullmatch(text)
-    if match is None or text in ("P", "PT"):
-        raise click.UsageError(f"--by-duration is {text!r}; it must look like PT1H30M or P2D")
+    if match is None or not any(match.groups()):
+        return None
     days, hours, minutes, seconds = (float(part or 0) for part in match.groups())
     return int((((days * 24 + hours) * 60 + minutes) * 60 + seconds) * 1000)
 
@@ -82,7 +88,7 @@ async def chosen_partitions(admin: Admin, topics: tuple[str, ...]) -> list[Topic
             wanted = [int(number) for number in numbers.split(",")] if numbers else None
         except ValueError:
             raise click.UsageError(f"--topic is {text!r}; it must look like orders or orders:0,1") from None
-        info = await admin.describe_topic(name)
+        info = await find_topic(admin, name)
         chosen += [TopicPartition(name, number) for number in wanted or sorted(info.partitions)]
     return chosen
 

@@ -16,9 +16,10 @@ from penstock.cli.group_parts import (
     show_new_offsets,
 )
 from penstock.cli.group_resets import chosen_partitions, milliseconds
-from penstock.cli.options import CONTEXT_SETTINGS, Group, bootstrap_option, json_option, option
+from penstock.cli.options import CONTEXT_SETTINGS, Group, bootstrap_option, json_option, option, pairs
 from penstock.cli.output import Cell, note, print_json, print_table
 from penstock.cli.running import with_admin
+from penstock.cli.share_starts import RESET_CONFIG, Start, StartType, create_group, start_offsets
 from penstock.cli.watching import again_and_again, watch_option
 
 if TYPE_CHECKING:
@@ -33,7 +34,48 @@ verbose_option = option("--verbose", is_flag=True, help="Show epochs too.")
 
 @click.group(cls=Group, context_settings=CONTEXT_SETTINGS)
 def share() -> None:
-    """Look at share groups (queues), reset and delete them."""
+    """Create, look at, reset and delete share groups (queues)."""
+
+
+@share.command("create")
+@click.argument("group", metavar="GROUP")
+@click.argument("topics", nargs=-1, metavar="[TOPIC]...")
+@option(
+    "--from",
+    "start",
+    type=StartType(),
+    metavar="WHERE",
+    default="end",
+    show_default=True,
+    help="beginning, end, a time (2026-01-31T12:00), a duration before now (PT1H, P2D).",
+)
+@option("-c", "--set", "configs", metavar="NAME=VALUE", multiple=True, help="A group config by its name in Kafka.")
+@bootstrap_option
+@json_option
+def create(
+    group: str, topics: tuple[str, ...], start: Start, configs: tuple[str, ...], bootstrap: str, as_json: bool
+) -> None:
+    """Create a share group, and say which records it gets first.
+
+    A group that nobody creates begins with its first consumer, at the end of its topics: records that are already
+    there are not delivered. This command sets the group's start offsets in TOPICS, and share.auto.offset.reset for
+    topics that its consumers subscribe to later. Without TOPICS only the latter is set.
+
+    \b
+      penstock share create workers jobs --from beginning
+      penstock share create workers jobs -c share.delivery.count.limit=10
+      penstock share create workers --from beginning
+    """
+    settings = pairs(configs, "-c")
+    if RESET_CONFIG in settings:
+        raise click.UsageError(f"{RESET_CONFIG} is what --from sets; leave out one of them.")
+    if not topics and start.reset is None:
+        raise click.UsageError("A time needs topics to look it up in: penstock share create GROUP TOPIC... --from TIME")
+    starts = with_admin(bootstrap, lambda admin: create_group(admin, group, topics, start, settings))
+    if as_json or starts:
+        show_new_offsets(group, starts, executed=True, as_json=as_json)
+    if not as_json and not starts:
+        note(f"Share group {group} begins with its first consumer; {RESET_CONFIG} is {start.reset}.")
 
 
 @share.command("list")
@@ -51,7 +93,7 @@ def list_(states: tuple[str, ...], watch: float | None, bootstrap: str, as_json:
         elif found:
             print_table(["GROUP", "STATE"], [[group.group_id, group.state] for group in sorted(found)])
         else:
-            note("There are no share groups. One begins when a share consumer subscribes under its group.id.")
+            note("There are no share groups. Create one: penstock share create GROUP TOPIC --from beginning")
 
     again_and_again(show, watch)
 
@@ -203,7 +245,10 @@ def reset_offsets(
             partitions = await chosen_partitions(admin, topics)
         else:
             partitions = sorted((await _offsets(admin, (group,)))[group])
-        found = await _targets(admin, partitions, spec, to_offset)
+        if spec is None:
+            found = dict.fromkeys(partitions, to_offset or 0)
+        else:
+            found = await start_offsets(admin, partitions, spec)
         if execute:
             await admin.alter_share_group_offsets(group, found)
         return found
@@ -273,17 +318,6 @@ async def _describe(admin: Admin, groups: tuple[str, ...]) -> list[GroupDescript
 async def _offsets(admin: Admin, groups: tuple[str, ...]) -> dict[str, dict[TopicPartition, ShareOffset]]:
     await check_groups(admin, groups, _TYPES, "share", "share")
     return {name: await admin.list_share_group_offsets(name) for name in groups}
-
-
-async def _targets(
-    admin: Admin, partitions: list[TopicPartition], spec: int | None, offset: int | None
-) -> dict[TopicPartition, int]:
-    if offset is not None or spec is None:
-        return dict.fromkeys(partitions, offset or 0)
-    found = await admin.list_offsets(dict.fromkeys(partitions, spec))
-    missing = [tp for tp in partitions if found[tp].offset < 0]
-    ends = await admin.list_offsets(dict.fromkeys(missing, -1)) if missing else {}
-    return {tp: found[tp].offset if found[tp].offset >= 0 else ends[tp].offset for tp in partitions}
 
 
 def _group_json(group: GroupDescription) -> dict[str, object]:

@@ -6,7 +6,9 @@ from typing import TYPE_CHECKING
 
 import click
 
-from penstock.cli.failures import Failure, nearest, unknown_topic
+from penstock.cli.config_changes import alter_configs
+from penstock.cli.failures import Failure, unknown_topic
+from penstock.cli.lookups import find_topic
 from penstock.cli.options import CONTEXT_SETTINGS, Group, bootstrap_option, json_option, option, pairs
 from penstock.cli.output import note, print_json, print_table
 from penstock.cli.running import with_admin
@@ -125,7 +127,7 @@ async def _describe(admin: Admin, names: tuple[str, ...], all_configs: bool) -> 
 
     described: list[dict[str, object]] = []
     for name in names:
-        info = await _find(admin, name)
+        info = await find_topic(admin, name)
         led: list[TopicPartition] = [
             TopicPartition(name, p.partition) for p in info.partitions.values() if p.leader >= 0
         ]
@@ -174,15 +176,9 @@ def alter(name: str, partitions: int | None, configs: tuple[str, ...], unset: tu
 async def _alter(admin: Admin, name: str, partitions: int | None, changes: dict[str, str | None]) -> None:
     from penstock.client.admin import ResourceType
 
-    await _find(admin, name)
+    await find_topic(admin, name)
     if changes:
-        known = await admin.describe_configs(ResourceType.TOPIC, name)
-        for config in changes:
-            if config not in known:
-                guess = nearest(config, known)
-                hint = f" Did you mean {guess}?" if guess else f" See: penstock topic describe {name} --all-configs"
-                raise Failure(f"There is no topic config {config!r}.{hint}")
-        await admin.alter_configs(ResourceType.TOPIC, name, changes)
+        await alter_configs(admin, ResourceType.TOPIC, name, changes)
     if partitions is not None:
         for error in (await admin.create_partitions({name: partitions})).values():
             if error is not None:
@@ -208,15 +204,6 @@ async def _delete(admin: Admin, names: tuple[str, ...], if_exists: bool) -> None
             raise error
         elif not if_exists:
             raise unknown_topic(name, [info.name for info in await admin.list_topics()])
-
-
-async def _find(admin: Admin, name: str) -> TopicInfo:
-    from penstock.wire.errors import UnknownTopicOrPartition
-
-    try:
-        return await admin.describe_topic(name)
-    except UnknownTopicOrPartition:
-        raise unknown_topic(name, [info.name for info in await admin.list_topics()]) from None
 
 
 def _summary(info: TopicInfo) -> dict[str, object]:

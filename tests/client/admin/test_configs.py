@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import pytest
 
-from penstock.client import Admin, ResourceType
+from penstock.client import Admin, ConfigSource, ResourceType
 from penstock.client.errors import UsageError
 from penstock.wire.errors import (
     InvalidConfig,
@@ -34,3 +34,12 @@ async def test_the_cluster_its_brokers_and_their_configs_are_described(admin: Ad
     with pytest.raises(UsageError, match="node id"):
         await admin.describe_configs(ResourceType.BROKER, "first")
     assert (ResourceType.BROKER, broker) in await admin.list_config_resources()
+
+
+async def test_a_config_lists_every_place_that_has_a_value_for_it(admin: Admin, topic: str) -> None:
+    await admin.alter_configs(ResourceType.TOPIC, topic, {"cleanup.policy": "compact"})
+    entry = (await admin.describe_configs(ResourceType.TOPIC, topic))["cleanup.policy"]
+    assert entry.synonyms == (
+        ("cleanup.policy", "compact", ConfigSource.TOPIC),
+        ("log.cleanup.policy", "delete", ConfigSource.DEFAULT),
+    )

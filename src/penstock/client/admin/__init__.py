@@ -21,7 +21,7 @@ from penstock.client.admin.acls import (
     Acls,
     PatternType,
 )
-from penstock.client.admin.configs import ConfigEntry, Configs, ConfigSource, ResourceType
+from penstock.client.admin.configs import ConfigEntry, Configs, ConfigSource, ConfigSynonym, ResourceType
 from penstock.client.admin.groups import (
     GroupDescription,
     GroupListing,
@@ -49,6 +49,7 @@ __all__ = [
     "ClusterDescription",
     "ConfigEntry",
     "ConfigSource",
+    "ConfigSynonym",
     "GroupDescription",
     "GroupListing",
     "LogDir",

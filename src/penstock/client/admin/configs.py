@@ -31,6 +31,14 @@ class ConfigSource(IntEnum):
     GROUP = 8
 
 
+class ConfigSynonym(NamedTuple):
+    """One of the places that a config's value can come from."""
+
+    name: str
+    value: str | None
+    source: int
+
+
 class ConfigEntry(NamedTuple):
     name: str
     value: str | None
@@ -38,7 +46,8 @@ class ConfigEntry(NamedTuple):
     read_only: bool
     sensitive: bool
     documentation: str | None = None
-    synonyms: tuple[str, ...] = ()
+    synonyms: tuple[ConfigSynonym, ...] = ()
+    """Every place that has a value, the one that counts first."""
 
     @property
     def is_default(self) -> bool:
@@ -73,7 +82,7 @@ class Configs(AdminPart):
 
         def check_answer(answer: m.DescribeConfigsResponse) -> None:
             for result in answer.results:
-                check(result.error_code, result.error_message, f"{resource_type.name.lower()} {name!r}")
+                check(result.error_code, result.error_message, _named(resource_type, name))
 
         answer = await self.cluster.call(
             build,
@@ -89,7 +98,7 @@ class Configs(AdminPart):
                 entry.read_only,
                 entry.is_sensitive,
                 entry.documentation,
-                tuple(synonym.name for synonym in entry.synonyms),
+                tuple(ConfigSynonym(synonym.name, synonym.value, synonym.source) for synonym in entry.synonyms),
             )
             for result in answer.results
             for entry in result.configs
@@ -124,7 +133,7 @@ class Configs(AdminPart):
             node=self._home(resource_type, name),
         )
         for result in answer.responses:
-            check(result.error_code, result.error_message, f"{resource_type.name.lower()} {name!r}")
+            check(result.error_code, result.error_message, _named(resource_type, name))
 
     async def list_config_resources(
         self, resource_types: Iterable[ResourceType] = ()
@@ -146,3 +155,9 @@ class Configs(AdminPart):
                 raise UsageError(f"a broker is named by its node id, not {name!r}")
             return int(name)
         return None
+
+
+def _named(resource_type: ResourceType, name: str) -> str:
+    if resource_type is ResourceType.BROKER and not name:
+        return "all brokers"
+    return f"{resource_type.name.lower().replace('_', ' ')} {name!r}"
