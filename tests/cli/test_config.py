@@ -48,7 +48,7 @@ def test_get_shows_what_is_set_where_and_instead_of_which_default(config: Shell)
     assert words(out) == [
         ["CONFIG", "VALUE", "SOURCE", "DEFAULT"],
         ["cleanup.policy", "compact", "topic", "delete"],
-        ["file.delete.delay.ms", "0", "static", "broker", "60000"],  # what the broker for tests starts with
+        ["file.delete.delay.ms", "0", "static", "60000"],  # what the broker for tests starts with
         ["retention.ms", "86400000", "topic"],
     ]
 

@@ -10,7 +10,7 @@ from penstock.cli.config_changes import alter_configs, kind_text, known_configs,
 from penstock.cli.failures import Failure
 from penstock.cli.lookups import find_topic
 from penstock.cli.options import CONTEXT_SETTINGS, Group, bootstrap_option, json_option, option, pairs
-from penstock.cli.output import Cell, note, print_json, print_table
+from penstock.cli.output import Cell, fits, note, print_json, print_table
 from penstock.cli.running import with_admin
 
 if TYPE_CHECKING:
@@ -68,16 +68,25 @@ def get(kind: str, name: str, configs: tuple[str, ...], all_: bool, bootstrap: s
     if as_json:
         print_json([_as_json(entry) for entry in entries])
     elif entries:
-        print_table(["CONFIG", "VALUE", "SOURCE", "DEFAULT"], [_row(entry) for entry in entries])
+        _print(entries)
     elif all_ or (resource.name == "BROKER" and not own_name):
         note(f"Nothing is set for {_title(resource, own_name)}.")
     else:
         note(f"Nothing is set for {_title(resource, own_name)}: all configs have their defaults. See them with --all.")
 
 
+def _print(entries: list[ConfigEntry]) -> None:
+    columns, rows = ["CONFIG", "VALUE", "SOURCE", "DEFAULT"], [_row(entry) for entry in entries]
+    if fits(columns, rows):
+        print_table(columns, rows)
+        return
+    for name, value, source, default in rows:
+        click.echo(f"{name} = {value or ''} ({source}{f'; default {default}' if default else ''})")
+
+
 def _row(entry: ConfigEntry) -> list[Cell]:
     default = None if entry.is_default else _beneath(entry, entry.source)
-    return [entry.name, _shown(entry), _source_name(entry.source).replace("_", " "), default]
+    return [entry.name, _shown(entry), _source_text(entry.source), default]
 
 
 @config.command("set")
@@ -199,6 +208,13 @@ def _source_name(source: int) -> str:
     from penstock.client.admin import ConfigSource
 
     return ConfigSource(source).name.lower() if source in ConfigSource.__members__.values() else "unknown"
+
+
+def _source_text(source: int) -> str:
+    """As short as it can be: values need the room."""
+    name = _source_name(source)
+    short = {"dynamic_broker": "broker", "dynamic_default_broker": "all brokers", "static_broker": "static"}
+    return short.get(name, name.replace("_", " "))
 
 
 def _title(resource: ResourceType, name: str) -> str:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shutil
 import sys
 from collections.abc import Sequence
 
@@ -20,6 +21,12 @@ def print_table(columns: Sequence[str], rows: Sequence[Sequence[Cell]], *, title
     widths = [max([len(name), *(len(row[i]) for row in cells)]) for i, name in enumerate(columns)]
     for row in [list(columns), *cells]:
         click.echo("  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip())
+
+
+def fits(columns: Sequence[str], rows: Sequence[Sequence[Cell]]) -> bool:
+    """Whether a table can be printed without folding cells: always, but on a terminal that is too narrow."""
+    widths = [max(len(str(cell or "")) for cell in cells) for cells in zip(columns, *rows, strict=True)]
+    return not sys.stdout.isatty() or sum(widths) + 3 * len(widths) <= shutil.get_terminal_size().columns
 
 
 def _draw(columns: Sequence[str], rows: Sequence[Sequence[Cell]], cells: list[list[str]], title: str | None) -> None:

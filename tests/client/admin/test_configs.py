@@ -2,7 +2,8 @@ from __future__ import annotations
 
 import pytest
 
-from penstock.client import Admin, ConfigSource, ResourceType
+from penstock.client import Admin, ResourceType
+from penstock.client.admin import ConfigSource
 from penstock.client.errors import UsageError
 from penstock.wire.errors import (
     InvalidConfig,
