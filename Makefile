@@ -43,6 +43,10 @@ $(PIPELINES_STAMP): requirements/pipelines.txt $(SPARK_STAMP)
 	@$(BIN)/pip install --quiet --disable-pip-version-check --require-hashes -r requirements/pipelines.txt
 	@touch $(PIPELINES_STAMP)
 
+.PHONY: kcat
+kcat: $(STAMP)
+	@requirements/kcat $(VENV)
+
 .PHONY: lock
 lock: $(STAMP) ## Resolve requirements/dev.txt, spark.txt and pipelines.txt anew
 	$(BIN)/pip install --quiet pip-tools
@@ -64,7 +68,7 @@ demo: $(STAMP) $(if $(filter yes,$(SPARK)),$(SPARK_STAMP)) ## A stream, a queue,
 # -- checks -------------------------------------------------------------------------------------------------------------
 
 .PHONY: test
-test: lint types imports ## Run every check and the whole default test suite
+test: lint types imports kcat ## Run every check and the whole default test suite
 	$(BIN)/python -m pytest -n $(WORKERS)
 
 .PHONY: lint

@@ -1,7 +1,45 @@
 from __future__ import annotations
 
+from collections import Counter
+from importlib.util import find_spec
+from pathlib import Path
+
+import pytest
 from hypothesis import settings
 
 # Shared machines pause at will: how long an example takes says nothing about it.
 settings.register_profile("penstock", deadline=None)
 settings.load_profile("penstock")
+
+# Modules that cannot even be imported without Spark, which takes a gigabyte: `make spark` installs it and runs them.
+# The default run leaves them out whether or not it is installed, so that it is the same everywhere.
+ON_SPARK = [
+    "cli/test_load.py",
+    "cli/test_work.py",
+    "spark/test_forking.py",
+    "spark/test_full_disk.py",
+    "spark/test_interpreter.py",
+    "spark/test_load.py",
+    "spark/test_neighbours.py",
+    "spark/test_pipelines.py",
+    "spark/test_share_source.py",
+    "spark/test_transactions.py",
+]
+collect_ignore = ON_SPARK if find_spec("pyspark") is None else []
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    modules = {Path(__file__).parent / name for name in ON_SPARK}
+    for item in items:
+        if item.path in modules:
+            item.add_marker("spark")
+
+
+def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
+    """One line about what was skipped, and why."""
+    reports = terminalreporter.stats.get("skipped", [])
+    reasons = Counter(str(report.longrepr[2]).removeprefix("Skipped: ") for report in reports)
+    if reasons:
+        told = "; ".join(f"{count} ({reason})" for reason, count in reasons.most_common())
+        terminalreporter.write_line(f"skipped: {told}")

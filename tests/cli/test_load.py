@@ -7,8 +7,6 @@ from pathlib import Path
 
 import pytest
 
-pytest.importorskip("pyspark")
-
 from penstock.cli.main import run
 from penstock.client.sync import Producer
 from penstock.testing.broker import Broker

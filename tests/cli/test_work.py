@@ -6,8 +6,6 @@ import pytest
 
 from penstock.cli.main import run
 
-pytest.importorskip("pyspark")
-
 COMMAND = ["work", "jobs", "--group", "workers", "--handler"]
 
 

@@ -12,6 +12,7 @@ from penstock.records.record import iter_batches_records
 from penstock.testing import Broker
 from tests.clients.adapters import ALL, Client, Kcat, Record
 
+NO_KCAT = "kcat is not installed: apt-get install kcat"
 START_MS = 1_700_000_000_000
 
 
@@ -25,7 +26,7 @@ def broker() -> Iterator[Broker]:
 def client(request: pytest.FixtureRequest, broker: Broker) -> Client:
     make: Callable[[str], Client] = request.param
     if make is Kcat and not Kcat.is_installed():
-        pytest.skip("kcat is not installed (Debian: apt-get install kcat)")
+        pytest.skip(NO_KCAT)
     return make(broker.bootstrap_servers)
 
 
@@ -125,7 +126,7 @@ def test_what_one_client_writes_another_reads(
 ) -> None:
     """The two codecs whose framing has more than one form in the wild."""
     if reader is Kcat and not Kcat.is_installed():
-        pytest.skip("kcat is not installed")
+        pytest.skip(NO_KCAT)
     records = [Record(b"value-%d-" % number + b"x" * 100, b"key") for number in range(20)]
     client.produce(topic, records, codec=codec)
     assert reader(broker.bootstrap_servers).read(topic, 20) == records

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator
-from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -14,10 +13,6 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
     from tests.spark.cluster import Standalone
-
-# The pipeline's packages take a gigabyte, so the default environment has none of them; `make spark` installs them.
-if any(find_spec(name) is None for name in ("deltalake", "fastavro", "psycopg", "pyspark")):
-    collect_ignore_glob = ["test_*.py"]
 
 
 @pytest.fixture(scope="session")

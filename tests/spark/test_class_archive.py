@@ -7,7 +7,6 @@ from pathlib import Path
 
 import pytest
 
-from penstock.client.errors import UsageError
 from penstock.spark.class_archive import archive_options
 from penstock.spark.interpreter import installed_spark
 from penstock.spark.java import find_java_home
@@ -60,11 +59,9 @@ def test_where_there_can_be_no_archive_java_is_told_nothing(homes: tuple[Path, P
     assert archive_options(java, spark, cache) == ""
 
 
+@pytest.mark.spark
 def test_java_finds_classes_of_spark_in_what_it_recorded(tmp_path: Path) -> None:
-    try:
-        java = find_java_home()
-    except UsageError as error:
-        pytest.skip(str(error))
+    java = find_java_home()
     spark = installed_spark()
     assert spark is not None
     jars = ":".join(map(str, sorted((spark / "jars").glob("spark-*.jar"))))

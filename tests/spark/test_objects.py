@@ -24,8 +24,10 @@ def test_an_object_in_a_file_is_found_with_its_neighbours(tmp_path: Path) -> Non
     assert sys.path == before
 
 
+@pytest.mark.spark
 def test_what_comes_from_a_file_travels_by_value(tmp_path: Path) -> None:
-    cloudpickle = pytest.importorskip("pyspark").cloudpickle
+    from pyspark import cloudpickle
+
     (tmp_path / "far_away.py").write_text("def double(n):\n    return 2 * n\n")
     travelled = cloudpickle.dumps(load_object(f"{tmp_path}/far_away.py:double"))
     del sys.modules["far_away"]

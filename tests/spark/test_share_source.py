@@ -20,8 +20,6 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
     from pyspark.sql.streaming import StreamingQuery
 
-pytest.importorskip("pyspark")
-
 from penstock.client.errors import UsageError
 from penstock.spark.options import SourceOptions, parse_options
 from penstock.spark.share_source import BatchOffset, ShareStreamReader, split_places
