@@ -127,7 +127,27 @@ def test_several_folders_are_refused(tmp_path: Path) -> None:
     broker = _serve(tmp_path, "serve", "-c", "log.dirs=here,there")
     _, complaints = broker.communicate(timeout=30)
     assert broker.returncode != 0
-    assert "log.dirs names several folders" in complaints
+    assert "Cannot accept log.dirs=here,there: Penstock keeps everything in one folder." in complaints
+    assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        ("--listen", "SSL://127.0.0.1:0"),
+        ("-c", "listeners=SASL_SSL://127.0.0.1:0"),
+        ("-c", "ssl.client.auth=required"),
+        ("-c", "authorizer.class.name=org.apache.kafka.metadata.authorizer.StandardAuthorizer"),
+    ],
+)
+def test_a_broker_that_would_not_keep_a_promise_of_safety_does_not_start(
+    tmp_path: Path, arguments: tuple[str, ...]
+) -> None:
+    broker = _serve(tmp_path, "serve", *arguments)
+    printed, complaints = broker.communicate(timeout=30)
+    assert (broker.returncode, printed) == (1, "")
+    assert "Cannot accept" in complaints
+    assert "Traceback" not in complaints
 
 
 def test_a_port_that_is_taken_is_said_so(tmp_path: Path) -> None:

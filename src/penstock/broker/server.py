@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Protocol, TypeVar
 
 from penstock.broker.assembly import HandlerTable
 from penstock.broker.cluster_view import ClusterView
-from penstock.broker.config import BrokerConfig, Configs
+from penstock.broker.config import BrokerConfig, Configs, check_listeners
 from penstock.broker.connection import SCRATCH_BYTES, Connection
 from penstock.broker.dispatch import Dispatcher
 from penstock.broker.durability import Durability
@@ -66,6 +66,7 @@ class Broker:
     def __init__(self, settings: Settings) -> None:
         self.settings = settings
         self.config = BrokerConfig(settings.configs)
+        check_listeners(settings.configs, [*settings.listen, *settings.advertise])
         self.node_id = self.config.node_id
         self.features_epoch = 1
         self.loop: asyncio.AbstractEventLoop

@@ -93,11 +93,9 @@ def _listen(addresses: list[str], configs: dict[str, str]) -> list[str]:
 
 
 def _data(folder: Path, configs: dict[str, str]) -> Path:
-    """Kafka's `log.dirs`, or `log.dir`, stand in for --data where that is not given."""
-    folders = [each.strip() for each in (configs.get("log.dirs") or configs.get("log.dir") or "").split(",")]
-    if len(folders) > 1:
-        raise Failure("log.dirs names several folders; Penstock keeps everything in one: name that")
-    return Path(folders[0]) if folders[0] and _is_default("data") else folder
+    """Kafka's `log.dirs`, or `log.dir`, stand in for --data where that is not given; the broker refuses several."""
+    named = (configs.get("log.dirs") or configs.get("log.dir") or "").strip()
+    return Path(named) if named and _is_default("data") else folder
 
 
 def _is_default(parameter: str) -> bool:

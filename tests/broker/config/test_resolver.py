@@ -99,8 +99,8 @@ class TestTheBrokersConfigs:
         assert _shown(config.cluster_entries(), "message.max.bytes") == ("200", 3, [("message.max.bytes", "200", 3)])
 
     def test_of_passwords_are_never_shown(self) -> None:
-        config = BrokerConfig({"ssl.key.password": "hunter2"})
-        entry = config.entries(["ssl.key.password"])[0]
+        config = BrokerConfig({"delegation.token.secret.key": "hunter2"})
+        entry = config.entries(["delegation.token.secret.key"])[0]
         assert (entry.value, entry.is_sensitive, entry.synonyms[0].value) == (None, True, None)
         assert "hunter2" not in repr(config.entries())
 
@@ -118,7 +118,7 @@ class TestTheBrokersConfigs:
 class TestChangesAtRunTime:
     def test_are_taken_for_what_is_dynamic_or_unknown(self) -> None:
         check_dynamic({"log.retention.ms": "-7", "foo.bar": "x"}, for_all_brokers=True)
-        check_dynamic({"listeners": "PLAINTEXT://:9092"}, for_all_brokers=False)
+        check_dynamic({"ssl.client.auth": "none"}, for_all_brokers=False)
 
     @pytest.mark.parametrize(
         ("changes", "message"),

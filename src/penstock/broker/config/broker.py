@@ -107,6 +107,8 @@ group.share.record.lock.duration.ms int =30000 1000..3600000
     How long an acquired record belongs to its consumer.
 group.share.session.timeout.ms int =45000 >=1
     Silence after which a member of a share group is removed.
+listener.security.protocol.map string =SASL_SSL:SASL_SSL,PLAINTEXT:PLAINTEXT,SSL:SSL,SASL_PLAINTEXT:SASL_PLAINTEXT @broker
+    The security protocol of each listener, as NAME:PROTOCOL, separated by commas; only PLAINTEXT is served.
 listeners list =PLAINTEXT://:9092 @broker
     Addresses to listen on, as NAME://host:port.
 log.cleaner.backoff.ms long =15000 >=0 @cluster
@@ -233,7 +235,7 @@ transaction.state.log.segment.bytes int =104857600 >=1
     Segment size of __transaction_state.
 transactional.id.expiration.ms int =604800000 >=1
     How long an idle transactional id is remembered.
-""")
+""")  # noqa: E501
 
 _OWN = read_table("""
 penstock.acks.all.flush bool =true

@@ -82,7 +82,6 @@ internal.metadata.max.batch.size.in.bytes int =8388608 internal
 kafka.metrics.polling.interval.secs int =10 >=1
 kafka.metrics.reporters list =
 leader.imbalance.check.interval.seconds long =300 >=1
-listener.security.protocol.map string =SASL_SSL:SASL_SSL,PLAINTEXT:PLAINTEXT,SSL:SSL,SASL_PLAINTEXT:SASL_PLAINTEXT @broker
 log.cleaner.io.buffer.load.factor double =0.9 @cluster
 log.cleaner.io.buffer.size int =524288 >=0 @cluster
 log.cleaner.threads int =1 >=0 @cluster

@@ -20,6 +20,7 @@ from penstock.broker.config import topic as topic_table
 from penstock.broker.config.broker import BROKER, SYNONYMS
 from penstock.broker.config.definitions import ConfigError, ConfigType, Definition, Scope, Value, format_value
 from penstock.broker.config.group import GROUP
+from penstock.broker.config.refusals import check_listeners, check_promises, check_promises_at_run_time
 from penstock.broker.config.topic import TOPIC
 from penstock.broker.config.values import BrokerValues
 
@@ -68,7 +69,7 @@ class BrokerConfig(BrokerValues):
     """The broker's own configs, as typed attributes and in layers.
 
     A name that is neither Kafka's nor Penstock's is accepted, because Kafka accepts it; so is one that Penstock has no
-    use for. `unknown` and `unused` list them for a note to the user.
+    use for. `unknown` and `unused` list them for a note to the user. One that promises what is not done is refused.
     """
 
     def __init__(self, static: Mapping[str, str] | None = None) -> None:
@@ -78,6 +79,8 @@ class BrokerConfig(BrokerValues):
         _number_the_node(self.static)
         for name, value in self.static.items():
             check_static(name, value)
+        check_promises(self.static)
+        check_listeners(self.static)
         self.unused = sorted(name for name in self.static if name in BROKER and not BROKER[name].is_used)
         self.unknown = sorted(name for name in self.static if name not in BROKER)
         self._merged: dict[str, str]
@@ -325,6 +328,7 @@ def check_dynamic(changes: Mapping[str, str], *, for_all_brokers: bool) -> None:
         )
     for name in known:
         BROKER[name].parse(changes[name])
+    check_promises_at_run_time(changes)
 
 
 def _number_the_node(static: dict[str, str]) -> None:

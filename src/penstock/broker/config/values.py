@@ -57,6 +57,7 @@ class BrokerValues:
     group_share_partition_max_record_locks: int
     group_share_record_lock_duration_ms: int
     group_share_session_timeout_ms: int
+    listener_security_protocol_map: str
     listeners: list[str]
     log_cleaner_backoff_ms: int
     log_cleaner_dedupe_buffer_size: int

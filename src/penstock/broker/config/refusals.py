@@ -1,0 +1,165 @@
+"""Settings that promise something this broker does not do, and are refused for that reason.
+
+Most configs without an effect do no harm: they are accepted and reported (`broker_unused`). The ones here are what
+people rely on: whoever names a keystore believes that connections are encrypted, whoever asks for three replicas
+believes that there are two more copies. So a broker does not start with them, and a change at run time is refused in
+the same words. A value that promises nothing, such as Kafka's default, is accepted.
+
+A feature that is served from now on is taken out of the tables of this module.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
+
+from penstock.broker.config.broker import BROKER
+from penstock.broker.config.definitions import ConfigError
+
+SERVED_PROTOCOLS = frozenset({"PLAINTEXT"})
+_PROTOCOLS = frozenset({"PLAINTEXT", "SSL", "SASL_PLAINTEXT", "SASL_SSL"})
+_PROTOCOL_MAP = "listener.security.protocol.map"
+_LISTENER_CONFIGS = ("listeners", "advertised.listeners")
+_LISTENER_PREFIX = "listener.name."
+
+_NO_TLS = "Penstock does not serve TLS yet, so connections would not be encrypted"
+_NO_SASL = "Penstock does not serve SASL yet, so nobody would be authenticated"
+_NO_AUTHORIZER = "Penstock has no authorizer yet, so every client could read, write and delete"
+_NO_POLICIES = "Penstock runs no Java classes, so the policy would not be enforced"
+_ONE_BROKER = "the cluster has one broker, so there would be no further copy of the records"
+_NO_QUORUM = "Penstock is broker and controller in one process and joins no other cluster"
+_REMOVE = "Remove it"
+_ONE_REPLICA = "Set it to 1"
+
+
+@dataclass(frozen=True, slots=True)
+class _Rule:
+    promises: Callable[[str], bool]
+    """Whether a value, other than the default, asks for what is not done."""
+    reason: str
+    remedy: str = _REMOVE
+
+
+def _any(value: str) -> bool:
+    return bool(value)
+
+
+def _true(value: str) -> bool:
+    return value.lower() == "true"
+
+
+def _several(value: str) -> bool:
+    return len([item for item in value.split(",") if item.strip()]) > 1
+
+
+def _above_one(value: str) -> bool:
+    return int(value) > 1
+
+
+def _lacks_a_role(value: str) -> bool:
+    return {"broker", "controller"} != {role.strip() for role in value.split(",")}
+
+
+_RULES: dict[str, _Rule] = {
+    "allow.everyone.if.no.acl.found": _Rule(lambda value: not _true(value), _NO_AUTHORIZER),
+    "alter.config.policy.class.name": _Rule(_any, _NO_POLICIES),
+    "authorizer.class.name": _Rule(_any, _NO_AUTHORIZER),
+    "client.quota.callback.class": _Rule(_any, "Penstock enforces no client quotas"),
+    "config.providers": _Rule(_any, "Penstock would take ${...} in values literally", "Write the values themselves"),
+    "connections.max.reauth.ms": _Rule(_any, _NO_SASL),
+    "controller.quorum.bootstrap.servers": _Rule(_several, _NO_QUORUM),
+    "controller.quorum.voters": _Rule(_several, _NO_QUORUM),
+    "cordoned.log.dirs": _Rule(_any, "Penstock keeps everything in one folder and goes on to create partitions there"),
+    "create.topic.policy.class.name": _Rule(_any, _NO_POLICIES),
+    "default.replication.factor": _Rule(_above_one, _ONE_BROKER, _ONE_REPLICA),
+    "log.dir": _Rule(_several, "Penstock keeps everything in one folder", "Name that folder"),
+    "log.dirs": _Rule(_several, "Penstock keeps everything in one folder", "Name that folder"),
+    "max.connection.creation.rate": _Rule(
+        _any, "Penstock does not limit the rate of new connections", "Remove it; max.connections is obeyed"
+    ),
+    "offsets.topic.replication.factor": _Rule(_above_one, _ONE_BROKER, _ONE_REPLICA),
+    "principal.builder.class": _Rule(_any, _NO_AUTHORIZER),
+    "process.roles": _Rule(_lacks_a_role, _NO_QUORUM, "Remove it, or set it to broker,controller"),
+    "remote.log.storage.system.enable": _Rule(_true, "Penstock has no tiered storage"),
+    "security.inter.broker.protocol": _Rule(_any, "Penstock serves plaintext only"),
+    "security.providers": _Rule(_any, "Penstock runs no Java classes"),
+    "share.coordinator.state.topic.replication.factor": _Rule(_above_one, _ONE_BROKER, _ONE_REPLICA),
+    "super.users": _Rule(_any, _NO_AUTHORIZER),
+    "transaction.state.log.replication.factor": _Rule(_above_one, _ONE_BROKER, _ONE_REPLICA),
+    "transaction.two.phase.commit.enable": _Rule(_true, "Penstock has no two-phase commit (KIP-939)"),
+}
+
+_FAMILIES = (("ssl.", _Rule(_any, _NO_TLS)), ("sasl.", _Rule(_any, _NO_SASL)))
+
+# Kafka's default of a replication factor is 3, which a cluster of one broker cannot have: naming it is a promise.
+_DEFAULT_IS_A_PROMISE = frozenset(name for name in _RULES if name.endswith(".topic.replication.factor")) | {
+    "transaction.state.log.replication.factor"
+}
+
+# Kafka opens and closes listeners when these change; Penstock reads them at the start only.
+_AT_THE_START_ONLY = ("listeners", _PROTOCOL_MAP)
+
+
+def check_promises(configs: Mapping[str, str]) -> None:
+    """Raise ConfigError if one of these well-formed configs promises what is not done."""
+    for name, value in configs.items():
+        bare = _without_listener(name)
+        rule = _RULES.get(bare) or next((rule for prefix, rule in _FAMILIES if bare.startswith(prefix)), None)
+        if rule is not None and not _is_default(bare, value) and rule.promises(value.strip()):
+            raise ConfigError(f"Cannot accept {_shown(bare, name, value)}: {rule.reason}. {rule.remedy}.")
+
+
+def check_promises_at_run_time(configs: Mapping[str, str]) -> None:
+    """As `check_promises`, for configs of a broker that is running."""
+    for name in _AT_THE_START_ONLY:
+        if name in configs:
+            raise ConfigError(
+                f"Cannot accept {name}={configs[name]}: Penstock opens its listeners at the start only. "
+                "Restart the broker with it."
+            )
+    check_promises(configs)
+
+
+def check_listeners(configs: Mapping[str, str], addresses: Iterable[str] = ()) -> None:
+    """Raise ConfigError if a listener of `configs`, or one of `addresses`, asks for more than plaintext."""
+    named = [(name, text) for name in _LISTENER_CONFIGS for text in configs.get(name, "").split(",")]
+    protocols = _protocols(configs.get(_PROTOCOL_MAP, ""))
+    for source, text in [*named, *(("listener", text) for text in addresses)]:
+        listener, separator, _ = text.strip().upper().partition("://")
+        if not separator:
+            continue
+        protocol = protocols.get(listener) or (listener if listener in _PROTOCOLS else "PLAINTEXT")
+        if protocol not in SERVED_PROTOCOLS:
+            mapped = "" if protocol == listener else f", which {_PROTOCOL_MAP} makes {protocol},"
+            reason = _NO_SASL if protocol.startswith("SASL") else _NO_TLS
+            raise ConfigError(
+                f"Cannot accept {source} {text.strip()}{mapped}: {reason}. Use PLAINTEXT://, and only in a network "
+                "that you trust."
+            )
+
+
+def _protocols(text: str) -> dict[str, str]:
+    pairs = (item.upper().partition(":") for item in text.split(","))
+    return {listener.strip(): protocol.strip() for listener, _, protocol in pairs}
+
+
+def _without_listener(name: str) -> str:
+    """`listener.name.NAME.ssl.keystore.type` and `listener.name.NAME.MECHANISM.sasl.jaas.config` set what ends them."""
+    if not name.startswith(_LISTENER_PREFIX):
+        return name
+    bare = name.removeprefix(_LISTENER_PREFIX).partition(".")[2]
+    _, mechanism_ends, rest = bare.partition(".")
+    return rest if mechanism_ends and rest.startswith("sasl.") else bare
+
+
+def _is_default(name: str, value: str) -> bool:
+    definition = BROKER.get(name)
+    if definition is None or definition.default is None or name in _DEFAULT_IS_A_PROMISE:
+        return False
+    return definition.parse(value) == definition.default_value()
+
+
+def _shown(bare: str, name: str, value: str) -> str:
+    """A secret is not repeated, nor is what may be one."""
+    definition = BROKER.get(bare)
+    return name if definition is None or definition.is_sensitive else f"{name}={value.strip()}"

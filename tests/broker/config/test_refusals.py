@@ -1,0 +1,138 @@
+"""Settings that promise what is not done are refused, at the start and at run time."""
+
+from __future__ import annotations
+
+import pytest
+
+from penstock.broker.config import BROKER, BrokerConfig, ConfigError, check_listeners
+from penstock.broker.config.refusals import check_promises
+from penstock.broker.config.resolver import check_dynamic
+from penstock.broker.server import Broker, Settings
+
+REFUSED = [
+    ("allow.everyone.if.no.acl.found", "false"),
+    ("alter.config.policy.class.name", "com.example.Policy"),
+    ("authorizer.class.name", "org.apache.kafka.metadata.authorizer.StandardAuthorizer"),
+    ("client.quota.callback.class", "com.example.Quotas"),
+    ("config.providers", "file"),
+    ("connections.max.reauth.ms", "3600000"),
+    ("controller.quorum.bootstrap.servers", "a:9093,b:9093"),
+    ("controller.quorum.voters", "1@a:9093,2@b:9093"),
+    ("cordoned.log.dirs", "*"),
+    ("create.topic.policy.class.name", "com.example.Policy"),
+    ("default.replication.factor", "3"),
+    ("listener.name.internal.scram-sha-256.sasl.jaas.config", "..."),
+    ("listener.name.internal.ssl.keystore.location", "/keys"),
+    ("log.dirs", "/a,/b"),
+    ("max.connection.creation.rate", "10"),
+    ("offsets.topic.replication.factor", "3"),
+    ("principal.builder.class", "com.example.Principals"),
+    ("process.roles", "controller"),
+    ("process.roles", "broker"),
+    ("remote.log.storage.system.enable", "true"),
+    ("sasl.enabled.mechanisms", "PLAIN"),
+    ("sasl.mechanism.inter.broker.protocol", "PLAIN"),
+    ("security.inter.broker.protocol", "SASL_SSL"),
+    ("share.coordinator.state.topic.replication.factor", "3"),
+    ("ssl.client.auth", "required"),
+    ("ssl.client.auth", "requested"),
+    ("ssl.keystore.location", "/keys"),
+    ("super.users", "User:admin"),
+    ("transaction.state.log.replication.factor", "3"),
+    ("transaction.two.phase.commit.enable", "true"),
+]
+
+
+@pytest.mark.parametrize(("name", "value"), REFUSED)
+def test_a_start_with_a_promise_that_is_not_kept_fails_and_says_why(name: str, value: str) -> None:
+    with pytest.raises(ConfigError, match=rf"^Cannot accept {name}.*: .+\. .+\.$"):
+        BrokerConfig({name: value})
+
+
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [
+        ("allow.everyone.if.no.acl.found", "true"),
+        ("authorizer.class.name", ""),
+        ("controller.quorum.voters", "1@localhost:9093"),
+        ("default.replication.factor", "1"),
+        ("listener.name.plaintext.ssl.client.auth", "none"),
+        ("log.dirs", "/a"),
+        ("offsets.topic.replication.factor", "1"),
+        ("process.roles", "broker,controller"),
+        ("sasl.enabled.mechanisms", "GSSAPI"),
+        ("security.inter.broker.protocol", "PLAINTEXT"),
+        ("ssl.client.auth", "none"),
+        ("ssl.enabled.protocols", "TLSv1.2, TLSv1.3"),
+        ("ssl.protocol", "TLSv1.3"),
+    ],
+)
+def test_what_promises_nothing_is_accepted(name: str, value: str) -> None:
+    assert BrokerConfig({name: value}).is_set(name)
+
+
+def test_every_default_but_a_replication_factor_above_one_can_be_written_out() -> None:
+    defaults = {name: definition.default for name, definition in BROKER.items() if definition.default is not None}
+    refused = []
+    for name, default in defaults.items():
+        try:
+            check_promises({name: default})
+        except ConfigError:
+            refused.append(name)
+    assert refused == [
+        "offsets.topic.replication.factor",
+        "share.coordinator.state.topic.replication.factor",
+        "transaction.state.log.replication.factor",
+    ]
+
+
+def test_a_secret_is_not_repeated() -> None:
+    for name in ("ssl.key.password", "listener.name.internal.plain.sasl.jaas.config", "sasl.jaas.config"):
+        with pytest.raises(ConfigError) as raised:
+            BrokerConfig({name: "hunter2"})
+        assert "hunter2" not in str(raised.value)
+
+
+class TestListeners:
+    @pytest.mark.parametrize("protocol", ["SSL", "SASL_PLAINTEXT", "SASL_SSL", "ssl"])
+    @pytest.mark.parametrize("name", ["listeners", "advertised.listeners"])
+    def test_of_another_protocol_than_plaintext_are_refused(self, name: str, protocol: str) -> None:
+        with pytest.raises(ConfigError, match=rf"Cannot accept {name} {protocol}://:9093: Penstock does not serve"):
+            BrokerConfig({name: f"PLAINTEXT://:9092, {protocol}://:9093"})
+
+    @pytest.mark.parametrize("field", ["listen", "advertise"])
+    def test_given_as_options_are_refused_as_well(self, field: str) -> None:
+        with pytest.raises(ConfigError, match=r"Cannot accept listener SSL://h:9093: Penstock does not serve TLS yet"):
+            Broker(Settings(**{field: ["SSL://h:9093"]}))  # type: ignore[arg-type]
+
+    def test_are_what_the_map_makes_of_their_names(self) -> None:
+        protocols = {"listener.security.protocol.map": "INSIDE:PLAINTEXT,OUTSIDE:SASL_SSL,SSL:PLAINTEXT"}
+        check_listeners(protocols, ["INSIDE://:1", "SSL://:2", "127.0.0.1:3", "OTHER://:4"])
+        with pytest.raises(ConfigError, match=r"OUTSIDE://:5, which listener.security.protocol.map makes SASL_SSL"):
+            check_listeners(protocols, ["OUTSIDE://:5"])
+
+    def test_that_only_the_map_names_promise_nothing(self) -> None:
+        default = BROKER["listener.security.protocol.map"].default
+        assert default is not None
+        BrokerConfig({"listener.security.protocol.map": f"CONTROLLER:PLAINTEXT,{default}"})
+
+
+class TestAtRunTime:
+    @pytest.mark.parametrize(
+        ("name", "value"),
+        [
+            ("ssl.keystore.location", "/keys"),
+            ("sasl.jaas.config", "..."),
+            ("listener.name.internal.ssl.keystore.location", "/keys"),
+            ("super.users", "User:admin"),
+            ("max.connection.creation.rate", "10"),
+        ],
+    )
+    def test_the_same_promises_are_refused(self, name: str, value: str) -> None:
+        with pytest.raises(ConfigError, match=f"Cannot accept {name}"):
+            check_dynamic({name: value}, for_all_brokers=False)
+
+    @pytest.mark.parametrize("name", ["listeners", "listener.security.protocol.map"])
+    def test_listeners_are_refused_because_none_would_be_opened(self, name: str) -> None:
+        with pytest.raises(ConfigError, match="Restart the broker with it"):
+            check_dynamic({name: "PLAINTEXT://:9094"}, for_all_brokers=False)
