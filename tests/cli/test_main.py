@@ -131,6 +131,20 @@ def test_several_folders_are_refused(tmp_path: Path) -> None:
     assert list(tmp_path.iterdir()) == []
 
 
+def test_a_mistyped_config_is_reported_with_the_name_that_was_meant(tmp_path: Path) -> None:
+    (tmp_path / "penstock.toml").write_text('[serve.set]\n"num.partition" = 3\n')
+    broker = _serve(tmp_path, "serve", "--listen", "127.0.0.1:0", "-c", "log.retention.hour=24", "-c", "acme.mode=x")
+    assert broker.stdout is not None
+    assert "serves 127.0.0.1:" in broker.stdout.readline()
+    code, complaints = _stopped(broker)
+    assert code == 0
+    assert complaints.splitlines() == [
+        "warning: acme.mode is not a config of Penstock or Kafka",
+        "warning: log.retention.hour is not a config of Penstock or Kafka; did you mean log.retention.hours?",
+        "warning: num.partition is not a config of Penstock or Kafka; did you mean num.partitions?",
+    ]
+
+
 @pytest.mark.parametrize(
     "arguments",
     [

@@ -10,6 +10,7 @@ import sys
 import time
 
 from penstock import __version__
+from penstock.broker.config import describe_unknown
 from penstock.broker.server import Broker, Settings
 
 
@@ -38,6 +39,8 @@ async def _serve(settings: Settings) -> None:
     )
     for name in broker.config.unused:
         print(f"note: {name} is set, and Penstock has no use for it", file=sys.stderr, flush=True)
+    for name in broker.config.unknown:
+        print(f"warning: {describe_unknown(name)}", file=sys.stderr, flush=True)
     await broker.serve()
 
 

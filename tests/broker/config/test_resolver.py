@@ -54,8 +54,9 @@ class TestTheBrokersConfigs:
         assert BrokerConfig({"broker.id": "8"}).node_id == 8
 
     def test_without_use_or_unknown_are_accepted_and_listed(self) -> None:
-        config = BrokerConfig({"num.io.threads": "4", "my.own": "thing", "num.partitions": "3"})
-        assert config.unused == ["num.io.threads"]
+        for_one_listener = "listener.name.internal.max.connections"
+        config = BrokerConfig({"num.io.threads": "4", "my.own": "thing", "num.partitions": "3", for_one_listener: "5"})
+        assert config.unused == [for_one_listener, "num.io.threads"]
         assert config.unknown == ["my.own"]
         assert _shown(config.entries(), "my.own") == (None, 4, [("my.own", None, 4)])
         assert config.entries(["my.own"])[0].is_sensitive

@@ -7,6 +7,7 @@ from penstock.broker.config.group import GROUP
 from penstock.broker.config.refusals import check_listeners
 from penstock.broker.config.resolver import BrokerConfig, Entry, GroupConfigs, Source, Synonym, TopicConfigs
 from penstock.broker.config.sources import from_environment, read_properties
+from penstock.broker.config.spelling import describe_unknown
 from penstock.broker.config.topic import TOPIC
 
 __all__ = [
@@ -26,6 +27,7 @@ __all__ = [
     "TopicConfigs",
     "Value",
     "check_listeners",
+    "describe_unknown",
     "from_environment",
     "read_properties",
 ]

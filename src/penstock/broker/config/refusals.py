@@ -16,11 +16,12 @@ from dataclasses import dataclass
 from penstock.broker.config.broker import BROKER
 from penstock.broker.config.definitions import ConfigError
 
+LISTENER_PREFIX = "listener.name."
+"""A config with this, a listener's name and a dot before its own name holds for that listener alone."""
 SERVED_PROTOCOLS = frozenset({"PLAINTEXT"})
 _PROTOCOLS = frozenset({"PLAINTEXT", "SSL", "SASL_PLAINTEXT", "SASL_SSL"})
 _PROTOCOL_MAP = "listener.security.protocol.map"
 _LISTENER_CONFIGS = ("listeners", "advertised.listeners")
-_LISTENER_PREFIX = "listener.name."
 
 _NO_TLS = "Penstock does not serve TLS yet, so connections would not be encrypted"
 _NO_SASL = "Penstock does not serve SASL yet, so nobody would be authenticated"
@@ -145,9 +146,9 @@ def _protocols(text: str) -> dict[str, str]:
 
 def _without_listener(name: str) -> str:
     """`listener.name.NAME.ssl.keystore.type` and `listener.name.NAME.MECHANISM.sasl.jaas.config` set what ends them."""
-    if not name.startswith(_LISTENER_PREFIX):
+    if not name.startswith(LISTENER_PREFIX):
         return name
-    bare = name.removeprefix(_LISTENER_PREFIX).partition(".")[2]
+    bare = name.removeprefix(LISTENER_PREFIX).partition(".")[2]
     _, mechanism_ends, rest = bare.partition(".")
     return rest if mechanism_ends and rest.startswith("sasl.") else bare
 

@@ -20,7 +20,12 @@ from penstock.broker.config import topic as topic_table
 from penstock.broker.config.broker import BROKER, SYNONYMS
 from penstock.broker.config.definitions import ConfigError, ConfigType, Definition, Scope, Value, format_value
 from penstock.broker.config.group import GROUP
-from penstock.broker.config.refusals import check_listeners, check_promises, check_promises_at_run_time
+from penstock.broker.config.refusals import (
+    LISTENER_PREFIX,
+    check_listeners,
+    check_promises,
+    check_promises_at_run_time,
+)
 from penstock.broker.config.topic import TOPIC
 from penstock.broker.config.values import BrokerValues
 
@@ -81,8 +86,8 @@ class BrokerConfig(BrokerValues):
             check_static(name, value)
         check_promises(self.static)
         check_listeners(self.static)
-        self.unused = sorted(name for name in self.static if name in BROKER and not BROKER[name].is_used)
-        self.unknown = sorted(name for name in self.static if name not in BROKER)
+        self.unused = sorted(name for name in self.static if _is_unused(name))
+        self.unknown = sorted(name for name in self.static if name not in BROKER and not _is_unused(name))
         self._merged: dict[str, str]
         self._refresh()
 
@@ -329,6 +334,11 @@ def check_dynamic(changes: Mapping[str, str], *, for_all_brokers: bool) -> None:
     for name in known:
         BROKER[name].parse(changes[name])
     check_promises_at_run_time(changes)
+
+
+def _is_unused(name: str) -> bool:
+    """Whether Kafka has this config and Penstock has no use for it."""
+    return not BROKER[name].is_used if name in BROKER else name.startswith(LISTENER_PREFIX)
 
 
 def _number_the_node(static: dict[str, str]) -> None:
