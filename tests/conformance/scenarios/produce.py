@@ -188,3 +188,11 @@ def describe_producers(talk: Conversation) -> None:
     describe("unknown topic", talk.name("absent"), 0)
     describe("no partitions", writer.topic)
     talk.send("describe_producers", {"topics": []}, note="nothing")
+
+
+@scenario("produce")
+def produce_with_fewer_replicas_than_must_be_in_sync(talk: Conversation) -> None:
+    """Kafka never asks for more in-sync replicas than a partition has."""
+    writer = Writer(talk, min_insync_replicas="2")
+    writer.send("acks all", batch((b"k", b"v")), acks=-1)
+    writer.send("acks one", batch((b"k", b"v")), acks=1)
