@@ -44,6 +44,7 @@ def test_a_file_of_the_first_version_opens_with_all_it_holds(tmp_path: Path) -> 
         assert catalog.topics() == [TopicRow("orders", bytes(range(16)), 4, {"retention.ms": "7"})]
         assert catalog.configs(4, "") == {"log.retention.ms": "9"}
         assert catalog.allocate_producer_id_block().start == 3000
+        assert (catalog.features(), catalog.features_epoch()) == ({}, 1)
         assert catalog._connection.execute("PRAGMA user_version").fetchone() == (len(MIGRATIONS),)
 
 

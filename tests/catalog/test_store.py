@@ -202,3 +202,12 @@ def test_a_full_disk_is_said_and_changes_nothing(catalog: Catalog) -> None:
 def test_a_folder_that_is_not_there_is_said() -> None:
     with pytest.raises(CatalogError, match="cannot open the catalog"):
         Catalog.open("/nowhere/at/all/catalog.db")
+
+
+def test_features_that_were_changed_are_kept_and_their_changes_counted(tmp_path: Path) -> None:
+    with Catalog.open(tmp_path / "catalog.db") as catalog:
+        assert (catalog.features(), catalog.features_epoch()) == ({}, 1)
+        assert catalog.set_features({"share.version": 0, "group.version": 0}) == 2
+        assert catalog.set_features({"share.version": 1}) == 3
+    with Catalog.open(tmp_path / "catalog.db") as catalog:
+        assert (catalog.features(), catalog.features_epoch()) == ({"group.version": 0, "share.version": 1}, 3)

@@ -25,6 +25,10 @@ class HandlerTable:
         self._built: dict[str, object] = {}
 
     def find(self, key: ApiKey) -> Handler:
+        if not self._broker.features.serves(key):
+            from penstock.broker.handlers.disabled import DisabledHandlers
+
+            return cast(Handler, getattr(DisabledHandlers(), key.name.lower()))
         module = SERVED[key].module
         if module not in self._built:
             self._built[module] = BUILDERS[module](self._broker)
@@ -34,7 +38,7 @@ class HandlerTable:
 def _cluster(broker: Broker) -> object:
     from penstock.broker.handlers.cluster import ClusterHandlers
 
-    return ClusterHandlers(broker.topics, broker.cluster, broker.folder, broker.world)
+    return ClusterHandlers(broker.topics, broker.cluster, broker.features, broker.folder, broker.world)
 
 
 def _configs(broker: Broker) -> object:
@@ -151,7 +155,7 @@ def _transactions(broker: Broker) -> object:
 def _versions(broker: Broker) -> object:
     from penstock.broker.handlers.versions import VersionHandlers
 
-    return VersionHandlers(broker.dispatcher.advertised, broker.features_epoch)
+    return VersionHandlers(broker.dispatcher.advertised, broker.features)
 
 
 BUILDERS: dict[str, Callable[[Broker], object]] = {

@@ -74,6 +74,10 @@ class Dispatcher:
     def advertised(self) -> list[ApiInfo]:
         return [info for key, info in API_TABLE.items() if key in self.served]
 
+    def forget_routes(self) -> None:
+        """Ask for handlers anew: what is served has changed."""
+        self._routes.clear()
+
     # -- requests --------------------------------------------------------------------------------------------------
 
     def handle(self, connection: Connection, frame: memoryview) -> None:

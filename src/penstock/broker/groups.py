@@ -121,10 +121,6 @@ class Groups:
             raise NotCoordinator
         return self.runtime.find(group_id)
 
-    @property
-    def consumer_protocol_is_enabled(self) -> bool:
-        return "consumer" in self._broker.config.group_coordinator_rebalance_protocols
-
     def _topic_deleted(self, topic: Topic) -> None:
         for handle in self.runtime.loaded_handles():
             effects = handle.shard.topics_deleted({topic.name: topic.topic_id}, self._broker.now_ms())

@@ -21,6 +21,7 @@ from penstock.broker.config import BrokerConfig, Configs, check_listeners
 from penstock.broker.connection import SCRATCH_BYTES, Connection
 from penstock.broker.dispatch import Dispatcher
 from penstock.broker.durability import Durability
+from penstock.broker.features import Features
 from penstock.broker.fetch_sessions import FetchSessions
 from penstock.broker.http import MonitoringEndpoint
 from penstock.broker.listeners import Address, Listener, is_loopback, parse_address, reachable_host
@@ -68,7 +69,6 @@ class Broker:
         self.config = BrokerConfig(settings.configs)
         check_listeners(settings.configs, [*settings.listen, *settings.advertise])
         self.node_id = self.config.node_id
-        self.features_epoch = 1
         self.loop: asyncio.AbstractEventLoop
         self.folder = settings.data
         self.catalog: Catalog
@@ -100,6 +100,7 @@ class Broker:
         try:
             self.catalog = Catalog.open(self.folder / CATALOG_FILE)
             self.cluster = ClusterView(self.catalog.cluster_id, self.node_id, self.config.broker_rack)
+            self.features = Features(self.catalog, self.config.group_coordinator_rebalance_protocols)
             self.configs = Configs(self.config, self.catalog)
             self.configs.listeners.append(self._configs_changed)
             self.storage: Storage = LocalStorage(
@@ -112,6 +113,7 @@ class Broker:
                 self.topics, self.append_internal, self.durability, self.world, self.on_topic_deleted
             )
             self.dispatcher = Dispatcher(HandlerTable(self).find, self.world, self.connection_closed)
+            self.features.listeners.append(self.dispatcher.forget_routes)
             self._load_coordinators()
             self._listen()
             if self.config.penstock_metrics_listen:

@@ -17,9 +17,11 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Iterable
+from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING
 
+from penstock.broker.features import TRANSACTION_VERSION
 from penstock.broker.topics import OFFSETS_TOPIC, TRANSACTIONS_TOPIC, Partition
 from penstock.coordination.runtime import CoordinatorRuntime, ShardHandle
 from penstock.records.batch import parse_header
@@ -57,6 +59,7 @@ class Transactions:
             transactional_id_expiration_ms=config.transactional_id_expiration_ms,
             remove_expired_interval_ms=config.transaction_remove_expired_transaction_cleanup_interval_ms,
             concurrent_wait_ms=config.add_partitions_to_txn_retry_backoff_max_ms,
+            server_version=TransactionVersion(broker.features.level(TRANSACTION_VERSION)),
         )
         self.runtime: CoordinatorRuntime[TransactionShard] = CoordinatorRuntime(
             broker.world,
@@ -88,7 +91,14 @@ class Transactions:
             ends_sessions=self._broker.storage.may_have_lost_writes,
         )
 
+    def _features_changed(self) -> None:
+        version = TransactionVersion(self._broker.features.level(TRANSACTION_VERSION))
+        self._settings = replace(self._settings, server_version=version)
+        for handle in self.runtime.loaded_handles():
+            handle.shard.use(self._settings)
+
     def start(self) -> None:
+        self._broker.features.listeners.append(self._features_changed)
         if self._broker.storage.may_have_lost_writes and self._broker.topics.find(TRANSACTIONS_TOPIC) is not None:
             log.warning(
                 "the machine went down, or the disk failed, while the broker ran: open transactions are aborted, and "

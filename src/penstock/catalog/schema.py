@@ -65,7 +65,13 @@ _FIRST: Migration = (
     """,
 )
 
-MIGRATIONS: tuple[Migration, ...] = (_FIRST,)
+# Finalized levels of features that were changed; the epoch counts the changes.
+_FEATURES: Migration = (
+    "CREATE TABLE feature (name TEXT PRIMARY KEY, level INTEGER NOT NULL) WITHOUT ROWID",
+    "ALTER TABLE cluster ADD COLUMN features_epoch INTEGER NOT NULL DEFAULT 1",
+)
+
+MIGRATIONS: tuple[Migration, ...] = (_FIRST, _FEATURES)
 
 
 class CatalogError(Exception):

@@ -81,7 +81,8 @@ class Catalog:
             connection.execute("PRAGMA foreign_keys = ON")
             migrate(connection, str(path))
             connection.execute(
-                "INSERT OR IGNORE INTO cluster VALUES (1, ?, 0)", (cluster_id if cluster_id else _new_cluster_id(),)
+                "INSERT OR IGNORE INTO cluster (only_row, cluster_id, next_producer_id) VALUES (1, ?, 0)",
+                (cluster_id if cluster_id else _new_cluster_id(),),
             )
             catalog = cls(connection, str(path))
         except sqlite3.Error as error:
@@ -103,6 +104,22 @@ class Catalog:
 
     def __exit__(self, *_: object) -> None:
         self.close()
+
+    # -- features --------------------------------------------------------------------------------------------------
+
+    def features(self) -> dict[str, int]:
+        """The finalized levels that were changed since the cluster began."""
+        return dict(self._all("SELECT name, level FROM feature"))
+
+    def features_epoch(self) -> int:
+        return int(self._all("SELECT features_epoch FROM cluster")[0][0])
+
+    def set_features(self, levels: Mapping[str, int]) -> int:
+        """Change finalized levels; returns the epoch that has risen with it."""
+        with self._transaction() as connection:
+            connection.executemany("INSERT OR REPLACE INTO feature VALUES (?, ?)", levels.items())
+            connection.execute("UPDATE cluster SET features_epoch = features_epoch + 1")
+            return int(connection.execute("SELECT features_epoch FROM cluster").fetchone()[0])
 
     # -- brokers ---------------------------------------------------------------------------------------------------
 

@@ -123,6 +123,10 @@ class TransactionShard:
         self._waiting: dict[str, list[_Waiting]] = {}
         self._next_removal_ms: int | None = None
         self._retry_completion_ms: int | None = None
+
+    def use(self, settings: TransactionSettings) -> None:
+        """Follow other settings from now on."""
+        self._settings = settings
         self._now_ms = 0  # of the last command that may be followed by `append_failed`
 
     # --- commands ---

@@ -86,6 +86,21 @@ def test_choices_in_any_case_are_taken_in_any_case() -> None:
         BROKER["group.consumer.migration.policy"].parse("sideways")
 
 
+@pytest.mark.parametrize(
+    ("text", "reason"),
+    [
+        ("", "must not be empty"),
+        ("consumer", "Disabling the 'classic' protocol is not supported"),
+        ("classic,foo", "String must be one of: consumer, classic, share, streams"),
+    ],
+)
+def test_the_classic_protocol_cannot_be_left_out(text: str, reason: str) -> None:
+    name = "group.coordinator.rebalance.protocols"
+    assert BROKER[name].parse("share, classic") == "share,classic"
+    with pytest.raises(ConfigError, match=reason):
+        BROKER[name].parse(text)
+
+
 def test_a_malformed_list_of_throttled_replicas_is_refused() -> None:
     with pytest.raises(ConfigError, match="must be the literal '\\*' or a list of replicas"):
         TOPIC["leader.replication.throttled.replicas"].parse("bad")

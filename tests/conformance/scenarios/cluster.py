@@ -7,6 +7,7 @@ from ..kio_codec import Json
 from . import scenario
 
 ANY = 1
+SAFE_DOWNGRADE = 2
 
 
 @scenario("elect_leaders")
@@ -86,6 +87,14 @@ def update_features(talk: Conversation) -> None:
     if talk.version >= 1:
         update("validates only", "group.version", 1, validate_only=True)
         update("unknown upgrade type", "group.version", 1, upgrade_type=9)
+        lowers: dict[str, Json] = {"validate_only": True, "upgrade_type": SAFE_DOWNGRADE}
+        for feature in ("group.version", "share.version", "transaction.version"):
+            update(f"would lower {feature}", feature, 0, **lowers)
+        update("would lower what cannot be", "metadata.version", 29, **lowers)
+        update("would lower the quorum", "kraft.version", 0, **lowers)
+        update("below zero", "group.version", -1, **lowers)
+        update("unknown feature at zero", "no.such.feature", 0, **lowers)
+    update("lowers in an upgrade", "group.version", 0)
 
 
 @scenario("unregister_broker")

@@ -63,8 +63,8 @@ group.consumer.regex.refresh.interval.ms int =600000 >=10000 internal
     How often subscriptions by pattern are matched against the topics anew.
 group.consumer.session.timeout.ms int =45000 >=1
     Silence after which a member of a consumer group is removed.
-group.coordinator.rebalance.protocols list =classic,consumer,streams {consumer,classic,share,streams}
-    Group protocols that are answered.
+group.coordinator.rebalance.protocols list =classic,consumer,streams rebalance-protocols
+    Group protocols that are answered: classic always, consumer where it is named; share groups follow share.version.
 group.initial.rebalance.delay.ms int =3000
     How long the first member of an empty classic group is made to wait for others.
 group.max.session.timeout.ms int =1800000

@@ -239,10 +239,19 @@ def _fault_of_emptiness(value: Value) -> str:
     return "" if value else "String must be non-empty"
 
 
+def _fault_of_rebalance_protocols(value: Value) -> str:
+    if not value:
+        return "The list must not be empty"
+    if wrong := _fault_of_choice("{consumer,classic,share,streams}", str(value)):
+        return wrong
+    return "" if "classic" in str(value).split(",") else "Disabling the 'classic' protocol is not supported"
+
+
 _NAMED_RULES: dict[str, Callable[[Value], str]] = {
     "gzip-level": _fault_of_gzip_level,
     "offset-reset": _fault_of_offset_reset,
     "throttled-replicas": _fault_of_throttled_replicas,
     "non-empty": _fault_of_emptiness,
     "numbers-of-connections": _fault_of_numbers_of_connections,
+    "rebalance-protocols": _fault_of_rebalance_protocols,
 }

@@ -10,31 +10,32 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from penstock.broker.handlers.versions import FEATURES
+from penstock.broker.features import Update
 from penstock.broker.requests import Request
 from penstock.broker.topics import METADATA_TOPIC
 from penstock.wire import messages as m
-from penstock.wire.errors import ErrorCode
+from penstock.wire.errors import ErrorCode, InvalidUpdateVersion
 from penstock.wire.messages import ZERO_UUID
 
 if TYPE_CHECKING:
     from pathlib import Path
 
     from penstock.broker.cluster_view import ClusterView
+    from penstock.broker.features import Features
     from penstock.broker.topics import Topics
     from penstock.broker.world import World
 
 _ELECTION_TYPES = (0, 1)
-_UPGRADE_TYPES = (1, 2, 3)
 _DONE = "NONE"
 """What Kafka writes where there is no error to speak of."""
 _NO_STREAMS = "The cluster does not support the STREAMS group protocol: streams.version is not finalized."
 
 
 class ClusterHandlers:
-    def __init__(self, topics: Topics, cluster: ClusterView, folder: Path, world: World) -> None:
+    def __init__(self, topics: Topics, cluster: ClusterView, features: Features, folder: Path, world: World) -> None:
         self._topics = topics
         self._cluster = cluster
+        self._features = features
         self._folder = folder
         self._world = world
 
@@ -165,22 +166,17 @@ class ClusterHandlers:
 
     def update_features(self, request: Request[m.UpdateFeaturesRequest]) -> m.UpdateFeaturesResponse:
         body = request.body
-        response = m.UpdateFeaturesResponse()
-        for update in body.feature_updates:
-            known = FEATURES.get(update.feature)
-            if known is None:
-                wrong = "this broker does not know it."
-            elif update.upgrade_type not in _UPGRADE_TYPES:
-                wrong = f"there is no upgrade type {update.upgrade_type}."
-            elif update.max_version_level != known[2]:
-                wrong = f"it is fixed at level {known[2]} here."
-            else:
-                done = m.UpdateFeaturesResponse.UpdatableFeatureResult(feature=update.feature, error_message=_DONE)
-                response.results.append(done)
-                continue
-            text = f"Invalid update version {update.max_version_level} for feature {update.feature}: {wrong}"
-            return m.UpdateFeaturesResponse(error_code=ErrorCode.INVALID_UPDATE_VERSION, error_message=text)
-        return response
+        updates = [Update(each.feature, each.max_version_level, each.upgrade_type) for each in body.feature_updates]
+        try:
+            self._features.update(updates, validate_only=body.validate_only)
+        except InvalidUpdateVersion as error:
+            return m.UpdateFeaturesResponse(error_code=error.code, error_message=error.message)
+        return m.UpdateFeaturesResponse(
+            results=[
+                m.UpdateFeaturesResponse.UpdatableFeatureResult(feature=name, error_message=_DONE)
+                for name, _, _ in updates
+            ]
+        )
 
     def unregister_broker(self, request: Request[m.UnregisterBrokerRequest]) -> m.UnregisterBrokerResponse:
         body = request.body

@@ -26,7 +26,7 @@ from penstock.wire import messages as m
 if TYPE_CHECKING:
     from penstock.broker.cluster_view import ClusterView
     from penstock.broker.groups import Groups
-from penstock.wire.errors import ErrorCode, InvalidRequest, KafkaError, UnsupportedVersion
+from penstock.wire.errors import ErrorCode, InvalidRequest, KafkaError
 
 GROUP, TRANSACTION, SHARE = 0, 1, 2
 _SHARE_KEYS_VERSION = 6
@@ -151,8 +151,6 @@ class GroupHandlers:
 
     def consumer_group_heartbeat(self, request: Request[m.ConsumerGroupHeartbeatRequest]) -> Answer:
         body = request.body
-        if not self._groups.consumer_protocol_is_enabled:
-            return m.ConsumerGroupHeartbeatResponse(error_code=ErrorCode.UNSUPPORTED_VERSION)
         return self._commands.run(
             request,
             body.group_id,
@@ -208,8 +206,6 @@ class GroupHandlers:
         response = m.ConsumerGroupDescribeResponse()
         for group_id in body.group_ids:
             try:
-                if not self._groups.consumer_protocol_is_enabled:
-                    raise UnsupportedVersion
                 described = self._groups.find(group_id).shard.consumer_group_describe(group_id)
             except KafkaError as error:
                 described = m.ConsumerGroupDescribeResponse.DescribedGroup(group_id=group_id, error_code=error.code)

@@ -10,6 +10,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable
 
+from penstock.broker.features import SUPPORTED, Features
 from penstock.broker.requests import Request
 from penstock.wire import messages as m
 from penstock.wire.api import API_TABLE, ApiInfo, ApiKey
@@ -18,26 +19,6 @@ from penstock.wire.errors import ErrorCode
 _SOFTWARE = re.compile(r"[a-zA-Z0-9](?:[a-zA-Z0-9\-.]*[a-zA-Z0-9])?")
 _FLEXIBLE = 3
 _ZERO_FEATURES = 4
-
-# name: (lowest level, highest level, finalized level), as a fresh Kafka 4.3 cluster has them.
-FEATURES: dict[str, tuple[int, int, int]] = {
-    "eligible.leader.replicas.version": (0, 1, 1),
-    "group.version": (0, 1, 1),
-    "kraft.version": (0, 1, 1),
-    "metadata.version": (7, 30, 30),
-    "share.version": (0, 1, 1),
-    "streams.version": (0, 1, 0),
-    "transaction.version": (0, 2, 2),
-}
-
-
-def _needed_api(feature: str) -> ApiKey | None:
-    """A feature is announced only together with the API that it is about."""
-    return {
-        "group.version": ApiKey.CONSUMER_GROUP_HEARTBEAT,
-        "share.version": ApiKey.SHARE_FETCH,
-        "transaction.version": ApiKey.ADD_PARTITIONS_TO_TXN,
-    }.get(feature)
 
 
 def _version(key: int, low: int, high: int) -> m.ApiVersionsResponse.ApiVersion:
@@ -53,9 +34,9 @@ def unsupported_version() -> m.ApiVersionsResponse:
 
 
 class VersionHandlers:
-    def __init__(self, advertised: Callable[[], list[ApiInfo]], features_epoch: int) -> None:
+    def __init__(self, advertised: Callable[[], list[ApiInfo]], features: Features) -> None:
         self._advertised = advertised
-        self._features_epoch = features_epoch
+        self._features = features
 
     def api_versions(self, request: Request[m.ApiVersionsRequest]) -> m.ApiVersionsResponse:
         body = request.body
@@ -63,23 +44,22 @@ class VersionHandlers:
             _SOFTWARE.fullmatch(body.client_software_name) and _SOFTWARE.fullmatch(body.client_software_version)
         ):
             return m.ApiVersionsResponse(error_code=ErrorCode.INVALID_REQUEST)
-        advertised = self._advertised()
-        served = {info.key for info in advertised}
         response = m.ApiVersionsResponse(
-            api_keys=[_version(info.key, info.min_version, info.max_version) for info in advertised],
-            finalized_features_epoch=self._features_epoch,
+            api_keys=[_version(info.key, info.min_version, info.max_version) for info in self._advertised()],
+            finalized_features_epoch=self._features.epoch,
         )
-        for name, (low, high, level) in FEATURES.items():
-            needed = _needed_api(name)
-            if needed is not None and needed not in served:
-                continue
-            if low > 0 or request.api_version >= _ZERO_FEATURES:
+        for name, feature in SUPPORTED.items():
+            if feature.lowest > 0 or request.api_version >= _ZERO_FEATURES:
                 response.supported_features.append(
-                    m.ApiVersionsResponse.SupportedFeatureKey(name=name, min_version=low, max_version=high)
+                    m.ApiVersionsResponse.SupportedFeatureKey(
+                        name=name, min_version=feature.lowest, max_version=feature.highest
+                    )
                 )
-            if level == 0:
-                continue
-            response.finalized_features.append(
-                m.ApiVersionsResponse.FinalizedFeatureKey(name=name, max_version_level=level, min_version_level=level)
-            )
+            level = self._features.level(name)
+            if level > 0:
+                response.finalized_features.append(
+                    m.ApiVersionsResponse.FinalizedFeatureKey(
+                        name=name, max_version_level=level, min_version_level=level
+                    )
+                )
         return response

@@ -15,6 +15,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Protocol
 
 from penstock.broker.connection import Connection
+from penstock.broker.features import SHARE_VERSION
 from penstock.broker.share.configs import ShareConfigs, duration_ms
 from penstock.broker.share.dead_letters import DeadLetters
 from penstock.broker.share.fetch import ShareFetch, unknown_partition
@@ -138,9 +139,16 @@ class ShareGroups:
         self.runtime.start()
         self.broker.on_connection_closed.append(self._connection_closed)
         self.broker.on_topic_deleted.append(self._topic_deleted)
+        self.broker.features.listeners.append(self._features_changed)
         self.broker.metrics.register(self.metrics.collect)
         self.broker.monitoring.register("/share-groups", self._view)
         self._prune_timer = self.loop.call_later(self._prune_seconds, self._prune)
+
+    def _features_changed(self) -> None:
+        """Where share groups are switched off, nobody can acknowledge: what members hold comes back."""
+        if not self.broker.features.level(SHARE_VERSION):
+            for session in self.sessions.all():
+                self.close_session(session)
 
     async def stop(self) -> None:
         """What members hold comes back while it can still be written: the next start finds it with its deliveries."""
