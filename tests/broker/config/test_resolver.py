@@ -5,13 +5,10 @@ The expected entries are what a running Apache Kafka 4.3.1 answered with the sam
 
 from __future__ import annotations
 
-import typing
-
 import pytest
 
-from penstock.broker.config import BROKER, BrokerConfig, ConfigError, ConfigType, Entry, GroupConfigs, TopicConfigs
+from penstock.broker.config import BrokerConfig, ConfigError, Entry, GroupConfigs, TopicConfigs
 from penstock.broker.config.resolver import check_dynamic
-from penstock.broker.config.values import BrokerValues
 
 
 def _shown(entries: list[Entry], name: str) -> tuple[str | None, int, list[tuple[str, str | None, int]]]:
@@ -29,24 +26,6 @@ class TestTheBrokersConfigs:
         assert config.advertised_listeners == []
         assert config.log_retention_ms is None
         assert config.penstock_acks_all_flush is True
-
-    def test_are_all_declared_with_their_types(self) -> None:
-        python_types = {
-            ConfigType.BOOLEAN: bool,
-            ConfigType.INT: int,
-            ConfigType.SHORT: int,
-            ConfigType.LONG: int,
-            ConfigType.DOUBLE: float,
-            ConfigType.LIST: list[str],
-        }
-        declared = typing.get_type_hints(BrokerValues)
-        expected: dict[str, object] = {}
-        for definition in BROKER.values():
-            if definition.is_used:
-                kind = python_types.get(definition.type, str)
-                is_given = definition.default is not None or kind == list[str] or definition.name == "node.id"
-                expected[definition.name.replace(".", "_")] = kind if is_given else kind | None
-        assert declared == expected
 
     def test_node_id_and_broker_id_stand_for_each_other(self) -> None:
         assert BrokerConfig().node_id == 1

@@ -1,5 +1,6 @@
-"""A config that is described as obeyed is read somewhere; one that nothing reads says so (it has no documentation).
+"""Which configs the source reads.
 
+A config that is described as obeyed is read somewhere; one that nothing reads says so (it has no documentation).
 Otherwise somebody sets it, sees it accepted, and waits for an effect that never comes. Reading is found in the source:
 an attribute of `config`, a look-up by name (`configs["name"]`, `configs.get("name")`, a name put
 together as in `f"compression.{codec}.level"`), or a field of `LogConfig`, which takes topics' configs by the names of
@@ -15,8 +16,6 @@ from dataclasses import fields
 from functools import cache
 from pathlib import Path
 
-import pytest
-
 import penstock
 from penstock.broker.config import BROKER, GROUP, TOPIC
 from penstock.broker.config import group as group_table
@@ -27,7 +26,7 @@ SOURCE = Path(penstock.__file__).parent
 TABLES = {
     SOURCE / "broker" / "config" / f"{name}.py" for name in ("broker", "broker_unused", "group", "topic", "values")
 }
-ROOMS = ("broker", "cli", "groups", "log", "queues", "records", "transactions")
+PACKAGES = ("broker", "cli", "groups", "log", "queues", "records", "transactions")
 BEARERS = ("config", "_config")
 ALL = {*BROKER, *GROUP, *TOPIC}
 
@@ -71,7 +70,7 @@ def patterns(node: ast.expr) -> Iterator[str]:
 
 @cache
 def nodes() -> list[ast.AST]:
-    files = [path for room in ROOMS for path in (SOURCE / room).rglob("*.py") if path not in TABLES]
+    files = [path for package in PACKAGES for path in (SOURCE / package).rglob("*.py") if path not in TABLES]
     return [node for path in files for node in ast.walk(ast.parse(path.read_text()))]
 
 
@@ -91,18 +90,3 @@ def broker_config_is_read(name: str) -> bool:
     members = [group for group, synonym in group_table.BROKER_SYNONYMS.items() if synonym == name]
     members += [group for group, bounds in group_table.BROKER_BOUNDS.items() if name in bounds]
     return any(GROUP[member].is_used for member in members) or is_read(name)
-
-
-@pytest.mark.parametrize("name", BROKER)
-def test_a_broker_config_is_read_unless_it_says_that_it_is_not(name: str) -> None:
-    assert broker_config_is_read(name) == BROKER[name].is_used
-
-
-@pytest.mark.parametrize("name", TOPIC)
-def test_a_topic_config_is_read_unless_it_says_that_it_is_not(name: str) -> None:
-    assert topic_config_is_read(name) == TOPIC[name].is_used
-
-
-@pytest.mark.parametrize("name", GROUP)
-def test_a_group_config_is_read_unless_it_says_that_it_is_not(name: str) -> None:
-    assert is_read(name) == GROUP[name].is_used
