@@ -7,14 +7,14 @@ from collections.abc import Callable, Iterator
 
 import pytest
 
-from penstock.broker.features import SAFE_DOWNGRADE, UPGRADE
+from penstock.broker.features import UPGRADE
 from penstock.client import Consumer, Producer, TopicPartition
 from penstock.testing import Broker
 from penstock.wire import messages as m
 from penstock.wire.api import ApiKey
 from penstock.wire.errors import ErrorCode
 from penstock.wire.messages import Message
-from tests.broker.raw import RawClient
+from tests.broker.handlers.feature_levels import ask, finalized, lower, update
 from tests.broker.share.share_client import ShareMember, Wire, acquired, initialize, produce, topic_id
 
 OFF = ErrorCode.UNSUPPORTED_VERSION
@@ -25,34 +25,6 @@ def broker() -> Iterator[Broker]:
     with Broker({"transaction.state.log.num.partitions": 1}) as it:
         it.create_topic("jobs")
         yield it
-
-
-def ask(broker: Broker, key: ApiKey, version: int, request: Message) -> Message:
-    with RawClient(broker.port) as client:
-        return client.request(key, request, version)
-
-
-def update(broker: Broker, feature: str, level: int, upgrade_type: int, version: int = 2) -> m.UpdateFeaturesResponse:
-    key = m.UpdateFeaturesRequest.FeatureUpdateKey
-    request = m.UpdateFeaturesRequest(
-        timeout_ms=10_000,
-        feature_updates=[key(feature=feature, max_version_level=level, upgrade_type=upgrade_type)],
-    )
-    response = ask(broker, ApiKey.UPDATE_FEATURES, version, request)
-    assert isinstance(response, m.UpdateFeaturesResponse)
-    return response
-
-
-def lower(broker: Broker, feature: str, level: int = 0) -> None:
-    assert update(broker, feature, level, SAFE_DOWNGRADE).error_code == 0
-
-
-def finalized(broker: Broker) -> tuple[dict[str, int], int]:
-    request = m.ApiVersionsRequest(client_software_name="test", client_software_version="1")
-    response = ask(broker, ApiKey.API_VERSIONS, 4, request)
-    assert isinstance(response, m.ApiVersionsResponse)
-    levels = {each.name: each.max_version_level for each in response.finalized_features}
-    return levels, response.finalized_features_epoch
 
 
 def _describe_offsets() -> Message:
@@ -141,14 +113,6 @@ def test_levels_are_told_to_clients_and_outlive_a_restart(broker: Broker) -> Non
     broker.restart()
     assert finalized(broker) == (expected, epoch + 2)
     assert set(codes(broker, SHARE_APIS).values()) == {OFF}
-
-
-def test_a_refused_update_says_what_is_wrong(broker: Broker) -> None:
-    refused = update(broker, "share.version", 0, UPGRADE)
-    assert refused.error_code == ErrorCode.INVALID_UPDATE_VERSION
-    assert "without setting the upgrade type" in (refused.error_message or "")
-    done = update(broker, "share.version", 1, UPGRADE, version=1)
-    assert [(each.feature, each.error_message) for each in done.results] == [("share.version", "NONE")]
 
 
 def test_what_members_held_comes_back_when_share_groups_are_switched_off(broker: Broker) -> None:

@@ -1,0 +1,134 @@
+"""`penstock serve`: one line when it is ready, a clear word about settings that are wrong, a clean stop."""
+
+from __future__ import annotations
+
+import signal
+import socket
+import subprocess
+from pathlib import Path
+
+import pytest
+
+from tests.cli.conftest import Run, command, environment
+
+
+def _serve(folder: Path, *arguments: str, **env: str) -> subprocess.Popen[str]:
+    return subprocess.Popen(
+        command(arguments),
+        cwd=folder,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        env=environment(**env),
+    )
+
+
+def _stopped(broker: subprocess.Popen[str]) -> tuple[int, str]:
+    broker.send_signal(signal.SIGINT)
+    _, complaints = broker.communicate(timeout=30)
+    return broker.returncode, complaints
+
+
+def test_serve_says_one_line_and_stops_at_ctrl_c(penstock: Run, tmp_path: Path) -> None:
+    broker = _serve(tmp_path, "serve", "--data", "here", "--listen", "127.0.0.1:0", "-c", "node.id=7")
+    assert broker.stdout is not None
+    line = broker.stdout.readline()
+    assert "from here" in line
+    assert "ready in" in line
+    address = next(word for word in line.split() if word.startswith("127.0.0.1:"))
+    assert penstock("topic", "create", "t", env={"PENSTOCK_BOOTSTRAP": address}).returncode == 0
+    assert (tmp_path / "here").is_dir()
+    code, complaints = _stopped(broker)
+    assert (code, complaints) == (0, "")
+
+
+def test_penstock_alone_serves_with_defaults_from_the_file(tmp_path: Path) -> None:
+    (tmp_path / "penstock.toml").write_text(
+        '[serve]\nlisten = ["127.0.0.1:0"]\n[serve.set]\n"num.partitions" = 3\n"auto.create.topics.enable" = true\n'
+    )
+    broker = _serve(tmp_path)
+    assert broker.stdout is not None
+    assert "from penstock-data" in broker.stdout.readline()
+    assert _stopped(broker)[0] == 0
+
+
+def test_kafkas_configs_say_where_to_listen_and_where_to_keep_the_data(tmp_path: Path) -> None:
+    broker = _serve(tmp_path, "serve", "-c", "listeners=PLAINTEXT://127.0.0.1:0", "-c", "log.dirs=there")
+    assert broker.stdout is not None
+    line = broker.stdout.readline()
+    assert "serves 127.0.0.1:" in line
+    assert "127.0.0.1:9092" not in line
+    assert "from there" in line
+    assert _stopped(broker)[0] == 0
+
+
+def test_options_count_before_kafkas_configs(tmp_path: Path) -> None:
+    options = ("--data", "here", "--listen", "127.0.0.1:0")
+    broker = _serve(tmp_path, "serve", *options, "-c", "listeners=PLAINTEXT://127.0.0.1:1", "-c", "log.dir=there")
+    assert broker.stdout is not None
+    assert "from here" in broker.stdout.readline()
+    assert _stopped(broker)[0] == 0
+
+
+def test_several_folders_are_refused(tmp_path: Path) -> None:
+    broker = _serve(tmp_path, "serve", "-c", "log.dirs=here,there")
+    _, complaints = broker.communicate(timeout=30)
+    assert broker.returncode != 0
+    assert "Cannot accept log.dirs=here,there: Penstock keeps everything in one folder." in complaints
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_mistyped_config_is_reported_with_the_name_that_was_meant(tmp_path: Path) -> None:
+    (tmp_path / "penstock.toml").write_text('[serve.set]\n"num.partition" = 3\n')
+    broker = _serve(tmp_path, "serve", "--listen", "127.0.0.1:0", "-c", "log.retention.hour=24", "-c", "acme.mode=x")
+    assert broker.stdout is not None
+    assert "serves 127.0.0.1:" in broker.stdout.readline()
+    code, complaints = _stopped(broker)
+    assert code == 0
+    assert complaints.splitlines() == [
+        "warning: acme.mode is not a config of Penstock or Kafka",
+        "warning: log.retention.hour is not a config of Penstock or Kafka; did you mean log.retention.hours?",
+        "warning: num.partition is not a config of Penstock or Kafka; did you mean num.partitions?",
+    ]
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        ("--listen", "SSL://127.0.0.1:0"),
+        ("-c", "listeners=SASL_SSL://127.0.0.1:0"),
+        ("-c", "ssl.client.auth=required"),
+        ("-c", "authorizer.class.name=org.apache.kafka.metadata.authorizer.StandardAuthorizer"),
+    ],
+)
+def test_a_broker_that_would_not_keep_a_promise_of_safety_does_not_start(
+    tmp_path: Path, arguments: tuple[str, ...]
+) -> None:
+    broker = _serve(tmp_path, "serve", *arguments)
+    printed, complaints = broker.communicate(timeout=30)
+    assert (broker.returncode, printed) == (1, "")
+    assert "Cannot accept" in complaints
+    assert "Traceback" not in complaints
+
+
+def test_a_port_that_is_taken_is_said_so(tmp_path: Path) -> None:
+    with socket.socket() as other:
+        other.bind(("127.0.0.1", 0))
+        other.listen()
+        port = other.getsockname()[1]
+        broker = _serve(tmp_path, "serve", "--listen", f"127.0.0.1:{port}")
+        _, complaints = broker.communicate(timeout=30)
+    assert broker.returncode == 1
+    assert str(port) in complaints
+    assert "Traceback" not in complaints
+
+
+@pytest.mark.parametrize(
+    "arguments", [("-c", "num.partitions=many"), ("-c", "nonsense"), ("--listen", "somewhere"), ("--no-such-option",)]
+)
+def test_wrong_settings_are_refused(tmp_path: Path, arguments: tuple[str, ...]) -> None:
+    broker = _serve(tmp_path, "serve", *arguments)
+    _, complaints = broker.communicate(timeout=30)
+    assert broker.returncode in (1, 2)
+    assert "Error:" in complaints
+    assert "Traceback" not in complaints
