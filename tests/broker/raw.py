@@ -17,8 +17,12 @@ WAIT_SECONDS = 30
 
 
 class RawClient:
-    def __init__(self, port: int) -> None:
-        self._socket = socket.create_connection(("127.0.0.1", port), WAIT_SECONDS)
+    def __init__(self, port: int, *, receive_buffer_bytes: int = 0) -> None:
+        self._socket = socket.socket()
+        if receive_buffer_bytes:
+            self._socket.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, receive_buffer_bytes)
+        self._socket.settimeout(WAIT_SECONDS)
+        self._socket.connect(("127.0.0.1", port))
         self._stream = self._socket.makefile("rb")
 
     def __enter__(self) -> Self:

@@ -14,8 +14,11 @@ Cold data. A range that is not in the page cache would stall the event loop in `
 a range is probed first without blocking (`FileRange.is_cached`); if a part of it is on disk only, a thread reads it
 into the cache while the others are served.
 
-Bounds. A connection is not read while it has `MAX_IN_FLIGHT` unanswered requests or `MAX_QUEUED_BYTES` unsent bytes.
-A frame larger than `socket.request.max.bytes` closes the connection.
+Bounds. A connection is not read, and no further request of it is handled, while it has `MAX_IN_FLIGHT` unanswered
+requests or more than `MAX_QUEUED_BYTES` of responses in memory. Responses are counted when they are encoded, whether
+they can be sent yet or not, and until the kernel has taken them; a file range counts as the handle that it is. What was
+received with the request that reached the bound is set aside, one scratch buffer at most. Reading resumes at half of
+the bound. A frame larger than `socket.request.max.bytes` closes the connection.
 """
 
 from __future__ import annotations
@@ -46,6 +49,7 @@ _SMALLEST_BUFFER = 4096
 _SMALLEST_MAPPED_BUFFER = 64 << 10
 _MAX_VECTORS = 256
 _SENDFILE_BYTES = 4 << 20
+_PART_BYTES = 64  # what Python needs to hold a byte string of a response
 _RETRY = (BlockingIOError, InterruptedError)
 
 _unpack_size = SIZE.unpack_from
@@ -78,12 +82,16 @@ class Connection:
         self._filled = 0
         self._needed = 0
         self._spare: memoryview | None = None  # a buffer that held a large frame, for the next one
+        self._set_aside: memoryview | None = None  # frames that arrived when a bound was reached
         self._slots: deque[list[object]] = deque()
         self._out: deque[object] = deque()
+        self.queued_bytes = 0
+        """The memory of the responses that are not sent yet, in slots and behind them."""
         self._reading = True
         self._writing = False
         self._warming = False
         self._in_read = False
+        self._resuming = False
         loop.add_reader(self._fd, self._on_readable)
 
     # -- reading ---------------------------------------------------------------------------------------------------
@@ -110,6 +118,9 @@ class Connection:
             self.close()
             return
         self.last_active = self._loop.time()
+        self._handle_received(view, filled)
+
+    def _handle_received(self, view: memoryview, filled: int) -> None:
         self._in_read = True
         try:
             self._handle_frames(view, filled)
@@ -123,6 +134,7 @@ class Connection:
     def _handle_frames(self, view: memoryview, filled: int) -> None:
         position = 0
         handle = self._dispatcher.handle
+        slots = self._slots
         while filled - position >= 4:
             size: int = _unpack_size(view, position)[0]
             start = position + 4
@@ -135,9 +147,14 @@ class Connection:
             handle(self, view[start:position])
             if self.closed:
                 return
+            if len(slots) >= MAX_IN_FLIGHT or self.queued_bytes > MAX_QUEUED_BYTES:
+                self._flush_slots()
+                if self.closed:
+                    return
+                if self._is_congested():
+                    self._set_rest_aside(view, position, filled)
+                    return
         self._keep_rest(view, position, filled)
-        if len(self._slots) >= MAX_IN_FLIGHT:
-            self._pause_reading()
 
     def _keep_rest(self, view: memoryview, position: int, filled: int) -> None:
         """Keep an incomplete frame in a buffer of its own, large enough for all of it."""
@@ -160,15 +177,45 @@ class Connection:
         self._buffer = buffer
         self._filled = rest
 
+    def _set_rest_aside(self, view: memoryview, position: int, filled: int) -> None:
+        """Keep what was received but may not be handled yet, whole frames or not."""
+        if view is self._buffer:
+            self._buffer = None
+        if position < filled:
+            self._set_aside = memoryview(bytearray(view[position:filled]))
+
+    def _is_congested(self) -> bool:
+        return len(self._slots) >= MAX_IN_FLIGHT or self.queued_bytes > MAX_QUEUED_BYTES
+
+    def _pause_or_resume_reading(self) -> None:
+        if self._reading:
+            if self._is_congested():
+                self._pause_reading()
+        elif len(self._slots) < MAX_IN_FLIGHT // 2 and self.queued_bytes <= MAX_QUEUED_BYTES // 2:
+            self._resume_reading()
+
     def _pause_reading(self) -> None:
-        if self._reading and not self.closed:
+        if not self.closed:
             self._reading = False
             self._loop.remove_reader(self._fd)
 
     def _resume_reading(self) -> None:
-        if not self._reading and not self.closed:
+        """Handle what was set aside, then read."""
+        if self.closed or self._resuming:
+            return
+        if self._set_aside is not None:
+            self._resuming = True
+            self._loop.call_soon(self._handle_set_aside)
+        else:
             self._reading = True
             self._loop.add_reader(self._fd, self._on_readable)
+
+    def _handle_set_aside(self) -> None:
+        self._resuming = False
+        view, self._set_aside = self._set_aside, None
+        if view is not None and not self.closed:
+            self._handle_received(view, len(view))
+            self._pause_or_resume_reading()
 
     # -- writing ---------------------------------------------------------------------------------------------------
 
@@ -181,6 +228,11 @@ class Connection:
         """The request of this slot, which is the newest, is never answered."""
         dropped = self._slots.pop()
         assert dropped is slot
+
+    def fill_slot(self, slot: list[object], parts: list[object], size: int) -> None:
+        """Put an encoded response into its slot; `size` is the memory that its parts hold."""
+        slot.extend(parts)
+        self.queued_bytes += size + _PART_BYTES * len(parts)
 
     def respond(self, request: AnyRequest, response: Message) -> None:
         """Encode a response into its slot and send what may be sent."""
@@ -202,8 +254,8 @@ class Connection:
             out.extend(parts)
         if out and not self._writing and not self._warming:
             self._write()
-        if not self._reading and len(slots) < MAX_IN_FLIGHT // 2 and len(out) < MAX_IN_FLIGHT and not self._writing:
-            self._resume_reading()
+        if not self._reading or len(slots) >= MAX_IN_FLIGHT or self.queued_bytes > MAX_QUEUED_BYTES:
+            self._pause_or_resume_reading()
 
     def _write(self) -> None:
         out = self._out
@@ -225,8 +277,6 @@ class Connection:
             if not self._writing:
                 self._writing = True
                 self._loop.add_writer(self._fd, self._on_writable)
-                if sum(len(part) for part in out) > MAX_QUEUED_BYTES:  # type: ignore[arg-type, misc]
-                    self._pause_reading()
         elif self._writing:
             self._writing = False
             self._loop.remove_writer(self._fd)
@@ -247,18 +297,21 @@ class Connection:
                 break
         sent = self._socket.sendmsg(vectors, (), more)
         if sent == total:
+            self.queued_bytes -= total + _PART_BYTES * len(vectors)
             if len(vectors) == len(out):
                 out.clear()
             else:
                 for _ in vectors:
                     out.popleft()
             return True
+        self.queued_bytes -= sent
         for part in vectors:
             if sent < len(part):
                 out[0] = memoryview(part)[sent:]
                 break
             sent -= len(part)
             out.popleft()
+            self.queued_bytes -= _PART_BYTES
         return False
 
     def _send_file(self, part: FileRange) -> None:
@@ -267,6 +320,7 @@ class Connection:
             raise OSError("a segment file is shorter than its index says")
         if sent == part.size:
             self._out.popleft()
+            self.queued_bytes -= FileRange.HANDLE_BYTES + _PART_BYTES
         else:
             part.position += sent
             part.size -= sent
@@ -288,7 +342,7 @@ class Connection:
     def _on_writable(self) -> None:
         self.last_active = self._loop.time()
         self._write()
-        if not self.closed and not self._writing:
+        if not self.closed:
             self._flush_slots()
 
     # -- the end ---------------------------------------------------------------------------------------------------
@@ -307,6 +361,7 @@ class Connection:
             self._loop.remove_writer(self._fd)
         self._out.clear()
         self._slots.clear()
+        self._set_aside = None
         self._socket.close()
         self._dispatcher.connection_closed(self)
 

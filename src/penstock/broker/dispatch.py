@@ -14,6 +14,7 @@ from collections.abc import Awaitable, Callable
 from typing import TYPE_CHECKING, cast
 
 from penstock.broker.connection import Connection
+from penstock.broker.file_range import FileRange
 from penstock.broker.handlers.table import SERVED
 from penstock.broker.requests import NO_RESPONSE, Answer, AnyRequest, Handler, Pending, Request
 from penstock.wire.api import API_TABLE, ApiInfo, ApiKey
@@ -175,16 +176,18 @@ class Dispatcher:
         version = request.api_version
         encoded: list[object] = []
         response_encoder(type(response), version)(response, encoded)
-        has_files = request.api_key in _WITH_FILE_RANGES
-        parts = merge_bytes(encoded) if has_files else [b"".join(cast("list[bytes]", encoded))]
-        size = 4
-        for part in parts:
-            size += len(part)  # type: ignore[arg-type]
-        if response_is_flexible(request.api_key, version):
-            request.slot.append(_FLEXIBLE_FRAME.pack(size + 1, request.correlation_id))
+        if request.api_key in _WITH_FILE_RANGES:
+            parts, size, size_in_memory = merge_bytes(encoded)
         else:
-            request.slot.append(_FRAME.pack(size, request.correlation_id))
-        request.slot.extend(parts)
+            body = b"".join(cast("list[bytes]", encoded))
+            parts = [body]
+            size = size_in_memory = len(body)
+        if response_is_flexible(request.api_key, version):
+            head = _FLEXIBLE_FRAME.pack(size + 5, request.correlation_id)
+        else:
+            head = _FRAME.pack(size + 4, request.correlation_id)
+        parts.insert(0, head)
+        request.connection.fill_slot(request.slot, parts, size_in_memory + len(head))
 
     # -- connections -----------------------------------------------------------------------------------------------
 
@@ -199,11 +202,18 @@ class Dispatcher:
             await asyncio.wait(self._tasks, timeout=1)
 
 
-def merge_bytes(parts: list[object]) -> list[object]:
-    """Join neighbouring byte strings, so that few pieces are left between the file ranges."""
+def merge_bytes(parts: list[object]) -> tuple[list[object], int, int]:
+    """Join neighbouring byte strings, so that few pieces are left between the file ranges.
+
+    Returns the pieces, their size, and how much of it is held in memory.
+    """
     merged: list[object] = []
     run: list[bytes] = []
-    for part in parts:
+    size = size_in_memory = 0
+    for part in cast("list[bytes | memoryview | FileRange]", parts):
+        length = len(part)
+        size += length
+        size_in_memory += FileRange.HANDLE_BYTES if isinstance(part, FileRange) else length
         if isinstance(part, bytes):
             run.append(part)
             continue
@@ -213,7 +223,7 @@ def merge_bytes(parts: list[object]) -> list[object]:
         merged.append(part)
     if run:
         merged.append(b"".join(run))
-    return merged
+    return merged, size, size_in_memory
 
 
 def response_is_flexible(api_key: int, api_version: int) -> bool:

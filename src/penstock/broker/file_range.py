@@ -7,6 +7,7 @@ without blocking (`preadv` with `RWF_NOWAIT`), and brought into memory by a thre
 from __future__ import annotations
 
 import os
+from typing import ClassVar
 
 from penstock.log.files import SegmentFile
 
@@ -18,6 +19,9 @@ class FileRange:
     """Stands where the bytes of a `records` field would; holding the file keeps it open until the range is sent."""
 
     __slots__ = ("file", "is_warm", "position", "size")
+
+    HANDLE_BYTES: ClassVar[int] = 16 << 10
+    """What a range that waits to be sent counts as: it takes little memory, but keeps a file open."""
 
     def __init__(self, file: SegmentFile, position: int, size: int) -> None:
         self.file = file

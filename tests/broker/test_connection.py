@@ -1,0 +1,139 @@
+"""One client connection: what it reads, what it keeps, and in which order it answers."""
+
+from __future__ import annotations
+
+import struct
+import time
+from collections.abc import Callable, Iterator
+
+import pytest
+
+from penstock.broker import connection as connection_module
+from penstock.broker.connection import Connection
+from penstock.testing import Broker
+from penstock.wire import messages as m
+from penstock.wire.api import ApiKey
+from penstock.wire.frames import request_frame
+from tests.broker.raw import WAIT_SECONDS, RawClient, is_alive
+
+BOUND = 256 << 10
+TOPICS = 100
+STALLED_SECONDS = 1.0
+
+
+@pytest.fixture
+def broker(monkeypatch: pytest.MonkeyPatch) -> Iterator[Broker]:
+    """A broker whose connections may queue little, with kernel buffers that hide little of it."""
+    monkeypatch.setattr(connection_module, "MAX_QUEUED_BYTES", BOUND)
+    with Broker({"socket.send.buffer.bytes": 4096}) as running:
+        for number in range(TOPICS):
+            running.create_topic(f"a-topic-with-a-long-name-{number}")
+        yield running
+
+
+def metadata(number: int) -> bytes:
+    """A request of some 20 bytes whose response has some kilobytes."""
+    return b"".join(request_frame(m.MetadataRequest(topics=None), 8, number, "raw"))  # type: ignore[arg-type]
+
+
+def response_size(broker: Broker) -> int:
+    with RawClient(broker.port) as client:
+        client.send(metadata(0))
+        frame = client.read_frame()
+        assert frame is not None
+        return len(frame) + 4
+
+
+def sole_connection(broker: Broker) -> Connection:
+    connections = broker._running().dispatcher.connections
+    until(lambda: len(connections) == 1)
+    return next(iter(connections))
+
+
+def most_queued(connection: Connection) -> int:
+    """Watch for a moment how much a connection queues."""
+    most = 0
+    for _ in range(100):
+        most = max(most, connection.queued_bytes)
+        time.sleep(0.001)
+    return most
+
+
+def until(condition: Callable[[], object]) -> None:
+    deadline = time.monotonic() + WAIT_SECONDS
+    while not condition():
+        assert time.monotonic() < deadline
+        time.sleep(0.001)
+
+
+def send_one_at_a_time(broker: Broker, client: RawClient, limit: int) -> int:
+    """Send requests, each when the one before has been handled, until the broker handles no more; how many it did."""
+    handled = broker._running().dispatcher.requests_total
+    before = handled[ApiKey.METADATA]
+    for number in range(limit):
+        client.send(metadata(number))
+        deadline = time.monotonic() + STALLED_SECONDS
+        while handled[ApiKey.METADATA] == before + number:
+            if time.monotonic() > deadline:
+                return number
+            time.sleep(0)
+    return limit
+
+
+def assert_answered_in_order(client: RawClient, count: int) -> None:
+    for number in range(count):
+        frame = client.read_frame()
+        assert frame is not None
+        assert struct.unpack(">i", frame[:4])[0] == number
+
+
+class TestBounds:
+    def test_a_client_that_sends_one_by_one_and_never_reads_is_not_read_beyond_the_bound(self, broker: Broker) -> None:
+        one = response_size(broker)
+        with RawClient(broker.port, receive_buffer_bytes=4096) as client:
+            handled = send_one_at_a_time(broker, client, limit=20 * BOUND // one)
+            assert handled < 20 * BOUND // one
+            assert sole_connection(broker).queued_bytes <= BOUND + one + 1024
+            assert is_alive(broker.port)
+
+    def test_it_is_read_again_when_it_reads(self, broker: Broker) -> None:
+        one = response_size(broker)
+        with RawClient(broker.port, receive_buffer_bytes=4096) as client:
+            handled = send_one_at_a_time(broker, client, limit=20 * BOUND // one)
+            assert_answered_in_order(client, handled + 1)
+            client.send(metadata(5))
+            assert client.read_frame() is not None
+            until(lambda: sole_connection(broker).queued_bytes == 0)
+
+    def test_requests_that_arrive_together_are_not_handled_beyond_the_bound(self, broker: Broker) -> None:
+        one = response_size(broker)
+        count = 20 * BOUND // one
+        with RawClient(broker.port, receive_buffer_bytes=4096) as client:
+            client.send(b"".join(metadata(number) for number in range(count)))
+            connection = sole_connection(broker)
+            until(lambda: connection.queued_bytes > BOUND // 2)
+            assert most_queued(connection) <= BOUND + one + 1024
+            assert_answered_in_order(client, count)
+
+    def test_responses_that_wait_for_an_earlier_one_count(self, broker: Broker) -> None:
+        one = response_size(broker)
+        count = 20 * BOUND // one
+        broker.delay(ApiKey.METADATA, 2 * STALLED_SECONDS)
+        with RawClient(broker.port) as client:
+            client.send(b"".join(metadata(number) for number in range(count)))
+            connection = sole_connection(broker)
+            until(lambda: connection.queued_bytes > BOUND // 2)
+            assert most_queued(connection) <= BOUND + one + 1024
+            assert_answered_in_order(client, count)
+
+    def test_requests_that_wait_are_bounded_however_they_arrive(
+        self, broker: Broker, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        monkeypatch.setattr(connection_module, "MAX_IN_FLIGHT", 10)
+        broker.delay(ApiKey.METADATA, 0.1, times=None)
+        handled = broker._running().dispatcher.requests_total
+        with RawClient(broker.port) as client:
+            client.send(b"".join(metadata(number) for number in range(25)))
+            until(lambda: handled[ApiKey.METADATA])
+            assert handled[ApiKey.METADATA] <= 10
+            assert_answered_in_order(client, 25)
