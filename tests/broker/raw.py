@@ -37,6 +37,10 @@ class RawClient:
         self._stream.close()
         self._socket.close()
 
+    @property
+    def local_port(self) -> int:
+        return int(self._socket.getsockname()[1])
+
     def send(self, data: bytes) -> None:
         self._socket.sendall(data)
 

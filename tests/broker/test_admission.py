@@ -9,8 +9,10 @@ import pytest
 
 from penstock.broker.admission import write_error
 from penstock.broker.transactions import Transactions
+from penstock.log.partition import PartitionLog
 from penstock.testing import Broker
 from penstock.wire import messages as m
+from penstock.wire.api import ApiKey
 from penstock.wire.errors import ErrorCode
 from tests.transactions.wire_client import Producer, Wire, eventually
 
@@ -48,12 +50,17 @@ def markers(monkeypatch: pytest.MonkeyPatch) -> Markers:
 
 
 @pytest.fixture
-def wire(markers: Markers) -> Iterator[Wire]:
-    with Broker({"add.partitions.to.txn.retry.backoff.max.ms": 2_000}) as broker:
-        wire = Wire(broker.port)
-        wire.create_topic(TOPIC, 2)
-        yield wire
-        wire.close()
+def broker(markers: Markers) -> Iterator[Broker]:
+    with Broker({"add.partitions.to.txn.retry.backoff.max.ms": 2_000}) as running:
+        yield running
+
+
+@pytest.fixture
+def wire(broker: Broker) -> Iterator[Wire]:
+    wire = Wire(broker.port)
+    wire.create_topic(TOPIC, 2)
+    yield wire
+    wire.close()
 
 
 def ended_without_markers(wire: Wire, markers: Markers, *, classic: bool = False) -> Producer:
@@ -78,6 +85,55 @@ def test_writes_wait_for_the_end_of_the_transaction_before_and_keep_their_order(
         assert answer.responses[0].partition_responses[0].error_code == NONE
     assert producer.end(commit=True) == NONE
     assert wire.fetch(TOPIC) == [b"first", b"0", b"1", b"2"]
+
+
+def test_a_write_that_waited_and_wants_no_answer_does_not_hold_up_the_answers_behind_it(
+    broker: Broker, wire: Wire, markers: Markers
+) -> None:
+    producer = ended_without_markers(wire, markers)
+    handled = broker._running().dispatcher.requests_total
+    silent = producer.produce_request(TOPIC, 0, b"silent", sequence=0)
+    assert isinstance(silent, m.ProduceRequest)
+    silent.acks = 0
+    wire.post(silent, 12)
+    wire.post(producer.produce_request(TOPIC, 0, b"second", sequence=1), 12)
+    wire.post(m.ApiVersionsRequest(), 0)
+    eventually(lambda: handled[ApiKey.API_VERSIONS], lambda number: number == 1)
+    markers.release()
+    answer = wire.take(m.ProduceResponse, 12)
+    assert answer.responses[0].partition_responses[0].error_code == NONE
+    assert wire.take_api_versions(0).error_code == NONE
+    assert producer.end(commit=True) == NONE
+    assert wire.fetch(TOPIC) == [b"first", b"silent", b"second"]
+
+
+def test_a_write_that_waited_and_failed_does_not_cost_those_behind_it(
+    broker: Broker, wire: Wire, markers: Markers, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    producer = ended_without_markers(wire, markers)
+    monkeypatch.setattr(PartitionLog, "append", failing_for(b"bad", PartitionLog.append))
+    handled = broker._running().dispatcher.requests_total
+    another = Wire(broker.port)
+    before = handled[ApiKey.PRODUCE]
+    wire.post(producer.produce_request(TOPIC, 0, b"bad", sequence=0), 12)
+    eventually(lambda: handled[ApiKey.PRODUCE], lambda number: number == before + 1)
+    another.post(producer.produce_request(TOPIC, 1, b"good", sequence=0), 12)
+    eventually(lambda: handled[ApiKey.PRODUCE], lambda number: number == before + 2)
+    markers.release()
+    answer = another.take(m.ProduceResponse, 12)
+    assert answer.responses[0].partition_responses[0].error_code == NONE
+    with pytest.raises(ConnectionError):
+        wire.take(m.ProduceResponse, 12)
+    another.close()
+
+
+def failing_for(value: bytes, append: Callable[..., object]) -> Callable[..., object]:
+    def append_or_fail(self: PartitionLog, batch: memoryview, *args: object, **kwargs: object) -> object:
+        if value in bytes(batch):
+            raise ValueError("a fault of this write alone")
+        return append(self, batch, *args, **kwargs)
+
+    return append_or_fail
 
 
 def test_the_wait_ends_with_an_error_that_the_client_retries(wire: Wire, markers: Markers) -> None:

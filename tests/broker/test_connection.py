@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import struct
 import time
 from collections.abc import Callable, Iterator
@@ -10,11 +11,14 @@ import pytest
 
 from penstock.broker import connection as connection_module
 from penstock.broker.connection import Connection
+from penstock.broker.file_range import FileRange
+from penstock.broker.requests import NO_RESPONSE
+from penstock.records.builder import build_batch
 from penstock.testing import Broker
 from penstock.wire import messages as m
 from penstock.wire.api import ApiKey
 from penstock.wire.frames import request_frame
-from tests.broker.raw import WAIT_SECONDS, RawClient, is_alive
+from tests.broker.raw import WAIT_SECONDS, RawClient, is_alive, produce_error
 
 BOUND = 256 << 10
 TOPICS = 100
@@ -44,10 +48,17 @@ def response_size(broker: Broker) -> int:
         return len(frame) + 4
 
 
-def sole_connection(broker: Broker) -> Connection:
-    connections = broker._running().dispatcher.connections
-    until(lambda: len(connections) == 1)
-    return next(iter(connections))
+def connection_of(broker: Broker, client: RawClient) -> Connection:
+    """The broker's end of a client's connection."""
+    found: list[Connection] = []
+
+    def look() -> bool:
+        connections = list(broker._running().dispatcher.connections)
+        found[:] = [each for each in connections if each.peer_port == client.local_port]
+        return bool(found)
+
+    until(look)
+    return found[0]
 
 
 def most_queued(connection: Connection) -> int:
@@ -93,7 +104,7 @@ class TestBounds:
         with RawClient(broker.port, receive_buffer_bytes=4096) as client:
             handled = send_one_at_a_time(broker, client, limit=20 * BOUND // one)
             assert handled < 20 * BOUND // one
-            assert sole_connection(broker).queued_bytes <= BOUND + one + 1024
+            assert connection_of(broker, client).queued_bytes <= BOUND + one + 1024
             assert is_alive(broker.port)
 
     def test_it_is_read_again_when_it_reads(self, broker: Broker) -> None:
@@ -103,14 +114,14 @@ class TestBounds:
             assert_answered_in_order(client, handled + 1)
             client.send(metadata(5))
             assert client.read_frame() is not None
-            until(lambda: sole_connection(broker).queued_bytes == 0)
+            until(lambda: connection_of(broker, client).queued_bytes == 0)
 
     def test_requests_that_arrive_together_are_not_handled_beyond_the_bound(self, broker: Broker) -> None:
         one = response_size(broker)
         count = 20 * BOUND // one
         with RawClient(broker.port, receive_buffer_bytes=4096) as client:
             client.send(b"".join(metadata(number) for number in range(count)))
-            connection = sole_connection(broker)
+            connection = connection_of(broker, client)
             until(lambda: connection.queued_bytes > BOUND // 2)
             assert most_queued(connection) <= BOUND + one + 1024
             assert_answered_in_order(client, count)
@@ -121,7 +132,7 @@ class TestBounds:
         broker.delay(ApiKey.METADATA, 2 * STALLED_SECONDS)
         with RawClient(broker.port) as client:
             client.send(b"".join(metadata(number) for number in range(count)))
-            connection = sole_connection(broker)
+            connection = connection_of(broker, client)
             until(lambda: connection.queued_bytes > BOUND // 2)
             assert most_queued(connection) <= BOUND + one + 1024
             assert_answered_in_order(client, count)
@@ -137,3 +148,50 @@ class TestBounds:
             until(lambda: handled[ApiKey.METADATA])
             assert handled[ApiKey.METADATA] <= 10
             assert_answered_in_order(client, 25)
+
+
+class TestFailures:
+    def test_an_error_that_nobody_expected_closes_the_connection_and_no_other(
+        self, broker: Broker, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        def fail(*_: object) -> None:
+            raise ValueError("a fault on purpose")
+
+        with RawClient(broker.port) as other, RawClient(broker.port) as client:
+            monkeypatch.setattr(broker._running().dispatcher, "_new_route", fail)
+            client.send(metadata(1))
+            assert client.is_closed_by_broker()
+            monkeypatch.undo()
+            other.send(metadata(2))
+            assert other.read_frame() is not None
+
+    def test_a_segment_that_cannot_be_read_closes_the_connection(
+        self, broker: Broker, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        def fail(_: FileRange) -> None:
+            raise OSError("the disk is broken")
+
+        assert produce_error(broker.port, "a-topic-with-a-long-name-0", build_batch([(0, None, b"v", [])])) == 0
+        monkeypatch.setattr(FileRange, "is_cached", lambda _: False)
+        monkeypatch.setattr(FileRange, "warm_up", fail)
+        partition = m.FetchRequest.FetchPartition(partition=0, fetch_offset=0, partition_max_bytes=1 << 20)
+        topic = m.FetchRequest.FetchTopic(topic="a-topic-with-a-long-name-0", partitions=[partition])
+        with RawClient(broker.port) as client:
+            request = m.FetchRequest(max_wait_ms=0, min_bytes=0, max_bytes=1 << 20, topics=[topic])
+            client.send(b"".join(request_frame(request, 11, 1, "raw")))  # type: ignore[arg-type]
+            client.read_frame()  # the part of the response that precedes the records
+            assert client.is_closed_by_broker()
+
+
+def test_a_request_that_is_never_answered_does_not_hold_up_those_behind_it(broker: Broker) -> None:
+    dispatcher = broker._running().dispatcher
+
+    async def say_nothing() -> object:
+        await asyncio.sleep(0)
+        return NO_RESPONSE
+
+    dispatcher.faults[ApiKey.API_VERSIONS] = lambda _: say_nothing()
+    with RawClient(broker.port) as client:
+        versions = b"".join(request_frame(m.ApiVersionsRequest(), 0, 99, "raw"))  # type: ignore[arg-type]
+        client.send(metadata(0) + versions + metadata(1) + versions + metadata(2))
+        assert_answered_in_order(client, 3)

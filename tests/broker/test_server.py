@@ -1,8 +1,13 @@
-"""Who is let in."""
+"""Who is let in, and what a failure costs."""
 
 from __future__ import annotations
 
-from penstock.testing import Broker
+import asyncio
+
+import pytest
+
+from penstock.log.partition import PartitionLog
+from penstock.testing import AsyncBroker, Broker
 from penstock.wire import messages as m
 from penstock.wire.api import ApiKey
 from tests.broker.raw import RawClient
@@ -30,3 +35,79 @@ def test_an_address_may_be_excepted_from_the_limit() -> None:
         assert is_served(first)
         with RawClient(broker.port) as second:
             assert second.is_closed_by_broker()
+
+
+class TestFailures:
+    """Each costs whoever caused it, and nobody else."""
+
+    async def test_a_timer_whose_function_fails_runs_again(self) -> None:
+        runs: list[str] = []
+        twice = asyncio.Event()
+
+        def fail() -> None:
+            runs.append("run")
+            if len(runs) == 2:
+                twice.set()
+            raise ValueError("a fault of this timer alone")
+
+        async with AsyncBroker() as broker:
+            broker._running()._every(0.001, fail)
+            await asyncio.wait_for(twice.wait(), 30)
+
+    async def test_a_partition_that_fails_does_not_end_the_retention_of_the_others(
+        self, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        seen: list[str] = []
+
+        def fail(self: PartitionLog, now_ms: int) -> bool:
+            seen.append(self.folder.name)
+            raise ValueError("a fault of this log alone")
+
+        async with AsyncBroker() as broker:
+            broker.create_topic("t", partitions=3)
+            monkeypatch.setattr(PartitionLog, "apply_retention", fail)
+            broker._running()._apply_retention()
+        assert seen == ["t-0", "t-1", "t-2"]
+
+    async def test_a_partition_that_fails_does_not_end_the_expiry_of_the_producers_of_the_others(
+        self, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        seen: list[object] = []
+
+        def fail(self: object, now_ms: int) -> None:
+            seen.append(self)
+            raise ValueError("a fault of this log alone")
+
+        async with AsyncBroker() as broker:
+            broker.create_topic("t", partitions=3)
+            monkeypatch.setattr(PartitionLog, "expire_producers", fail)
+            broker._running()._expire_producers()
+        assert len(seen) == 3
+
+    async def test_everybody_hears_of_a_closed_connection_though_one_fails(self) -> None:
+        heard = asyncio.Event()
+
+        def fail(_: object) -> None:
+            raise ValueError("a fault of this listener alone")
+
+        async with AsyncBroker() as broker:
+            broker._running().on_connection_closed += [fail, lambda _: heard.set()]
+            _, writer = await asyncio.open_connection("127.0.0.1", broker.port)
+            writer.close()
+            await asyncio.wait_for(heard.wait(), 30)
+
+    async def test_a_topic_is_deleted_though_one_of_those_who_hear_of_it_fails(self) -> None:
+        heard: list[object] = []
+
+        def fail(_: object) -> None:
+            raise ValueError("a fault of this listener alone")
+
+        async with AsyncBroker() as broker:
+            broker.create_topic("t")
+            server = broker._running()
+            server.on_topic_deleted += [fail, heard.append]
+            topic = server.topics.find("t")
+            assert topic is not None
+            server.delete_topic(topic)
+            assert heard == [topic]
+            assert server.topics.find("t") is None

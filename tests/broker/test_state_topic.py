@@ -1,11 +1,15 @@
 from __future__ import annotations
 
 import logging
+import time
+from collections.abc import Callable
 
 import pytest
 from confluent_kafka import Consumer, TopicPartition
 from confluent_kafka.admin import AdminClient, NewPartitions
 
+from penstock.coordination.runtime import CoordinatorRuntime
+from penstock.groups.shard import GroupShard
 from penstock.testing import Broker
 from penstock.wire import messages as m
 from penstock.wire.api import ApiKey
@@ -69,3 +73,62 @@ def test_what_does_not_fit_a_segment_is_refused_without_asking_the_client_to_try
     assert committed(penstock_broker, "g") == 1
     assert commit_times(3) == {ErrorCode.NONE}
     assert committed(penstock_broker, "g") == 7
+
+
+def failing(times: int, original: Callable[..., object]) -> Callable[..., object]:
+    """A method that fails when it is called first."""
+    left = [times]
+
+    def fail_first(*args: object) -> object:
+        left[0] -= 1
+        if left[0] >= 0:
+            raise ValueError("a fault on purpose")
+        return original(*args)
+
+    return fail_first
+
+
+def test_a_timer_of_a_shard_that_fails_runs_again(penstock_broker: Broker, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Else the sessions of its members would never end."""
+    penstock_broker.create_topic("t")
+    commit(penstock_broker, "g", 1)
+    monkeypatch.setattr(GroupShard, "tick", failing(1, GroupShard.tick))
+    with RawClient(penstock_broker.port) as client:
+        join = m.JoinGroupRequest(
+            group_id="g",
+            session_timeout_ms=500,
+            rebalance_timeout_ms=500,
+            protocol_type="consumer",
+            protocols=[m.JoinGroupRequest.JoinGroupRequestProtocol(name="range", metadata=b"")],
+        )
+        joined = client.request(ApiKey.JOIN_GROUP, join, 3)
+        assert isinstance(joined, m.JoinGroupResponse)
+        assert joined.error_code == ErrorCode.NONE
+        assert describe(client, "g") != "Empty"
+        deadline = time.monotonic() + WAIT_SECONDS
+        while describe(client, "g") != "Empty":
+            assert time.monotonic() < deadline
+            time.sleep(0.05)
+
+
+def describe(client: RawClient, group: str) -> str:
+    response = client.request(ApiKey.DESCRIBE_GROUPS, m.DescribeGroupsRequest(groups=[group]), 0)
+    assert isinstance(response, m.DescribeGroupsResponse)
+    return response.groups[0].group_state
+
+
+def test_a_shard_that_cannot_be_loaded_does_not_keep_the_others_from_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    groups = [f"group-{number}" for number in range(8)]
+    with Broker() as broker:
+        broker.create_topic("t")
+        for number, group in enumerate(groups):
+            commit(broker, group, number)
+        broker.stop()
+        monkeypatch.setattr(CoordinatorRuntime, "_replay_batch", failing(1, CoordinatorRuntime._replay_batch))
+        broker.start()
+        runtime = broker._running().groups.runtime
+        deadline = time.monotonic() + WAIT_SECONDS
+        while len(runtime.loaded_handles()) < 3:
+            assert time.monotonic() < deadline
+            time.sleep(0.01)
+        assert runtime.is_loading

@@ -110,6 +110,42 @@ async def test_a_failed_sync_is_reported_to_everyone_and_never_as_success() -> N
     assert fatal == [failure]
 
 
+async def test_a_callback_that_raises_does_not_cost_those_behind_it(caplog: pytest.LogCaptureFixture) -> None:
+    log = SlowLog()
+    loop = asyncio.get_running_loop()
+    flusher = Flusher(loop.call_soon_threadsafe, no_failure)
+    answers: asyncio.Queue[StorageError | None] = asyncio.Queue()
+
+    def fail(_: StorageError | None) -> None:
+        raise ValueError("a fault of this callback alone")
+
+    flusher.request(log, log.append().position, answers.put_nowait)
+    await loop.run_in_executor(None, log.syncing.wait, 30)
+    flusher.request(log, log.append().position, fail)
+    flusher.request(log, log.append().position, answers.put_nowait)
+    log.go_on.release()
+    log.go_on.release()
+    for _ in range(2):
+        assert await asyncio.wait_for(answers.get(), 30) is None
+    flusher.close()
+    assert "a fault of this callback alone" in caplog.text
+
+
+async def test_a_sync_that_fails_in_an_unknown_way_is_reported_to_everyone_as_a_failed_one() -> None:
+    log = SlowLog()
+    log.failure = ValueError("a fault of the log")  # type: ignore[assignment]
+    fatal: list[StorageError] = []
+    answers: asyncio.Queue[StorageError | None] = asyncio.Queue()
+    flusher = Flusher(asyncio.get_running_loop().call_soon_threadsafe, fatal.append)
+    for _ in range(2):
+        flusher.request(log, log.append().position, answers.put_nowait)
+        log.go_on.release()
+        failure = await asyncio.wait_for(answers.get(), 30)
+        assert "a fault of the log" in str(failure)
+    flusher.close()
+    assert fatal == [failure]
+
+
 async def test_closing_waits_for_what_is_under_way(tmp_path: Path) -> None:
     log = open_log(tmp_path)
     flusher = Flusher(asyncio.get_running_loop().call_soon_threadsafe, no_failure)

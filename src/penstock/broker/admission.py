@@ -18,6 +18,7 @@ from collections import deque
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
+from penstock import guard
 from penstock.broker.requests import NO_RESPONSE, Answer, Pending, Request
 from penstock.records.batch import TRANSACTIONAL, BatchHeader, CorruptBatch, parse_header
 from penstock.transactions.metadata import TopicPartition, TransactionVersion
@@ -99,6 +100,11 @@ class _Write:
         assert self.pending is not None
         if self.request.connection.closed:
             return
+        if not guard.attempt("a transactional write", self._append, admission):
+            self.pending.close_connection()
+
+    def _append(self, admission: Admission) -> None:
+        assert self.pending is not None
         answer = self.append(admission)
         if isinstance(answer, Message):
             self.pending.complete(answer)

@@ -126,6 +126,9 @@ class Connection:
             self._handle_frames(view, filled)
         except MalformedMessage:
             self.close()
+        except Exception:
+            log.exception("closed the connection of %s: a request could not be handled", self.peer_host)
+            self.close()
         finally:
             self._in_read = False
         if not self.closed and self._slots:
@@ -225,9 +228,18 @@ class Connection:
         return slot
 
     def drop_slot(self, slot: list[object]) -> None:
-        """The request of this slot, which is the newest, is never answered."""
-        dropped = self._slots.pop()
-        assert dropped is slot
+        """The request of this slot is never answered; those behind it do not wait for it."""
+        slots = self._slots
+        if slots and slots[-1] is slot:
+            slots.pop()
+        else:
+            # By identity: all slots that wait are equal.
+            for index, each in enumerate(slots):
+                if each is slot:
+                    del slots[index]
+                    break
+        if not self._in_read and not self.closed:
+            self._flush_slots()
 
     def fill_slot(self, slot: list[object], parts: list[object], size: int) -> None:
         """Put an encoded response into its slot; `size` is the memory that its parts hold."""
@@ -333,8 +345,11 @@ class Connection:
         self._warming = True
         self._loop.run_in_executor(None, part.warm_up).add_done_callback(self._warmed_up)
 
-    def _warmed_up(self, _: asyncio.Future[None]) -> None:
+    def _warmed_up(self, done: asyncio.Future[None]) -> None:
         self._warming = False
+        if not done.cancelled() and (error := done.exception()) is not None:
+            log.error("closed the connection of %s: a segment cannot be read: %s", self.peer_host, error)
+            self.close()
         if not self.closed:
             self._write()
             self._flush_slots()

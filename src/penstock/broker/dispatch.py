@@ -142,6 +142,8 @@ class Dispatcher:
             return
         if isinstance(answer, Message):
             request.connection.respond(request, answer)
+        elif answer is NO_RESPONSE:
+            request.connection.drop_slot(request.slot)
 
     def _new_route(
         self, connection: Connection, frame: memoryview, key: int, version: int, correlation_id: int

@@ -15,6 +15,7 @@ from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Protocol, TypeVar
 
+from penstock import guard
 from penstock.broker.assembly import HandlerTable
 from penstock.broker.cluster_view import ClusterView
 from penstock.broker.config import BrokerConfig, Configs, check_listeners
@@ -33,7 +34,7 @@ from penstock.broker.world import LoopWorld, World
 from penstock.catalog import Catalog
 from penstock.log.files import FolderLock
 from penstock.records.batch import parse_header
-from penstock.storage.contract import Appended, AppendOrigin, Log, Storage, StorageError
+from penstock.storage.contract import Appended, AppendOrigin, Log, Storage
 from penstock.storage.contract import Callback as FlushCallback
 from penstock.storage.local import LocalStorage
 
@@ -282,7 +283,7 @@ class Broker:
 
     def connection_closed(self, connection: Connection) -> None:
         for callback in self.on_connection_closed:
-            callback(connection)
+            guard.attempt("clearing up after a closed connection", callback, connection)
 
     # -- time ------------------------------------------------------------------------------------------------------
 
@@ -293,10 +294,7 @@ class Broker:
         slot = len(self._timers)
 
         def run() -> None:
-            try:
-                callback()
-            except StorageError as error:
-                log.error("%s", error)
+            guard.attempt(f"the timer of {callback.__qualname__}", callback)
             self._timers[slot] = self.loop.call_later(seconds, run)
 
         self._timers.append(self.loop.call_later(seconds, run))
@@ -313,14 +311,14 @@ class Broker:
         now_ms = self.now_ms()
         for topic in self.topics.all():
             for partition in topic.partitions:
-                if partition.log.apply_retention(now_ms):
-                    log.info("retention deleted segments of %s-%d", topic.name, partition.index)
+                guard.attempt(f"retention of {topic.name}-{partition.index}", _retain, partition, now_ms)
 
     def _expire_producers(self) -> None:
         """Forget the idempotent producers that were silent for `producer.id.expiration.ms`."""
         now_ms = self.now_ms()
-        for partition_log in self.storage.logs():
-            partition_log.expire_producers(now_ms)
+        for each in self.storage.logs():
+            what = f"expiry of the producers of {each.topic}-{each.partition}"
+            guard.attempt(what, each.expire_producers, now_ms)
 
     def _clean(self) -> None:
         """Compaction is not even imported before there is a compacted topic."""
@@ -363,7 +361,7 @@ class Broker:
 
     def delete_topic(self, topic: Topic) -> None:
         for callback in self.on_topic_deleted:
-            callback(topic)
+            guard.attempt(f"clearing up after the topic {topic.name}", callback, topic)
         leftovers = self.topics.delete(topic)
         self.world.in_thread(lambda: _run_all(leftovers))
 
@@ -382,6 +380,11 @@ def _started(broker: Broker, name: str, coordinator: C) -> C:
     return coordinator
 
 
+def _retain(partition: Partition, now_ms: int) -> None:
+    if partition.log.apply_retention(now_ms):
+        log.info("retention deleted segments of %s-%d", partition.topic.name, partition.index)
+
+
 def _run_all(functions: list[Callable[[], None]]) -> None:
     for function in functions:
-        function()
+        guard.attempt("removing a deleted log", function)

@@ -13,6 +13,7 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import replace
 from typing import TYPE_CHECKING, Protocol
 
+from penstock import guard
 from penstock.catalog import Catalog, TopicRow
 from penstock.records.validation import ProduceRules
 from penstock.storage.contract import Log, LogConfig, Storage
@@ -64,7 +65,7 @@ class Partition:
         """Tell everybody who waits on this partition to look again."""
         waiters, self.waiters = self.waiters, set()
         for waiter in waiters:
-            waiter.wake()
+            guard.attempt("waking who waits for a partition", waiter.wake)
 
 
 class Topic:

@@ -19,6 +19,7 @@ from collections.abc import Callable, Coroutine, Iterable, Sequence
 from functools import partial
 from typing import Generic, Protocol, TypeVar
 
+from penstock import guard
 from penstock.coordination.effects import Effects
 from penstock.records.batch import BatchHeader, CorruptBatch, iter_headers
 from penstock.records.builder import build_batch
@@ -158,6 +159,11 @@ class ShardHandle(Generic[S]):
     def _tick(self) -> None:
         self._timer = None
         self._deadline_ms = None
+        what = f"the timer of {self._runtime.topic_name}-{self.index}"
+        if not guard.attempt(what, self._run_tick) and self._timer is None and not self._stopped:
+            self._timer = self._runtime.scheduler.call_later(_RETRY_SECONDS, self._tick)
+
+    def _run_tick(self) -> None:
         self.run(self.shard.tick(self._runtime.scheduler.now_ms()))
 
     def finish_loading(self) -> None:
@@ -193,6 +199,7 @@ class CoordinatorRuntime(Generic[S]):
         """`actions_wait`: the actions of a command are for when its records are durable."""
         self.scheduler = scheduler
         self._topic = topic
+        self._answering = f"an answer of {topic.name}"
         self._make_shard = make_shard
         self._on_action = on_action
         self._actions_wait = actions_wait
@@ -310,14 +317,14 @@ class CoordinatorRuntime(Generic[S]):
     def _act(self, handle: ShardHandle[S], effects: Effects) -> None:
         if self._on_action is not None:
             for action in effects.actions:
-                self._on_action(handle, action)
+                guard.attempt(f"an action of {self.topic_name}-{handle.index}", self._on_action, handle, action)
 
     def _conclude(self, handle: ShardHandle[S], effects: Effects, failure: Exception | None) -> None:
         """The records are durable, or will never be. Nobody else's request comes between replies and actions."""
         if failure is not None:
             self._fail(handle, effects, failure)
             return
-        effects.send()
+        self._send(effects)
         if self._actions_wait:
             self._act(handle, effects)
 
@@ -337,8 +344,13 @@ class CoordinatorRuntime(Generic[S]):
         too_large = isinstance(failure, RecordListTooLarge)
         code = ErrorCode.UNKNOWN_SERVER_ERROR if too_large else ErrorCode.COORDINATOR_NOT_AVAILABLE
         others = handle.shard.append_failed(effects, code)
-        effects.fail(code)
-        others.send()
+        for reply in effects.replies:
+            guard.attempt(self._answering, reply.fail, code)
+        self._send(others)
+
+    def _send(self, effects: Effects) -> None:
+        for reply in effects.replies:
+            guard.attempt(self._answering, reply.send)
 
     # -- loading ---------------------------------------------------------------------------------------------------
 
@@ -346,10 +358,9 @@ class CoordinatorRuntime(Generic[S]):
         for handle in handles:
             try:
                 await self._load_one(handle)
-            except KafkaError:
+                handle.finish_loading()
+            except Exception:
                 log.exception("cannot load %s-%d", self.topic_name, handle.index)
-                continue
-            handle.finish_loading()
 
     async def _load_one(self, handle: ShardHandle[S]) -> None:
         offset = handle.log.log_start_offset

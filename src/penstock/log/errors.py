@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from penstock.guard import SelfExplanatory
 
-class StorageError(Exception):
+
+class StorageError(SelfExplanatory):
     """The disk refused (full, read-only, broken). Nothing half-written is visible; nothing may be acknowledged."""
 
 

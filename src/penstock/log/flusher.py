@@ -11,6 +11,7 @@ no append that waits is ever reported as done; the shell is told once and must s
 
 from __future__ import annotations
 
+import logging
 import threading
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
@@ -18,6 +19,8 @@ from queue import SimpleQueue
 from typing import Protocol
 
 from penstock.log.errors import StorageError
+
+logger = logging.getLogger("penstock.log")
 
 # Two or three logs are synced faster one after the other than handed to threads.
 _MANY_LOGS = 4
@@ -110,8 +113,10 @@ class Flusher:
                     log.sync()
             else:
                 self._sync_side_by_side(logs)
-        except StorageError as error:
-            failure = self.failure = error
+        except Exception as error:
+            # Whatever went wrong, this thread must go on: everybody who waits is to hear of it.
+            failure = error if isinstance(error, StorageError) else StorageError(f"cannot sync: {error!r}")
+            self.failure = failure
             self._call_soon(lambda: self._on_fatal(failure))
 
     def _sync_side_by_side(self, logs: list[Syncable]) -> None:
@@ -123,6 +128,9 @@ class Flusher:
     def _hand_back(self, callbacks: list[Callback], failure: StorageError | None) -> None:
         def deliver() -> None:
             for callback in callbacks:
-                callback(failure)
+                try:
+                    callback(failure)
+                except Exception:
+                    logger.exception("a callback after a sync failed; those behind it are called all the same")
 
         self._call_soon(deliver)
