@@ -120,7 +120,7 @@ class Broker:
             if self.config.penstock_metrics_listen:
                 await self.monitoring.start(self.config.penstock_metrics_listen)
                 # Each of these registers what it shows, and an idle broker shows it as well.
-                assert all((self.groups, self.transactions, self.share_groups, self.cleaning))
+                self._build("groups", "transactions", "share_groups", "cleaning")
         except BaseException:
             self._lock.release()
             raise
@@ -164,13 +164,18 @@ class Broker:
 
     def _load_coordinators(self) -> None:
         if self.topics.find(OFFSETS_TOPIC) is not None:
-            assert self.groups is not None
+            self._build("groups")
         if self.topics.find(TRANSACTIONS_TOPIC) is not None:
-            assert self.transactions is not None
+            self._build("transactions")
         else:
             self.storage.lost_writes_settled()
         if self.topics.find(SHARE_STATE_TOPIC) is not None:
-            assert self.share_groups is not None
+            self._build("share_groups")
+
+    def _build(self, *names: str) -> None:
+        """Build parts now that would otherwise be built when they are first needed."""
+        for name in names:
+            getattr(self, name)
 
     def _listen(self) -> None:
         advertised = [parse_address(text) for text in self.settings.advertise or self.config.advertised_listeners]
