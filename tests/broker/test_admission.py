@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 import pytest
 
 from penstock.broker.admission import write_error
-from penstock.broker.transactions import Transactions
+from penstock.broker.transaction_durability import TransactionDurability
 from penstock.log.partition import PartitionLog
 from penstock.testing import Broker
 from penstock.wire import messages as m
@@ -36,16 +36,16 @@ class Markers:
 @pytest.fixture
 def markers(monkeypatch: pytest.MonkeyPatch) -> Markers:
     gate = Markers()
-    write = Transactions._write_markers
+    write = TransactionDurability._write_markers
 
-    def held_back(self: Transactions, *args: object) -> None:
+    def held_back(self: TransactionDurability, *args: object) -> None:
         if gate.is_open:
             write(self, *args)  # type: ignore[arg-type]
         else:
-            loop = self._broker.loop
-            gate.held.append(lambda: loop.call_soon_threadsafe(write, self, *args))
+            world = self._world
+            gate.held.append(lambda: world.call_soon_threadsafe(lambda: write(self, *args)))  # type: ignore[arg-type]
 
-    monkeypatch.setattr(Transactions, "_write_markers", held_back)
+    monkeypatch.setattr(TransactionDurability, "_write_markers", held_back)
     return gate
 
 

@@ -6,6 +6,7 @@ import heapq
 import itertools
 from collections.abc import Callable, Coroutine
 from dataclasses import dataclass, field
+from functools import partial
 
 from penstock.records.batch import iter_headers
 from penstock.wire.errors import KafkaError
@@ -15,7 +16,7 @@ from penstock.wire.errors import KafkaError
 class Timer:
     at_ms: float
     number: int
-    callback: Callable[[], None] = field(compare=False)
+    callback: Callable[[], object] = field(compare=False)
     is_cancelled: bool = field(default=False, compare=False)
 
     def cancel(self) -> None:
@@ -50,10 +51,16 @@ class SimulatedTime:
     def now_ms(self) -> int:
         return int(self._now_ms)
 
-    def call_later(self, seconds: float, callback: Callable[[], None]) -> Timer:
-        timer = Timer(self._now_ms + seconds * 1000, next(self._numbers), callback)
+    def call_later(self, seconds: float, callback: Callable[..., object], *args: object) -> Timer:
+        timer = Timer(self._now_ms + seconds * 1000, next(self._numbers), partial(callback, *args))
         heapq.heappush(self._timers, timer)
         return timer
+
+    def call_soon(self, callback: Callable[..., object], *args: object) -> Timer:
+        return self.call_later(0, callback, *args)
+
+    def new_id(self) -> bytes:
+        return next(self._numbers).to_bytes(16, "big")
 
     def spawn(self, work: Coroutine[object, None, None]) -> Task:
         task = Task(work)

@@ -13,9 +13,10 @@ import sys
 from collections.abc import Callable
 from pathlib import Path
 
-from penstock.broker import transactions
 from penstock.broker.run import run
 from penstock.broker.server import Settings
+from penstock.broker.transaction_durability import TransactionDurability
+from penstock.broker.transaction_markers import TransactionMarkers
 from penstock.coordination.runtime import CoordinatorRuntime
 from penstock.transactions.records import metadata_of, transactional_id_of
 from penstock.transactions.states import TransactionState
@@ -48,9 +49,9 @@ def around_record(states: tuple[TransactionState, ...], *, after: bool) -> None:
     CoordinatorRuntime._append = appending  # type: ignore[method-assign]
 
 
-def before_call(name: str, number: int = 1) -> None:
-    """Die when a method of the broker's transactions is called for the given time."""
-    method = getattr(transactions.Transactions, name)
+def before_call(owner: type, name: str, number: int = 1) -> None:
+    """Die when a method is called for the given time."""
+    method = getattr(owner, name)
     calls = 0
 
     def calling(*args: object) -> object:
@@ -60,7 +61,7 @@ def before_call(name: str, number: int = 1) -> None:
             die()
         return method(*args)
 
-    setattr(transactions.Transactions, name, calling)
+    setattr(owner, name, calling)
 
 
 POINTS: dict[str, Callable[[], None]] = {
@@ -68,10 +69,10 @@ POINTS: dict[str, Callable[[], None]] = {
     "after-the-first-partition-is-noted": lambda: around_record((TransactionState.ONGOING,), after=True),
     "before-the-outcome-is-noted": lambda: around_record(ENDING, after=False),
     "after-the-outcome-is-noted": lambda: around_record(ENDING, after=True),
-    "before-the-first-marker": lambda: before_call("append_marker"),
-    "before-the-second-marker": lambda: before_call("append_marker", 2),
-    "after-the-last-marker": lambda: before_call("_marked"),
-    "before-the-last-marker-is-reported": lambda: before_call("_marked", 2),
+    "before-the-first-marker": lambda: before_call(TransactionMarkers, "append"),
+    "before-the-second-marker": lambda: before_call(TransactionMarkers, "append", 2),
+    "after-the-last-marker": lambda: before_call(TransactionDurability, "_marked"),
+    "before-the-last-marker-is-reported": lambda: before_call(TransactionDurability, "_marked", 2),
     "before-the-completion-is-noted": lambda: around_record(ENDED, after=False),
     "after-the-completion-is-noted": lambda: around_record(ENDED, after=True),
     "never": lambda: None,

@@ -16,7 +16,7 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Callable
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Protocol
 
 from penstock import guard
 from penstock.broker.requests import NO_RESPONSE, Answer, Pending, Request
@@ -38,12 +38,23 @@ from penstock.wire.errors import (
 from penstock.wire.messages import Message
 
 if TYPE_CHECKING:
-    from penstock.broker.server import Broker
+    from penstock.broker.config import BrokerConfig
+    from penstock.broker.topics import Topics
 
 MAX_REFUSED = 1000  # refused first batches that are remembered
 MAX_BEHIND = 100  # writes of one transactional id that wait; a producer has five in flight
 FIRST_VERSION_WITH_ABORTABLE = 11
 FIRST_VERSION_THAT_ADDS = 12
+
+
+class Coordinator(Protocol):
+    """The transaction coordinator, as writes see it."""
+
+    def verify(self, add: AddPartitions) -> dict[TopicPartition, ErrorCode]:
+        """Whether these partitions are part of the producer's open transaction."""
+
+    def add_partitions(self, add: AddPartitions, done: Callable[[ErrorCode], None]) -> None:
+        """Add partitions to a transaction; `done` is called with the result, mostly at once."""
 
 
 class MixedProducers(InvalidProducerIdMapping):
@@ -113,8 +124,10 @@ class _Write:
 
 
 class TransactionalWrites:
-    def __init__(self, broker: Broker) -> None:
-        self._broker = broker
+    def __init__(self, topics: Topics, coordinator: Coordinator, config: BrokerConfig) -> None:
+        self._topics = topics
+        self._coordinator = coordinator
+        self._config = config
         # Those who wait behind the write that waits for the coordinator, by transactional id.
         self._behind: dict[str, deque[_Write]] = {}
         # The lowest sequence number of refused first batches, by partition, producer id and epoch.
@@ -156,9 +169,9 @@ class TransactionalWrites:
         add = AddPartitions(write.body.transactional_id or "", producer_id, epoch, partitions, version)
         if adds:
             return self._add(write, add, admission)
-        if self._broker.config.transaction_partition_verification_enable:
+        if self._config.transaction_partition_verification_enable:
             abortable = write.request.api_version >= FIRST_VERSION_WITH_ABORTABLE
-            for where, code in self._broker.transactions.verify(add).items():
+            for where, code in self._coordinator.verify(add).items():
                 if code != ErrorCode.NONE:
                     admission.errors[where] = write_error(code, adds=False, abortable=abortable)
                     self._remember(where, first[where])
@@ -179,13 +192,13 @@ class TransactionalWrites:
         lowest = self._refused.get(key)
         if lowest is None:
             return False
-        if self._broker.topics.partition(*where).log.knows_producer(header.producer_id):
+        if self._topics.partition(*where).log.knows_producer(header.producer_id):
             del self._refused[key]  # from now on the log knows what comes next
             return False
         return header.base_sequence > lowest
 
     def _add(self, write: _Write, add: AddPartitions, admission: Admission) -> Admission | None:
-        self._broker.transactions.add_partitions(add, admission)
+        self._coordinator.add_partitions(add, admission)
         if admission.code is None:
             admission.on_reply = lambda code: self._waited(write, add, admission, code)
             return None
@@ -210,7 +223,7 @@ class TransactionalWrites:
     def _first_batches(self, body: m.ProduceRequest) -> dict[TopicPartition, BatchHeader]:
         """The transactional batches that would be the first of their transaction in their partition."""
         found: dict[TopicPartition, BatchHeader] = {}
-        topics = self._broker.topics
+        topics = self._topics
         for topic_data in body.topic_data:
             topic = topics.find(topic_data.name) if topic_data.name else topics.by_id(topic_data.topic_id)
             if topic is None:

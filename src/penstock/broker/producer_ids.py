@@ -6,23 +6,20 @@ ever given twice, whatever happens to the broker.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
-if TYPE_CHECKING:
-    from penstock.broker.server import Broker
+from collections.abc import Callable
 
 
 class ProducerIds:
     """Hands out producer ids from the current block."""
 
-    def __init__(self, broker: Broker) -> None:
-        self._broker = broker
+    def __init__(self, allocate_block: Callable[[], range]) -> None:
+        self._allocate_block = allocate_block
         self._next = 0
         self._end = 0
 
     def next(self) -> int:
         if self._next == self._end:
-            block = self._broker.catalog.allocate_producer_id_block()
+            block = self._allocate_block()
             self._next, self._end = block.start, block.stop
         self._next += 1
         return self._next - 1

@@ -41,9 +41,9 @@ from penstock.storage.local import LocalStorage
 if TYPE_CHECKING:
     from penstock.broker.admission import TransactionalWrites
     from penstock.broker.cleaning import Cleaning
-    from penstock.broker.groups import Groups
+    from penstock.broker.group_coordinator import GroupCoordinator
     from penstock.broker.share.groups import ShareGroups
-    from penstock.broker.transactions import Transactions
+    from penstock.broker.transaction_coordinator import TransactionCoordinator
 
 log = logging.getLogger("penstock.broker")
 
@@ -80,7 +80,7 @@ class Broker:
         self.fetch_sessions = FetchSessions(
             self.config.max_incremental_fetch_session_cache_slots, lambda: self.world.random_between(1, 2**31)
         )
-        self.producer_ids = ProducerIds(self)
+        self.producer_ids = ProducerIds(lambda: self.catalog.allocate_producer_id_block())
         self.metrics = Metrics(self)
         self.monitoring = MonitoringEndpoint(self.metrics)
         self.on_connection_closed: list[Callable[[Connection], None]] = []
@@ -133,16 +133,34 @@ class Broker:
     # -- the coordinators: each is built when it is first needed, or at the start when it has state to load ---------
 
     @cached_property
-    def groups(self) -> Groups:
-        from penstock.broker.groups import Groups
+    def groups(self) -> GroupCoordinator:
+        from penstock.broker.group_coordinator import GroupCoordinator
+        from penstock.broker.share.actions import ShareActions
 
-        return _started(self, "groups", Groups(self))
+        actions = ShareActions(lambda: self.share_groups, self.world)
+        groups = GroupCoordinator(self.configs, self.topics, self.internal_topics.topic, self.world, actions.request)
+        self.on_topic_deleted.append(groups.topic_deleted)
+        self.metrics.register(groups.metrics)
+        self.monitoring.register("/groups", groups.view)
+        return _started(self, "groups", groups)
 
     @cached_property
-    def transactions(self) -> Transactions:
-        from penstock.broker.transactions import Transactions
+    def transactions(self) -> TransactionCoordinator:
+        from penstock.broker.transaction_coordinator import TransactionCoordinator
 
-        return _started(self, "transactions", Transactions(self))
+        transactions = TransactionCoordinator(
+            self.config,
+            self.features,
+            self.topics,
+            self.internal_topics.topic,
+            self.durability,
+            self.world,
+            new_producer_id=self.producer_ids.next,
+            groups=lambda: self.groups.runtime,
+            may_have_lost_writes=self.storage.may_have_lost_writes,
+            lost_writes_settled=self.storage.lost_writes_settled,
+        )
+        return _started(self, "transactions", transactions)
 
     @cached_property
     def share_groups(self) -> ShareGroups:
@@ -154,7 +172,7 @@ class Broker:
     def transactional_writes(self) -> TransactionalWrites:
         from penstock.broker.admission import TransactionalWrites
 
-        return TransactionalWrites(self)
+        return TransactionalWrites(self.topics, self.transactions, self.config)
 
     @cached_property
     def cleaning(self) -> Cleaning:
@@ -234,7 +252,7 @@ class Broker:
         await self.dispatcher.stop()
         for name in ("groups", "transactions", "share_groups"):
             if name in self.__dict__:
-                await getattr(self, name).stop()
+                getattr(self, name).stop()
         await self._drain()
         for connection in list(self.dispatcher.connections):
             connection.close()

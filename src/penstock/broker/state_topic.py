@@ -13,7 +13,11 @@ if TYPE_CHECKING:
     from penstock.broker.durability import Durability
     from penstock.broker.topics import Partition, Topic, Topics
     from penstock.broker.world import World
+    from penstock.coordination.runtime import StateTopic
     from penstock.storage.contract import Appended
+
+MakeTopic = Callable[[str, int, Mapping[str, str]], "StateTopic"]
+"""Gives a coordinator its internal topic, by name, number of partitions and configs."""
 
 Append = Callable[["Partition", bytearray, int], "Appended"]
 """Appends a batch of the broker's own, at a time."""

@@ -13,7 +13,7 @@ from penstock.wire import messages as m
 from penstock.wire.errors import ErrorCode, KafkaError
 
 if TYPE_CHECKING:
-    from penstock.broker.groups import Groups
+    from penstock.broker.group_coordinator import GroupCoordinator
     from penstock.broker.world import World
 
 R = TypeVar("R", bound=m.Message)
@@ -21,7 +21,7 @@ Command = Callable[[GroupShard, Respond[R], RequestContext], Effects]
 
 
 class GroupCommands:
-    def __init__(self, groups: Groups, world: World) -> None:
+    def __init__(self, groups: GroupCoordinator, world: World) -> None:
         self._groups = groups
         self._world = world
 

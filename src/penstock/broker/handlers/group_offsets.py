@@ -17,7 +17,7 @@ from penstock.wire import messages as m
 from penstock.wire.errors import ErrorCode, KafkaError
 
 if TYPE_CHECKING:
-    from penstock.broker.groups import Groups
+    from penstock.broker.group_coordinator import GroupCoordinator
     from penstock.broker.topics import Topics
 
 _TOPIC_IDS_VERSION = 10
@@ -26,7 +26,7 @@ _TOP_LEVEL_ERROR_VERSION = 2
 
 
 class GroupOffsetHandlers:
-    def __init__(self, commands: GroupCommands, groups: Groups, topics: Topics) -> None:
+    def __init__(self, commands: GroupCommands, groups: GroupCoordinator, topics: Topics) -> None:
         self._commands = commands
         self._groups = groups
         self._topics = topics

@@ -25,7 +25,7 @@ from penstock.wire import messages as m
 
 if TYPE_CHECKING:
     from penstock.broker.cluster_view import ClusterView
-    from penstock.broker.groups import Groups
+    from penstock.broker.group_coordinator import GroupCoordinator
 from penstock.wire.errors import ErrorCode, InvalidRequest, KafkaError
 
 GROUP, TRANSACTION, SHARE = 0, 1, 2
@@ -41,7 +41,7 @@ class GroupHandlers:
     def __init__(
         self,
         commands: GroupCommands,
-        groups: Groups,
+        groups: GroupCoordinator,
         cluster: ClusterView,
         coordinator_topics: Mapping[int, Callable[[], object]],
     ) -> None:

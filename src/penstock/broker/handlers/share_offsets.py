@@ -22,7 +22,7 @@ from penstock.wire import messages as m
 from penstock.wire.errors import ErrorCode, KafkaError, UnknownServerError, UnknownTopicOrPartition
 
 if TYPE_CHECKING:
-    from penstock.broker.groups import Groups
+    from penstock.broker.group_coordinator import GroupCoordinator
     from penstock.broker.share.groups import ShareGroups
     from penstock.broker.topics import Topics
     from penstock.broker.world import World
@@ -34,7 +34,7 @@ _NEGATIVE = "A partition is negative."
 
 
 class ShareOffsetHandlers:
-    def __init__(self, topics: Topics, groups: Groups, share_groups: ShareGroups, world: World) -> None:
+    def __init__(self, topics: Topics, groups: GroupCoordinator, share_groups: ShareGroups, world: World) -> None:
         self._topics = topics
         self._groups = groups
         self._share_groups = share_groups

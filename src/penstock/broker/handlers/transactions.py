@@ -31,10 +31,10 @@ from penstock.wire.errors import ErrorCode, KafkaError
 if TYPE_CHECKING:
     from penstock.broker.config import BrokerConfig
     from penstock.broker.durability import Durability
-    from penstock.broker.groups import Groups
+    from penstock.broker.group_coordinator import GroupCoordinator
     from penstock.broker.producer_ids import ProducerIds
     from penstock.broker.topics import Topics
-    from penstock.broker.transactions import Transactions
+    from penstock.broker.transaction_coordinator import TransactionCoordinator
     from penstock.broker.world import World
 
 FIRST_VERSION_OF_BROKERS = 4
@@ -48,8 +48,8 @@ class TransactionHandlers:
     def __init__(
         self,
         topics: Topics,
-        groups: Groups,
-        transactions: Transactions,
+        groups: GroupCoordinator,
+        transactions: TransactionCoordinator,
         producer_ids: ProducerIds,
         durability: Durability,
         config: BrokerConfig,
@@ -228,22 +228,11 @@ class TransactionHandlers:
 
     def end_txn(self, request: Request[m.EndTxnRequest]) -> Answer:
         body = request.body
+        pending = request.defer()
         try:
-            handle = self._transactions.find(body.transactional_id)
+            self._transactions.end_txn(pending.complete, self._context(request), body)
         except KafkaError as error:
             return m.EndTxnResponse(error_code=error.code)
-        pending = request.defer()
-
-        def end(failure: StorageError | None = None) -> None:
-            if failure is not None:
-                pending.complete(m.EndTxnResponse(error_code=ErrorCode.COORDINATOR_NOT_AVAILABLE))
-            else:
-                handle.run(handle.shard.end_txn(pending.complete, self._context(request), body))
-
-        if body.committed:
-            self._transactions.when_on_disk(handle, body.transactional_id, end)
-        else:
-            end()
         return pending
 
     def write_txn_markers(self, request: Request[m.WriteTxnMarkersRequest]) -> Answer:
@@ -288,7 +277,7 @@ class TransactionHandlers:
             partitions=((name, index),),
         )
         try:
-            appends.append((partition, self._transactions.append_marker(partition, markers)))
+            appends.append((partition, self._transactions.markers.append(partition, markers)))
         except StorageError:
             return ErrorCode.KAFKA_STORAGE_ERROR
         except KafkaError as error:

@@ -6,40 +6,53 @@ is given in a later turn of the event loop, because the shard is still busy with
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import TYPE_CHECKING
+from collections.abc import Callable, Collection, Mapping
+from typing import TYPE_CHECKING, Protocol
 
-from penstock.coordination.runtime import ShardHandle
-from penstock.groups.shard import GroupShard
-from penstock.groups.share.protocol import DeleteShareState, InitializeShareState
+from penstock.groups.share.protocol import DeleteShareState
 from penstock.queues.sessions import TopicIdPartition
 from penstock.wire.errors import ErrorCode
 
 if TYPE_CHECKING:
-    from penstock.broker.server import Broker
-
-ShareAction = InitializeShareState | DeleteShareState
-
-
-def carry_out_share_action(broker: Broker, handle: ShardHandle[GroupShard], action: ShareAction) -> None:
-    broker.loop.call_soon(_carry_out, broker, handle, action)
+    from penstock.broker.group_coordinator import Handle, ShareAction
+    from penstock.broker.world import World
 
 
-def _carry_out(broker: Broker, handle: ShardHandle[GroupShard], action: ShareAction) -> None:
-    shares = broker.share_groups
-    if isinstance(action, DeleteShareState):
-        deleted = shares.delete(action.group_id, action.partitions)
-        failed = next((code for code in deleted.values() if code != ErrorCode.NONE), ErrorCode.NONE)
-        topics = frozenset(action.partitions)
-        handle.run(handle.shard.share_state_deleted(action.group_id, topics, broker.now_ms(), failed))
-        return
-    results = shares.initialize(action.group_id, action.state_epoch, action.start_offsets)
-    for succeeded in (True, False):
-        partitions = partitions_with(results, succeeded=succeeded)
-        if partitions:
-            handle.run(
-                handle.shard.share_state_initialized(action.group_id, partitions, broker.now_ms(), succeeded=succeeded)
-            )
+class ShareState(Protocol):
+    """The part of the share coordinator that group coordinators use."""
+
+    def initialize(
+        self, group_id: str, state_epoch: int, start_offsets: Mapping[bytes, Mapping[int, int]]
+    ) -> dict[TopicIdPartition, ErrorCode]: ...
+
+    def delete(
+        self, group_id: str, partitions: Mapping[bytes, Collection[int]]
+    ) -> dict[TopicIdPartition, ErrorCode]: ...
+
+
+class ShareActions:
+    def __init__(self, share_state: Callable[[], ShareState], world: World) -> None:
+        self._share_state = share_state
+        self._world = world
+
+    def request(self, handle: Handle, action: ShareAction) -> None:
+        self._world.call_soon(self._carry_out, handle, action)
+
+    def _carry_out(self, handle: Handle, action: ShareAction) -> None:
+        share_state, now_ms = self._share_state(), self._world.now_ms()
+        if isinstance(action, DeleteShareState):
+            deleted = share_state.delete(action.group_id, action.partitions)
+            failed = next((code for code in deleted.values() if code != ErrorCode.NONE), ErrorCode.NONE)
+            topics = frozenset(action.partitions)
+            handle.run(handle.shard.share_state_deleted(action.group_id, topics, now_ms, failed))
+            return
+        results = share_state.initialize(action.group_id, action.state_epoch, action.start_offsets)
+        for succeeded in (True, False):
+            partitions = partitions_with(results, succeeded=succeeded)
+            if partitions:
+                handle.run(
+                    handle.shard.share_state_initialized(action.group_id, partitions, now_ms, succeeded=succeeded)
+                )
 
 
 def partitions_with(results: Mapping[TopicIdPartition, ErrorCode], *, succeeded: bool) -> dict[bytes, frozenset[int]]:

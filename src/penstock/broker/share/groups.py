@@ -150,7 +150,7 @@ class ShareGroups:
             for session in self.sessions.all():
                 self.close_session(session)
 
-    async def stop(self) -> None:
+    def stop(self) -> None:
         """What members hold comes back while it can still be written: the next start finds it with its deliveries."""
         if self._prune_timer is not None:
             self._prune_timer.cancel()

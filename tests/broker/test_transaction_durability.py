@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from penstock.broker.server import Broker as Server
-from penstock.broker.transactions import Transactions
+from penstock.broker.transaction_durability import TransactionDurability
 from penstock.log.errors import StorageError
 from penstock.log.partition import PartitionLog
 from penstock.storage.checkpoint import BOOT_ID, CLEAN_SHUTDOWN
@@ -110,17 +110,17 @@ def test_an_abort_does_not_wait_for_what_it_throws_away(
 def with_unsynced_end(broker: Broker, monkeypatch: pytest.MonkeyPatch, producer: Producer) -> SlowDisk:
     """A transaction whose Complete record is written, and does not come to the disk."""
     held = []
-    write_markers = Transactions._write_markers
+    write_markers = TransactionDurability._write_markers
     disk = SlowDisk(monkeypatch, COORDINATOR)
-    monkeypatch.setattr(Transactions, "_write_markers", lambda *args: held.append(args))
+    monkeypatch.setattr(TransactionDurability, "_write_markers", lambda *args: held.append(args))
     if producer.classic:
         assert producer.add((TOPIC, 0)) == NONE
     assert producer.write(TOPIC, b"one") == NONE
     assert producer.end(commit=True) == NONE
     assert eventually(lambda: len(held), lambda number: number == 1) == 1
     disk.stall()
-    monkeypatch.setattr(Transactions, "_write_markers", write_markers)
-    held[0][0]._broker.loop.call_soon_threadsafe(write_markers, *held[0])
+    monkeypatch.setattr(TransactionDurability, "_write_markers", write_markers)
+    held[0][0]._world.call_soon_threadsafe(lambda: write_markers(*held[0]))
     other = Wire(broker.port)
     assert eventually(lambda: other.transaction_state("shop"), lambda now: now == "CompleteCommit") == "CompleteCommit"
     return disk

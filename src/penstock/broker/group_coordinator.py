@@ -1,15 +1,14 @@
-"""Runs the group coordinator: its shards over `__consumer_offsets`, and what they see of the broker."""
+"""The group coordinator: its shards over `__consumer_offsets`, their view of the topics, metrics, a view for people."""
 
 from __future__ import annotations
 
-import uuid
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import TYPE_CHECKING
+from uuid import UUID
 
 from penstock.broker.metrics import Metric
-from penstock.broker.share.actions import carry_out_share_action
-from penstock.broker.topics import OFFSETS_TOPIC, Topic
+from penstock.broker.topics import OFFSETS_TOPIC, Topic, Topics
 from penstock.coordination.runtime import CoordinatorRuntime, ShardHandle
 from penstock.groups.settings import GroupSettings, MigrationPolicy
 from penstock.groups.shard import GroupShard
@@ -17,20 +16,23 @@ from penstock.groups.share.protocol import DeleteShareState, InitializeShareStat
 from penstock.wire.errors import NotCoordinator
 
 if TYPE_CHECKING:
-    from penstock.broker.server import Broker
+    from penstock.broker.config import Configs
+    from penstock.broker.state_topic import MakeTopic
+    from penstock.broker.world import World
 
 Handle = ShardHandle[GroupShard]
+ShareAction = InitializeShareState | DeleteShareState
 
 _METRICS = "kafka_server_group_coordinator_metrics_"
 
 
-class TopicsOfBroker:
+class GroupTopics:
     """The broker's topics as the group coordinator sees them (`penstock.groups.settings.TopicsView`)."""
 
-    def __init__(self, broker: Broker) -> None:
-        self._topics = broker.topics
+    def __init__(self, topics: Topics) -> None:
+        self._topics = topics
         self._version = 0
-        broker.topics.listeners.append(self._changed)
+        topics.listeners.append(self._changed)
 
     def _changed(self) -> None:
         self._version += 1
@@ -55,21 +57,33 @@ class TopicsOfBroker:
         return [topic.name for topic in self._topics.all()]
 
 
-class Groups:
-    def __init__(self, broker: Broker) -> None:
-        self._broker = broker
-        self.settings = GroupSettings(overrides=broker.configs.group_overrides)
+class GroupCoordinator:
+    def __init__(
+        self,
+        configs: Configs,
+        topics: Topics,
+        make_topic: MakeTopic,
+        world: World,
+        on_share_action: Callable[[Handle, ShareAction], None],
+    ) -> None:
+        """`on_share_action` has the share coordinator carry out what a group's shard requests of it."""
+        self._configs = configs
+        self._config = configs.broker
+        self._topics = topics
+        self._world = world
+        self._on_share_action = on_share_action
+        self.settings = GroupSettings(overrides=configs.group_overrides)
         self._read_settings()
-        self._topics = TopicsOfBroker(broker)
+        self._group_topics = GroupTopics(topics)
         self.runtime: CoordinatorRuntime[GroupShard] = CoordinatorRuntime(
-            broker.world,
-            broker.internal_topics.topic(
+            world,
+            make_topic(
                 OFFSETS_TOPIC,
-                broker.config.offsets_topic_num_partitions,
+                self._config.offsets_topic_num_partitions,
                 {
                     "cleanup.policy": "compact",
                     "compression.type": "producer",
-                    "segment.bytes": str(broker.config.offsets_topic_segment_bytes),
+                    "segment.bytes": str(self._config.offsets_topic_segment_bytes),
                 },
             ),
             self._make_shard,
@@ -78,7 +92,7 @@ class Groups:
 
     def _read_settings(self) -> None:
         """The broker's configs, which may change while it runs; a group's own are looked up when they are needed."""
-        config, settings = self._broker.config, self.settings
+        config, settings = self._config, self.settings
         settings.group_min_session_timeout_ms = config.group_min_session_timeout_ms
         settings.group_max_session_timeout_ms = config.group_max_session_timeout_ms
         settings.group_initial_rebalance_delay_ms = config.group_initial_rebalance_delay_ms
@@ -98,16 +112,13 @@ class Groups:
         settings.offsets_retention_check_interval_ms = config.offsets_retention_check_interval_ms
 
     def _make_shard(self, index: int) -> GroupShard:
-        return GroupShard(self.settings, self._topics, lambda: str(uuid.uuid4()))
+        return GroupShard(self.settings, self._group_topics, lambda: str(UUID(bytes=self._world.new_id())))
 
     def start(self) -> None:
-        self._broker.configs.listeners.append(self._read_settings)
-        self._broker.on_topic_deleted.append(self._topic_deleted)
-        self._broker.metrics.register(self._metrics)
-        self._broker.monitoring.register("/groups", self._view)
+        self._configs.listeners.append(self._read_settings)
         self.runtime.start()
 
-    async def stop(self) -> None:
+    def stop(self) -> None:
         for handle in self.runtime.loaded_handles():
             handle.run(handle.shard.unload())
         self.runtime.stop()
@@ -117,20 +128,20 @@ class Groups:
 
         NOT_COORDINATOR before the internal topic exists: FindCoordinator, with which every client begins, creates it.
         """
-        if self._broker.topics.find(OFFSETS_TOPIC) is None:
+        if self._topics.find(OFFSETS_TOPIC) is None:
             raise NotCoordinator
         return self.runtime.find(group_id)
 
-    def _topic_deleted(self, topic: Topic) -> None:
+    def topic_deleted(self, topic: Topic) -> None:
         for handle in self.runtime.loaded_handles():
-            effects = handle.shard.topics_deleted({topic.name: topic.topic_id}, self._broker.now_ms())
+            effects = handle.shard.topics_deleted({topic.name: topic.topic_id}, self._world.now_ms())
             if effects.records:
                 handle.run(effects)
 
-    def _view(self, query: Mapping[str, str]) -> object:
+    def view(self, query: Mapping[str, str]) -> object:
         """What a group waits for: `penstock group describe` explains a stuck group with it."""
         group_id = query.get("group")
-        now_ms = self._broker.now_ms()
+        now_ms = self._world.now_ms()
         handles = self.runtime.loaded_handles()
         if group_id is None:
             return sorted(listed.group_id for handle in handles for listed in handle.shard.list_groups())
@@ -147,7 +158,7 @@ class Groups:
             for wait in handle.shard.waits_of(group_id)
         ]
 
-    def _metrics(self) -> Iterator[Metric]:
+    def metrics(self) -> Iterator[Metric]:
         """Groups by protocol and state, and offsets, under the names of Kafka's group coordinator."""
         types: Counter[str] = Counter()
         states: Counter[tuple[str, str]] = Counter()
@@ -176,4 +187,4 @@ class Groups:
 
     def _on_action(self, handle: Handle, action: object) -> None:
         assert isinstance(action, InitializeShareState | DeleteShareState)
-        carry_out_share_action(self._broker, handle, action)
+        self._on_share_action(handle, action)

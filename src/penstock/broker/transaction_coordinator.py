@@ -1,0 +1,164 @@
+"""The transaction coordinator: its shards over `__transaction_state`, and the commands that wait for the disk.
+
+The rules are those of `penstock.transactions`; what is durable before what is in `transaction_durability`.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+from penstock.broker.features import TRANSACTION_VERSION
+from penstock.broker.topics import TRANSACTIONS_TOPIC, Topics
+from penstock.broker.transaction_durability import AfterPowerCut, TransactionDurability
+from penstock.broker.transaction_markers import TransactionMarkers
+from penstock.coordination.context import RequestContext
+from penstock.coordination.effects import Respond
+from penstock.coordination.runtime import CoordinatorRuntime, ShardHandle
+from penstock.transactions.metadata import TopicPartition, TransactionVersion
+from penstock.transactions.shard import AddPartitions, TransactionSettings, TransactionShard, WriteMarkers
+from penstock.wire import messages as m
+from penstock.wire.errors import ErrorCode, KafkaError
+
+if TYPE_CHECKING:
+    from penstock.broker.config import BrokerConfig
+    from penstock.broker.durability import Durability
+    from penstock.broker.features import Features
+    from penstock.broker.state_topic import MakeTopic
+    from penstock.broker.world import World
+    from penstock.groups.shard import GroupShard
+
+log = logging.getLogger("penstock.transactions")
+
+Handle = ShardHandle[TransactionShard]
+
+
+class TransactionCoordinator:
+    def __init__(
+        self,
+        config: BrokerConfig,
+        features: Features,
+        topics: Topics,
+        make_topic: MakeTopic,
+        durability: Durability,
+        world: World,
+        *,
+        new_producer_id: Callable[[], int],
+        groups: Callable[[], CoordinatorRuntime[GroupShard]],
+        may_have_lost_writes: bool,
+        lost_writes_settled: Callable[[], None],
+    ) -> None:
+        """`may_have_lost_writes`: since the last run; `lost_writes_settled` is called when all has followed from it."""
+        self._features = features
+        self._topics = topics
+        self._world = world
+        self._new_producer_id = new_producer_id
+        self._may_have_lost_writes = may_have_lost_writes
+        self._settings = TransactionSettings(
+            transaction_max_timeout_ms=config.transaction_max_timeout_ms,
+            transactional_id_expiration_ms=config.transactional_id_expiration_ms,
+            remove_expired_interval_ms=config.transaction_remove_expired_transaction_cleanup_interval_ms,
+            concurrent_wait_ms=config.add_partitions_to_txn_retry_backoff_max_ms,
+            server_version=TransactionVersion(features.level(TRANSACTION_VERSION)),
+        )
+        self.runtime: CoordinatorRuntime[TransactionShard] = CoordinatorRuntime(
+            world,
+            make_topic(
+                TRANSACTIONS_TOPIC,
+                config.transaction_state_log_num_partitions,
+                {
+                    "cleanup.policy": "compact",
+                    "compression.type": "uncompressed",
+                    "min.insync.replicas": str(config.transaction_state_log_min_isr),
+                    "segment.bytes": str(config.transaction_state_log_segment_bytes),
+                    "unclean.leader.election.enable": "false",
+                },
+            ),
+            self._make_shard,
+            self._on_action,
+            actions_wait=True,
+        )
+        self.markers = TransactionMarkers(groups, world)
+        self._after_power_cut = AfterPowerCut(self.runtime, groups, topics, self.markers, lost_writes_settled)
+        self._order = TransactionDurability(
+            topics, durability, world, self.markers, self._after_power_cut.settle_if_possible
+        )
+
+    def _make_shard(self, index: int) -> TransactionShard:
+        topic = self._topics.get(TRANSACTIONS_TOPIC)
+        return TransactionShard(
+            coordinator_epoch=topic.partitions[index].leader_epoch,
+            settings=self._settings,
+            new_producer_id=self._new_producer_id,
+            ends_sessions=self._may_have_lost_writes,
+        )
+
+    def _on_action(self, handle: Handle, action: object) -> None:
+        assert isinstance(action, WriteMarkers)
+        self._order.write_markers(handle, action)
+
+    def _features_changed(self) -> None:
+        version = TransactionVersion(self._features.level(TRANSACTION_VERSION))
+        self._settings = replace(self._settings, server_version=version)
+        for handle in self.runtime.loaded_handles():
+            handle.shard.use(self._settings)
+
+    def start(self) -> None:
+        self._features.listeners.append(self._features_changed)
+        if self._may_have_lost_writes and self._topics.find(TRANSACTIONS_TOPIC) is not None:
+            log.warning(
+                "the machine went down, or the disk failed, while the broker ran: open transactions are aborted, and "
+                "transactional producers are fenced and have to be started again"
+            )
+        self.runtime.start()
+        self._world.call_soon(self._after_power_cut.settle_when_loaded)
+
+    def stop(self) -> None:
+        self._order.stop()
+        self._after_power_cut.stop()
+        self.runtime.stop()
+
+    def find(self, transactional_id: str) -> Handle:
+        """The shard that is responsible for a transactional id. Raises CoordinatorLoadInProgress until it is loaded."""
+        return self.runtime.find(transactional_id)
+
+    def verify(self, add: AddPartitions) -> dict[TopicPartition, ErrorCode]:
+        """Whether these partitions are part of the producer's open transaction."""
+        try:
+            return self.find(add.transactional_id).shard.verify(add)
+        except KafkaError as error:
+            return dict.fromkeys(add.partitions, error.code)
+
+    def add_partitions(self, add: AddPartitions, done: Respond[ErrorCode]) -> None:
+        """Add partitions to a transaction; `done` is called with the result, mostly at once."""
+        try:
+            handle = self.find(add.transactional_id)
+        except KafkaError as error:
+            done(error.code)
+            return
+
+        def add_now(failure: Exception | None) -> None:
+            if failure is not None:
+                done(ErrorCode.COORDINATOR_NOT_AVAILABLE)
+            else:
+                handle.run(handle.shard.add_partitions(done, self._world.now_ms(), add))
+
+        self._order.when_it_may_begin(handle, add, add_now)
+
+    def end_txn(self, respond: Respond[m.EndTxnResponse], context: RequestContext, request: m.EndTxnRequest) -> None:
+        """Commit or abort. Raises KafkaError when no shard can be asked."""
+        handle = self.find(request.transactional_id)
+
+        def end(failure: Exception | None) -> None:
+            if failure is not None:
+                respond(m.EndTxnResponse(error_code=ErrorCode.COORDINATOR_NOT_AVAILABLE))
+            else:
+                now = replace(context, now_ms=self._world.now_ms())
+                handle.run(handle.shard.end_txn(respond, now, request))
+
+        if request.committed:
+            self._order.when_it_may_commit(handle, request.transactional_id, end)
+        else:
+            end(None)

@@ -1,0 +1,125 @@
+"""The group coordinator over an internal topic in memory."""
+
+from __future__ import annotations
+
+from types import SimpleNamespace
+
+import pytest
+
+from penstock.broker.config import BrokerConfig
+from penstock.broker.group_coordinator import GroupCoordinator, GroupTopics
+from penstock.coordination.context import RequestContext
+from penstock.wire import messages as m
+from penstock.wire.errors import ErrorCode, NotCoordinator
+from tests.coordination.simulated import SimulatedTime, SimulatedTopic
+
+TOPIC_ID = bytes(15) + b"\1"
+
+
+class Topics:
+    """The topics of a broker, as far as groups look at them."""
+
+    def __init__(self, *topics: SimpleNamespace) -> None:
+        self.listeners: list[object] = []
+        self._topics = list(topics)
+
+    def find(self, name: str) -> SimpleNamespace | None:
+        return next((topic for topic in self._topics if topic.name == name), None)
+
+    def by_id(self, topic_id: bytes) -> SimpleNamespace | None:
+        return next((topic for topic in self._topics if topic.topic_id == topic_id), None)
+
+    def all(self) -> list[SimpleNamespace]:
+        return self._topics
+
+
+class Coordinated:
+    def __init__(self) -> None:
+        orders = SimpleNamespace(name="orders", topic_id=TOPIC_ID, partitions=[0, 1])
+        self.topics = Topics(orders, SimpleNamespace(name="__consumer_offsets", topic_id=bytes(16), partitions=[0]))
+        self.configs = SimpleNamespace(
+            broker=BrokerConfig({"group.max.size": "7"}), listeners=[], group_overrides=lambda group: {}
+        )
+        self.asked_for: list[object] = []
+        self.time = SimulatedTime()
+        self.coordinator = GroupCoordinator(
+            self.configs,  # type: ignore[arg-type]
+            self.topics,  # type: ignore[arg-type]
+            self._make_topic,
+            self.time,  # type: ignore[arg-type]
+            lambda handle, action: self.asked_for.append(action),
+        )
+        self.coordinator.start()
+
+    def _make_topic(self, name: str, partitions: int, configs: object) -> SimulatedTopic:
+        assert name == "__consumer_offsets"
+        return SimulatedTopic(partitions)
+
+    def commit(self, group_id: str, offset: int) -> ErrorCode:
+        request = m.OffsetCommitRequest
+        partition = request.OffsetCommitRequestPartition(partition_index=0, committed_offset=offset)
+        topic = request.OffsetCommitRequestTopic(name="orders", topic_id=TOPIC_ID, partitions=[partition])
+        body = request(group_id=group_id, generation_id_or_member_epoch=-1, topics=[topic])
+        responses: list[m.OffsetCommitResponse] = []
+        handle = self.coordinator.find(group_id)
+        handle.run(handle.shard.offset_commit(responses.append, RequestContext(self.time.now_ms(), 9), body))
+        return ErrorCode(responses[0].topics[0].partitions[0].error_code)
+
+    def metrics(self) -> dict[str, float]:
+        return {metric.name: metric.samples[0][1] for metric in self.coordinator.metrics() if metric.samples}
+
+
+def test_groups_are_served_and_counted() -> None:
+    world = Coordinated()
+    assert world.commit("g", 7) == ErrorCode.NONE
+    assert world.commit("h", 7) == ErrorCode.NONE
+    assert world.metrics()["kafka_coordinator_group_groupmetadatamanager_numoffsets"] == 2
+    assert world.coordinator.view({}) == ["g", "h"]
+    assert world.coordinator.view({"group": "g"}) == []
+
+
+def test_the_offsets_of_a_deleted_topic_are_forgotten() -> None:
+    world = Coordinated()
+    world.commit("g", 7)
+    world.coordinator.topic_deleted(SimpleNamespace(name="orders", topic_id=TOPIC_ID))  # type: ignore[arg-type]
+    assert world.metrics()["kafka_coordinator_group_groupmetadatamanager_numoffsets"] == 0
+
+
+def test_nobody_coordinates_groups_before_the_offsets_topic_exists() -> None:
+    world = Coordinated()
+    world.topics.all().pop()
+    with pytest.raises(NotCoordinator):
+        world.coordinator.find("g")
+
+
+def test_settings_follow_the_broker_configs() -> None:
+    world = Coordinated()
+    assert world.coordinator.settings.group_max_size == 7
+    world.configs.broker.group_max_size = 9
+    for listener in world.configs.listeners:
+        listener()
+    assert world.coordinator.settings.group_max_size == 9
+
+
+def test_a_share_group_turns_to_the_share_coordinator() -> None:
+    world = Coordinated()
+    handle = world.coordinator.find("g")
+    body = m.ShareGroupHeartbeatRequest(group_id="g", member_id="m", member_epoch=0, subscribed_topic_names=["orders"])
+    responses: list[m.ShareGroupHeartbeatResponse] = []
+    handle.run(handle.shard.share_group_heartbeat(responses.append, RequestContext(world.time.now_ms(), 1), body))
+    assert len(world.asked_for) == 1
+    assert responses == []
+
+
+def test_groups_see_the_topics_and_every_change_of_them() -> None:
+    topics = Topics(SimpleNamespace(name="orders", topic_id=TOPIC_ID, partitions=[0, 1]))
+    view = GroupTopics(topics)  # type: ignore[arg-type]
+    assert (view.topic_id("orders"), view.topic_name(TOPIC_ID), view.partition_count("orders")) == (
+        TOPIC_ID,
+        "orders",
+        2,
+    )
+    assert (view.topic_id("none"), view.topic_name(bytes(16)), view.partition_count("none")) == (None, None, 0)
+    [changed] = topics.listeners
+    changed()  # type: ignore[operator]
+    assert view.version == 1

@@ -1,0 +1,298 @@
+"""The transaction coordinator over an internal topic and partitions in memory."""
+
+from __future__ import annotations
+
+import logging
+from types import SimpleNamespace
+
+import pytest
+
+from penstock.broker.config import BrokerConfig
+from penstock.broker.transaction_coordinator import TransactionCoordinator
+from penstock.coordination.context import RequestContext
+from penstock.storage.contract import ActiveProducer, AppendOrigin, StorageError
+from penstock.transactions.metadata import TransactionVersion
+from penstock.transactions.shard import AddPartitions
+from penstock.transactions.states import TransactionState
+from penstock.wire import messages as m
+from penstock.wire.errors import ErrorCode, UnknownTopicOrPartition
+from tests.coordination.simulated import SimulatedTime, SimulatedTopic
+
+WHERE = ("orders", 0)
+NONE = ErrorCode.NONE
+
+
+class Partition:
+    """A partition with its log, which knows up to which offset each producer has written."""
+
+    def __init__(self) -> None:
+        self.topic = SimpleNamespace(name="orders", partitions=[self])
+        self.index = 0
+        self.leader_epoch = 0
+        self.log = self
+        self.producers: list[ActiveProducer] = []
+        self.written: dict[int, int] = {}
+        self.durable_offset = 0
+        self.markers = 0
+        self.failure: StorageError | None = None
+
+    def write(self, producer_id: int) -> None:
+        self.written[producer_id] = self.durable_offset + 1
+
+    def undurable_end(self, producer_id: int) -> int | None:
+        end = self.written.get(producer_id, 0)
+        return end if end > self.durable_offset else None
+
+    def active_producers(self) -> list[ActiveProducer]:
+        return self.producers
+
+    def append(self, batch: memoryview, header: object, *, origin: AppendOrigin, **fields: object) -> SimpleNamespace:
+        if self.failure is not None:
+            raise self.failure
+        self.markers += 1
+        return SimpleNamespace(position=self.durable_offset + 1)
+
+    def wake(self) -> None:
+        """Nobody waits."""
+
+
+class Topics:
+    def __init__(self, state: SimulatedTopic, orders: Partition) -> None:
+        self.orders: Partition | None = orders
+        self._state = state
+
+    def partition(self, name: str, index: int) -> Partition:
+        if (name, index) != WHERE or self.orders is None:
+            raise UnknownTopicOrPartition
+        return self.orders
+
+    def find(self, name: str) -> object:
+        return self._state.find() if name == "__transaction_state" else None
+
+    def get(self, name: str) -> SimpleNamespace:
+        return SimpleNamespace(partitions=[SimpleNamespace(leader_epoch=0)] * 50)
+
+    def all(self) -> list[SimpleNamespace]:
+        return [self.orders.topic] if self.orders is not None else []
+
+
+class Durability:
+    """Appends become durable when the test calls `sync`."""
+
+    is_awaited = True
+
+    def __init__(self) -> None:
+        self.waits: list[tuple[list[tuple[Partition, int]], object]] = []
+
+    def when_durable(self, appends: list[tuple[Partition, int]], then: object) -> None:
+        self.waits.append((appends, then))
+
+    def sync(self, failure: StorageError | None = None) -> None:
+        waits, self.waits = self.waits, []
+        for appends, then in waits:
+            for partition, position in appends if failure is None else ():
+                partition.durable_offset = max(partition.durable_offset, position)
+            then(failure)  # type: ignore[operator]
+
+
+class World:
+    def __init__(
+        self,
+        state: SimulatedTopic | None = None,
+        *,
+        orders: Partition | None = None,
+        power_was_lost: bool = False,
+        loads: bool = True,
+    ) -> None:
+        self.state = state or SimulatedTopic(1)
+        self.time = SimulatedTime()
+        self.topics = Topics(self.state, orders or Partition())
+        self.durability = Durability()
+        self.settled = 0
+        self.coordinator = TransactionCoordinator(
+            BrokerConfig({}),
+            SimpleNamespace(level=lambda name: 2, listeners=[]),  # type: ignore[arg-type]
+            self.topics,  # type: ignore[arg-type]
+            lambda name, partitions, configs: self.state,
+            self.durability,  # type: ignore[arg-type]
+            self.time,  # type: ignore[arg-type]
+            new_producer_id=lambda: 7,
+            groups=lambda: SimpleNamespace(when_loaded=lambda then: then()),  # type: ignore[arg-type, return-value]
+            may_have_lost_writes=power_was_lost,
+            lost_writes_settled=self._settled,
+        )
+        self.coordinator.start()
+        if loads:
+            self.time.run_tasks()
+        self.time.pass_ms(0)
+
+    def _settled(self) -> None:
+        self.settled += 1
+
+    def context(self) -> RequestContext:
+        return RequestContext(self.time.now_ms(), 5)
+
+    def init(self) -> int:
+        handle = self.coordinator.find("shop")
+        responses: list[m.InitProducerIdResponse] = []
+        request = m.InitProducerIdRequest(transactional_id="shop", transaction_timeout_ms=60_000)
+        handle.run(handle.shard.init_producer_id(responses.append, self.context(), request))
+        return responses[0].producer_epoch
+
+    def add(self, epoch: int, version: TransactionVersion = TransactionVersion.TV_2) -> list[ErrorCode]:
+        codes: list[ErrorCode] = []
+        self.coordinator.add_partitions(AddPartitions("shop", 7, epoch, frozenset({WHERE}), version), codes.append)
+        return codes
+
+    def end(self, epoch: int, *, commit: bool, version: int = 5) -> list[m.EndTxnResponse]:
+        responses: list[m.EndTxnResponse] = []
+        request = m.EndTxnRequest(transactional_id="shop", producer_id=7, producer_epoch=epoch, committed=commit)
+        context = RequestContext(self.time.now_ms(), version)
+        self.coordinator.end_txn(responses.append, context, request)
+        return responses
+
+    @property
+    def transaction(self) -> TransactionState:
+        meta = self.coordinator.find("shop").shard.metadata("shop")
+        assert meta is not None
+        return meta.state
+
+    def written(self) -> int:
+        """A transaction with a batch that is not durable yet; its epoch."""
+        epoch = self.init()
+        assert self.add(epoch) == [NONE]
+        assert self.topics.orders is not None
+        self.topics.orders.write(7)
+        return epoch
+
+
+def test_a_commit_is_decided_when_all_that_was_written_is_durable() -> None:
+    world = World()
+    epoch = world.written()
+    answers = world.end(epoch, commit=True)
+    assert (answers, world.transaction) == ([], TransactionState.ONGOING)
+    world.durability.sync()
+    assert [answer.error_code for answer in answers] == [NONE]
+    assert world.transaction == TransactionState.PREPARE_COMMIT
+    world.durability.sync()  # the marker
+    assert world.transaction == TransactionState.COMPLETE_COMMIT
+
+
+def test_an_abort_is_decided_at_once() -> None:
+    world = World()
+    answers = world.end(world.written(), commit=False)
+    assert [answer.error_code for answer in answers] == [NONE]
+    assert world.transaction == TransactionState.PREPARE_ABORT
+
+
+def test_no_commit_is_decided_on_a_disk_that_failed() -> None:
+    world = World()
+    answers = world.end(world.written(), commit=True)
+    world.durability.sync(StorageError("gone"))
+    assert [answer.error_code for answer in answers] == [ErrorCode.COORDINATOR_NOT_AVAILABLE]
+    assert world.transaction == TransactionState.ONGOING
+
+
+def test_no_marker_is_written_before_the_decision_is_durable() -> None:
+    world = World()
+    epoch = world.written()
+    assert world.topics.orders is not None
+    assert world.state.logs is not None
+    world.state.logs[0].syncs_at_once = False
+    answers = world.end(epoch, commit=False)
+    assert (answers, world.topics.orders.markers) == ([], 0)
+    world.state.logs[0].sync()
+    assert (len(answers), world.topics.orders.markers) == (1, 1)
+
+
+def test_a_marker_that_cannot_be_written_is_tried_again() -> None:
+    world = World()
+    epoch = world.written()
+    assert world.topics.orders is not None
+    world.topics.orders.failure = StorageError("full")
+    world.end(epoch, commit=False)
+    world.topics.orders.failure = None
+    world.time.pass_ms(200)
+    world.durability.sync()
+    assert world.transaction == TransactionState.COMPLETE_ABORT
+
+
+def test_a_partition_that_exists_no_more_needs_no_marker() -> None:
+    world = World()
+    epoch = world.written()
+    world.topics.orders = None
+    world.end(epoch, commit=True)
+    assert world.transaction == TransactionState.COMPLETE_COMMIT
+
+
+@pytest.mark.parametrize("version", [TransactionVersion.TV_0, TransactionVersion.TV_2])
+def test_only_a_classic_transaction_waits_for_the_completion_of_the_last_one(version: TransactionVersion) -> None:
+    world = World()
+    epoch = world.init()
+    assert world.add(epoch, version) == [NONE]
+    answers = world.end(epoch, commit=False, version=5 if version.bumps_epoch else 4)
+    assert world.state.logs is not None
+    world.state.logs[0].syncs_at_once = False
+    world.durability.sync()
+    assert world.transaction == TransactionState.COMPLETE_ABORT
+    codes = world.add(answers[0].producer_epoch if version.bumps_epoch else epoch, version)
+    assert codes == ([NONE] if version.bumps_epoch else [])
+    world.state.logs[0].sync()
+    assert codes == [NONE]
+
+
+def test_markers_that_are_not_written_at_the_stop_are_written_after_the_next_start() -> None:
+    before = World()
+    epoch = before.written()
+    assert before.topics.orders is not None
+    before.topics.orders.failure = StorageError("full")
+    before.end(epoch, commit=False)
+    before.coordinator.stop()
+    before.topics.orders.failure = None
+    before.time.pass_ms(1_000)
+    assert before.topics.orders.markers == 0
+    after = World(before.state)
+    after.durability.sync()
+    assert after.transaction == TransactionState.COMPLETE_ABORT
+
+
+def test_after_a_power_cut_open_transactions_are_aborted_and_producers_fenced(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    before = World()
+    epoch = before.written()
+    after = World(before.state, power_was_lost=True)
+    assert "transactional producers are fenced" in caplog.text
+    assert after.add(epoch) in ([], [ErrorCode.PRODUCER_FENCED], [ErrorCode.INVALID_PRODUCER_EPOCH])
+    after.durability.sync()
+    assert after.transaction == TransactionState.COMPLETE_ABORT
+    assert after.add(epoch) == [ErrorCode.PRODUCER_FENCED]
+    assert after.settled == 1
+
+
+def test_lost_writes_are_not_settled_before_the_last_producer_is_fenced() -> None:
+    before = World()
+    before.end(before.written(), commit=False)
+    after = World(before.state, power_was_lost=True)
+    assert after.settled == 0
+    after.durability.sync()  # the markers of the transaction that was already decided
+    assert after.settled == 1
+
+
+def test_a_transaction_that_no_coordinator_knows_is_aborted_after_a_start(caplog: pytest.LogCaptureFixture) -> None:
+    caplog.set_level(logging.WARNING)
+    orders = Partition()
+    orders.producers = [ActiveProducer(9, 0, 0, 0, -1, transaction_first_offset=0)]
+    World(orders=orders)
+    assert orders.markers == 1
+    assert "that no coordinator knows" in caplog.text
+
+
+def test_who_asks_before_the_coordinator_is_loaded_is_told_to_wait() -> None:
+    before = World()
+    before.written()
+    world = World(before.state, loads=False)
+    assert world.add(0) == [ErrorCode.COORDINATOR_LOAD_IN_PROGRESS]
+    verified = world.coordinator.verify(AddPartitions("shop", 7, 0, frozenset({WHERE}), TransactionVersion.TV_0))
+    assert verified == {WHERE: ErrorCode.COORDINATOR_LOAD_IN_PROGRESS}
+    world.coordinator.stop()
