@@ -146,10 +146,20 @@ def _transactions(broker: Broker) -> object:
         broker.groups,
         broker.transactions,
         broker.producer_ids,
-        broker.durability,
-        broker.config,
         broker.world,
     )
+
+
+def _txn_markers(broker: Broker) -> object:
+    from penstock.broker.handlers.txn_markers import TxnMarkerHandlers
+
+    return TxnMarkerHandlers(broker.topics, broker.transactions.markers, broker.durability)
+
+
+def _txn_offsets(broker: Broker) -> object:
+    from penstock.broker.handlers.txn_offsets import TxnOffsetHandlers
+
+    return TxnOffsetHandlers(broker.topics, broker.groups, broker.transactions, broker.config, broker.world)
 
 
 def _versions(broker: Broker) -> object:
@@ -175,5 +185,7 @@ BUILDERS: dict[str, Callable[[Broker], object]] = {
     "share_state": _share_state,
     "topics": _topics,
     "transactions": _transactions,
+    "txn_markers": _txn_markers,
+    "txn_offsets": _txn_offsets,
     "versions": _versions,
 }

@@ -2,44 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from itertools import count
-
 import pytest
 
-from penstock.testing import Broker
 from penstock.wire import messages as m
 from penstock.wire.errors import ErrorCode
 from tests.transactions.wire_client import Producer, Wire, eventually
 
 NONE = ErrorCode.NONE
 PROTOCOLS = pytest.mark.parametrize("classic", [True, False], ids=["classic", "kip-890"])
-_numbers = count()
-
-
-@pytest.fixture(scope="module")
-def port() -> Iterator[int]:
-    with Broker() as broker:
-        yield broker.port
-
-
-@pytest.fixture
-def wire(port: int) -> Iterator[Wire]:
-    wire = Wire(port)
-    yield wire
-    wire.close()
-
-
-@pytest.fixture
-def topic(wire: Wire) -> str:
-    name = f"topic-{next(_numbers)}"
-    wire.create_topic(name, 2)
-    return name
-
-
-@pytest.fixture
-def name() -> str:
-    return f"id-{next(_numbers)}"
 
 
 def begin(producer: Producer, *partitions: tuple[str, int]) -> None:
@@ -317,48 +287,6 @@ def test_transactions_are_described_and_listed(wire: Wire, topic: str, name: str
     assert producer.end(commit=True) == NONE
 
 
-def write_marker(
-    wire: Wire, topic: str, producer: Producer, *, commit: bool = False, epoch: int | None = None, partition: int = 0
-) -> ErrorCode:
-    request = m.WriteTxnMarkersRequest(
-        markers=[
-            m.WriteTxnMarkersRequest.WritableTxnMarker(
-                producer_id=producer.producer_id,
-                producer_epoch=producer.epoch if epoch is None else epoch,
-                transaction_result=commit,
-                coordinator_epoch=0,
-                topics=[m.WriteTxnMarkersRequest.WritableTxnMarkerTopic(name=topic, partition_indexes=[partition])],
-            )
-        ]
-    )
-    response = wire.ask(request, m.WriteTxnMarkersResponse, 1)
-    return ErrorCode(response.markers[0].topics[0].partitions[0].error_code)
-
-
-def test_an_administrator_ends_a_hanging_transaction_with_a_marker(wire: Wire, topic: str, name: str) -> None:
-    producer = Producer(wire, name).start()
-    assert producer.write(topic, b"x") == NONE
-    request = m.DescribeProducersRequest(
-        topics=[m.DescribeProducersRequest.TopicRequest(name=topic, partition_indexes=[0])]
-    )
-    (before,) = wire.ask(request, m.DescribeProducersResponse, 0).topics[0].partitions[0].active_producers
-    assert (before.producer_id, before.current_txn_start_offset) == (producer.producer_id, 0)
-    assert write_marker(wire, topic, producer) == NONE
-    (after,) = wire.ask(request, m.DescribeProducersResponse, 0).topics[0].partitions[0].active_producers
-    assert after.current_txn_start_offset == -1
-    assert wire.fetch_partition(topic).last_stable_offset == 2
-    assert wire.fetch(topic) == []
-
-
-def test_markers_for_what_does_not_exist_or_is_older_are_refused(wire: Wire, topic: str, name: str) -> None:
-    producer = Producer(wire, name).start()
-    assert producer.write(topic, b"x") == NONE
-    assert producer.end(commit=True) == NONE
-    assert write_marker(wire, topic, producer, partition=9) == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
-    assert write_marker(wire, "nowhere", producer) == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
-    assert write_marker(wire, topic, producer, epoch=0) == ErrorCode.INVALID_PRODUCER_EPOCH
-
-
 def test_a_transaction_ends_although_one_of_its_topics_was_deleted(wire: Wire, topic: str, name: str) -> None:
     doomed = f"{topic}-doomed"
     wire.create_topic(doomed)
@@ -382,60 +310,3 @@ def test_the_features_announce_transaction_version_two(wire: Wire) -> None:
     levels = {each.name: each.max_version_level for each in response.finalized_features}
     assert levels["transaction.version"] == 2
     assert response.finalized_features_epoch >= 0
-
-
-# -- offsets in transactions -------------------------------------------------------------------------------------------
-
-
-def committed_offset(wire: Wire, group: str, topic: str, *, stable: bool = True) -> tuple[int, ErrorCode]:
-    request = m.OffsetFetchRequest(
-        groups=[
-            m.OffsetFetchRequest.OffsetFetchRequestGroup(
-                group_id=group,
-                topics=[m.OffsetFetchRequest.OffsetFetchRequestTopics(name=topic, partition_indexes=[0])],
-            )
-        ],
-        require_stable=stable,
-    )
-    response = wire.ask(request, m.OffsetFetchResponse, 8)
-    partition = response.groups[0].topics[0].partitions[0]
-    return partition.committed_offset, ErrorCode(partition.error_code)
-
-
-@PROTOCOLS
-def test_offsets_are_committed_with_the_transaction(wire: Wire, topic: str, name: str, classic: bool) -> None:
-    producer = Producer(wire, name, classic=classic).start()
-    if classic:
-        assert producer.add_offsets("group-" + name) == NONE
-    assert producer.commit_offset("group-" + name, topic, 0, 42) == NONE
-    assert committed_offset(wire, "group-" + name, topic) == (-1, ErrorCode.UNSTABLE_OFFSET_COMMIT)
-    assert committed_offset(wire, "group-" + name, topic, stable=False) == (-1, NONE)
-    assert producer.end(commit=True) == NONE
-    assert committed_offset(wire, "group-" + name, topic) == (42, NONE)
-
-
-@PROTOCOLS
-def test_offsets_of_an_aborted_transaction_are_gone(wire: Wire, topic: str, name: str, classic: bool) -> None:
-    producer = Producer(wire, name, classic=classic).start()
-    if classic:
-        assert producer.add_offsets("group-" + name) == NONE
-    assert producer.commit_offset("group-" + name, topic, 0, 42) == NONE
-    assert producer.end(commit=False) == NONE
-    assert committed_offset(wire, "group-" + name, topic) == (-1, NONE)
-
-
-def test_offsets_outside_the_transaction_are_refused(wire: Wire, topic: str, name: str) -> None:
-    producer = Producer(wire, name, classic=True).start()
-    assert producer.commit_offset("group-" + name, topic, 0, 1, version=4) == ErrorCode.TRANSACTION_ABORTABLE
-    assert producer.commit_offset("group-" + name, topic, 0, 1, version=3) == ErrorCode.INVALID_TXN_STATE
-    assert producer.add_offsets("group-" + name) == NONE
-    assert producer.commit_offset("group-" + name, "nowhere", 0, 1) == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
-    assert producer.commit_offset("group-" + name, topic, 0, 1, generation=5) == ErrorCode.ILLEGAL_GENERATION
-    assert producer.commit_offset("group-" + name, topic, 0, 1) == NONE
-    assert producer.end(commit=False) == NONE
-
-
-def test_offsets_of_a_fenced_producer_are_refused(wire: Wire, topic: str, name: str) -> None:
-    first = Producer(wire, name).start()
-    Producer(wire, name).start()
-    assert first.commit_offset("group-" + name, topic, 0, 1) == ErrorCode.INVALID_PRODUCER_EPOCH

@@ -1,0 +1,94 @@
+"""WriteTxnMarkers: how an administrator ends a transaction that hangs (`Admin.abortTransaction`).
+
+In Apache Kafka coordinators send it to the leaders of partitions as well; here they write their markers themselves
+(`broker.transaction_durability`).
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from penstock.broker.requests import Answer, Request
+from penstock.storage.contract import Appended, StorageError
+from penstock.transactions.metadata import TopicPartition, TransactionVersion
+from penstock.transactions.shard import WriteMarkers
+from penstock.wire import messages as m
+from penstock.wire.errors import ErrorCode, KafkaError
+
+if TYPE_CHECKING:
+    from penstock.broker.durability import Durability
+    from penstock.broker.topics import Partition, Topics
+    from penstock.broker.transaction_markers import TransactionMarkers
+
+Codes = dict[TopicPartition, ErrorCode]
+
+
+class TxnMarkerHandlers:
+    def __init__(self, topics: Topics, markers: TransactionMarkers, durability: Durability) -> None:
+        self._topics = topics
+        self._markers = markers
+        self._durability = durability
+
+    def write_txn_markers(self, request: Request[m.WriteTxnMarkersRequest]) -> Answer:
+        body = request.body
+        results: dict[int, Codes] = {}
+        appends: list[tuple[Partition, Appended]] = []
+        for marker in body.markers:
+            for topic in marker.topics:
+                for index in topic.partition_indexes:
+                    codes = results.setdefault(marker.producer_id, {})
+                    codes[(topic.name, index)] = self._write_marker(marker, topic.name, index, appends)
+        response = _markers_response(results)
+        pending = request.defer()
+
+        def durable(failure: StorageError | None) -> None:
+            if failure is None:  # otherwise the broker is about to stop
+                pending.complete(response)
+
+        self._durability.when_durable([(partition.log, appended.position) for partition, appended in appends], durable)
+        return pending
+
+    def _write_marker(
+        self,
+        marker: m.WriteTxnMarkersRequest.WritableTxnMarker,
+        name: str,
+        index: int,
+        appends: list[tuple[Partition, Appended]],
+    ) -> ErrorCode:
+        topic = self._topics.find(name)
+        if topic is None or not 0 <= index < len(topic.partitions):
+            return ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+        if min(marker.producer_id, marker.producer_epoch, marker.transaction_version) < 0:
+            return ErrorCode.UNKNOWN_SERVER_ERROR  # as Kafka, which fails while it builds the marker
+        partition = topic.partitions[index]
+        markers = WriteMarkers(
+            transactional_id="",
+            producer_id=marker.producer_id,
+            producer_epoch=marker.producer_epoch,
+            commit=marker.transaction_result,
+            coordinator_epoch=marker.coordinator_epoch,
+            transaction_version=TransactionVersion.TV_2 if marker.transaction_version >= 2 else TransactionVersion.TV_0,
+            partitions=((name, index),),
+        )
+        try:
+            appends.append((partition, self._markers.append(partition, markers)))
+        except StorageError:
+            return ErrorCode.KAFKA_STORAGE_ERROR
+        except KafkaError as error:
+            # A coordinator that sent this does not know the group coordinator's errors.
+            return (
+                ErrorCode.NOT_LEADER_OR_FOLLOWER if error.code == ErrorCode.COORDINATOR_LOAD_IN_PROGRESS else error.code
+            )
+        return ErrorCode.NONE
+
+
+def _markers_response(results: dict[int, Codes]) -> m.WriteTxnMarkersResponse:
+    shapes = m.WriteTxnMarkersResponse
+    response = shapes()
+    for producer_id, codes in results.items():
+        topics: dict[str, m.WriteTxnMarkersResponse.WritableTxnMarkerTopicResult] = {}
+        for (name, index), code in codes.items():
+            topic = topics.setdefault(name, shapes.WritableTxnMarkerTopicResult(name=name))
+            topic.partitions.append(shapes.WritableTxnMarkerPartitionResult(partition_index=index, error_code=code))
+        response.markers.append(shapes.WritableTxnMarkerResult(producer_id=producer_id, topics=list(topics.values())))
+    return response
