@@ -6,10 +6,15 @@ without blocking (`preadv` with `RWF_NOWAIT`), and brought into memory by a thre
 
 from __future__ import annotations
 
+import asyncio
+import logging
 import os
+from collections.abc import Callable
 from typing import ClassVar
 
 from penstock.log.files import SegmentFile
+
+log = logging.getLogger("penstock.broker")
 
 _READ_BYTES = 1 << 20
 _PROBE_STEP_BYTES = 512 << 10
@@ -59,3 +64,30 @@ class FileRange:
                 break
             position += got
         self.is_warm = True
+
+
+def when_cached(loop: asyncio.AbstractEventLoop, wanted: FileRange, then: Callable[[], None]) -> bool:
+    """Whether a range can be read without waiting for the disk. If not, a thread reads it and `then` is called after.
+
+    It is called even if the thread could not read: the next attempt finds out what is wrong, or succeeds.
+    """
+    if wanted.is_cached():
+        return True
+
+    def warmed_up(reading: asyncio.Future[None]) -> None:
+        wanted.is_warm = True
+        if reading.cancelled():
+            return
+        if reading.exception() is not None:
+            log.warning("a thread cannot read %d bytes ahead: %s", wanted.size, reading.exception())
+        then()
+
+    loop.run_in_executor(None, wanted.warm_up).add_done_callback(warmed_up)
+    return False
+
+
+async def until_cached(wanted: FileRange) -> None:
+    """Return when a range can be read without waiting for the disk, or cannot be read at all."""
+    ready = asyncio.Event()
+    if not when_cached(asyncio.get_running_loop(), wanted, ready.set):
+        await ready.wait()
