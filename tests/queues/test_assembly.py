@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from penstock.queues import assembly
 from penstock.queues.assembly import BatchCache, split_entries
 from penstock.queues.transitions import AcquiredRange
 from penstock.records.batch import Buffer, iter_headers
@@ -110,3 +111,31 @@ def test_entries_are_split_into_the_clients_acknowledgement_batches() -> None:
     assert split_entries(acquired((0, 4)), 2) == acquired((0, 1), (2, 3), (4, 4))
     assert split_entries(acquired((0, 4)), 5) == acquired((0, 4))
     assert split_entries(acquired((0, 4)), 0) == acquired((0, 4))
+
+
+def test_a_batch_that_cannot_be_opened_is_named_with_its_reason_and_tried_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    rotten = bytearray(batch(10, 10))
+    rotten[-1] ^= 1
+    log = FakeLog(batch(0, 10), rotten, batch(20, 10))
+    cache = BatchCache()
+    done = cache.assemble(acquired((5, 18), (20, 24)), PLENTY, log.load)
+    assert [(first, last) for first, last, _ in done.unreadable] == [(10, 19)]
+    assert offsets(done.parts) == [*range(5, 10), *range(20, 25)]
+    monkeypatch.setattr(assembly, "OpenedBatch", pytest.fail)
+    assert cache.assemble(acquired((12, 13)), PLENTY, log.load).unreadable == done.unreadable
+
+
+def test_a_batch_that_goes_out_whole_is_left_for_its_reader_to_check() -> None:
+    rotten = bytearray(batch(0, 10))
+    rotten[-1] ^= 1
+    done = BatchCache().assemble(acquired((0, 9)), PLENTY, FakeLog(rotten).load)
+    assert done.is_complete
+    assert [bytes(part) for part in done.parts] == [bytes(rotten)]
+
+
+def test_offsets_that_the_log_no_longer_has_are_named() -> None:
+    sparse = build_batch([(0, None, b"a", ()), (0, None, b"b", ())], base_offset=10, offset_deltas=[1, 4])
+    log = FakeLog(batch(0, 3), sparse, batch(18, 2))
+    done = BatchCache().assemble(acquired((2, 21)), PLENTY, log.load)
+    assert done.absent == [(3, 9), (10, 10), (12, 13), (15, 17), (20, 21)]
+    assert not done.is_complete

@@ -4,7 +4,10 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
+import pytest
+
 from penstock.queues.discovery import delivery_times, discover
+from penstock.records.batch import CorruptBatch
 from penstock.records.builder import build_batch
 from penstock.records.control import ControlType, end_marker_batch
 
@@ -71,4 +74,19 @@ def test_a_header_names_the_earliest_delivery() -> None:
         (0, None, b"b", [("deliver.at", b"12345")]),
         (0, None, b"c", [("deliver.at", b"soon"), ("other", None)]),
     ]
-    assert delivery_times(bytes(build_batch(records, base_offset=4)), 0, "deliver.at") == [(5, 12345)]
+    assert delivery_times(bytes(build_batch(records, base_offset=4)), "deliver.at") == [(5, 12345)]
+
+
+def test_a_batch_with_holes_that_cannot_be_opened_is_unreadable() -> None:
+    rotten = bytearray(batch(10, 3, deltas=[0, 3, 5]))
+    rotten[-1] ^= 1
+    found = discover(batch(0, 10) + bytes(rotten), 0)
+    assert [(first, last) for first, last, _ in found.unreadable] == [(10, 15)]
+    assert (found.end_offset, found.absent) == (16, [])
+
+
+def test_a_delivery_time_is_not_read_from_a_batch_that_rotted() -> None:
+    data = build_batch([(0, None, b"a", [("deliver.at", b"12345")])])
+    data[-1] ^= 1
+    with pytest.raises(CorruptBatch):
+        delivery_times(data, "deliver.at")

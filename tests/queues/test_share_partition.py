@@ -488,3 +488,28 @@ def test_ten_thousand_holders_whose_locks_all_run_out_are_one_step() -> None:
     assert expired.write.batches == [StateBatch(0, 9_999, RecordState.AVAILABLE, 1)]
     assert partition.locks == 0
     assert fetch(partition, "survivor", 10_000, settings) == [(0, 9_999, 2)]
+
+
+def test_unreadable_records_are_archived_at_once_except_those_that_a_member_holds() -> None:
+    partition = window_of(6)
+    fetch(partition, "m", 2)
+    answer(partition, "m", 0, 0, RELEASE)
+    transition = partition.archive_unreadable(0, 3, SETTINGS)
+    assert transition is not None
+    assert transition.write.batches == [StateBatch(2, 3, RecordState.ARCHIVED, 0)]
+    assert transition.write.start_offset == 1
+    assert (partition.start_offset, transition.dead_letters) == (1, [])
+    assert fetch(partition, "m2", 10) == [AcquiredRange(4, 5, 1)]
+    assert partition.archive_unreadable(0, 3, SETTINGS) is None
+    answer(partition, "m", 1, 1, RELEASE)
+    assert partition.archive_unreadable(0, 3, SETTINGS) is not None
+    assert partition.start_offset == 4
+
+
+def test_unreadable_records_wait_for_their_dead_letters() -> None:
+    settings = ShareSettings(dead_letter_topic="dlq.jobs")
+    partition = window_of(3)
+    transition = partition.archive_unreadable(-5, 10, settings)
+    assert transition is not None
+    assert transition.dead_letters == [(0, 2, 0, DeadLetterCause.UNREADABLE)]
+    assert [dead[:2] for dead in partition.archiving()] == [(0, 2)]

@@ -96,3 +96,17 @@ def test_a_bomb_is_not_opened() -> None:
 def test_offsets_that_do_not_increase_are_corrupt() -> None:
     with pytest.raises(CorruptBatch):
         OpenedBatch(build_batch(TEN[:3], offset_deltas=[5, 5, 9]))
+
+
+def test_bytes_that_rotted_are_not_cut_and_sealed_anew() -> None:
+    batch = _batch()
+    batch[batch.index(b"v5")] ^= 1
+    with pytest.raises(CorruptBatch, match="checksum"):
+        OpenedBatch(batch)
+
+
+def test_an_opened_batch_names_the_offsets_that_compaction_emptied() -> None:
+    batch = build_batch(TEN[:3], offset_deltas=[1, 3, 6])
+    patch_append(batch, 0, 100, 4)
+    assert OpenedBatch(batch).holes() == [(100, 100), (102, 102), (104, 105)]
+    assert OpenedBatch(_batch()).holes() == []

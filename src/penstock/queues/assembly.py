@@ -4,6 +4,11 @@ A batch that is acquired whole goes out as it is stored. One that is acquired in
 decompressed) once, and kept while the window is over it, so that a batch of 10,000 records that is handed out twenty at
 a time is read once and not five hundred times. The memory for that is bounded: beyond the bound batches are let go, and
 read again when they are needed.
+
+Two things can be wrong with a range that looked fine when it was chosen. A batch that has to be cut may turn out to be
+*unreadable*: its compressed part is broken, unpacks beyond the limit, or is not what was stored. And compaction may
+have removed batches or records meanwhile, whose offsets are *absent*. Both are reported, so that the window lets go of
+them.
 """
 
 from __future__ import annotations
@@ -12,8 +17,8 @@ from bisect import bisect_left
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
-from penstock.queues.transitions import AcquiredRange
-from penstock.records.batch import BatchHeader, Buffer, iter_headers
+from penstock.queues.transitions import AcquiredRange, Unreadable
+from penstock.records.batch import BatchHeader, Buffer, CorruptBatch, iter_headers
 from penstock.records.cutting import OpenedBatch
 
 DEFAULT_CACHE_BYTES = 32 << 20
@@ -23,16 +28,18 @@ Load = Callable[[int], Buffer]
 
 
 class CachedBatch:
-    __slots__ = ("_opened", "base_offset", "holes", "last_offset", "raw", "records_count")
+    __slots__ = ("_fault", "_is_dense", "_opened", "base_offset", "holes", "last_offset", "raw", "records_count")
 
     def __init__(self, header: BatchHeader, raw: Buffer, holes: Sequence[tuple[int, int]] | None) -> None:
         self.base_offset = header.base_offset
         self.last_offset = header.last_offset
         self.records_count = max(1, header.records_count)
+        self._is_dense = header.records_count == header.last_offset_delta + 1
         self.raw = raw
         self.holes = holes
         """Offsets without a record; None as long as nobody has looked whether the batch is to be delivered at all."""
         self._opened: OpenedBatch | None = None
+        self._fault = ""
 
     @property
     def size(self) -> int:
@@ -45,18 +52,46 @@ class CachedBatch:
     def cut(self, first_offset: int, last_offset: int) -> Buffer:
         if first_offset <= self.base_offset and last_offset >= self.last_offset:
             return self.raw
+        return self._open().cut(first_offset, last_offset)
+
+    def missing(self, first_offset: int, last_offset: int) -> list[tuple[int, int]]:
+        """Ranges of offsets between the two that hold no record, as they are in the batch now."""
+        if self._is_dense:
+            return []
+        holes = self.holes if self.holes is not None else self._open().holes()
+        return [
+            (max(first, first_offset), min(last, last_offset))
+            for first, last in holes
+            if first <= last_offset and last >= first_offset
+        ]
+
+    def _open(self) -> OpenedBatch:
+        """Opened once. A batch that cannot be opened is not tried again either: it may unpack to gigabytes."""
         if self._opened is None:
-            self._opened = OpenedBatch(self.raw)
-        return self._opened.cut(first_offset, last_offset)
+            if self._fault:
+                raise CorruptBatch(self._fault)
+            try:
+                self._opened = OpenedBatch(self.raw)
+            except CorruptBatch as error:
+                self._fault = str(error)
+                raise
+        return self._opened
 
 
 @dataclass(slots=True)
 class Assembled:
-    """Parts of a `records` field, and the ranges that they answer."""
+    """Parts of a `records` field, and the ranges that they answer, less what is named as absent or unreadable."""
 
     parts: list[Buffer] = field(default_factory=list)
     ranges: list[AcquiredRange] = field(default_factory=list)
     size: int = 0
+    absent: list[tuple[int, int]] = field(default_factory=list)
+    unreadable: list[Unreadable] = field(default_factory=list)
+
+    @property
+    def is_complete(self) -> bool:
+        """Whether every offset of the ranges has its record among the parts."""
+        return not self.absent and not self.unreadable
 
 
 class BatchCache:
@@ -117,8 +152,11 @@ class BatchCache:
         while offset <= wanted.last_offset:
             batch = self._find(offset, load)
             if batch is None or batch.base_offset > wanted.last_offset:
+                done.absent.append((offset, wanted.last_offset))
                 return wanted.last_offset
-            offset = max(offset, batch.base_offset)
+            if batch.base_offset > offset:
+                done.absent.append((offset, batch.base_offset - 1))
+                offset = batch.base_offset
             last = min(wanted.last_offset, batch.last_offset)
             left = max_bytes - done.size
             fitting = left // batch.bytes_per_record()
@@ -128,7 +166,13 @@ class BatchCache:
                     return offset - 1
                 last = offset + max(1, fitting) - 1
             held = batch.size
-            piece = batch.cut(offset, last)
+            try:
+                done.absent += batch.missing(offset, last)
+                piece = batch.cut(offset, last)
+            except CorruptBatch as error:
+                done.unreadable.append(Unreadable(batch.base_offset, batch.last_offset, str(error)))
+                offset = batch.last_offset + 1
+                continue
             if self.at(offset) is batch:
                 self._bytes += batch.size - held
             if piece:

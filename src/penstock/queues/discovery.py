@@ -3,8 +3,8 @@
 Some hold none: a compacted topic has lost records (between batches and inside of them), and under
 `share.isolation.level=read_committed` the records of an aborted transaction do not count. Kafka hands lost offsets out
 and lets the client report them as gaps; here they are known from the batch headers before anything is acquired, and
-only a batch with holes is opened. Control records (the ends of transactions) are handed out as in Kafka: clients
-acknowledge them as gaps, unseen by the application.
+only a batch with holes is opened; if it cannot be, it is unreadable. Control records (the ends of transactions) are
+handed out as in Kafka: clients acknowledge them as gaps, unseen by the application.
 """
 
 from __future__ import annotations
@@ -13,9 +13,10 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import NamedTuple, Protocol
 
-from penstock.records.batch import BatchHeader, Buffer, iter_headers
-from penstock.records.record import iter_records, records_section
-from penstock.records.scan import record_heads
+from penstock.queues.transitions import Unreadable
+from penstock.records.batch import BatchHeader, Buffer, CorruptBatch, crc_is_valid, iter_headers
+from penstock.records.cutting import OpenedBatch
+from penstock.records.record import iter_records
 
 _NO_STOP = 2**63
 
@@ -38,6 +39,7 @@ class Discovered:
     end_offset: int
     absent: list[tuple[int, int]] = field(default_factory=list)
     batches: list[DiscoveredBatch] = field(default_factory=list)
+    unreadable: list[Unreadable] = field(default_factory=list)
 
 
 class DiscoveredBatch(NamedTuple):
@@ -63,18 +65,31 @@ def discover(
             if _is_aborted(header, aborted):
                 found.absent.append((max(header.base_offset, from_offset), header.last_offset))
             else:
-                dense = header.records_count == header.last_offset_delta + 1
-                holes = () if dense else _holes(data, position, header)
-                found.batches.append(DiscoveredBatch(header, position, holes))
-                found.absent += holes
+                _add_batch(found, data, position, header)
         found.end_offset = max(expected, header.last_offset + 1)
     return found
 
 
-def delivery_times(data: Buffer, position: int, header_name: str) -> list[tuple[int, int]]:
-    """(offset, earliest delivery in ms) of the records of a batch that carry the header; unreadable ones do not."""
+def _add_batch(found: Discovered, data: Buffer, position: int, header: BatchHeader) -> None:
+    holes: Sequence[tuple[int, int]] = ()
+    if header.records_count != header.last_offset_delta + 1:
+        try:
+            holes = OpenedBatch(data, position).holes()
+        except CorruptBatch as error:
+            found.unreadable.append(Unreadable(header.base_offset, header.last_offset, str(error)))
+    found.batches.append(DiscoveredBatch(header, position, holes))
+    found.absent += holes
+
+
+def delivery_times(data: Buffer, header_name: str) -> list[tuple[int, int]]:
+    """(offset, earliest delivery in ms) of the records of a batch that carry the header with a number in it.
+
+    Raises CorruptBatch if the batch cannot be read, or is not what was stored.
+    """
+    if not crc_is_valid(data, 0, len(data)):
+        raise CorruptBatch("the stored checksum does not match the batch")
     times = []
-    for record in iter_records(data, position):
+    for record in iter_records(data):
         for name, value in record.headers:
             if name == header_name and value is not None and value.strip().isdigit():
                 times.append((record.offset, int(value)))
@@ -91,17 +106,3 @@ def _is_aborted(header: BatchHeader, aborted: Iterable[AbortedTransaction]) -> b
             for entry in aborted
         )
     )
-
-
-def _holes(data: Buffer, position: int, header: BatchHeader) -> list[tuple[int, int]]:
-    section = records_section(data, position, header)
-    holes = []
-    expected = header.base_offset
-    for _, delta, _ in record_heads(section, header.records_count):
-        offset = header.base_offset + delta
-        if offset > expected:
-            holes.append((expected, offset - 1))
-        expected = offset + 1
-    if expected <= header.last_offset:
-        holes.append((expected, header.last_offset))
-    return holes

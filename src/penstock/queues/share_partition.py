@@ -330,6 +330,22 @@ class SharePartition:
         changes = [Change(first, before, before.translate(c.FINISH_ARCHIVING))]
         return self._stage(Transition(changes, self._write_for(changes)))
 
+    def archive_unreadable(self, first: int, last: int, settings: ShareSettings) -> Transition | None:
+        """Give up the records of a batch that nobody can open. Those that a member holds are left for it to answer.
+
+        Already committed, as by `tick`: a record that cannot be delivered must not wait for its storage.
+        """
+        table = c.exhaust_table(0, dead_letters=bool(settings.dead_letter_topic))
+        changes = self._changes_by(table, first, last)
+        if not changes:
+            return None
+        dead = _archiving_in(changes, DeadLetterCause.UNREADABLE)
+        transition = Transition(changes, self._write_for(changes), dead_letters=dead)
+        for change in changes:
+            self._apply(change, 0, settings)
+        self._advance_start()
+        return transition
+
     def archiving(self) -> list[DeadLetterRange]:
         """Records that wait for their dead letters, for the shell that takes over after a crash."""
         window = self._window
@@ -407,15 +423,7 @@ class SharePartition:
         if unchanged:
             return []
         table = c.exhaust_table(settings.delivery_count_limit, dead_letters=bool(settings.dead_letter_topic))
-        before = bytes(self._window.cells)
-        after = before.translate(table)
-        if after == before:
-            return []
-        return [
-            Change(self._window.start + first, before[first:past], after[first:past])
-            for first, past, value in c.runs(before)
-            if after[first] != value
-        ]
+        return self._changes_by(table, self._window.start, self._window.end - 1)
 
     # The parts
 
@@ -430,6 +438,20 @@ class SharePartition:
             if lock is None or lock.member_id != member_id:
                 return False
         return True
+
+    def _changes_by(self, table: bytes, first: int, last: int) -> list[Change]:
+        """What a table changes between two offsets, as far as they are in the window."""
+        window = self._window
+        first = max(first, window.start)
+        before = bytes(window.cells[first - window.start : max(0, last - window.start + 1)])
+        after = before.translate(table)
+        if after == before:
+            return []
+        return [
+            Change(first + low, before[low:past], after[low:past])
+            for low, past, value in c.runs(before)
+            if after[low] != value
+        ]
 
     def _changes_under(self, ticket: int, first: int, last: int, table: bytes) -> list[Change]:
         window = self._window
@@ -581,10 +603,12 @@ def _answer(first: int, held: bytes, kind: int, settings: ShareSettings, dead: l
 
 
 def _exhausted_in(changes: Iterable[Change]) -> list[DeadLetterRange]:
+    return _archiving_in(changes, DeadLetterCause.EXHAUSTED)
+
+
+def _archiving_in(changes: Iterable[Change], cause: DeadLetterCause) -> list[DeadLetterRange]:
     return [
-        DeadLetterRange(
-            change.first_offset + first, change.first_offset + past - 1, c.count_of(value), DeadLetterCause.EXHAUSTED
-        )
+        DeadLetterRange(change.first_offset + first, change.first_offset + past - 1, c.count_of(value), cause)
         for change in changes
         for first, past, value in c.runs(change.after)
         if c.state_of(value) is RecordState.ARCHIVING

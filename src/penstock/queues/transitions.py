@@ -29,6 +29,14 @@ class AcquiredRange(NamedTuple):
     delivery_count: int
 
 
+class Unreadable(NamedTuple):
+    """The offsets of a stored batch that nobody can open, and why."""
+
+    first_offset: int
+    last_offset: int
+    reason: str
+
+
 class StateBatch(NamedTuple):
     first_offset: int
     last_offset: int
@@ -48,6 +56,7 @@ class StateWrite:
 class DeadLetterCause(Enum):
     REJECTED = "Offset rejected by client."
     EXHAUSTED = "Offset delivery count exceeded the threshold."
+    UNREADABLE = "Offset lies in a record batch that cannot be read."
 
 
 class DeadLetterRange(NamedTuple):

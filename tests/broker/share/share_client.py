@@ -21,6 +21,11 @@ Batch = tuple[int, int, list[int]]
 _PATIENCE_SECONDS = 20.0
 
 
+def free_port() -> int:
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        return int(server.getsockname()[1])
+
+
 class Wire:
     """One connection, one request after the other."""
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import socket
 import time
 from urllib.request import urlopen
 
@@ -12,14 +11,18 @@ import pytest
 from penstock.testing import Broker
 from penstock.wire.errors import ErrorCode
 from tests.broker.disk import WAIT_S, SlowDisk
-from tests.broker.share.share_client import ShareMember, Wire, ack_errors, acquired, initialize, produce, topic_id
+from tests.broker.share.share_client import (
+    ShareMember,
+    Wire,
+    ack_errors,
+    acquired,
+    free_port,
+    initialize,
+    produce,
+    topic_id,
+)
 
 ACCEPT, RELEASE = [1], [2]
-
-
-def free_port() -> int:
-    with socket.create_server(("127.0.0.1", 0)) as server:
-        return int(server.getsockname()[1])
 
 
 def test_sessions_are_limited_and_the_refusal_is_held_back() -> None:

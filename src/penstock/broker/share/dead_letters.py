@@ -16,9 +16,10 @@ from typing import TYPE_CHECKING
 from penstock.broker.topics import Partition, Topic, check_name
 from penstock.queues.dead_letters import Letter, Origin, buried_offsets, letters, without
 from penstock.queues.settings import ShareSettings
-from penstock.queues.transitions import DeadLetterRange
+from penstock.queues.transitions import DeadLetterCause, DeadLetterRange
+from penstock.records.batch import CorruptBatch, iter_headers
 from penstock.records.builder import build_batch
-from penstock.records.record import Record, iter_batches_records
+from penstock.records.record import Record, iter_records
 from penstock.storage.contract import StorageError
 from penstock.wire.errors import KafkaError
 
@@ -64,9 +65,9 @@ class DeadLetters:
             self.failures[live.group_id] += 1
             live.finish_archiving(dead.first_offset, dead.last_offset)
             return
-        copies: tuple[Record, ...] = ()
-        if settings.dead_letter_copies_record:
-            copies = tuple(iter_batches_records(live.records(dead.first_offset, dead.last_offset)))
+        copies: Sequence[Record] = ()
+        if settings.dead_letter_copies_record and dead.cause is not DeadLetterCause.UNREADABLE:
+            copies = live.readable_records(dead.first_offset, dead.last_offset)
         made = letters(_origin(live), dead, copies, self._owner.now_ms())
         try:
             self._write(live, target, made, dead)
@@ -123,11 +124,16 @@ class DeadLetters:
         found: set[int] = set()
         while offset < target.log.log_end_offset:
             data = target.log.read_bytes(offset, _READ_BYTES)
-            records = list(iter_batches_records(data))
-            if not records:
+            end = offset
+            for position, header in iter_headers(data):
+                end = header.next_offset
+                try:
+                    found |= buried_offsets(_origin(live), iter_records(data, position))
+                except CorruptBatch as error:
+                    log.error("letters of %s at offset %d cannot be read: %s", target.topic.name, offset, error)
+            if end == offset:
                 break
-            found |= buried_offsets(_origin(live), records)
-            offset = records[-1].offset + 1
+            offset = end
         return found
 
 

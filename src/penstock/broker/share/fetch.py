@@ -8,23 +8,30 @@ counted against MinBytes, and only then acquired, so that a fetch which goes on 
 from __future__ import annotations
 
 import asyncio
+import logging
 from typing import TYPE_CHECKING
 
 from penstock.broker.requests import Pending, Request
 from penstock.broker.share.live import LiveSharePartition, Prepared
 from penstock.queues.assembly import split_entries
 from penstock.queues.sessions import FINAL_EPOCH, ShareSession, TopicIdPartition
+from penstock.records.batch import CorruptBatch
+from penstock.storage.contract import StorageError
 from penstock.wire import messages as m
 from penstock.wire.errors import (
     CoordinatorLoadInProgress,
     ErrorCode,
     KafkaError,
+    KafkaStorageError,
+    UnknownServerError,
     UnknownTopicId,
     UnknownTopicOrPartition,
 )
 
 if TYPE_CHECKING:
     from penstock.broker.share.groups import ShareGroups
+
+log = logging.getLogger("penstock.share")
 
 _BATCH_OPTIMIZED = 0
 NO_LEADER = -1
@@ -115,8 +122,8 @@ class ShareFetch:
                 live = self.owner.live(self.session.group_id, partition)
             except CoordinatorLoadInProgress:
                 self._not_loaded.append(partition)
-            except KafkaError as error:
-                self._fail(partition, error)
+            except Exception as error:
+                self._fail(partition, _error_for_client(partition, error))
             else:
                 self._waits_at.append(live)
 
@@ -130,8 +137,8 @@ class ShareFetch:
                 live = self.owner.live(self.session.group_id, partition)
             except CoordinatorLoadInProgress:
                 self._not_loaded.append(partition)
-            except KafkaError as error:
-                self.partition_lost(partition, error)
+            except Exception as error:
+                self.partition_lost(partition, _error_for_client(partition, error))
                 return
             else:
                 self._waits_at.append(live)
@@ -142,15 +149,26 @@ class ShareFetch:
     def _prepare(self) -> list[tuple[TopicIdPartition, Prepared]]:
         records, size = self._body.max_records, self._max_bytes
         prepared: list[tuple[TopicIdPartition, Prepared]] = []
-        for live in self._waits_at:
+        for live in list(self._waits_at):
             if records <= 0 or (size <= 0 and prepared):
                 break
-            choice = live.prepare(self, records, size)
+            try:
+                choice = live.prepare(self, records, size)
+            except Exception as error:
+                self._leave_out(live, error)
+                continue
             if choice is not None:
                 prepared.append(((live.key[1], live.key[2]), choice))
                 records -= sum(chosen.last_offset - chosen.first_offset + 1 for chosen in choice.assembled.ranges)
                 size -= choice.assembled.size
         return prepared
+
+    def _leave_out(self, live: LiveSharePartition, error: Exception) -> None:
+        """A partition that fails costs its own records only: the answer names its error, whenever it goes out."""
+        partition = (live.key[1], live.key[2])
+        self._fail(partition, _error_for_client(partition, error))
+        self._waits_at.remove(live)
+        live.waiting.leave(self)
 
     def _is_full(self, prepared: list[tuple[TopicIdPartition, Prepared]]) -> bool:
         number = sum(last - first + 1 for _, choice in prepared for first, last, _ in choice.assembled.ranges)
@@ -248,6 +266,17 @@ class ShareFetch:
                     )
                 topic.partitions.append(self._data(partition))
         return list(topics.values())
+
+
+def _error_for_client(partition: TopicIdPartition, error: Exception) -> KafkaError:
+    """What a client is told of a partition that failed; what nobody foresaw is explained in the broker's log."""
+    if isinstance(error, KafkaError):
+        return error
+    if isinstance(error, StorageError | OSError | CorruptBatch):
+        log.error("partition %d of topic %s failed in a share fetch: %s", partition[1], partition[0].hex(), error)
+        return KafkaStorageError()
+    log.error("partition %d of topic %s failed in a share fetch", partition[1], partition[0].hex(), exc_info=error)
+    return UnknownServerError()
 
 
 def unknown_partition(owner: ShareGroups, partition: TopicIdPartition) -> KafkaError | None:

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import TYPE_CHECKING, NamedTuple
 
 from penstock.broker.file_range import FileRange
@@ -21,9 +21,10 @@ from penstock.queues.discovery import delivery_times, discover
 from penstock.queues.settings import ShareSettings
 from penstock.queues.share_partition import SharePartition
 from penstock.queues.state import UNKNOWN, SharePartitionKey
-from penstock.queues.transitions import AcknowledgementBatch, AcquiredRange, StateWrite, Transition
+from penstock.queues.transitions import AcknowledgementBatch, AcquiredRange, StateWrite, Transition, Unreadable
 from penstock.queues.waiting import WaitingFetches
-from penstock.records.batch import Buffer
+from penstock.records.batch import Buffer, CorruptBatch, crc_is_valid, parse_header
+from penstock.records.record import Record, iter_batches_records
 from penstock.storage.contract import FetchSlice
 from penstock.wire.errors import KafkaError, OffsetOutOfRange
 
@@ -94,16 +95,17 @@ class LiveSharePartition:
     def prepare(self, fetch: ShareFetch, max_records: int, max_bytes: int) -> Prepared | None:
         """Choose records for a fetch: a fair part of what is there. Nothing is acquired yet."""
         settings = self.settings()
-        acquirable = self.acquirable(settings)
-        if acquirable <= 0:
-            return None
-        part = self.waiting.fair_part(fetch, max_records, acquirable)
-        self._grow(part, settings)
-        chosen = self.core.select(part, settings)
-        if not chosen:
-            return None
-        assembled = self._cache.assemble(chosen, max_bytes, self._load)
-        return Prepared(self, assembled, settings) if assembled.ranges else None
+        while (acquirable := self.acquirable(settings)) > 0:
+            part = self.waiting.fair_part(fetch, max_records, acquirable)
+            self._grow(part, settings)
+            chosen = self.core.select(part, settings)
+            if not chosen:
+                return None
+            assembled = self._cache.assemble(chosen, max_bytes, self._load)
+            if assembled.is_complete:
+                return Prepared(self, assembled, settings) if assembled.ranges else None
+            self._let_go(assembled.absent, assembled.unreadable, settings)
+        return None
 
     def take(self, prepared: Prepared, member_id: str) -> list[AcquiredRange]:
         settings = prepared.settings
@@ -171,9 +173,10 @@ class LiveSharePartition:
             self._record_bytes = max(1, header.size // max(1, header.records_count))
         end = min(discovered.end_offset, limit)
         if end <= core.end_offset:
-            return False
+            raise CorruptBatch(f"the batch at offset {end} has a broken header")
         begin = core.end_offset
         core.extend(end, discovered.absent)
+        self._archive_unreadable(discovered.unreadable, settings)
         if settings.delivery_time_header:
             for header, position, _ in discovered.batches:
                 self._delay_delivery(begin, end, view[position : position + header.size], settings)
@@ -203,7 +206,13 @@ class LiveSharePartition:
     def _delay_delivery(self, begin: int, end: int, batch: Buffer, settings: ShareSettings) -> None:
         """Records of a batch that have just entered the window and name a time before which they are not delivered."""
         now_ms = self.owner.now_ms()
-        for offset, ready_ms in delivery_times(batch, 0, settings.delivery_time_header):
+        try:
+            times = delivery_times(batch, settings.delivery_time_header)
+        except CorruptBatch as error:
+            header = parse_header(batch)
+            self._archive_unreadable([Unreadable(header.base_offset, header.last_offset, str(error))], settings)
+            return
+        for offset, ready_ms in times:
             if begin <= offset < end and ready_ms > now_ms:
                 self.core.delay_delivery(offset, offset, ready_ms)
         self._arm()
@@ -222,6 +231,7 @@ class LiveSharePartition:
                 self.core.mark_absent([(offset, end - 1)])
                 return
             self.core.mark_absent(discovered.absent)
+            self._archive_unreadable(discovered.unreadable, settings)
             if settings.delivery_time_header:
                 view = memoryview(data)
                 for header, position, _ in discovered.batches:
@@ -233,6 +243,37 @@ class LiveSharePartition:
             return self.partition.log.read_bytes(offset, _READ_BYTES_MIN)
         except OffsetOutOfRange:
             return b""
+
+    def _let_go(
+        self, absent: Sequence[tuple[int, int]], unreadable: Sequence[Unreadable], settings: ShareSettings
+    ) -> None:
+        """Records that were chosen turn out to be gone from the log, or to be in a batch that nobody can open."""
+        start_offset = self.core.start_offset
+        self.core.mark_absent(absent)
+        if self.core.start_offset > start_offset:
+            self._write(StateWrite(self.core.start_offset, self.core.delivery_complete_count))
+            self._cache_follows()
+        self._archive_unreadable(unreadable, settings)
+
+    def _archive_unreadable(self, batches: Iterable[Unreadable], settings: ShareSettings) -> None:
+        """Give up what cannot be delivered, and say so: everybody else's records go on."""
+        for first, last, reason in batches:
+            transition = self.core.archive_unreadable(first, last, settings)
+            if transition is None:
+                continue
+            number = sum(len(change.after) for change in transition.changes)
+            log.error(
+                "%d records of %s-%d are archived for group %s: the batch of offsets %d to %d is unreadable: %s",
+                number,
+                self.partition.topic.name,
+                self.key[2],
+                self.group_id,
+                first,
+                last,
+                reason,
+            )
+            self.owner.metrics.unreadable[self.group_id] += number
+            self._follow_up(transition, settings)
 
     # -- acknowledging ---------------------------------------------------------------------------------------------
 
@@ -297,10 +338,16 @@ class LiveSharePartition:
     def _cache_follows(self) -> None:
         self._cache.forget_below(self.core.start_offset)
 
-    def records(self, first: int, last: int) -> Buffer:
-        """The stored records of a range, as batches."""
-        assembled = self._cache.assemble([AcquiredRange(first, last, 0)], 1 << 30, self._load)
-        return b"".join(assembled.parts)
+    def readable_records(self, first: int, last: int) -> list[Record]:
+        """The stored records of a range, as far as the log still has them and they can be read."""
+        records: list[Record] = []
+        for part in self._cache.assemble([AcquiredRange(first, last, 0)], 1 << 30, self._load).parts:
+            try:
+                if crc_is_valid(part, 0, len(part)):
+                    records += iter_batches_records(part)
+            except CorruptBatch as error:
+                log.warning("the dead letters of %s lack their contents: %s", self.group_id, error)
+        return records
 
     # -- time ------------------------------------------------------------------------------------------------------
 
@@ -309,12 +356,16 @@ class LiveSharePartition:
         transition = self.core.tick(self.owner.now_ms(), settings)
         if transition is not None:
             self.lock_timeouts += sum(number_in(change.before, ACQUIRED_CELLS) for change in transition.changes)
-            self._write(transition.write)
-            self._cache_follows()
-            if transition.dead_letters:
-                self.owner.dead_letters.bury(self, transition.dead_letters, settings)
+            self._follow_up(transition, settings)
         self._arm()
         self.wake()
+
+    def _follow_up(self, transition: Transition, settings: ShareSettings) -> None:
+        """Write down a change that holds already, and bury what died of it."""
+        self._write(transition.write)
+        self._cache_follows()
+        if transition.dead_letters:
+            self.owner.dead_letters.bury(self, transition.dead_letters, settings)
 
     def _arm(self) -> None:
         deadline_ms = self.core.next_deadline_ms()

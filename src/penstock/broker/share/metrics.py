@@ -23,6 +23,8 @@ class ShareMetrics:
     def __init__(self, owner: ShareGroups) -> None:
         self._owner = owner
         self._acknowledgements: Counter[AcknowledgeType] = Counter()
+        self.unreadable: Counter[str] = Counter()
+        """Records by group that were archived because their batch cannot be read."""
         self.session_evictions = 0
         self.state_writes = 0
         self.fetches = self.failed_fetches = 0
@@ -49,6 +51,12 @@ class ShareMetrics:
         yield Metric(_GROUP + "partitionloadtimems_count", "counter", "Windows loaded.").add(self._loads)
         yield Metric(_GROUP + "partitionloadtimems_sum", "counter", "Time to load them, in ms.").add(self._load_ms)
         yield from self._dead_letters()
+        unreadable = Metric(
+            "penstock_share_unreadable_records_total", "counter", "Records archived because their batch is unreadable."
+        )
+        for group_id, count in self.unreadable.items():
+            unreadable.add(count, group=group_id)
+        yield unreadable
         yield from self._partitions()
         yield Metric(_SESSIONS + "sharesessionscount", "gauge", "Open share sessions.").add(len(owner.sessions))
         yield Metric(_SESSIONS + "sharepartitionscount", "gauge", "Partitions in open share sessions.").add(
