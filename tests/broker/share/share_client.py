@@ -83,15 +83,19 @@ def topic_id(wire: Wire, name: str) -> bytes:
 
 def produce(wire: Wire, topic: str, values: list[bytes], partition: int = 0, *, batch_size: int = 1_000_000) -> None:
     for first in range(0, len(values), batch_size):
-        records = build_batch([(0, None, value, ()) for value in values[first : first + batch_size]])
-        data = m.ProduceRequest.PartitionProduceData(index=partition, records=bytes(records))
-        body = m.ProduceRequest(
-            acks=-1,
-            timeout_ms=10_000,
-            topic_data=[m.ProduceRequest.TopicProduceData(name=topic, partition_data=[data])],
-        )
-        response = wire.ask(ApiKey.PRODUCE, 9, body, m.ProduceResponse)
-        assert response.responses[0].partition_responses[0].error_code == 0
+        batch = build_batch([(0, None, value, ()) for value in values[first : first + batch_size]])
+        produce_batch(wire, topic, batch, partition)
+
+
+def produce_batch(wire: Wire, topic: str, batch: bytes | bytearray, partition: int = 0) -> None:
+    data = m.ProduceRequest.PartitionProduceData(index=partition, records=bytes(batch))
+    body = m.ProduceRequest(
+        acks=-1,
+        timeout_ms=10_000,
+        topic_data=[m.ProduceRequest.TopicProduceData(name=topic, partition_data=[data])],
+    )
+    response = wire.ask(ApiKey.PRODUCE, 9, body, m.ProduceResponse)
+    assert response.responses[0].partition_responses[0].error_code == 0
 
 
 def initialize(wire: Wire, group: str, topic: bytes, partitions: int = 1, start: int = 0, epoch: int = 1) -> list[int]:

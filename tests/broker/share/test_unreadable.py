@@ -15,8 +15,6 @@ from penstock.records.batch import HEADER_SIZE, write_crc
 from penstock.records.builder import build_batch
 from penstock.records.codecs import Codec
 from penstock.testing import Broker
-from penstock.wire import messages as m
-from penstock.wire.api import ApiKey
 from penstock.wire.errors import ErrorCode
 from tests.broker.share.share_client import (
     ShareMember,
@@ -26,6 +24,7 @@ from tests.broker.share.share_client import (
     free_port,
     initialize,
     produce,
+    produce_batch,
     set_group_configs,
     topic_id,
     values,
@@ -65,14 +64,6 @@ def broken(number: int, header: tuple[str, bytes] | None = None) -> bytearray:
     return batch
 
 
-def produce_batch(wire: Wire, batch: bytes | bytearray) -> None:
-    data = m.ProduceRequest.PartitionProduceData(index=0, records=bytes(batch))
-    topic = m.ProduceRequest.TopicProduceData(name="jobs", partition_data=[data])
-    body = m.ProduceRequest(acks=-1, timeout_ms=5_000, topic_data=[topic])
-    response = wire.ask(ApiKey.PRODUCE, 9, body, m.ProduceResponse)
-    assert response.responses[0].partition_responses[0].error_code == 0
-
-
 def rot(broker: Broker, what: bytes) -> None:
     """Let a byte of a stored record rot on the disk."""
     [segment] = broker.data.rglob("jobs-0/*.log")
@@ -97,7 +88,7 @@ def test_a_queue_goes_on_behind_a_batch_whose_compressed_part_is_broken(
     wire: Wire, caplog: pytest.LogCaptureFixture
 ) -> None:
     produce(wire, "jobs", numbers(0, 19))
-    produce_batch(wire, broken(100))
+    produce_batch(wire, "jobs", broken(100))
     produce(wire, "jobs", numbers(120, 139))
     initialize(wire, "g", topic_id(wire, "jobs"))
     with caplog.at_level(logging.ERROR, logger="penstock.share"):
@@ -112,7 +103,7 @@ def test_a_queue_goes_on_behind_a_batch_whose_compressed_part_is_broken(
 def test_a_batch_that_unpacks_beyond_the_limit_is_archived(wire: Wire, monkeypatch: pytest.MonkeyPatch) -> None:
     limited = assembly.OpenedBatch
     monkeypatch.setattr(assembly, "OpenedBatch", lambda raw: limited(raw, limit=10_000))
-    produce_batch(wire, build_batch([(0, None, bytes(1_000), ()) for _ in range(100)], codec=Codec.ZSTD))
+    produce_batch(wire, "jobs", build_batch([(0, None, bytes(1_000), ()) for _ in range(100)], codec=Codec.ZSTD))
     produce(wire, "jobs", numbers(100, 109))
     initialize(wire, "g", topic_id(wire, "jobs"))
     assert work_off(wire) == numbers(100, 109)
@@ -130,7 +121,7 @@ def test_the_records_of_an_unreadable_batch_leave_dead_letters_without_contents(
     set_group_configs(
         wire, "g", errors_deadletterqueue_topic_name="dlq.jobs", errors_deadletterqueue_copy_record_enable="true"
     )
-    produce_batch(wire, broken(10))
+    produce_batch(wire, "jobs", broken(10))
     produce(wire, "jobs", [b"good"])
     initialize(wire, "g", topic_id(wire, "jobs"))
     assert work_off(wire) == [b"good"]
@@ -148,7 +139,7 @@ def test_a_rejected_batch_that_cannot_be_copied_is_buried_without_its_contents(
         wire, "g", errors_deadletterqueue_topic_name="dlq.jobs", errors_deadletterqueue_copy_record_enable="true"
     )
     if cause == "broken":
-        produce_batch(wire, broken(10))
+        produce_batch(wire, "jobs", broken(10))
     else:
         produce(wire, "jobs", [b"precious"] * 10)
         rot(broker, b"precious")
@@ -167,7 +158,7 @@ def test_a_rejected_batch_that_cannot_be_copied_is_buried_without_its_contents(
 
 def test_a_delivery_time_in_an_unreadable_batch_holds_nobody_up(wire: Wire) -> None:
     set_group_configs(wire, "g", penstock_share_delivery_time_header="deliver.at")
-    produce_batch(wire, broken(10, ("deliver.at", b"99999999999999")))
+    produce_batch(wire, "jobs", broken(10, ("deliver.at", b"99999999999999")))
     produce(wire, "jobs", [b"good"])
     initialize(wire, "g", topic_id(wire, "jobs"))
     assert work_off(wire, max_records=500) == [b"good"]
@@ -178,7 +169,7 @@ def test_unreadable_records_are_counted_by_group() -> None:
     with Broker({"penstock.metrics.listen": f"127.0.0.1:{port}"}) as broker:
         broker.create_topic("jobs")
         with Wire(broker) as wire:
-            produce_batch(wire, broken(10))
+            produce_batch(wire, "jobs", broken(10))
             initialize(wire, "g", topic_id(wire, "jobs"))
             work_off(wire)
         with urlopen(f"http://127.0.0.1:{port}/metrics", timeout=10) as response:
@@ -187,7 +178,7 @@ def test_unreadable_records_are_counted_by_group() -> None:
 
 
 def test_an_unreadable_batch_stays_archived_after_a_restart(broker: Broker, wire: Wire) -> None:
-    produce_batch(wire, broken(10))
+    produce_batch(wire, "jobs", broken(10))
     produce(wire, "jobs", [b"good"])
     initialize(wire, "g", topic_id(wire, "jobs"))
     worker = ShareMember(wire, "g", "m", topic_id(wire, "jobs"))
