@@ -214,3 +214,26 @@ def test_a_failed_append_tells_everyone_to_come_again() -> None:
     effects.fail(ErrorCode.COORDINATOR_NOT_AVAILABLE)
     assert [result.error_code for result in results] == [ErrorCode.COORDINATOR_NOT_AVAILABLE]
     assert len(log.shard) == 0
+
+
+def test_what_is_known_of_offsets_past_the_end_of_a_log_is_forgotten() -> None:
+    log = Log()
+    log.initialize(start=0)
+    log.write(10, StateBatch(12, 15, 2, 1), StateBatch(18, 19, 0, 1), complete=4)
+    log.run(log.shard.bring_back(lambda key: 14, 3_000))
+    log.reload()
+    state = log.shard.get(KEY)
+    assert state is not None
+    assert (state.start_offset, state.batches, state.done_count()) == (10, [StateBatch(12, 13, 2, 1)], 2)
+    log.run(log.shard.bring_back(lambda key: 5, 3_000))
+    assert (log.read().start_offset, log.read().state_batches) == (5, [])
+    assert log.write(6) == 0
+
+
+def test_a_state_within_its_log_is_left_alone() -> None:
+    log = Log()
+    log.initialize(start=-1)
+    assert log.shard.bring_back(lambda key: 0, 3_000).records == []
+    log.initialize(state_epoch=2, start=10)
+    assert log.shard.bring_back(lambda key: 10, 3_000).records == []
+    assert log.shard.bring_back(lambda key: None, 3_000).records == []

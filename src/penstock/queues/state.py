@@ -9,7 +9,8 @@ a fresh snapshot so that they do not pin the rest.
 
 Two epochs fence those who are late. The *state epoch* is set by Initialize and grows when an administrator resets the
 offsets; the *leader epoch* is set by Read when a partition's owner takes over. A Write must carry neither a lower one.
-A Write never moves the start offset back, whatever order writes arrive in.
+A Write never moves the start offset back, whatever order writes arrive in; only a log that lost its end does
+(`bring_back`).
 """
 
 from __future__ import annotations
@@ -239,6 +240,36 @@ class ShareStateShard:
                     state.batches,
                 )
                 effects.records.append(_snapshot_record(key, fresh))
+        return effects
+
+    def bring_back(self, log_end_offset: Callable[[SharePartitionKey], int | None], now_ms: int) -> Effects:
+        """Forget what is known of offsets past the end of a log: a power cut can take records that groups have passed.
+
+        Other records will get those offsets, and they are to be delivered. This is the one way by which a start offset
+        moves back without an administrator.
+        """
+        effects = Effects()
+        for key, state in self._states.items():
+            end = log_end_offset(key)
+            reach = max([state.start_offset, *(batch.last_offset + 1 for batch in state.batches)])
+            if end is None or reach <= end:
+                continue
+            shortened = ShareGroupState(
+                state.snapshot_epoch + 1,
+                state.state_epoch,
+                state.leader_epoch,
+                min(state.start_offset, end),
+                UNKNOWN,
+                now_ms,
+                now_ms,
+                [
+                    batch._replace(last_offset=min(batch.last_offset, end - 1))
+                    for batch in state.batches
+                    if batch.first_offset < end
+                ],
+            )
+            shortened.delivery_complete_count = shortened.done_count()
+            effects.records.append(_snapshot_record(key, shortened))
         return effects
 
     def records_needed(self) -> int:

@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 import json
+import shutil
 import time
+from pathlib import Path
 from urllib.request import urlopen
 
 import pytest
 
 from penstock.testing import Broker
+from penstock.wire import messages as m
+from penstock.wire.api import ApiKey
 from penstock.wire.errors import ErrorCode
 from tests.broker.disk import WAIT_S, SlowDisk
 from tests.broker.share.share_client import (
@@ -20,6 +24,7 @@ from tests.broker.share.share_client import (
     initialize,
     produce,
     topic_id,
+    values,
 )
 
 ACCEPT, RELEASE = [1], [2]
@@ -151,3 +156,45 @@ def worker_with_two_records(broker: Broker, wire: Wire) -> ShareMember:
     worker = ShareMember(wire, "g", "m1", topic)
     assert acquired(worker.fetch()) == [(0, 1, 1)]
     return worker
+
+
+def describe_offsets(wire: Wire, group: str, topic: str) -> tuple[int, int]:
+    request = m.DescribeShareGroupOffsetsRequest
+    named = request.DescribeShareGroupOffsetsRequestTopic(topic_name=topic, partitions=[0])
+    body = request(groups=[request.DescribeShareGroupOffsetsRequestGroup(group_id=group, topics=[named])])
+    response = wire.ask(ApiKey.DESCRIBE_SHARE_GROUP_OFFSETS, 1, body, m.DescribeShareGroupOffsetsResponse)
+    partition = response.groups[0].topics[0].partitions[0]
+    return partition.start_offset, partition.lag
+
+
+@pytest.mark.parametrize("is_done", [True, False], ids=["past the end", "window over the end"])
+def test_a_group_past_the_end_of_a_log_that_lost_records_gets_what_is_appended_anew(
+    tmp_path: Path, is_done: bool
+) -> None:
+    """What a power cut leaves that kept the group's state and lost the records of producers that did not wait."""
+    with Broker(data=tmp_path / "data") as broker:
+        broker.create_topic("jobs")
+        with Wire(broker) as wire:
+            produce(wire, "jobs", [b"old %d" % i for i in range(10)], batch_size=1)
+        broker.stop()
+        shutil.copytree(tmp_path / "data" / "jobs-0", tmp_path / "before")
+        broker.start()
+        with Wire(broker) as wire:
+            produce(wire, "jobs", [b"lost %d" % i for i in range(10, 20)], batch_size=1)
+            topic = topic_id(wire, "jobs")
+            initialize(wire, "g", topic)
+            member = ShareMember(wire, "g", "m1", topic)
+            assert acquired(member.fetch()) == [(0, 19, 1)]
+            member.acknowledge({0: [(0 if is_done else 8, 19, ACCEPT)]})
+        broker.stop()
+        shutil.rmtree(tmp_path / "data" / "jobs-0")
+        shutil.copytree(tmp_path / "before", tmp_path / "data" / "jobs-0")
+        broker.start()
+        with Wire(broker) as wire:
+            produce(wire, "jobs", [b"new %d" % i for i in range(10, 15)])
+        broker.restart()
+        with Wire(broker) as wire:
+            assert describe_offsets(wire, "g", "jobs") == ((10, 5) if is_done else (0, 13))
+            left = [] if is_done else [b"old %d" % i for i in range(8)]
+            expected = [*left, *(b"new %d" % i for i in range(10, 15))]
+            assert values(ShareMember(wire, "g", "m2", topic).fetch()) == expected

@@ -91,6 +91,9 @@ class ShareGroups:
         self._pruned: dict[int, int] = {}
         self._prune_timer: asyncio.TimerHandle | None = None
         self._started_ms = broker.now_ms()
+        self._log_ends: dict[TopicIdPartition, int] = {}
+        """Where the logs ended when the broker started, as long as not every stored state was compared with them."""
+        self._compared: set[int] = set()
         config = broker.config
         self.runtime: CoordinatorRuntime[ShareStateShard] = CoordinatorRuntime(
             broker.world,
@@ -136,7 +139,14 @@ class ShareGroups:
 
     def start(self) -> None:
         self.configs.start()
+        if self.broker.topics.find(SHARE_STATE_TOPIC) is not None:
+            self._log_ends = {
+                (topic.topic_id, partition.index): partition.log.log_end_offset
+                for topic in self.broker.topics.all()
+                for partition in topic.partitions
+            }
         self.runtime.start()
+        self.runtime.when_loaded(self._compare_all)
         self.broker.on_connection_closed.append(self._connection_closed)
         self.broker.on_topic_deleted.append(self._topic_deleted)
         self.broker.features.listeners.append(self._features_changed)
@@ -281,7 +291,30 @@ class ShareGroups:
         return topic is not None and 0 <= index < len(topic.partitions)
 
     def handle(self, key: SharePartitionKey) -> Handle:
-        return self.runtime.find(coordinator_key(key))
+        handle = self.runtime.find(coordinator_key(key))
+        if self._log_ends:
+            self._compare(handle)
+        return handle
+
+    def _compare_all(self) -> None:
+        """See to it that no group is past the end of its log, before the log can grow over that by another restart."""
+        for handle in self.runtime.loaded_handles():
+            self._compare(handle)
+        self._log_ends.clear()
+        self._compared.clear()
+
+    def _compare(self, handle: Handle) -> None:
+        if handle.index in self._compared:
+            return
+        self._compared.add(handle.index)
+        effects = handle.shard.bring_back(lambda key: self._log_ends.get(key[1:]), self.now_ms())
+        if effects.records:
+            log.warning(
+                "%d share-partitions were past the end of their logs, which have lost records: they go back to the end",
+                len(effects.records),
+            )
+            handle.run(effects)
+            handle.log.make_durable_soon()
 
     def state_partition(self, key: SharePartitionKey) -> int:
         """The partition of the state topic that keeps a share-partition."""
