@@ -12,6 +12,7 @@ import os
 from collections.abc import Callable
 from typing import ClassVar
 
+from penstock.broker.world import World
 from penstock.log.files import SegmentFile
 
 log = logging.getLogger("penstock.broker")
@@ -66,7 +67,7 @@ class FileRange:
         self.is_warm = True
 
 
-def when_cached(loop: asyncio.AbstractEventLoop, wanted: FileRange, then: Callable[[], None]) -> bool:
+def when_cached(world: World, wanted: FileRange, then: Callable[[], None]) -> bool:
     """Whether a range can be read without waiting for the disk. If not, a thread reads it and `then` is called after.
 
     It is called even if the thread could not read: the next attempt finds out what is wrong, or succeeds.
@@ -82,12 +83,12 @@ def when_cached(loop: asyncio.AbstractEventLoop, wanted: FileRange, then: Callab
             log.warning("a thread cannot read %d bytes ahead: %s", wanted.size, reading.exception())
         then()
 
-    loop.run_in_executor(None, wanted.warm_up).add_done_callback(warmed_up)
+    world.in_thread(wanted.warm_up).add_done_callback(warmed_up)
     return False
 
 
-async def until_cached(wanted: FileRange) -> None:
+async def until_cached(world: World, wanted: FileRange) -> None:
     """Return when a range can be read without waiting for the disk, or cannot be read at all."""
     ready = asyncio.Event()
-    if not when_cached(asyncio.get_running_loop(), wanted, ready.set):
+    if not when_cached(world, wanted, ready.set):
         await ready.wait()

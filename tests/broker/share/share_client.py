@@ -300,3 +300,29 @@ def fetch_all(wire: Wire, topic: bytes, partition: int = 0) -> list[Record]:
     body.session_epoch = -1
     response = wire.ask(ApiKey.FETCH, 13, body, m.FetchResponse)
     return list(iter_batches_records(bytes(response.responses[0].partitions[0].records or b"")))
+
+
+def write_archiving(wire: Wire, topic: bytes) -> None:
+    """What a crash leaves of a record whose dead letter was about to be written, or had just been."""
+    request = m.WriteShareGroupStateRequest
+    body = request(
+        group_id="g",
+        topics=[
+            request.WriteStateData(
+                topic_id=topic,
+                partitions=[
+                    request.PartitionData(
+                        partition=0,
+                        state_epoch=2,
+                        leader_epoch=10,
+                        start_offset=0,
+                        state_batches=[
+                            request.StateBatch(first_offset=0, last_offset=0, delivery_state=3, delivery_count=1)
+                        ],
+                    )
+                ],
+            )
+        ],
+    )
+    response = wire.ask(ApiKey.WRITE_SHARE_GROUP_STATE, 1, body, m.WriteShareGroupStateResponse)
+    assert response.results[0].partitions[0].error_code == 0

@@ -17,6 +17,7 @@ from tests.broker.share.share_client import (
     produce,
     set_group_configs,
     topic_id,
+    write_archiving,
 )
 
 RELEASE, REJECT = [2], [3]
@@ -111,31 +112,3 @@ def test_a_letter_that_the_crash_prevented_is_written_afterwards(broker: Broker,
     write_archiving(wire, topic)
     assert acquired(ShareMember(wire, "g", "m", topic).fetch()) == [(1, 1, 1)]
     assert len(fetch_all(wire, topic_id(wire, "dlq.jobs"))) == 1
-
-
-def write_archiving(wire: Wire, topic: bytes) -> None:
-    from penstock.wire import messages as m
-    from penstock.wire.api import ApiKey
-
-    request = m.WriteShareGroupStateRequest
-    body = request(
-        group_id="g",
-        topics=[
-            request.WriteStateData(
-                topic_id=topic,
-                partitions=[
-                    request.PartitionData(
-                        partition=0,
-                        state_epoch=2,
-                        leader_epoch=10,
-                        start_offset=0,
-                        state_batches=[
-                            request.StateBatch(first_offset=0, last_offset=0, delivery_state=3, delivery_count=1)
-                        ],
-                    )
-                ],
-            )
-        ],
-    )
-    response = wire.ask(ApiKey.WRITE_SHARE_GROUP_STATE, 1, body, m.WriteShareGroupStateResponse)
-    assert response.results[0].partitions[0].error_code == 0

@@ -10,9 +10,11 @@ from __future__ import annotations
 
 import logging
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from functools import partial
 from typing import TYPE_CHECKING
 
+from penstock.broker.share.reading import LogReader, NotInMemory
 from penstock.broker.topics import Partition, Topic, check_name
 from penstock.queues.dead_letters import Letter, Origin, buried_offsets, letters, without
 from penstock.queues.settings import ShareSettings
@@ -26,6 +28,7 @@ from penstock.wire.errors import KafkaError
 if TYPE_CHECKING:
     from penstock.broker.share.groups import ShareGroups
     from penstock.broker.share.live import LiveSharePartition
+    from penstock.broker.world import World
 
 log = logging.getLogger("penstock.share")
 
@@ -50,14 +53,20 @@ class DeadLetters:
                 self._bury_one(live, dead._replace(first_offset=first, last_offset=last), settings)
 
     def resume(self, live: LiveSharePartition, ranges: Sequence[DeadLetterRange], settings: ShareSettings) -> None:
-        """Go on after a crash."""
+        """Go on after a crash: some of the letters may have been written."""
+
+        def bury_the_rest(written: set[int]) -> None:
+            for dead in ranges:
+                for offset in range(dead.first_offset, dead.last_offset + 1):
+                    if offset in written:
+                        live.finish_archiving(offset, offset)
+            self.bury(live, without(ranges, written), settings)
+
         target = self._target(live, settings)
-        written = self._written(live, target) if target is not None else set()
-        for dead in ranges:
-            for offset in range(dead.first_offset, dead.last_offset + 1):
-                if offset in written:
-                    live.finish_archiving(offset, offset)
-        self.bury(live, without(ranges, written), settings)
+        if target is None:
+            bury_the_rest(set())
+        else:
+            _WrittenLetters(_origin(live), target, self._owner.broker.world, bury_the_rest).search()
 
     def _bury_one(self, live: LiveSharePartition, dead: DeadLetterRange, settings: ShareSettings) -> None:
         target = self._target(live, settings)
@@ -67,7 +76,11 @@ class DeadLetters:
             return
         copies: Sequence[Record] = ()
         if settings.dead_letter_copies_record and dead.cause is not DeadLetterCause.UNREADABLE:
-            copies = live.readable_records(dead.first_offset, dead.last_offset)
+            try:
+                copies = live.readable_records(dead.first_offset, dead.last_offset)
+            except NotInMemory:
+                live.when_warm(partial(self._bury_one, live, dead, settings))
+                return
         made = letters(_origin(live), dead, copies, self._owner.now_ms())
         try:
             self._write(live, target, made, dead)
@@ -118,23 +131,40 @@ class DeadLetters:
             log.error("the dead-letter topic %r cannot be created: %s", name, error)
             return None
 
-    def _written(self, live: LiveSharePartition, target: Partition) -> set[int]:
-        """Offsets of a window whose letters are among the latest of the dead-letter partition."""
-        offset = max(target.log.log_start_offset, target.log.log_end_offset - _LOOK_BACK_OFFSETS)
-        found: set[int] = set()
-        while offset < target.log.log_end_offset:
-            data = target.log.read_bytes(offset, _READ_BYTES)
-            end = offset
-            for position, header in iter_headers(data):
-                end = header.next_offset
-                try:
-                    found |= buried_offsets(_origin(live), iter_records(data, position))
-                except CorruptBatch as error:
-                    log.error("letters of %s at offset %d cannot be read: %s", target.topic.name, offset, error)
-            if end == offset:
+
+class _WrittenLetters:
+    """Finds the offsets of a window whose letters are among the latest of its dead-letter partition."""
+
+    def __init__(self, origin: Origin, target: Partition, world: World, then: Callable[[set[int]], None]) -> None:
+        self._origin = origin
+        self._target = target
+        self._then = then
+        self._reader = LogReader(target.log, world, self.search)
+        self._offset = target.log.log_end_offset - _LOOK_BACK_OFFSETS
+        self._found: set[int] = set()
+
+    def search(self) -> None:
+        """Look until all is seen, or until a thread has to read first."""
+        target_log = self._target.log
+        self._offset = max(self._offset, target_log.log_start_offset)
+        while self._offset < target_log.high_watermark:
+            try:
+                data = self._reader.read(self._offset, _READ_BYTES).read()
+            except NotInMemory:
+                return
+            if not self._look_at(data):
                 break
-            offset = end
-        return found
+        self._then(self._found)
+
+    def _look_at(self, data: bytes) -> bool:
+        begin = self._offset
+        for position, header in iter_headers(data):
+            self._offset = header.next_offset
+            try:
+                self._found |= buried_offsets(self._origin, iter_records(data, position))
+            except CorruptBatch as error:
+                log.error("letters of %s at offset %d are unreadable: %s", self._target.topic.name, begin, error)
+        return self._offset > begin
 
 
 def _origin(live: LiveSharePartition) -> Origin:

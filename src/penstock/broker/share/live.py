@@ -12,7 +12,7 @@ import logging
 from collections.abc import Callable, Iterable, Sequence
 from typing import TYPE_CHECKING, NamedTuple
 
-from penstock.broker.file_range import FileRange
+from penstock.broker.share.reading import LogReader, NotInMemory
 from penstock.broker.topics import Partition
 from penstock.queues.acknowledgements import count_by_type
 from penstock.queues.assembly import Assembled, BatchCache
@@ -25,7 +25,6 @@ from penstock.queues.transitions import AcknowledgementBatch, AcquiredRange, Sta
 from penstock.queues.waiting import WaitingFetches
 from penstock.records.batch import Buffer, CorruptBatch, crc_is_valid, parse_header
 from penstock.records.record import Record, iter_batches_records
-from penstock.storage.contract import FetchSlice
 from penstock.wire.errors import KafkaError, OffsetOutOfRange
 
 if TYPE_CHECKING:
@@ -64,13 +63,16 @@ class LiveSharePartition:
         self.lock_timeouts = 0
         self._cache = BatchCache(owner.cache_bytes_max)
         self._record_bytes = _RECORD_BYTES_GUESS
-        self._cold: FileRange | None = None  # what a thread reads into memory, or has just done
+        self._reader = LogReader(partition.log, owner.broker.world, self._warmed_up)
+        self._on_warm: list[Callable[[], None]] = []
         self._isolation = _READ_UNCOMMITTED
+        self._unknown_from: int | None = None
+        """From here on nobody has looked yet which offsets of the window hold a record."""
         self._serving_soon = False
         self._timer: asyncio.TimerHandle | None = None
         self._timer_ms = 0
         self._closed = False
-        self._look_over(self.settings())
+        self._begin_to_look_over(self.settings())
 
     @property
     def group_id(self) -> str:
@@ -79,7 +81,7 @@ class LiveSharePartition:
     @property
     def is_idle(self) -> bool:
         """Whether forgetting it loses nothing: no record is held, none waits out a delay, nobody waits for it."""
-        return self.core.next_deadline_ms() is None and not len(self.waiting)
+        return self.core.next_deadline_ms() is None and not len(self.waiting) and not self._on_warm
 
     def settings(self) -> ShareSettings:
         return self.owner.settings(self.group_id)
@@ -101,7 +103,10 @@ class LiveSharePartition:
             chosen = self.core.select(part, settings)
             if not chosen:
                 return None
-            assembled = self._cache.assemble(chosen, max_bytes, self._load)
+            try:
+                assembled = self._cache.assemble(chosen, max_bytes, self._load)
+            except NotInMemory:
+                return None
             if assembled.is_complete:
                 return Prepared(self, assembled, settings) if assembled.ranges else None
             self._let_go(assembled.absent, assembled.unreadable, settings)
@@ -119,6 +124,8 @@ class LiveSharePartition:
         """About how many records could be acquired now: in the window, and in the log behind it."""
         self._follow_log(settings)
         core = self.core
+        if self._unknown_from is not None:
+            return 0
         return core.available(settings) + min(core.room(settings), max(0, self._log_bound() - core.end_offset))
 
     def _log_bound(self) -> int:
@@ -132,6 +139,8 @@ class LiveSharePartition:
         if (_READ_COMMITTED if settings.read_committed else _READ_UNCOMMITTED) != self._isolation:
             self.core.forget_undelivered_tail()
             self._cache.clear()
+            self._begin_to_look_over(settings)
+        elif self._unknown_from is not None:
             self._look_over(settings)
         deadline_ms = self.core.next_deadline_ms()
         if deadline_ms is not None and deadline_ms <= self.owner.now_ms():
@@ -158,8 +167,9 @@ class LiveSharePartition:
     def _read_on(self, limit: int, settings: ShareSettings) -> bool:
         core = self.core
         size = min(_READ_BYTES_MAX, max(_READ_BYTES_MIN, (limit - core.end_offset) * self._record_bytes))
-        found = self.partition.log.read(core.end_offset, size, isolation=self._isolation)
-        if not self._is_in_memory(found):
+        try:
+            found = self._reader.read(core.end_offset, size, self._isolation)
+        except NotInMemory:
             return False
         data = found.read()
         if not data:
@@ -182,27 +192,6 @@ class LiveSharePartition:
                 self._delay_delivery(begin, end, view[position : position + header.size], settings)
         return True
 
-    def _is_in_memory(self, found: FetchSlice) -> bool:
-        """Whether records can be read without waiting for the disk; if not, a thread reads them, and wakes us then."""
-        if self._cold is not None:
-            if not self._cold.is_warm:
-                return False
-            self._cold = None
-        elif found.file is not None:
-            wanted = FileRange(found.file, found.position, found.size)
-            if not wanted.is_cached():
-                self._cold = wanted
-                self.owner.loop.run_in_executor(None, wanted.warm_up).add_done_callback(self._warmed_up)
-                return False
-        return True
-
-    def _warmed_up(self, reading: asyncio.Future[None]) -> None:
-        assert self._cold is not None
-        self._cold.is_warm = True  # also when the thread has failed: the next read says what is wrong, or succeeds
-        if not reading.cancelled() and reading.exception() is not None:
-            log.warning("cannot read ahead in %s: %s", self.partition.topic.name, reading.exception())
-        self.wake()
-
     def _delay_delivery(self, begin: int, end: int, batch: Buffer, settings: ShareSettings) -> None:
         """Records of a batch that have just entered the window and name a time before which they are not delivered."""
         now_ms = self.owner.now_ms()
@@ -217,14 +206,24 @@ class LiveSharePartition:
                 self.core.delay_delivery(offset, offset, ready_ms)
         self._arm()
 
-    def _look_over(self, settings: ShareSettings) -> None:
+    def _begin_to_look_over(self, settings: ShareSettings) -> None:
         """Find out anew which offsets of the window hold no record: after a restart, or under another isolation."""
         self._isolation = _READ_COMMITTED if settings.read_committed else _READ_UNCOMMITTED
-        partition_log = self.partition.log
-        self.core.move_start(partition_log.log_start_offset)
-        offset, end = self.core.start_offset, min(self.core.end_offset, self._log_bound())
+        self.core.move_start(self.partition.log.log_start_offset)
+        self._unknown_from = self.core.start_offset
+        self._look_over(settings)
+
+    def _look_over(self, settings: ShareSettings) -> None:
+        """Go on until the whole window is known, or until a thread has to read first."""
+        assert self._unknown_from is not None
+        offset, end = max(self._unknown_from, self.core.start_offset), min(self.core.end_offset, self._log_bound())
+        self._unknown_from = None
         while offset < end:
-            found = partition_log.read(offset, _READ_BYTES_MAX, isolation=self._isolation)
+            try:
+                found = self._reader.read(offset, _READ_BYTES_MAX, self._isolation)
+            except NotInMemory:
+                self._unknown_from = offset
+                return
             data = found.read()
             discovered = discover(data, offset, found.aborted or (), end)
             if not data or discovered.end_offset <= offset:
@@ -240,7 +239,7 @@ class LiveSharePartition:
 
     def _load(self, offset: int) -> Buffer:
         try:
-            return self.partition.log.read_bytes(offset, _READ_BYTES_MIN)
+            return self._reader.read(offset, _READ_BYTES_MIN).read()
         except OffsetOutOfRange:
             return b""
 
@@ -338,8 +337,20 @@ class LiveSharePartition:
     def _cache_follows(self) -> None:
         self._cache.forget_below(self.core.start_offset)
 
+    def when_warm(self, callback: Callable[[], None]) -> None:
+        """Call back when a read that raised NotInMemory is worth another try."""
+        self._on_warm.append(callback)
+
+    def _warmed_up(self) -> None:
+        if self._closed:
+            return
+        callbacks, self._on_warm = self._on_warm, []
+        for callback in callbacks:
+            callback()
+        self.wake()
+
     def readable_records(self, first: int, last: int) -> list[Record]:
-        """The stored records of a range, as far as the log still has them and they can be read."""
+        """The stored records of a range, as far as the log still has them and they can be read. Raises NotInMemory."""
         records: list[Record] = []
         for part in self._cache.assemble([AcquiredRange(first, last, 0)], 1 << 30, self._load).parts:
             try:
