@@ -71,7 +71,7 @@ def _groups(broker: Broker) -> object:
         {
             GROUP: lambda: broker.groups.runtime.ensure_topic(),
             TRANSACTION: lambda: broker.transactions.runtime.ensure_topic(),
-            SHARE: lambda: broker.share_groups.runtime.ensure_topic(),
+            SHARE: lambda: broker.share_groups.coordinator.runtime.ensure_topic(),
         },
     )
 
@@ -121,7 +121,7 @@ def _security(broker: Broker) -> object:
 def _share_offsets(broker: Broker) -> object:
     from penstock.broker.handlers.share_offsets import ShareOffsetHandlers
 
-    return ShareOffsetHandlers(broker.topics, broker.groups, broker.share_groups, broker.world)
+    return ShareOffsetHandlers(broker.topics, broker.groups, broker.share_groups.coordinator, broker.world)
 
 
 def _share_state(broker: Broker) -> object:

@@ -137,7 +137,7 @@ class Broker:
         from penstock.broker.group_coordinator import GroupCoordinator
         from penstock.broker.share.actions import ShareActions
 
-        actions = ShareActions(lambda: self.share_groups, self.world)
+        actions = ShareActions(lambda: self.share_groups.coordinator, self.world)
         groups = GroupCoordinator(self.configs, self.topics, self.internal_topics.topic, self.world, actions.request)
         self.on_topic_deleted.append(groups.topic_deleted)
         self.metrics.register(groups.metrics)
@@ -166,7 +166,17 @@ class Broker:
     def share_groups(self) -> ShareGroups:
         from penstock.broker.share.groups import ShareGroups
 
-        return _started(self, "share_groups", ShareGroups(self))
+        groups = ShareGroups(
+            self.topics,
+            self.config,
+            self.configs,
+            self.durability,
+            self.world,
+            self.append_internal,
+            self.internal_topics.topic,
+        )
+        groups.listen(self.on_connection_closed, self.on_topic_deleted, self.features, self.metrics, self.monitoring)
+        return _started(self, "share_groups", groups)
 
     @cached_property
     def transactional_writes(self) -> TransactionalWrites:

@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterator
 import pytest
 
 from penstock.broker.file_range import FileRange
-from penstock.broker.share.groups import ShareGroups
+from penstock.broker.share.windows import ShareWindows
 from penstock.storage.contract import FetchSlice
 from penstock.testing import Broker
 from penstock.wire import messages as m
@@ -129,7 +129,7 @@ def test_records_that_come_again_are_read_by_a_thread(broker: Broker, disk: Disk
 def test_records_are_copied_into_dead_letters_when_a_thread_has_read_them(
     broker: Broker, disk: Disk, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(ShareGroups, "cache_bytes_max", lambda self: 0)  # memory is short: batches are read again
+    monkeypatch.setattr(ShareWindows, "cache_bytes_max", lambda self: 0)  # memory is short: batches are read again
     with Wire(broker) as wire:
         set_group_configs(
             wire, "g", errors_deadletterqueue_topic_name="dlq.jobs", errors_deadletterqueue_copy_record_enable="true"

@@ -10,7 +10,7 @@ from typing import TypeVar
 import pytest
 
 from penstock.broker.server import Broker as Server
-from penstock.broker.share.groups import ShareGroups
+from penstock.broker.share.windows import ShareWindows
 from penstock.records.batch import iter_headers
 from penstock.records.builder import NewRecord, build_batch
 from penstock.records.record import iter_batches_records
@@ -97,13 +97,13 @@ def log_start(server: Server) -> int:
 
 def start_offset(server: Server) -> int:
     topic = server.topics.get("jobs")
-    return server.share_groups.live("g", (topic.topic_id, 0)).core.start_offset
+    return server.share_groups.windows.open("g", (topic.topic_id, 0)).core.start_offset
 
 
 def test_batches_that_compaction_removed_while_they_were_held_are_over_when_they_come_back(
     broker: Broker, wire: Wire, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(ShareGroups, "cache_bytes_max", lambda self: 0)  # memory is short: batches are read again
+    monkeypatch.setattr(ShareWindows, "cache_bytes_max", lambda self: 0)  # memory is short: batches are read again
     broker.create_topic(
         "jobs", cleanup_policy="compact", internal_segment_bytes=10_000, min_cleanable_dirty_ratio="0.01"
     )
@@ -123,7 +123,7 @@ def test_batches_that_compaction_removed_while_they_were_held_are_over_when_they
 def test_records_that_compaction_removed_from_inside_a_held_batch_are_over_when_they_come_back(
     broker: Broker, wire: Wire, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(ShareGroups, "cache_bytes_max", lambda self: 0)
+    monkeypatch.setattr(ShareWindows, "cache_bytes_max", lambda self: 0)
     broker.create_topic(
         "jobs", cleanup_policy="compact", internal_segment_bytes=10_000, min_cleanable_dirty_ratio="0.01"
     )

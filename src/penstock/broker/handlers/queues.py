@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING
 
 from penstock.broker.requests import Answer, AnyRequest, Request
 from penstock.broker.share.acknowledge import ShareAcknowledge
-from penstock.broker.share.fetch import ShareFetch, unknown_partition
+from penstock.broker.share.fetch import ShareFetch
 from penstock.queues.acknowledgements import WireBatch, check_batches
 from penstock.queues.sessions import FINAL_EPOCH, ShareSession, TopicIdPartition, check_ids
 from penstock.wire import messages as m
@@ -60,7 +60,7 @@ class QueueHandlers:
                 added=asked,
                 forgotten=forgotten,
                 has_acknowledgements=any(asked.values()),
-                max_sessions=groups.max_sessions,
+                max_sessions=groups.config.group_share_max_share_sessions,
             )
         except ShareSessionLimitReached as error:
             groups.metrics.failed_fetches += 1
@@ -72,17 +72,17 @@ class QueueHandlers:
             return _fetch_error(error)
         is_final = body.share_session_epoch == FINAL_EPOCH
         wants_records = not is_final and not body.is_renew_ack and body.max_records > 0 and body.max_bytes > 0
-        earlier = groups.parked.get(session)
+        earlier = groups.sessions.parked.get(session)
         if earlier is not None:
             earlier.give_up()
-        fetch = ShareFetch(groups, request, body, session, wants_records)
+        fetch = ShareFetch(groups, self._world, request, session, wants_records)
         for where, batches in asked.items():
             if batches:
                 fetch.expect_acknowledgement(where)
                 _acknowledge(groups, request, session, where, batches, body.is_renew_ack, fetch)
         fetch.start()
         if is_final:
-            groups.close_session(session)
+            groups.sessions.end(session)
         return fetch.pending
 
     def share_acknowledge(self, request: Request[m.ShareAcknowledgeRequest]) -> Answer:
@@ -101,14 +101,14 @@ class QueueHandlers:
         except KafkaError as error:
             groups.metrics.failed_acknowledges += 1
             return m.ShareAcknowledgeResponse(error_code=error.code, error_message=error.message)
-        acknowledge = ShareAcknowledge(groups, request, session)
+        acknowledge = ShareAcknowledge(groups.settings, request, session)
         for where in asked:
             acknowledge.expect_acknowledgement(where)
         for where, batches in asked.items():
             _acknowledge(groups, request, session, where, batches, body.is_renew_ack, acknowledge)
         acknowledge.start()
         if body.share_session_epoch == FINAL_EPOCH:
-            groups.close_session(session)
+            groups.sessions.end(session)
         return acknowledge.pending
 
 
@@ -123,11 +123,9 @@ def _acknowledge(
 ) -> None:
     """Take the acknowledgements of one partition; the outcome is told to the request that waits for it."""
     try:
-        error = unknown_partition(groups, where)
-        if error is not None:
-            raise error
+        groups.windows.partition(where)
         checked = check_batches(batches, renew_supported=request.api_version >= _RENEWAL, is_renew_acknowledge=is_renew)
-        live = groups.live_now(session.group_id, where)
+        live = groups.windows.find(session.group_id, where)
         if live is None:
             raise UnknownTopicOrPartition("The share-partition is not in use on this broker.")
     except KafkaError as error:

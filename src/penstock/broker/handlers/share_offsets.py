@@ -23,7 +23,7 @@ from penstock.wire.errors import ErrorCode, KafkaError, UnknownServerError, Unkn
 
 if TYPE_CHECKING:
     from penstock.broker.group_coordinator import GroupCoordinator
-    from penstock.broker.share.groups import ShareGroups
+    from penstock.broker.share.coordinator import ShareCoordinator
     from penstock.broker.topics import Topics
     from penstock.broker.world import World
 
@@ -34,10 +34,10 @@ _NEGATIVE = "A partition is negative."
 
 
 class ShareOffsetHandlers:
-    def __init__(self, topics: Topics, groups: GroupCoordinator, share_groups: ShareGroups, world: World) -> None:
+    def __init__(self, topics: Topics, groups: GroupCoordinator, coordinator: ShareCoordinator, world: World) -> None:
         self._topics = topics
         self._groups = groups
-        self._share_groups = share_groups
+        self._coordinator = coordinator
         self._world = world
 
     def describe_share_group_offsets(
@@ -104,7 +104,7 @@ class ShareOffsetHandlers:
         if topic is None or not 0 <= index < len(topic.partitions):
             return described
         key = (group_id, topic.topic_id, index)
-        state = self._share_groups.handle(key).shard.get(key)
+        state = self._coordinator.handle(key).shard.get(key)
         log = topic.partitions[index].log
         # In a log that never had a record a group has no position, though where it will begin is settled and stored.
         if state is None or (log.high_watermark == 0 and state.delivery_complete_count == UNKNOWN):
@@ -154,7 +154,7 @@ class ShareOffsetHandlers:
             return answer(error_code=ErrorCode.COORDINATOR_NOT_AVAILABLE)
         for action in actions:
             assert isinstance(action, InitializeShareState)
-            codes = self._share_groups.initialize(body.group_id, action.state_epoch, action.start_offsets)
+            codes = self._coordinator.initialize(body.group_id, action.state_epoch, action.start_offsets)
             for results in response.responses:
                 for result in results.partitions:
                     result.error_code = codes.get((results.topic_id, result.partition_index), result.error_code)
@@ -188,7 +188,7 @@ class ShareOffsetHandlers:
         outcomes: dict[bytes, ErrorCode] = {}
         for action in actions:
             assert isinstance(action, DeleteShareState)
-            for (topic_id, _), code in self._share_groups.delete(body.group_id, action.partitions).items():
+            for (topic_id, _), code in self._coordinator.delete(body.group_id, action.partitions).items():
                 outcomes[topic_id] = outcomes.get(topic_id) or code
         response = answer(responses=[self._deleted(name, outcomes) for name in names])
         done = frozenset(topic_id for topic_id, code in outcomes.items() if code == ErrorCode.NONE)

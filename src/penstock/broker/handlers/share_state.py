@@ -77,7 +77,8 @@ class _Gathering(Generic[R]):
 
 class ShareStateHandlers:
     def __init__(self, share_groups: ShareGroups, world: World) -> None:
-        self._share_groups = share_groups
+        self._coordinator = share_groups.coordinator
+        self._windows = share_groups.windows
         self._world = world
 
     def _each(
@@ -108,15 +109,15 @@ class ShareStateHandlers:
             try:
                 if key[2] < 0:
                     raise InvalidRequest("The partition is negative.")
-                if is_blind and not self._share_groups.partition_exists(key[1], key[2]):
+                if is_blind and not self._coordinator.partition_exists(key[1], key[2]):
                     raise UnknownTopicOrPartition("The partition does not exist.")
-                handle = self._share_groups.handle(key)
+                handle = self._coordinator.handle(key)
             except KafkaError as error:
                 respond(partition_result(partition=key[2], error_code=error.code, error_message=error.message))
                 continue
             handle.run(run(handle.shard, respond))
             if changes_state:
-                self._share_groups.drop(key, NotLeaderOrFollower())
+                self._windows.drop(key, NotLeaderOrFollower())
         if not waiting:
             gathering.answer_if_complete()
         return gathering.pending

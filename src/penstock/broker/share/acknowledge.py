@@ -11,12 +11,14 @@ from penstock.wire import messages as m
 from penstock.wire.errors import ErrorCode, KafkaError
 
 if TYPE_CHECKING:
-    from penstock.broker.share.groups import ShareGroups
+    from penstock.broker.share.configs import ShareConfigs
 
 
 class ShareAcknowledge:
-    def __init__(self, owner: ShareGroups, request: Request[m.ShareAcknowledgeRequest], session: ShareSession) -> None:
-        self._owner = owner
+    def __init__(
+        self, settings: ShareConfigs, request: Request[m.ShareAcknowledgeRequest], session: ShareSession
+    ) -> None:
+        self._settings = settings
         self._session = session
         self.pending: Pending = request.defer()
         self._outcomes: dict[TopicIdPartition, KafkaError | None] = {}
@@ -50,5 +52,5 @@ class ShareAcknowledge:
             if topic_id not in topics:
                 topics[topic_id] = response.ShareAcknowledgeTopicResponse(topic_id=topic_id)
             topics[topic_id].partitions.append(data)
-        lock_ms = self._owner.settings(self._session.group_id).record_lock_duration_ms
+        lock_ms = self._settings.settings(self._session.group_id).record_lock_duration_ms
         self.pending.complete(response(acquisition_lock_timeout_ms=lock_ms, responses=list(topics.values())))

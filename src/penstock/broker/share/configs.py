@@ -10,35 +10,36 @@ from penstock.broker.config import Value
 from penstock.queues.settings import RetryBackoff, ShareSettings
 
 if TYPE_CHECKING:
-    from penstock.broker.server import Broker
+    from penstock.broker.config import BrokerConfig, Configs
 
 _DURATION = re.compile(r"P(?:(\d+)D)?(?:T(?:(\d+)H)?(?:(\d+)M)?(?:(\d+)(?:\.(\d{1,9}))?S)?)?")
 
 
 class ShareConfigs:
-    def __init__(self, broker: Broker) -> None:
-        self._broker = broker
+    def __init__(self, configs: Configs, config: BrokerConfig) -> None:
+        self._configs = configs
+        self._config = config
         self._known: dict[str, tuple[dict[str, str], ShareSettings]] = {}
 
     def start(self) -> None:
-        self._broker.configs.listeners.append(self._known.clear)
+        self._configs.listeners.append(self._known.clear)
 
     def settings(self, group_id: str) -> ShareSettings:
-        overrides = self._broker.configs.group_overrides(group_id)
+        overrides = self._configs.group_overrides(group_id)
         known = self._known.get(group_id)
         if known is not None and known[0] == overrides:
             return known[1]
-        settings = settings_from(self._broker.configs.resolve_group(group_id))
+        settings = settings_from(self._configs.resolve_group(group_id))
         self._known[group_id] = (overrides, settings)
         return settings
 
     @property
     def dead_letter_prefix(self) -> str:
-        return self._broker.config.errors_deadletterqueue_topic_name_prefix
+        return self._config.errors_deadletterqueue_topic_name_prefix
 
     @property
     def dead_letter_auto_create(self) -> bool:
-        return self._broker.config.errors_deadletterqueue_auto_create_topics_enable
+        return self._config.errors_deadletterqueue_auto_create_topics_enable
 
 
 def settings_from(values: Mapping[str, Value]) -> ShareSettings:

@@ -26,21 +26,41 @@ from penstock.storage.contract import StorageError
 from penstock.wire.errors import KafkaError
 
 if TYPE_CHECKING:
-    from penstock.broker.share.groups import ShareGroups
+    from penstock.broker.config import BrokerConfig
+    from penstock.broker.durability import Durability
+    from penstock.broker.share.configs import ShareConfigs
     from penstock.broker.share.live import LiveSharePartition
+    from penstock.broker.topics import Topics
     from penstock.broker.world import World
+    from penstock.storage.contract import Appended
 
 log = logging.getLogger("penstock.share")
 
 _LETTERS_PER_BATCH = 100
 _LOOK_BACK_OFFSETS = 20_000
 _READ_BYTES = 1 << 20
+Append = Callable[[Partition, bytearray, int], "Appended"]
+"""Appends a batch of the broker's own, at a time."""
+
 ENABLE_CONFIG = "errors.deadletterqueue.group.enable"
 
 
 class DeadLetters:
-    def __init__(self, owner: ShareGroups) -> None:
-        self._owner = owner
+    def __init__(
+        self,
+        topics: Topics,
+        append: Append,
+        durability: Durability,
+        world: World,
+        configs: ShareConfigs,
+        config: BrokerConfig,
+    ) -> None:
+        self._topics = topics
+        self._append = append
+        self._durability = durability
+        self._world = world
+        self._configs = configs
+        self._config = config
         self.records: Counter[str] = Counter()
         self.requests: Counter[str] = Counter()
         self.failures: Counter[str] = Counter()
@@ -66,7 +86,7 @@ class DeadLetters:
         if target is None:
             bury_the_rest(set())
         else:
-            _WrittenLetters(_origin(live), target, self._owner.broker.world, bury_the_rest).search()
+            _WrittenLetters(_origin(live), target, self._world, bury_the_rest).search()
 
     def _bury_one(self, live: LiveSharePartition, dead: DeadLetterRange, settings: ShareSettings) -> None:
         target = self._target(live, settings)
@@ -81,7 +101,7 @@ class DeadLetters:
             except NotInMemory:
                 live.when_warm(partial(self._bury_one, live, dead, settings))
                 return
-        made = letters(_origin(live), dead, copies, self._owner.now_ms())
+        made = letters(_origin(live), dead, copies, self._world.now_ms())
         try:
             self._write(live, target, made, dead)
         except (StorageError, KafkaError) as error:
@@ -92,30 +112,25 @@ class DeadLetters:
     def _write(
         self, live: LiveSharePartition, target: Partition, made: Sequence[Letter], dead: DeadLetterRange
     ) -> None:
-        broker = self._owner.broker
-        appended = broker.append_internal(target, build_batch(made), self._owner.now_ms())
+        appended = self._append(target, build_batch(made), self._world.now_ms())
         self.requests[live.group_id] += 1
         self.records[live.group_id] += len(made)
-        if broker.flush_acks_all:
 
-            def on_disk(failure: StorageError | None) -> None:
-                if failure is None:
-                    live.finish_archiving(dead.first_offset, dead.last_offset)
+        def written(failure: StorageError | None) -> None:
+            if failure is None:
+                live.finish_archiving(dead.first_offset, dead.last_offset)
 
-            broker.flush(target.log, appended.position, on_disk)
-        else:
-            live.finish_archiving(dead.first_offset, dead.last_offset)
+        self._durability.when_durable([(target.log, appended.position)], written)
 
     def _target(self, live: LiveSharePartition, settings: ShareSettings) -> Partition | None:
         """The partition that takes a window's letters, or None (and a word in the log) if there is none."""
-        broker = self._owner.broker
         name = settings.dead_letter_topic
-        prefix = self._owner.configs.dead_letter_prefix
+        prefix = self._configs.dead_letter_prefix
         if name.startswith("__") or not name.startswith(prefix):
             log.error("the dead-letter topic %r of %s does not begin with %r", name, live.group_id, prefix)
             return None
-        topic = broker.topics.find(name)
-        if topic is None and self._owner.configs.dead_letter_auto_create:
+        topic = self._topics.find(name)
+        if topic is None and self._configs.dead_letter_auto_create:
             topic = self._create(name)
         if topic is None or topic.configs.get(ENABLE_CONFIG) != "true":
             log.error("the dead-letter topic %r of %s is missing, or lacks %s=true", name, live.group_id, ENABLE_CONFIG)
@@ -123,10 +138,9 @@ class DeadLetters:
         return topic.partitions[live.key[2] % len(topic.partitions)]
 
     def _create(self, name: str) -> Topic | None:
-        broker = self._owner.broker
         try:
             check_name(name)
-            return broker.topics.create(name, broker.config.num_partitions, {ENABLE_CONFIG: "true"})
+            return self._topics.create(name, self._config.num_partitions, {ENABLE_CONFIG: "true"})
         except KafkaError as error:
             log.error("the dead-letter topic %r cannot be created: %s", name, error)
             return None

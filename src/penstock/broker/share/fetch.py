@@ -7,7 +7,6 @@ counted against MinBytes, and only then acquired, so that a fetch which goes on 
 
 from __future__ import annotations
 
-import asyncio
 import logging
 from typing import TYPE_CHECKING
 
@@ -24,12 +23,11 @@ from penstock.wire.errors import (
     KafkaError,
     KafkaStorageError,
     UnknownServerError,
-    UnknownTopicId,
-    UnknownTopicOrPartition,
 )
 
 if TYPE_CHECKING:
     from penstock.broker.share.groups import ShareGroups
+    from penstock.broker.world import Timer, World
 
 log = logging.getLogger("penstock.share")
 
@@ -44,23 +42,27 @@ PartitionData = m.ShareFetchResponse.PartitionData
 class ShareFetch:
     def __init__(
         self,
-        owner: ShareGroups,
+        groups: ShareGroups,
+        world: World,
         request: Request[m.ShareFetchRequest],
-        body: m.ShareFetchRequest,
         session: ShareSession,
         wants_records: bool,
     ) -> None:
-        self.owner = owner
         self.session = session
         self.pending: Pending = request.defer()
-        self._body = body
-        self._max_bytes = min(body.max_bytes, owner.fetch_max_bytes)
+        self._windows = groups.windows
+        self._sessions = groups.sessions
+        self._settings = groups.settings
+        self._metrics = groups.metrics
+        self._world = world
+        self._body = body = request.body
+        self._max_bytes = min(body.max_bytes, groups.config.fetch_max_bytes)
         self._found: dict[TopicIdPartition, PartitionData] = {}
         self._acknowledged: dict[TopicIdPartition, KafkaError | None] = {}
         self._acknowledgements_under_way = 0
         self._is_fetched = not wants_records
         self._is_started = False
-        self._timer: asyncio.TimerHandle | None = None
+        self._timer: Timer | None = None
         self._waits_at: list[LiveSharePartition] = []
         self._not_loaded: list[TopicIdPartition] = []
 
@@ -104,7 +106,7 @@ class ShareFetch:
     def give_up(self) -> None:
         """The time is up, or the session has gone: answer with what there is."""
         if not self._is_fetched:
-            if self.owner.sessions.get(self.session.group_id, self.session.member_id) is self.session:
+            if self._sessions.is_open(self.session):
                 self._acquire(self._prepare())
             self._finish_fetching()
             self._maybe_answer()
@@ -119,7 +121,7 @@ class ShareFetch:
     def _look_up_partitions(self) -> None:
         for partition in self.session.in_fetch_order():
             try:
-                live = self.owner.live(self.session.group_id, partition)
+                live = self._windows.open(self.session.group_id, partition)
             except CoordinatorLoadInProgress:
                 self._not_loaded.append(partition)
             except Exception as error:
@@ -134,7 +136,7 @@ class ShareFetch:
         missing, self._not_loaded = self._not_loaded, []
         for partition in missing:
             try:
-                live = self.owner.live(self.session.group_id, partition)
+                live = self._windows.open(self.session.group_id, partition)
             except CoordinatorLoadInProgress:
                 self._not_loaded.append(partition)
             except Exception as error:
@@ -144,7 +146,7 @@ class ShareFetch:
                 self._waits_at.append(live)
                 live.park(self)
         if not self.try_serve() and self._not_loaded:
-            self.owner.loop.call_later(_LOOK_AGAIN_SECONDS, self._look_again)
+            self._world.call_later(_LOOK_AGAIN_SECONDS, self._look_again)
 
     def _prepare(self) -> list[tuple[TopicIdPartition, Prepared]]:
         records, size = self._body.max_records, self._max_bytes
@@ -194,13 +196,13 @@ class ShareFetch:
             return
         for live in self._waits_at:
             live.park(self)
-        self.owner.parked[self.session] = self
-        self._timer = self.owner.loop.call_later(self._body.max_wait_ms / 1000, self._time_is_up)
+        self._sessions.parked[self.session] = self
+        self._timer = self._world.call_later(self._body.max_wait_ms / 1000, self._time_is_up)
         if self._not_loaded:
-            self.owner.loop.call_later(_LOOK_AGAIN_SECONDS, self._look_again)
+            self._world.call_later(_LOOK_AGAIN_SECONDS, self._look_again)
 
     def _time_is_up(self) -> None:
-        self.owner.metrics.expired_waits += 1
+        self._metrics.expired_waits += 1
         self.give_up()
 
     def _finish_fetching(self) -> None:
@@ -208,7 +210,7 @@ class ShareFetch:
         if self._timer is not None:
             self._timer.cancel()
             self._timer = None
-            self.owner.parked.pop(self.session, None)
+            self._sessions.parked.pop(self.session, None)
             for live in self._waits_at:
                 live.waiting.leave(self)
         if self._is_started:
@@ -239,7 +241,7 @@ class ShareFetch:
             if error is not None:
                 data.acknowledge_error_code = error.code
                 data.acknowledge_error_message = error.message
-        settings = self.owner.settings(self.session.group_id)
+        settings = self._settings.settings(self.session.group_id)
         response = m.ShareFetchResponse(
             acquisition_lock_timeout_ms=settings.record_lock_duration_ms, responses=self._responses()
         )
@@ -277,13 +279,3 @@ def _error_for_client(partition: TopicIdPartition, error: Exception) -> KafkaErr
         return KafkaStorageError()
     log.error("partition %d of topic %s failed in a share fetch", partition[1], partition[0].hex(), exc_info=error)
     return UnknownServerError()
-
-
-def unknown_partition(owner: ShareGroups, partition: TopicIdPartition) -> KafkaError | None:
-    """What is wrong with a partition that a request names, if anything."""
-    topic = owner.broker.topics.by_id(partition[0])
-    if topic is None:
-        return UnknownTopicId()
-    if not 0 <= partition[1] < len(topic.partitions):
-        return UnknownTopicOrPartition()
-    return None

@@ -7,7 +7,6 @@ these is one step that nobody can come between.
 
 from __future__ import annotations
 
-import asyncio
 import logging
 from collections.abc import Callable, Iterable, Sequence
 from typing import TYPE_CHECKING, NamedTuple
@@ -20,7 +19,7 @@ from penstock.queues.cells import ACQUIRED_CELLS, number_in
 from penstock.queues.discovery import delivery_times, discover
 from penstock.queues.settings import ShareSettings
 from penstock.queues.share_partition import SharePartition
-from penstock.queues.state import UNKNOWN, SharePartitionKey
+from penstock.queues.state import UNKNOWN
 from penstock.queues.transitions import AcknowledgementBatch, AcquiredRange, StateWrite, Transition, Unreadable
 from penstock.queues.waiting import WaitingFetches
 from penstock.records.batch import Buffer, CorruptBatch, crc_is_valid, parse_header
@@ -28,8 +27,12 @@ from penstock.records.record import Record, iter_batches_records
 from penstock.wire.errors import KafkaError, OffsetOutOfRange
 
 if TYPE_CHECKING:
+    from penstock.broker.share.configs import ShareConfigs
+    from penstock.broker.share.coordinator import Outcome, Ownership, ShareCoordinator
+    from penstock.broker.share.dead_letters import DeadLetters
     from penstock.broker.share.fetch import ShareFetch
-    from penstock.broker.share.groups import ShareGroups
+    from penstock.broker.share.metrics import ShareMetrics
+    from penstock.broker.world import Timer, World
 
 log = logging.getLogger("penstock.share")
 
@@ -37,8 +40,6 @@ _READ_BYTES_MIN = 64 << 10
 _READ_BYTES_MAX = 4 << 20
 _RECORD_BYTES_GUESS = 512
 _READ_UNCOMMITTED, _READ_COMMITTED = 0, 1
-
-Outcome = Callable[[KafkaError | None], None]
 
 
 class Prepared(NamedTuple):
@@ -51,25 +52,38 @@ class Prepared(NamedTuple):
 
 class LiveSharePartition:
     def __init__(
-        self, owner: ShareGroups, key: SharePartitionKey, partition: Partition, core: SharePartition, state_epoch: int
+        self,
+        ownership: Ownership,
+        partition: Partition,
+        core: SharePartition,
+        *,
+        world: World,
+        configs: ShareConfigs,
+        coordinator: ShareCoordinator,
+        dead_letters: DeadLetters,
+        metrics: ShareMetrics,
+        cache_bytes_max: Callable[[], int],
     ) -> None:
-        self.owner = owner
-        self.key = key
+        self.key = ownership.key
         self.partition = partition
         self.core = core
-        self.state_epoch = state_epoch
-        self.state_partition = owner.state_partition(key)
+        self._ownership = ownership
+        self._world = world
+        self._configs = configs
+        self._coordinator = coordinator
+        self._dead_letters = dead_letters
+        self._metrics = metrics
         self.waiting: WaitingFetches[ShareFetch] = WaitingFetches()
         self.lock_timeouts = 0
-        self._cache = BatchCache(owner.cache_bytes_max)
+        self._cache = BatchCache(cache_bytes_max)
         self._record_bytes = _RECORD_BYTES_GUESS
-        self._reader = LogReader(partition.log, owner.broker.world, self._warmed_up)
+        self._reader = LogReader(partition.log, world, self._warmed_up)
         self._on_warm: list[Callable[[], None]] = []
         self._isolation = _READ_UNCOMMITTED
         self._unknown_from: int | None = None
         """From here on nobody has looked yet which offsets of the window hold a record."""
         self._serving_soon = False
-        self._timer: asyncio.TimerHandle | None = None
+        self._timer: Timer | None = None
         self._timer_ms = 0
         self._closed = False
         self._begin_to_look_over(self.settings())
@@ -84,7 +98,7 @@ class LiveSharePartition:
         return self.core.next_deadline_ms() is None and not len(self.waiting) and not self._on_warm
 
     def settings(self) -> ShareSettings:
-        return self.owner.settings(self.group_id)
+        return self._configs.settings(self.group_id)
 
     def close(self) -> None:
         self._closed = True
@@ -115,7 +129,7 @@ class LiveSharePartition:
     def take(self, prepared: Prepared, member_id: str) -> list[AcquiredRange]:
         settings = prepared.settings
         taken = self.core.take(
-            member_id, prepared.assembled.ranges, self.owner.now_ms(), settings.record_lock_duration_ms
+            member_id, prepared.assembled.ranges, self._world.now_ms(), settings.record_lock_duration_ms
         )
         self._arm()
         return taken
@@ -143,7 +157,7 @@ class LiveSharePartition:
         elif self._unknown_from is not None:
             self._look_over(settings)
         deadline_ms = self.core.next_deadline_ms()
-        if deadline_ms is not None and deadline_ms <= self.owner.now_ms():
+        if deadline_ms is not None and deadline_ms <= self._world.now_ms():
             self.tick()
 
     def _grow(self, wanted: int, settings: ShareSettings) -> None:
@@ -194,7 +208,7 @@ class LiveSharePartition:
 
     def _delay_delivery(self, begin: int, end: int, batch: Buffer, settings: ShareSettings) -> None:
         """Records of a batch that have just entered the window and name a time before which they are not delivered."""
-        now_ms = self.owner.now_ms()
+        now_ms = self._world.now_ms()
         try:
             times = delivery_times(batch, settings.delivery_time_header)
         except CorruptBatch as error:
@@ -271,7 +285,7 @@ class LiveSharePartition:
                 last,
                 reason,
             )
-            self.owner.metrics.unreadable[self.group_id] += number
+            self._metrics.unreadable[self.group_id] += number
             self._follow_up(transition, settings)
 
     # -- acknowledging ---------------------------------------------------------------------------------------------
@@ -285,7 +299,7 @@ class LiveSharePartition:
         except KafkaError as error:
             outcome(error)
             return
-        self.owner.metrics.acknowledged(count_by_type(batches, self.core.start_offset))
+        self._metrics.acknowledged(count_by_type(batches, self.core.start_offset))
         self._carry_out(transition, settings, outcome)
 
     def release(self, member_id: str) -> None:
@@ -300,15 +314,17 @@ class LiveSharePartition:
         is_done = True
         if transition.needs_write:
             try:
-                is_done = self.owner.write(self, transition.write, outcome)
+                is_done = self._coordinator.write(
+                    self._ownership, self.partition.leader_epoch, transition.write, outcome
+                )
             except KafkaError as refused:
                 self.core.rollback(transition, settings)
                 outcome(refused)
                 return
-        self.core.commit(transition, self.owner.now_ms(), settings)
+        self.core.commit(transition, self._world.now_ms(), settings)
         self._cache_follows()
         if transition.dead_letters:
-            self.owner.dead_letters.bury(self, transition.dead_letters, settings)
+            self._dead_letters.bury(self, transition.dead_letters, settings)
         if is_done:
             outcome(None)
         self._arm()
@@ -330,7 +346,7 @@ class LiveSharePartition:
     def _write(self, write: StateWrite) -> None:
         """Have a change remembered that has happened in any case."""
         try:
-            self.owner.write(self, write, _nobody_waits)
+            self._coordinator.write(self._ownership, self.partition.leader_epoch, write, _nobody_waits)
         except KafkaError as error:
             _nobody_waits(error)
 
@@ -364,7 +380,7 @@ class LiveSharePartition:
 
     def tick(self) -> None:
         settings = self.settings()
-        transition = self.core.tick(self.owner.now_ms(), settings)
+        transition = self.core.tick(self._world.now_ms(), settings)
         if transition is not None:
             self.lock_timeouts += sum(number_in(change.before, ACQUIRED_CELLS) for change in transition.changes)
             self._follow_up(transition, settings)
@@ -376,7 +392,7 @@ class LiveSharePartition:
         self._write(transition.write)
         self._cache_follows()
         if transition.dead_letters:
-            self.owner.dead_letters.bury(self, transition.dead_letters, settings)
+            self._dead_letters.bury(self, transition.dead_letters, settings)
 
     def _arm(self) -> None:
         deadline_ms = self.core.next_deadline_ms()
@@ -387,12 +403,12 @@ class LiveSharePartition:
                 return
             self._timer.cancel()
         self._timer_ms = deadline_ms
-        self._timer = self.owner.loop.call_later(max(0, deadline_ms - self.owner.now_ms()) / 1000, self._timer_fired)
+        self._timer = self._world.call_later(max(0, deadline_ms - self._world.now_ms()) / 1000, self._timer_fired)
 
     def _timer_fired(self) -> None:
         self._timer = None
         deadline_ms = self.core.next_deadline_ms()
-        if deadline_ms is not None and deadline_ms <= self.owner.now_ms():
+        if deadline_ms is not None and deadline_ms <= self._world.now_ms():
             self.tick()
         else:
             self._arm()
@@ -407,7 +423,7 @@ class LiveSharePartition:
         """Serve those who wait, soon: once, however much happens until then."""
         if not self._serving_soon and len(self.waiting):
             self._serving_soon = True
-            self.owner.loop.call_soon(self._serve)
+            self._world.call_soon(self._serve)
 
     def _serve(self) -> None:
         self._serving_soon = False

@@ -1,0 +1,321 @@
+"""The share coordinator (KIP-932) at work: keeps what of each share-partition survives a crash.
+
+Its shards run over `__share_group_state` like every coordinator's. The rules are those of `penstock.queues.state`; this
+module runs them for the windows of this broker, which write with every change, for administrators, and for the group
+coordinator. It also deletes what no restart needs any more, and sees to it after a start that no group is past the end
+of its log.
+"""
+
+from __future__ import annotations
+
+import logging
+from base64 import urlsafe_b64encode
+from collections.abc import Callable, Collection, Mapping
+from functools import partial
+from typing import TYPE_CHECKING, NamedTuple, Protocol
+
+from penstock.broker.topics import SHARE_STATE_TOPIC, Topic
+from penstock.coordination.effects import Effects, Respond
+from penstock.coordination.runtime import CoordinatorRuntime, ShardHandle, StateLog, StateTopic
+from penstock.queues.sessions import TopicIdPartition
+from penstock.queues.state import ShareGroupState, SharePartitionKey, ShareStateShard
+from penstock.queues.transitions import StateWrite
+from penstock.wire import messages as m
+from penstock.wire.errors import (
+    CoordinatorNotAvailable,
+    ErrorCode,
+    GroupIdNotFound,
+    KafkaError,
+    NotLeaderOrFollower,
+    UnknownServerError,
+    UnknownTopicOrPartition,
+)
+
+if TYPE_CHECKING:
+    from penstock.broker.config import BrokerConfig
+    from penstock.broker.share.metrics import ShareMetrics
+    from penstock.broker.topics import Topics
+    from penstock.broker.world import Timer, World
+
+log = logging.getLogger("penstock.share")
+
+Handle = ShardHandle[ShareStateShard]
+Outcome = Callable[[KafkaError | None], None]
+MakeTopic = Callable[[str, int, Mapping[str, str]], StateTopic]
+"""Gives a coordinator its internal topic, by name, number of partitions and configs."""
+
+# What a client sees when the share coordinator refuses its partition's owner.
+_SEEN_BY_CLIENTS: dict[int, type[KafkaError]] = {
+    ErrorCode.NOT_COORDINATOR: CoordinatorNotAvailable,
+    ErrorCode.COORDINATOR_NOT_AVAILABLE: CoordinatorNotAvailable,
+    ErrorCode.COORDINATOR_LOAD_IN_PROGRESS: CoordinatorNotAvailable,
+    ErrorCode.GROUP_ID_NOT_FOUND: GroupIdNotFound,
+    ErrorCode.UNKNOWN_TOPIC_OR_PARTITION: UnknownTopicOrPartition,
+    ErrorCode.FENCED_LEADER_EPOCH: NotLeaderOrFollower,
+    ErrorCode.FENCED_STATE_EPOCH: NotLeaderOrFollower,
+}
+
+
+class _Result(Protocol):
+    """What the results of the share coordinator's commands have in common."""
+
+    @property
+    def error_code(self) -> int: ...
+
+    @property
+    def error_message(self) -> str | None: ...
+
+
+Command = Callable[[ShareStateShard, Respond[_Result]], Effects]
+
+
+class Ownership(NamedTuple):
+    """What the owner of a share-partition shows with each of its writes."""
+
+    key: SharePartitionKey
+    state_partition: int
+    """The partition of the state topic that keeps it."""
+    state_epoch: int
+
+
+class ShareCoordinator:
+    def __init__(
+        self,
+        make_topic: MakeTopic,
+        topics: Topics,
+        world: World,
+        config: BrokerConfig,
+        metrics: ShareMetrics,
+        on_state_changed: Callable[[SharePartitionKey, KafkaError], None],
+    ) -> None:
+        """`on_state_changed` is called for a state that is no longer what the share-partition's owner thinks it is."""
+        self._topics = topics
+        self._world = world
+        self._config = config
+        self._metrics = metrics
+        self._on_state_changed = on_state_changed
+        self._unflushed: set[StateLog] = set()
+        self._flush_timer: Timer | None = None
+        self._pruned: dict[int, int] = {}
+        self._prune_timer: Timer | None = None
+        self._log_ends: dict[TopicIdPartition, int] = {}
+        """Where the logs ended when the broker started, as long as not every stored state was compared with them."""
+        self._compared: set[int] = set()
+        state_topic = make_topic(
+            SHARE_STATE_TOPIC,
+            config.share_coordinator_state_topic_num_partitions,
+            {
+                "cleanup.policy": "delete",
+                "retention.ms": "-1",
+                "compression.type": "producer",
+                "min.insync.replicas": str(config.share_coordinator_state_topic_min_isr),
+                "segment.bytes": str(config.share_coordinator_state_topic_segment_bytes),
+            },
+        )
+        self.runtime: CoordinatorRuntime[ShareStateShard] = CoordinatorRuntime(world, state_topic, self._make_shard)
+
+    def _make_shard(self, index: int) -> ShareStateShard:
+        return ShareStateShard(
+            self.partition_exists,
+            self._config.share_coordinator_snapshot_update_records_per_snapshot,
+            self._config.share_coordinator_cold_partition_snapshot_interval_ms,
+        )
+
+    def start(self) -> None:
+        if self._topics.find(SHARE_STATE_TOPIC) is not None:
+            self._log_ends = {
+                (topic.topic_id, partition.index): partition.log.log_end_offset
+                for topic in self._topics.all()
+                for partition in topic.partitions
+            }
+        self.runtime.start()
+        self.runtime.when_loaded(self._compare_all)
+        self._prune_timer = self._world.call_later(self._prune_seconds, self._prune)
+
+    def stop(self) -> None:
+        for timer in (self._prune_timer, self._flush_timer):
+            if timer is not None:
+                timer.cancel()  # every log is synced at the end of the stop
+        self.runtime.stop()
+
+    def partition_exists(self, topic_id: bytes, index: int) -> bool:
+        topic = self._topics.by_id(topic_id)
+        return topic is not None and 0 <= index < len(topic.partitions)
+
+    def handle(self, key: SharePartitionKey) -> Handle:
+        """The shard that keeps a share-partition. Raises COORDINATOR_LOAD_IN_PROGRESS until it is loaded."""
+        handle = self.runtime.find(coordinator_key(key))
+        if self._log_ends:
+            self._compare(handle)
+        return handle
+
+    # -- for the owners of share-partitions -----------------------------------------------------------------------
+
+    def take_over(self, key: SharePartitionKey, leader_epoch: int) -> tuple[Ownership, ShareGroupState]:
+        """The stored state for a new owner, who fences the one before. Raises what stands in the way."""
+        handle = self.handle(key)
+        results: list[m.ReadShareGroupStateResponse.PartitionResult] = []
+        if not handle.run(handle.shard.read(results.append, key, leader_epoch)):
+            raise CoordinatorNotAvailable()
+        if results and results[0].error_code != ErrorCode.NONE:
+            raise _error_of(results[0])
+        state = handle.shard.get(key)
+        assert state is not None
+        return Ownership(key, handle.index, state.state_epoch), state
+
+    def write(self, owner: Ownership, leader_epoch: int, write: StateWrite, outcome: Outcome) -> bool:
+        """Remember a change; raises what stands in the way.
+
+        True: it is as durable as configured. False: not yet, and the outcome will be told. A queue delivers at least
+        once, so by default nobody waits for the disk here: it follows a moment later.
+        """
+        try:
+            handle = self.runtime.handle(owner.state_partition)
+        except KafkaError:
+            raise CoordinatorNotAvailable from None
+        reply = _WriteReply(outcome)
+        effects = handle.shard.write(
+            reply,
+            owner.key,
+            state_epoch=owner.state_epoch,
+            leader_epoch=leader_epoch,
+            start_offset=write.start_offset,
+            delivery_complete_count=write.delivery_complete_count,
+            batches=write.batches,
+            now_ms=self._world.now_ms(),
+        )
+        if not effects.records:
+            effects.send()
+            assert reply.result is not None
+            self._world.call_soon(self._on_state_changed, owner.key, NotLeaderOrFollower())
+            raise _error_of(reply.result)
+        flush_interval_ms = self._config.penstock_share_flush_interval_ms
+        if flush_interval_ms:
+            effects.replies.clear()
+        self._metrics.state_writes += 1
+        if not handle.run(effects):
+            raise CoordinatorNotAvailable
+        if flush_interval_ms:
+            self._flush_within(flush_interval_ms, handle.log)
+            return True
+        reply.is_awaited = reply.result is None
+        return not reply.is_awaited
+
+    def _flush_within(self, interval_ms: int, state_log: StateLog) -> None:
+        if not self._unflushed:
+            self._flush_timer = self._world.call_later(interval_ms / 1000, self._flush_state)
+        self._unflushed.add(state_log)
+
+    def _flush_state(self) -> None:
+        for state_log in self._unflushed:
+            state_log.make_durable_soon()
+        self._unflushed.clear()
+
+    # -- for the group coordinator and for administrators ----------------------------------------------------------
+
+    def initialize(
+        self, group_id: str, state_epoch: int, start_offsets: Mapping[bytes, Mapping[int, int]]
+    ) -> dict[TopicIdPartition, ErrorCode]:
+        """Begin the state of share-partitions, wiping what was in flight."""
+        results: dict[TopicIdPartition, ErrorCode] = {}
+        for topic_id, partitions in start_offsets.items():
+            for index, start_offset in partitions.items():
+                key = (group_id, topic_id, index)
+                command = partial(
+                    ShareStateShard.initialize,
+                    key=key,
+                    state_epoch=state_epoch,
+                    start_offset=start_offset,
+                    now_ms=self._world.now_ms(),
+                )
+                results[topic_id, index] = self._run(key, command)
+        return results
+
+    def delete(self, group_id: str, partitions: Mapping[bytes, Collection[int]]) -> dict[TopicIdPartition, ErrorCode]:
+        results: dict[TopicIdPartition, ErrorCode] = {}
+        for topic_id, indexes in partitions.items():
+            for index in indexes:
+                key = (group_id, topic_id, index)
+                results[topic_id, index] = self._run(key, partial(ShareStateShard.delete, key=key))
+        return results
+
+    def _run(self, key: SharePartitionKey, command: Command) -> ErrorCode:
+        try:
+            handle = self.handle(key)
+        except KafkaError as error:
+            return error.code
+        results: list[_Result] = []
+        written = handle.run(command(handle.shard, results.append))
+        self._on_state_changed(key, NotLeaderOrFollower())
+        if not written:
+            return ErrorCode.COORDINATOR_NOT_AVAILABLE
+        return ErrorCode(results[0].error_code) if results else ErrorCode.NONE
+
+    def topic_deleted(self, topic: Topic) -> None:
+        for handle in self.runtime.loaded_handles():
+            effects = handle.shard.topics_deleted({topic.topic_id})
+            if effects.records:
+                handle.run(effects)
+
+    # -- the state topic -------------------------------------------------------------------------------------------
+
+    def _compare_all(self) -> None:
+        """See to it that no group is past the end of its log, before the log can grow over that by another restart."""
+        for handle in self.runtime.loaded_handles():
+            self._compare(handle)
+        self._log_ends.clear()
+        self._compared.clear()
+
+    def _compare(self, handle: Handle) -> None:
+        if handle.index in self._compared:
+            return
+        self._compared.add(handle.index)
+        effects = handle.shard.bring_back(lambda key: self._log_ends.get(key[1:]), self._world.now_ms())
+        if effects.records:
+            log.warning(
+                "%d share-partitions were past the end of their logs, which have lost records: they go back to the end",
+                len(effects.records),
+            )
+            handle.run(effects)
+            handle.log.make_durable_soon()
+
+    @property
+    def _prune_seconds(self) -> float:
+        return self._config.share_coordinator_state_topic_prune_interval_ms / 1000
+
+    def _prune(self) -> None:
+        """Delete the records of the state topic that no restart needs any more."""
+        self._prune_timer = self._world.call_later(self._prune_seconds, self._prune)
+        if self.runtime.skipped_records:
+            return
+        for handle in self.runtime.loaded_handles():
+            offset = handle.log.log_end_offset - handle.shard.records_needed()
+            if offset > max(handle.log.log_start_offset, self._pruned.get(handle.index, 0)):
+                handle.log.delete_records(offset)
+                self._pruned[handle.index] = offset
+
+
+class _WriteReply:
+    """The coordinator's word on a write, told to the one who waits unless it came while the write was running."""
+
+    __slots__ = ("_outcome", "is_awaited", "result")
+
+    def __init__(self, outcome: Outcome) -> None:
+        self._outcome = outcome
+        self.is_awaited = False
+        self.result: _Result | None = None
+
+    def __call__(self, result: _Result) -> None:
+        self.result = result
+        if self.is_awaited:
+            self._outcome(_error_of(result) if result.error_code != ErrorCode.NONE else None)
+
+
+def _error_of(result: _Result) -> KafkaError:
+    return _SEEN_BY_CLIENTS.get(result.error_code, UnknownServerError)(result.error_message or "")
+
+
+def coordinator_key(key: SharePartitionKey) -> str:
+    """The name by which a share-partition finds its partition of the state topic."""
+    group_id, topic_id, partition = key
+    return f"{group_id}:{urlsafe_b64encode(topic_id).rstrip(b'=').decode()}:{partition}"
