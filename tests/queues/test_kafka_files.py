@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
-from penstock.broker.share.groups import coordinator_key
+from penstock.broker.share.coordinator import coordinator_key
 from penstock.queues.share_partition import SharePartition
 from penstock.queues.state import ShareStateShard
 from penstock.records.record import iter_batches_records

@@ -8,7 +8,9 @@ import struct
 from types import TracebackType
 from typing import Self, TypeVar
 
+from penstock.records.batch import HEADER_SIZE, write_crc
 from penstock.records.builder import build_batch
+from penstock.records.codecs import Codec
 from penstock.records.record import Record, iter_batches_records
 from penstock.testing import Broker
 from penstock.wire import messages as m
@@ -326,3 +328,13 @@ def write_archiving(wire: Wire, topic: bytes) -> None:
     )
     response = wire.ask(ApiKey.WRITE_SHARE_GROUP_STATE, 1, body, m.WriteShareGroupStateResponse)
     assert response.results[0].partitions[0].error_code == 0
+
+
+def broken_batch(number: int, header: tuple[str, bytes] | None = None) -> bytearray:
+    """A gzip batch whose checksum is right and whose compressed part is not."""
+    headers = [header] if header is not None else []
+    batch = build_batch([(0, None, b"lost" * 50, headers) for _ in range(number)], codec=Codec.GZIP)
+    middle = (HEADER_SIZE + len(batch)) // 2
+    batch[middle : middle + 20] = bytes(20)
+    write_crc(batch, 0, len(batch))
+    return batch

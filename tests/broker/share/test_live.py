@@ -47,19 +47,6 @@ def member(wire: Wire, group: str = "g", member_id: str = "m1") -> ShareMember:
     return ShareMember(wire, group, member_id, topic_id(wire, "jobs"))
 
 
-def test_after_a_restart_nothing_done_comes_back_and_nothing_open_is_lost(broker: Broker, wire: Wire) -> None:
-    produce(wire, "jobs", [b"%d" % i for i in range(20)], batch_size=6)
-    initialize(wire, "g", topic_id(wire, "jobs"))
-    worker = member(wire)
-    worker.fetch(max_records=10)
-    worker.acknowledge({0: [(0, 1, ACCEPT), (3, 4, ACCEPT), (5, 5, RELEASE)]})
-    broker.restart()
-    with Wire(broker) as again:
-        response = member(again, member_id="m2").fetch()
-        assert acquired(response) == [(2, 2, 2), (5, 9, 2), (10, 19, 1)], "the stop released what was held"
-        assert values(response) == [b"%d" % i for i in [2, *range(5, 20)]]
-
-
 def test_records_that_are_on_disk_only_are_read_by_a_thread_and_delivered(
     broker: Broker, wire: Wire, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -95,36 +82,6 @@ def test_a_thread_that_cannot_read_ahead_does_not_hold_the_queue_up(
     monkeypatch.setattr(FileRange, "is_cached", lambda self: False)
     monkeypatch.setattr(FileRange, "warm_up", fails)
     assert values(member(wire).fetch(max_wait_ms=10_000)) == [b"1", b"2"]
-
-
-def test_a_group_that_begins_at_the_latest_offset_does_not_move_on_while_nobody_looks(
-    broker: Broker, wire: Wire
-) -> None:
-    produce(wire, "jobs", [b"old"])
-    initialize(wire, "g", topic_id(wire, "jobs"), start=-1)
-    with Wire(broker) as first:
-        assert acquired(member(first).fetch()) == []
-    produce(wire, "jobs", [b"new"])
-    broker.restart()
-    with Wire(broker) as again:
-        assert values(member(again).fetch()) == [b"new"]
-
-
-def test_a_group_begins_where_its_config_says(broker: Broker, wire: Wire) -> None:
-    now_ms = int(time.time() * 1000)
-    records = [(now_ms - 3_600_000, None, b"an hour old", ()), (now_ms, None, b"new", ())]
-    for record in records:
-        data = m.ProduceRequest.PartitionProduceData(index=0, records=bytes(build_batch([record])))
-        topic = m.ProduceRequest.TopicProduceData(name="jobs", partition_data=[data])
-        wire.ask(ApiKey.PRODUCE, 9, m.ProduceRequest(acks=-1, timeout_ms=5_000, topic_data=[topic]), m.ProduceResponse)
-    for group, reset, expected in (
-        ("earliest", "earliest", [b"an hour old", b"new"]),
-        ("latest", "latest", []),
-        ("recent", "by_duration:PT10M", [b"new"]),
-    ):
-        set_group_configs(wire, group, share_auto_offset_reset=reset)
-        initialize(wire, group, topic_id(wire, "jobs"), start=-1)
-        assert values(member(wire, group).fetch()) == expected
 
 
 def test_the_window_moves_with_the_log_start(broker: Broker, wire: Wire) -> None:
@@ -200,26 +157,3 @@ def test_a_delivery_time_holds_over_a_restart(broker: Broker, wire: Wire) -> Non
     broker.restart()
     with Wire(broker) as again:
         assert values(member(again, member_id="m2").fetch()) == []
-
-
-def test_a_deleted_topic_ends_the_wait(broker: Broker, wire: Wire) -> None:
-    topic = topic_id(wire, "jobs")
-    initialize(wire, "g", topic)
-    with Wire(broker) as connection:
-        waiter = ShareMember(connection, "g", "m1", topic)
-        waiter.fetch()
-        waiter.send_fetch(max_wait_ms=15_000)
-        request = m.DeleteTopicsRequest(topics=[m.DeleteTopicsRequest.DeleteTopicState(name="jobs")], timeout_ms=5_000)
-        wire.ask(ApiKey.DELETE_TOPICS, 6, request, m.DeleteTopicsResponse)
-        assert waiter.receive_fetch().responses[0].partitions[0].error_code == 100
-
-
-def test_a_state_that_was_reset_below_the_window_is_read_anew(broker: Broker, wire: Wire) -> None:
-    produce(wire, "jobs", [b"%d" % i for i in range(5)])
-    topic = topic_id(wire, "jobs")
-    initialize(wire, "g", topic)
-    worker = member(wire)
-    worker.fetch()
-    worker.acknowledge({0: [(0, 4, ACCEPT)]})
-    assert initialize(wire, "g", topic, start=3, epoch=2) == [0]
-    assert acquired(worker.fetch()) == [(3, 4, 1)]

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from penstock.broker.share.reading import LogReader, NotInMemory
 from penstock.broker.topics import Partition
+from penstock.guard import attempt
 from penstock.queues.acknowledgements import count_by_type
 from penstock.queues.assembly import Assembled, BatchCache
 from penstock.queues.cells import ACQUIRED_CELLS, number_in
@@ -362,7 +363,7 @@ class LiveSharePartition:
             return
         callbacks, self._on_warm = self._on_warm, []
         for callback in callbacks:
-            callback()
+            attempt("burying records that a thread has read", callback)
         self.wake()
 
     def readable_records(self, first: int, last: int) -> list[Record]:

@@ -6,17 +6,15 @@ back.
 
 from __future__ import annotations
 
-import logging
 from typing import TYPE_CHECKING
 
+from penstock.guard import attempt
 from penstock.queues.sessions import ShareSession, ShareSessions
 
 if TYPE_CHECKING:
     from penstock.broker.share.fetch import ShareFetch
     from penstock.broker.share.metrics import ShareMetrics
     from penstock.broker.share.windows import ShareWindows
-
-log = logging.getLogger("penstock.share")
 
 
 class OpenShareSessions(ShareSessions):
@@ -47,10 +45,6 @@ class OpenShareSessions(ShareSessions):
         if fetch is not None:
             fetch.give_up()
         for live in self._windows.of_group(session.group_id):
-            try:
-                live.release(session.member_id)
-            except Exception:
-                # One window that fails must not keep the records of the others locked.
-                log.exception("the records of %s in %s did not come back", session.member_id, live.key)
+            attempt("releasing the records of a share session", live.release, session.member_id)
         if not self.in_group(session.group_id):
             self._windows.forget_idle(session.group_id)

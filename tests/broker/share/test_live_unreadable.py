@@ -3,25 +3,20 @@
 from __future__ import annotations
 
 import logging
-import zlib
 from collections.abc import Iterator
-from urllib.request import urlopen
 
 import pytest
 
-from penstock.broker.share.live import LiveSharePartition
 from penstock.queues import assembly
-from penstock.records.batch import HEADER_SIZE, write_crc
 from penstock.records.builder import build_batch
 from penstock.records.codecs import Codec
 from penstock.testing import Broker
-from penstock.wire.errors import ErrorCode
 from tests.broker.share.share_client import (
     ShareMember,
     Wire,
     acquired,
+    broken_batch,
     fetch_all,
-    free_port,
     initialize,
     produce,
     produce_batch,
@@ -52,18 +47,6 @@ def numbers(first: int, last: int) -> list[bytes]:
     return [b"%d" % i for i in range(first, last + 1)]
 
 
-def broken(number: int, header: tuple[str, bytes] | None = None) -> bytearray:
-    """A gzip batch whose checksum is right and whose compressed part is not."""
-    headers = [header] if header is not None else []
-    batch = build_batch([(0, None, b"lost" * 50, headers) for _ in range(number)], codec=Codec.GZIP)
-    middle = (HEADER_SIZE + len(batch)) // 2
-    batch[middle : middle + 20] = bytes(20)
-    write_crc(batch, 0, len(batch))
-    with pytest.raises(zlib.error):
-        zlib.decompress(batch[HEADER_SIZE:], 31)
-    return batch
-
-
 def rot(broker: Broker, what: bytes) -> None:
     """Let a byte of a stored record rot on the disk."""
     [segment] = broker.data.rglob("jobs-0/*.log")
@@ -84,11 +67,11 @@ def work_off(wire: Wire, group: str = "g", *, max_records: int = 7) -> list[byte
     return got
 
 
-def test_a_queue_goes_on_behind_a_batch_whose_compressed_part_is_broken(
+def test_a_queue_goes_on_behind_a_batch_whose_compressed_part_is_broken_batch(
     wire: Wire, caplog: pytest.LogCaptureFixture
 ) -> None:
     produce(wire, "jobs", numbers(0, 19))
-    produce_batch(wire, "jobs", broken(100))
+    produce_batch(wire, "jobs", broken_batch(100))
     produce(wire, "jobs", numbers(120, 139))
     initialize(wire, "g", topic_id(wire, "jobs"))
     with caplog.at_level(logging.ERROR, logger="penstock.share"):
@@ -121,7 +104,7 @@ def test_the_records_of_an_unreadable_batch_leave_dead_letters_without_contents(
     set_group_configs(
         wire, "g", errors_deadletterqueue_topic_name="dlq.jobs", errors_deadletterqueue_copy_record_enable="true"
     )
-    produce_batch(wire, "jobs", broken(10))
+    produce_batch(wire, "jobs", broken_batch(10))
     produce(wire, "jobs", [b"good"])
     initialize(wire, "g", topic_id(wire, "jobs"))
     assert work_off(wire) == [b"good"]
@@ -139,7 +122,7 @@ def test_a_rejected_batch_that_cannot_be_copied_is_buried_without_its_contents(
         wire, "g", errors_deadletterqueue_topic_name="dlq.jobs", errors_deadletterqueue_copy_record_enable="true"
     )
     if cause == "broken":
-        produce_batch(wire, "jobs", broken(10))
+        produce_batch(wire, "jobs", broken_batch(10))
     else:
         produce(wire, "jobs", [b"precious"] * 10)
         rot(broker, b"precious")
@@ -158,27 +141,14 @@ def test_a_rejected_batch_that_cannot_be_copied_is_buried_without_its_contents(
 
 def test_a_delivery_time_in_an_unreadable_batch_holds_nobody_up(wire: Wire) -> None:
     set_group_configs(wire, "g", penstock_share_delivery_time_header="deliver.at")
-    produce_batch(wire, "jobs", broken(10, ("deliver.at", b"99999999999999")))
+    produce_batch(wire, "jobs", broken_batch(10, ("deliver.at", b"99999999999999")))
     produce(wire, "jobs", [b"good"])
     initialize(wire, "g", topic_id(wire, "jobs"))
     assert work_off(wire, max_records=500) == [b"good"]
 
 
-def test_unreadable_records_are_counted_by_group() -> None:
-    port = free_port()
-    with Broker({"penstock.metrics.listen": f"127.0.0.1:{port}"}) as broker:
-        broker.create_topic("jobs")
-        with Wire(broker) as wire:
-            produce_batch(wire, "jobs", broken(10))
-            initialize(wire, "g", topic_id(wire, "jobs"))
-            work_off(wire)
-        with urlopen(f"http://127.0.0.1:{port}/metrics", timeout=10) as response:
-            lines = response.read().decode().splitlines()
-    assert 'penstock_share_unreadable_records_total{group="g"} 10' in lines
-
-
 def test_an_unreadable_batch_stays_archived_after_a_restart(broker: Broker, wire: Wire) -> None:
-    produce_batch(wire, "jobs", broken(10))
+    produce_batch(wire, "jobs", broken_batch(10))
     produce(wire, "jobs", [b"good"])
     initialize(wire, "g", topic_id(wire, "jobs"))
     worker = ShareMember(wire, "g", "m", topic_id(wire, "jobs"))
@@ -186,25 +156,3 @@ def test_an_unreadable_batch_stays_archived_after_a_restart(broker: Broker, wire
     broker.restart()
     with Wire(broker) as again:
         assert acquired(ShareMember(again, "g", "m2", topic_id(again, "jobs")).fetch()) == [(10, 10, 2)]
-
-
-def test_a_partition_that_fails_does_not_cost_the_others_of_its_session(
-    wire: Wire, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    produce(wire, "jobs", [b"bad"], partition=0)
-    produce(wire, "jobs", [b"good"], partition=1)
-    initialize(wire, "g", topic_id(wire, "jobs"), partitions=2)
-    prepare = LiveSharePartition.prepare
-
-    def fails(self: LiveSharePartition, *arguments: object) -> object:
-        if self.key[2] == 0:
-            raise RuntimeError("nobody foresaw this")
-        return prepare(self, *arguments)  # type: ignore[arg-type]
-
-    monkeypatch.setattr(LiveSharePartition, "prepare", fails)
-    worker = ShareMember(wire, "g", "m", topic_id(wire, "jobs"))
-    response = worker.fetch(partitions=(0, 1))
-    assert values(response) == [b"good"]
-    codes = {data.partition_index: data.error_code for topic in response.responses for data in topic.partitions}
-    assert codes == {0: ErrorCode.UNKNOWN_SERVER_ERROR, 1: ErrorCode.NONE}
-    assert worker.fetch().error_code == 0, "the session goes on"

@@ -1,0 +1,57 @@
+"""Share groups are measured under Kafka's names."""
+
+from __future__ import annotations
+
+from urllib.request import urlopen
+
+from penstock.testing import Broker
+from tests.broker.share.share_client import (
+    ShareMember,
+    Wire,
+    broken_batch,
+    free_port,
+    initialize,
+    produce,
+    produce_batch,
+    topic_id,
+)
+
+ACCEPT, RELEASE = [1], [2]
+
+
+def test_metrics_have_kafkas_names() -> None:
+    port = free_port()
+    with Broker({"penstock.metrics.listen": f"127.0.0.1:{port}"}) as broker:
+        broker.create_topic("jobs")
+        with Wire(broker) as wire:
+            topic = topic_id(wire, "jobs")
+            produce(wire, "jobs", [b"x"] * 10)
+            initialize(wire, "g", topic)
+            member = ShareMember(wire, "g", "m1", topic)
+            member.fetch(max_records=6)
+            member.acknowledge({0: [(0, 1, ACCEPT), (3, 3, RELEASE)]})
+            with urlopen(f"http://127.0.0.1:{port}/metrics", timeout=10) as response:
+                lines = response.read().decode().splitlines()
+    labels = '{group="g",topic="jobs",partition="0"}'
+    for expected in (
+        'kafka_server_sharegroupmetrics_recordacknowledgements_total{ackType="Accept"} 2',
+        'kafka_server_sharegroupmetrics_recordacknowledgements_total{ackType="Release"} 1',
+        f"kafka_server_sharepartitionmetrics_inflightmessagecount{labels} 4",
+        f"kafka_server_sharepartitionmetrics_inflightbatchmessagecount{labels} 3",
+        "kafka_server_sharesessioncache_sharesessionscount 1",
+        "kafka_server_brokertopicmetrics_totalsharefetchrequests_total 1",
+    ):
+        assert expected in lines
+
+
+def test_unreadable_records_are_counted_by_group() -> None:
+    port = free_port()
+    with Broker({"penstock.metrics.listen": f"127.0.0.1:{port}"}) as broker:
+        broker.create_topic("jobs")
+        with Wire(broker) as wire:
+            produce_batch(wire, "jobs", broken_batch(10))
+            initialize(wire, "g", topic_id(wire, "jobs"))
+            ShareMember(wire, "g", "m", topic_id(wire, "jobs")).fetch(max_records=1)
+        with urlopen(f"http://127.0.0.1:{port}/metrics", timeout=10) as response:
+            lines = response.read().decode().splitlines()
+    assert 'penstock_share_unreadable_records_total{group="g"} 10' in lines
