@@ -1,16 +1,16 @@
-"""One client connection: frames in, responses out in request order, the kernel moving the bytes.
+"""One client connection: frames in, responses out in request order, over any transport.
 
-The socket is non-blocking and driven by the event loop's readiness callbacks rather than by a transport, because a
-response may contain ranges of segment files that go out with `sendfile` and never enter this process.
+The transport does not block and calls back when it is ready (`broker.transport`). A response may contain ranges of
+segment files, which a plain socket sends with `sendfile`, so that their bytes never enter this process.
 
 Reading. All connections of a broker share one scratch buffer. What one `recv` brings is cut into frames and handled at
 once; only a frame that has not arrived whole is kept, in a buffer of the connection that the rest is received into
-directly. Pipelined requests that arrive together are handled together and answered with one `sendmsg`.
+directly. Pipelined requests that arrive together are handled together and answered with one `send`.
 
 Writing. Each request takes a slot in `_slots` when it arrives. A slot is filled when its response is ready, and the
 filled slots at the front are what may be sent.
 
-Cold data. A range that is not in the page cache would stall the event loop in `sendfile`, and every client with it. So
+Cold data. A range that is not in the page cache would stall the event loop as it is sent, and every client with it. So
 a range is probed first without blocking (`FileRange.is_cached`); if a part of it is on disk only, a thread reads it
 into the cache while the others are served.
 
@@ -26,8 +26,6 @@ from __future__ import annotations
 import asyncio
 import logging
 import mmap
-import os
-import socket
 from collections import deque
 from typing import TYPE_CHECKING
 
@@ -39,6 +37,8 @@ from penstock.wire.messages import Message
 if TYPE_CHECKING:
     from penstock.broker.dispatch import Dispatcher
     from penstock.broker.requests import AnyRequest
+    from penstock.broker.transport import Transport
+    from penstock.broker.world import World
 
 MAX_IN_FLIGHT = 1024
 MAX_QUEUED_BYTES = 64 << 20
@@ -48,7 +48,6 @@ _SPARE_BYTES = 4 << 20
 _SMALLEST_BUFFER = 4096
 _SMALLEST_MAPPED_BUFFER = 64 << 10
 _MAX_VECTORS = 256
-_SENDFILE_BYTES = 4 << 20
 _PART_BYTES = 64  # what Python needs to hold a byte string of a response
 _RETRY = (BlockingIOError, InterruptedError)
 
@@ -60,21 +59,22 @@ log = logging.getLogger("penstock.broker")
 class Connection:
     def __init__(
         self,
-        sock: socket.socket,
-        peer: tuple[str, int],
-        loop: asyncio.AbstractEventLoop,
+        transport: Transport,
+        world: World,
         dispatcher: Dispatcher,
         scratch: memoryview,
         max_request_bytes: int,
         listener_name: str,
     ) -> None:
-        self.peer_host, self.peer_port = peer[0], peer[1]
+        self.peer_host, self.peer_port = transport.peer
         self.listener_name = listener_name
         self.closed = False
-        self.last_active = loop.time()
-        self._socket = sock
-        self._fd = sock.fileno()
-        self._loop = loop
+        self.last_active = world.monotonic()
+        self._transport = transport
+        self._receive_into = transport.receive_into
+        self._send = transport.send
+        self._world = world
+        self._now = world.monotonic
         self._dispatcher = dispatcher
         self._scratch = scratch
         self._max_request_bytes = max_request_bytes
@@ -92,7 +92,7 @@ class Connection:
         self._warming = False
         self._in_read = False
         self._resuming = False
-        loop.add_reader(self._fd, self._on_readable)
+        transport.add_reader(self._on_readable)
 
     # -- reading ---------------------------------------------------------------------------------------------------
 
@@ -103,10 +103,10 @@ class Connection:
                 # After a large frame the next one is likely to be large as well: read only its head here, and the
                 # rest straight to where it is kept.
                 view = self._scratch
-                received = self._socket.recv_into(view, _HEAD_BYTES if self._spare is not None else 0)
+                received = self._receive_into(view, _HEAD_BYTES if self._spare is not None else 0)
                 filled = received
             else:
-                received = self._socket.recv_into(buffer[self._filled : self._needed])
+                received = self._receive_into(buffer[self._filled : self._needed])
                 filled = self._filled = self._filled + received
                 view = buffer
         except _RETRY:
@@ -117,7 +117,7 @@ class Connection:
         if not received:
             self.close()
             return
-        self.last_active = self._loop.time()
+        self.last_active = self._now()
         self._handle_received(view, filled)
 
     def _handle_received(self, view: memoryview, filled: int) -> None:
@@ -200,7 +200,7 @@ class Connection:
     def _pause_reading(self) -> None:
         if not self.closed:
             self._reading = False
-            self._loop.remove_reader(self._fd)
+            self._transport.remove_reader()
 
     def _resume_reading(self) -> None:
         """Handle what was set aside, then read."""
@@ -208,10 +208,10 @@ class Connection:
             return
         if self._set_aside is not None:
             self._resuming = True
-            self._loop.call_soon(self._handle_set_aside)
+            self._world.call_soon(self._handle_set_aside)
         else:
             self._reading = True
-            self._loop.add_reader(self._fd, self._on_readable)
+            self._transport.add_reader(self._on_readable)
 
     def _handle_set_aside(self) -> None:
         self._resuming = False
@@ -288,26 +288,26 @@ class Connection:
         if out:
             if not self._writing:
                 self._writing = True
-                self._loop.add_writer(self._fd, self._on_writable)
+                self._transport.add_writer(self._on_writable)
         elif self._writing:
             self._writing = False
-            self._loop.remove_writer(self._fd)
+            self._transport.remove_writer()
 
     def _send_bytes(self) -> bool:
-        """Send the byte strings at the front with one call; False when the socket took only a part of them."""
+        """Send the byte strings at the front with one call; False when the transport took only a part of them."""
         out = self._out
         vectors: list[bytes | memoryview] = []
         total = 0
-        more = 0
+        more = False
         for part in out:
             if isinstance(part, FileRange):
-                more = socket.MSG_MORE  # the file range follows in the same segment
+                more = True  # the file range follows in the same segment
                 break
             vectors.append(part)  # type: ignore[arg-type]
             total += len(part)  # type: ignore[arg-type]
             if len(vectors) == _MAX_VECTORS:
                 break
-        sent = self._socket.sendmsg(vectors, (), more)
+        sent = self._send(vectors, more)
         if sent == total:
             self.queued_bytes -= total + _PART_BYTES * len(vectors)
             if len(vectors) == len(out):
@@ -327,7 +327,7 @@ class Connection:
         return False
 
     def _send_file(self, part: FileRange) -> None:
-        sent = os.sendfile(self._fd, part.file.fd, part.position, min(part.size, _SENDFILE_BYTES))
+        sent = self._transport.send_file(part)
         if sent == 0:
             raise OSError("a segment file is shorter than its index says")
         if sent == part.size:
@@ -341,9 +341,9 @@ class Connection:
         """Have a thread read a range into the page cache; sending goes on when it is there."""
         if self._writing:
             self._writing = False
-            self._loop.remove_writer(self._fd)
+            self._transport.remove_writer()
         self._warming = True
-        self._loop.run_in_executor(None, part.warm_up).add_done_callback(self._warmed_up)
+        self._world.in_thread(part.warm_up).add_done_callback(self._warmed_up)
 
     def _warmed_up(self, done: asyncio.Future[None]) -> None:
         self._warming = False
@@ -355,7 +355,7 @@ class Connection:
             self._flush_slots()
 
     def _on_writable(self) -> None:
-        self.last_active = self._loop.time()
+        self.last_active = self._now()
         self._write()
         if not self.closed:
             self._flush_slots()
@@ -370,14 +370,10 @@ class Connection:
         if self.closed:
             return
         self.closed = True
-        if self._reading:
-            self._loop.remove_reader(self._fd)
-        if self._writing:
-            self._loop.remove_writer(self._fd)
         self._out.clear()
         self._slots.clear()
         self._set_aside = None
-        self._socket.close()
+        self._transport.close()
         self._dispatcher.connection_closed(self)
 
 

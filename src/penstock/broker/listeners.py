@@ -2,16 +2,23 @@
 
 from __future__ import annotations
 
+import asyncio
 import errno
 import ipaddress
 import logging
 import socket
 from collections.abc import Callable
 from dataclasses import dataclass
+from typing import Protocol
+
+from penstock import guard
+from penstock.broker.transport import SocketTransport, Transport
 
 log = logging.getLogger("penstock.broker")
 
 DEFAULT_PORT = 9092
+_ACCEPTED_AT_ONCE = 64
+_PAUSE_SECONDS = 1.0
 
 
 class ListenError(Exception):
@@ -56,7 +63,29 @@ def reachable_host(host: str) -> str:
     return socket.gethostname() if host in ("", "0.0.0.0", "::") else host
 
 
-class Listener:
+Connected = Callable[[Transport], object]
+"""Takes over a connection that a client has opened."""
+
+
+class Listener(Protocol):
+    """Where clients connect."""
+
+    @property
+    def address(self) -> Address: ...
+
+    @property
+    def port(self) -> int:
+        """The port of the address, or the one that was chosen when it is 0."""
+        ...
+
+    def start(self, loop: asyncio.AbstractEventLoop, connected: Connected) -> None:
+        """Hand over connections until the listener is closed."""
+        ...
+
+    def close(self) -> None: ...
+
+
+class SocketListener:
     """One listening socket, accepting until it is closed."""
 
     def __init__(
@@ -79,25 +108,37 @@ class Listener:
             self._socket.close()
             raise ListenError(_why(address, error)) from error
         self.port: int = self._socket.getsockname()[1]
+        self._loop: asyncio.AbstractEventLoop | None = None
 
-    def fileno(self) -> int:
-        return self._socket.fileno()
+    def start(self, loop: asyncio.AbstractEventLoop, connected: Connected) -> None:
+        self._loop = loop
+        loop.add_reader(self._socket.fileno(), self._accept, loop, connected)
 
-    def accept_all(self, connected: Callable[[socket.socket, tuple[str, int]], None]) -> None:
+    def _accept(self, loop: asyncio.AbstractEventLoop, connected: Connected) -> None:
         """Accept what waits, up to a bound so that a flood of connections does not starve those at work."""
-        for _ in range(64):
+        for _ in range(_ACCEPTED_AT_ONCE):
             try:
                 sock, peer = self._socket.accept()
             except (BlockingIOError, InterruptedError, ConnectionAbortedError):
                 return
             except OSError as error:
+                # No descriptors are left, most likely. The connection goes on waiting: do not spin on it.
                 log.warning("cannot accept a connection: %s", error.strerror)
+                loop.remove_reader(self._socket.fileno())
+                loop.call_later(_PAUSE_SECONDS, self._resume, loop, connected)
                 return
             sock.setblocking(False)
             sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-            connected(sock, peer)
+            guard.attempt("accepting a connection", connected, SocketTransport(sock, peer, loop))
+
+    def _resume(self, loop: asyncio.AbstractEventLoop, connected: Connected) -> None:
+        if self._loop is not None:
+            self.start(loop, connected)
 
     def close(self) -> None:
+        if self._loop is not None:
+            self._loop.remove_reader(self._socket.fileno())
+            self._loop = None
         self._socket.close()
 
 

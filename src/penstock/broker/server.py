@@ -8,10 +8,9 @@ from __future__ import annotations
 
 import asyncio
 import logging
-import socket
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from functools import cached_property
+from functools import cached_property, partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Protocol, TypeVar
 
@@ -25,7 +24,7 @@ from penstock.broker.durability import Durability
 from penstock.broker.features import Features
 from penstock.broker.fetch_sessions import FetchSessions
 from penstock.broker.http import MonitoringEndpoint
-from penstock.broker.listeners import Address, Listener, is_loopback, parse_address, reachable_host
+from penstock.broker.listeners import Address, Listener, SocketListener, is_loopback, parse_address, reachable_host
 from penstock.broker.metrics import Metrics
 from penstock.broker.producer_ids import ProducerIds
 from penstock.broker.state_topic import InternalTopics
@@ -44,6 +43,7 @@ if TYPE_CHECKING:
     from penstock.broker.group_coordinator import GroupCoordinator
     from penstock.broker.share.groups import ShareGroups
     from penstock.broker.transaction_coordinator import TransactionCoordinator
+    from penstock.broker.transport import Transport
 
 log = logging.getLogger("penstock.broker")
 
@@ -209,7 +209,7 @@ class Broker:
         advertised = [parse_address(text) for text in self.settings.advertise or self.config.advertised_listeners]
         for index, text in enumerate(self.settings.listen):
             address = parse_address(text)
-            listener = Listener(
+            listener = SocketListener(
                 address,
                 backlog=self.config.socket_listen_backlog_size,
                 send_buffer_bytes=self.config.socket_send_buffer_bytes,
@@ -222,7 +222,7 @@ class Broker:
             self.cluster.advertise(
                 address.name, told or Address(address.name, reachable_host(address.host), listener.port)
             )
-            self.loop.add_reader(listener.fileno(), self._accept, listener)
+            listener.start(self.loop, partial(self._connected, listener))
             if not is_loopback(address.host):
                 log.warning(
                     "listening on %s without authentication: everybody who can reach it can read, write and delete",
@@ -252,7 +252,6 @@ class Broker:
     async def _close(self) -> None:
         """Answer what is under way, flush, and leave the data folder clean."""
         for listener in self._listeners:
-            self.loop.remove_reader(listener.fileno())
             listener.close()
         for timer in self._timers:
             timer.cancel()
@@ -283,24 +282,21 @@ class Broker:
 
     # -- connections -----------------------------------------------------------------------------------------------
 
-    def _accept(self, listener: Listener) -> None:
-        listener.accept_all(lambda sock, peer: self._connected(listener, sock, peer))
-
-    def _connected(self, listener: Listener, sock: socket.socket, peer: tuple[str, int]) -> None:
+    def _connected(self, listener: Listener, transport: Transport) -> None:
         connections = self.dispatcher.connections
+        host, _ = transport.peer
         if len(connections) >= self.config.max_connections:
-            log.warning("refused %s: %d connections are open (max.connections)", peer[0], len(connections))
-            sock.close()
+            log.warning("refused %s: %d connections are open (max.connections)", host, len(connections))
+            transport.close()
             return
-        allowed = self._connections_per_ip(peer[0])
-        if allowed <= len(connections) and sum(each.peer_host == peer[0] for each in connections) >= allowed:
-            log.warning("refused %s: it has %d connections open (max.connections.per.ip)", peer[0], allowed)
-            sock.close()
+        allowed = self._connections_per_ip(host)
+        if allowed <= len(connections) and sum(each.peer_host == host for each in connections) >= allowed:
+            log.warning("refused %s: it has %d connections open (max.connections.per.ip)", host, allowed)
+            transport.close()
             return
         connection = Connection(
-            sock,
-            peer,
-            self.loop,
+            transport,
+            self.world,
             self.dispatcher,
             self._scratch,
             self.config.socket_request_max_bytes,
