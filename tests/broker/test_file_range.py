@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import errno
 import os
 import threading
 from pathlib import Path
@@ -14,6 +15,7 @@ from penstock.broker.world import LoopWorld
 from penstock.log.files import SegmentFile
 
 WAIT_SECONDS = 20.0
+SIZE = 3 << 20
 
 
 @pytest.fixture
@@ -71,3 +73,70 @@ async def test_the_reader_goes_on_although_the_thread_could_not_read(
 
 def _would_block(*_: object) -> int:
     raise BlockingIOError
+
+
+@pytest.fixture
+def file(tmp_path: Path) -> SegmentFile:
+    path = tmp_path / "segment"
+    path.write_bytes(bytes(SIZE))
+    return SegmentFile(str(path), os.O_RDONLY)
+
+
+def cold_from(cold: int, monkeypatch: pytest.MonkeyPatch) -> list[int]:
+    """Let the kernel have the bytes of a file in memory only up to an offset; what is probed is recorded."""
+    probed: list[int] = []
+
+    def preadv(fd: int, buffers: list[bytearray], offset: int, flags: int) -> int:
+        assert flags == os.RWF_NOWAIT
+        probed.append(offset)
+        if offset >= cold:
+            raise BlockingIOError
+        return len(buffers[0])
+
+    monkeypatch.setattr(os, "preadv", preadv)
+    return probed
+
+
+def test_a_range_is_cold_when_any_part_of_it_is(file: SegmentFile, monkeypatch: pytest.MonkeyPatch) -> None:
+    cold_from(2 << 20, monkeypatch)
+    assert FileRange(file, 0, 1 << 20).is_cached()
+    assert not FileRange(file, 0, SIZE).is_cached()
+
+
+def test_the_last_byte_is_looked_at(file: SegmentFile, monkeypatch: pytest.MonkeyPatch) -> None:
+    probed = cold_from(1000, monkeypatch)
+    assert not FileRange(file, 0, 1001).is_cached()
+    assert probed == [0, 1000]
+
+
+def test_a_range_that_was_warmed_up_is_not_probed_again(file: SegmentFile, monkeypatch: pytest.MonkeyPatch) -> None:
+    probed = cold_from(0, monkeypatch)
+    part = FileRange(file, 0, SIZE)
+    assert not part.is_cached()
+    part.warm_up()
+    assert part.is_cached()
+    assert len(probed) == 1
+
+
+def test_a_file_system_that_cannot_be_probed_is_used_as_it_is(
+    file: SegmentFile, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def preadv(*_: object) -> int:
+        raise OSError(errno.EOPNOTSUPP, "not supported")
+
+    monkeypatch.setattr(os, "preadv", preadv)
+    assert FileRange(file, 0, SIZE).is_cached()
+
+
+def test_a_range_behind_the_end_of_the_file_does_not_keep_a_thread_reading(file: SegmentFile) -> None:
+    part = FileRange(file, SIZE - 10, 1000)
+    part.warm_up()
+    assert part.is_cached()
+
+
+def test_the_file_stays_open_as_long_as_the_range(tmp_path: Path) -> None:
+    path = tmp_path / "segment"
+    path.write_bytes(b"0123456789")
+    part = FileRange(SegmentFile(str(path), os.O_RDONLY), 2, 3)
+    path.unlink()
+    assert os.pread(part.file.fd, part.size, part.position) == b"234"

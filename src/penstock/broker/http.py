@@ -1,4 +1,4 @@
-"""A small HTTP endpoint for monitoring: `GET /metrics`, `GET /health`, and JSON views that rooms register.
+"""A small HTTP endpoint for monitoring: `GET /metrics`, `GET /health`, and JSON views that other modules register.
 
 It is off unless `penstock.metrics.listen` names an address. It reads one request per connection, of bounded size and
 within a bounded time, and never changes anything.

@@ -1,0 +1,114 @@
+"""The monitoring endpoint, asked by a client of nothing but a socket."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections.abc import AsyncIterator
+
+import pytest
+
+from penstock.broker import http
+from penstock.broker.http import MonitoringEndpoint
+from penstock.broker.listeners import ListenError
+
+WAIT_SECONDS = 30
+
+
+class FixedMetrics:
+    """Metrics that are always the same."""
+
+    def text(self) -> str:
+        return "answer 42\n"
+
+
+@pytest.fixture
+async def endpoint() -> AsyncIterator[MonitoringEndpoint]:
+    running = MonitoringEndpoint(FixedMetrics())  # type: ignore[arg-type]
+    await running.start("127.0.0.1:0")
+    yield running
+    await running.stop()
+
+
+async def exchange(endpoint: MonitoringEndpoint, request: bytes) -> bytes:
+    """Send a request; everything that comes until the endpoint closes the connection."""
+    reader, writer = await asyncio.open_connection("127.0.0.1", endpoint.port)
+    writer.write(request)
+    answer = await asyncio.wait_for(reader.read(), WAIT_SECONDS)
+    writer.close()
+    return answer
+
+
+async def get(endpoint: MonitoringEndpoint, path: str) -> tuple[int, bytes]:
+    head, _, body = (await exchange(endpoint, f"GET {path} HTTP/1.1\r\nHost: x\r\n\r\n".encode())).partition(
+        b"\r\n\r\n"
+    )
+    assert f"Content-Length: {len(body)}".encode() in head
+    return int(head.split()[1]), body
+
+
+async def test_metrics_are_text(endpoint: MonitoringEndpoint) -> None:
+    assert await get(endpoint, "/metrics") == (200, b"answer 42\n")
+
+
+async def test_health_is_json(endpoint: MonitoringEndpoint) -> None:
+    status, body = await get(endpoint, "/health")
+    assert status == 200
+    assert json.loads(body) == {"status": "ok"}
+
+
+async def test_a_view_gets_the_parameters_of_the_query(endpoint: MonitoringEndpoint) -> None:
+    endpoint.register("/echo", lambda query: query)
+    status, body = await get(endpoint, "/echo?group=a%20b&empty=")
+    assert status == 200
+    assert json.loads(body) == {"group": "a b"}
+
+
+async def test_what_is_not_there_is_answered_with_what_there_is(endpoint: MonitoringEndpoint) -> None:
+    endpoint.register("/echo", lambda query: query)
+    assert await get(endpoint, "/nothing") == (404, b"there is /metrics, /echo, /health\n")
+
+
+async def test_a_view_may_say_that_there_is_no_such_thing(endpoint: MonitoringEndpoint) -> None:
+    def missing(_: dict[str, str]) -> object:
+        raise LookupError("there is no group g")
+
+    endpoint.register("/group", missing)
+    assert await get(endpoint, "/group") == (404, b"there is no group g\n")
+
+
+async def test_a_view_that_fails_is_an_error_of_the_server_and_the_next_request_is_served(
+    endpoint: MonitoringEndpoint, caplog: pytest.LogCaptureFixture
+) -> None:
+    def fail(_: dict[str, str]) -> object:
+        raise ValueError("a fault of this view alone")
+
+    endpoint.register("/bad", fail)
+    status, _ = await get(endpoint, "/bad")
+    assert status == 500
+    assert "a fault of this view alone" in caplog.text
+    assert (await get(endpoint, "/health"))[0] == 200
+
+
+@pytest.mark.parametrize(
+    ("request_line", "status"), [(b"POST /metrics HTTP/1.1", b"405"), (b"GET /metrics", b"400"), (b"", b"400")]
+)
+async def test_anything_but_a_get_is_refused(endpoint: MonitoringEndpoint, request_line: bytes, status: bytes) -> None:
+    answer = await exchange(endpoint, request_line + b"\r\n\r\n")
+    assert answer.split()[1] == status
+
+
+async def test_a_request_that_is_too_long_is_cut_off(endpoint: MonitoringEndpoint) -> None:
+    assert await exchange(endpoint, b"GET /" + b"a" * (64 << 10)) == b""
+
+
+async def test_a_client_that_says_nothing_is_not_waited_for(
+    endpoint: MonitoringEndpoint, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(http, "_PATIENCE_SECONDS", 0.05)
+    assert await exchange(endpoint, b"GET /metrics HTTP/1.1\r\n") == b""
+
+
+async def test_an_address_that_is_taken_is_refused_with_what_to_do(endpoint: MonitoringEndpoint) -> None:
+    with pytest.raises(ListenError, match=r"choose another penstock\.metrics\.listen"):
+        await MonitoringEndpoint(FixedMetrics()).start(f"127.0.0.1:{endpoint.port}")  # type: ignore[arg-type]

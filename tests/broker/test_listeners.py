@@ -1,0 +1,132 @@
+"""Addresses, and the sockets that listen on them."""
+
+from __future__ import annotations
+
+import asyncio
+import errno
+import socket
+
+import pytest
+
+from penstock.broker import listeners
+from penstock.broker.listeners import Address, ListenError, SocketListener, is_loopback, parse_address, reachable_host
+from penstock.broker.transport import Transport
+
+WAIT_SECONDS = 30
+ANY_PORT = Address("PLAINTEXT", "127.0.0.1", 0)
+
+
+class TestAddresses:
+    @pytest.mark.parametrize(
+        ("text", "expected"),
+        [
+            ("127.0.0.1:9092", Address("PLAINTEXT", "127.0.0.1", 9092)),
+            ("9093", Address("PLAINTEXT", "127.0.0.1", 9093)),
+            ("broker.example", Address("PLAINTEXT", "broker.example", 9092)),
+            ("[::1]:9092", Address("PLAINTEXT", "::1", 9092)),
+            ("internal://:9094", Address("INTERNAL", "", 9094)),
+        ],
+    )
+    def test_they_are_written_as_in_kafka_or_shorter(self, text: str, expected: Address) -> None:
+        assert parse_address(text) == expected
+
+    @pytest.mark.parametrize("text", ["localhost:http", "localhost:70000", "PLAINTEXT://localhost:"])
+    def test_a_port_that_is_none_is_refused_with_an_example(self, text: str) -> None:
+        with pytest.raises(ListenError, match="HOST:PORT"):
+            parse_address(text)
+
+    def test_they_are_printed_as_clients_write_them(self) -> None:
+        assert str(Address("PLAINTEXT", "127.0.0.1", 9092)) == "127.0.0.1:9092"
+        assert str(Address("PLAINTEXT", "::1", 9092)) == "[::1]:9092"
+
+    @pytest.mark.parametrize(
+        ("host", "expected"),
+        [("127.0.0.1", True), ("localhost", True), ("::1", True), ("0.0.0.0", False), ("example.org", False)],
+    )
+    def test_some_are_reachable_from_this_machine_only(self, host: str, expected: bool) -> None:
+        assert is_loopback(host) == expected
+
+    def test_all_interfaces_are_advertised_by_the_name_of_the_machine(self) -> None:
+        assert reachable_host("0.0.0.0") == reachable_host("") == socket.gethostname()
+        assert reachable_host("10.0.0.1") == "10.0.0.1"
+
+
+class TestListening:
+    async def test_whoever_connects_is_handed_over(self) -> None:
+        listener = SocketListener(ANY_PORT)
+        connected: asyncio.Queue[Transport] = asyncio.Queue()
+        listener.start(asyncio.get_running_loop(), connected.put_nowait)
+        with socket.create_connection(("127.0.0.1", listener.port), WAIT_SECONDS) as client:
+            transport = await asyncio.wait_for(connected.get(), WAIT_SECONDS)
+            assert transport.peer == client.getsockname()
+            client.sendall(b"hello")
+            readable = asyncio.Event()
+            transport.add_reader(readable.set)
+            await asyncio.wait_for(readable.wait(), WAIT_SECONDS)
+            buffer = bytearray(10)
+            assert transport.receive_into(memoryview(buffer)) == 5
+            transport.close()
+        listener.close()
+
+    async def test_nobody_can_connect_when_it_is_closed(self) -> None:
+        listener = SocketListener(ANY_PORT)
+        listener.start(asyncio.get_running_loop(), lambda transport: transport.close())
+        listener.close()
+        with pytest.raises(ConnectionRefusedError):
+            socket.create_connection(("127.0.0.1", listener.port), WAIT_SECONDS)
+
+    async def test_one_that_cannot_be_served_does_not_cost_the_next(self) -> None:
+        listener = SocketListener(ANY_PORT)
+        connected: asyncio.Queue[Transport] = asyncio.Queue()
+        seen: list[Transport] = []
+
+        def fail_first(transport: Transport) -> None:
+            seen.append(transport)
+            if len(seen) == 1:
+                raise ValueError("a fault of this connection alone")
+            connected.put_nowait(transport)
+
+        listener.start(asyncio.get_running_loop(), fail_first)
+        clients = [socket.create_connection(("127.0.0.1", listener.port), WAIT_SECONDS) for _ in range(2)]
+        await asyncio.wait_for(connected.get(), WAIT_SECONDS)
+        for each in seen:
+            each.close()
+        for client in clients:
+            client.close()
+        listener.close()
+
+    async def test_it_pauses_when_no_descriptors_are_left_and_accepts_later(
+        self, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+    ) -> None:
+        monkeypatch.setattr(listeners, "_PAUSE_SECONDS", 0.05)
+        listener = SocketListener(ANY_PORT)
+        real = listener._socket
+
+        class Exhausted:
+            def accept(self) -> object:
+                listener._socket = real
+                raise OSError(errno.EMFILE, "Too many open files")
+
+            def fileno(self) -> int:
+                return real.fileno()
+
+        listener._socket = Exhausted()  # type: ignore[assignment]
+        connected: asyncio.Queue[Transport] = asyncio.Queue()
+        listener.start(asyncio.get_running_loop(), connected.put_nowait)
+        with socket.create_connection(("127.0.0.1", listener.port), WAIT_SECONDS):
+            transport = await asyncio.wait_for(connected.get(), WAIT_SECONDS)
+            transport.close()
+        assert caplog.text.count("Too many open files") == 1
+        listener.close()
+
+
+class TestRefusals:
+    def test_a_port_in_use_names_the_next_one(self) -> None:
+        first = SocketListener(ANY_PORT)
+        with pytest.raises(ListenError, match=f"--listen 127.0.0.1:{first.port + 1}"):
+            SocketListener(Address("PLAINTEXT", "127.0.0.1", first.port))
+        first.close()
+
+    def test_an_address_of_another_machine_is_refused(self) -> None:
+        with pytest.raises(ListenError, match="is not an address of this machine"):
+            SocketListener(Address("PLAINTEXT", "192.0.2.1", 0))
