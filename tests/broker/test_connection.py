@@ -6,6 +6,7 @@ import asyncio
 import struct
 import time
 from collections.abc import Callable, Iterator
+from functools import partial
 
 import pytest
 
@@ -14,7 +15,8 @@ from penstock.broker.connection import Connection
 from penstock.broker.file_range import FileRange
 from penstock.broker.requests import NO_RESPONSE
 from penstock.records.builder import build_batch
-from penstock.testing import Broker
+from penstock.testing import AsyncBroker, Broker
+from penstock.testing.memory import MemoryClient, MemoryListener
 from penstock.wire import messages as m
 from penstock.wire.api import ApiKey
 from penstock.wire.frames import request_frame
@@ -150,6 +152,85 @@ class TestBounds:
             assert_answered_in_order(client, 25)
 
 
+class TestReading:
+    """Over a transport in memory, which shows what a connection does with each piece that arrives."""
+
+    async def test_frames_are_put_together_from_any_pieces(self) -> None:
+        async with AsyncBroker() as broker:
+            client = connect(broker)
+            requests = b"".join(metadata(number) for number in range(20))
+            for start in range(0, len(requests), 7):
+                client.send(requests[start : start + 7])
+                await asyncio.sleep(0)
+            for number in range(20):
+                frame = await asyncio.wait_for(client.read_frame(), WAIT_SECONDS)
+                assert frame is not None
+                assert struct.unpack(">i", frame[:4])[0] == number
+
+    async def test_large_frames_and_small_ones_follow_each_other(self) -> None:
+        async with AsyncBroker() as broker:
+            broker.create_topic("t", max_message_bytes=8 << 20)
+            client = connect(broker)
+            sizes = [10, 3 << 20, 100_000, 5 << 20, 20, 20]
+            client.send(b"".join(produce(number, size) for number, size in enumerate(sizes)))
+            for number in range(len(sizes)):
+                frame = await asyncio.wait_for(client.read_frame(), WAIT_SECONDS)
+                assert frame is not None
+                assert struct.unpack(">i", frame[:4])[0] == number
+            assert broker._running().topics.partition("t", 0).log.log_end_offset == len(sizes)
+
+    async def test_a_connection_that_falls_silent_keeps_no_buffer_for_large_frames(self) -> None:
+        async with AsyncBroker() as broker:
+            broker.create_topic("t")
+            client = connect(broker)
+            client.send(produce(0, 500_000)[:400_000])
+            await asyncio.sleep(0.01)
+            client.send(produce(0, 500_000)[400_000:])
+            assert await asyncio.wait_for(client.read_frame(), WAIT_SECONDS) is not None
+            [connection] = broker._running().dispatcher.connections
+            assert connection._spare is not None
+            connection.last_active -= 60
+            broker._running()._sweep()
+            assert connection._spare is None
+            client.send(produce(1, 500_000))
+            assert await asyncio.wait_for(client.read_frame(), WAIT_SECONDS) is not None
+
+    async def test_records_are_sent_from_their_file(self) -> None:
+        async with AsyncBroker() as broker:
+            broker.create_topic("t")
+            client = connect(broker)
+            client.send(produce(0, 300_000))
+            assert await asyncio.wait_for(client.read_frame(), WAIT_SECONDS) is not None
+            client.send(fetch("t", 1))
+            frame = await asyncio.wait_for(client.read_frame(), WAIT_SECONDS)
+            assert frame is not None
+            assert bytes(300_000) in frame
+            [connection] = broker._running().dispatcher.connections
+            assert connection.queued_bytes == 0
+
+
+def connect(broker: AsyncBroker) -> MemoryClient:
+    server = broker._running()
+    listener = MemoryListener()
+    listener.start(server.loop, partial(server._connected, listener))
+    return listener.connect()
+
+
+def produce(number: int, size: int) -> bytes:
+    batch = build_batch([(0, None, bytes(size), [])])
+    partition = m.ProduceRequest.PartitionProduceData(index=0, records=batch)
+    topic = m.ProduceRequest.TopicProduceData(name="t", partition_data=[partition])
+    request = m.ProduceRequest(acks=1, timeout_ms=10_000, topic_data=[topic])
+    return b"".join(request_frame(request, 9, number, "raw"))  # type: ignore[arg-type]
+
+
+def fetch(name: str, number: int) -> bytes:
+    partition = m.FetchRequest.FetchPartition(partition=0, fetch_offset=0, partition_max_bytes=1 << 20)
+    topic = m.FetchRequest.FetchTopic(topic=name, partitions=[partition])
+    request = m.FetchRequest(max_wait_ms=0, min_bytes=0, max_bytes=1 << 20, topics=[topic])
+    return b"".join(request_frame(request, 11, number, "raw"))  # type: ignore[arg-type]
+
+
 class TestFailures:
     def test_an_error_that_nobody_expected_closes_the_connection_and_no_other(
         self, broker: Broker, monkeypatch: pytest.MonkeyPatch
@@ -174,11 +255,8 @@ class TestFailures:
         assert produce_error(broker.port, "a-topic-with-a-long-name-0", build_batch([(0, None, b"v", [])])) == 0
         monkeypatch.setattr(FileRange, "is_cached", lambda _: False)
         monkeypatch.setattr(FileRange, "warm_up", fail)
-        partition = m.FetchRequest.FetchPartition(partition=0, fetch_offset=0, partition_max_bytes=1 << 20)
-        topic = m.FetchRequest.FetchTopic(topic="a-topic-with-a-long-name-0", partitions=[partition])
         with RawClient(broker.port) as client:
-            request = m.FetchRequest(max_wait_ms=0, min_bytes=0, max_bytes=1 << 20, topics=[topic])
-            client.send(b"".join(request_frame(request, 11, 1, "raw")))  # type: ignore[arg-type]
+            client.send(fetch("a-topic-with-a-long-name-0", 1))
             client.read_frame()  # the part of the response that precedes the records
             assert client.is_closed_by_broker()
 

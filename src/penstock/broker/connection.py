@@ -18,7 +18,8 @@ Bounds. A connection is not read, and no further request of it is handled, while
 requests or more than `MAX_QUEUED_BYTES` of responses in memory. Responses are counted when they are encoded, whether
 they can be sent yet or not, and until the kernel has taken them; a file range counts as the handle that it is. What was
 received with the request that reached the bound is set aside, one scratch buffer at most. Reading resumes at half of
-the bound. A frame larger than `socket.request.max.bytes` closes the connection.
+the bound. A frame larger than `socket.request.max.bytes` closes the connection. The buffer that is kept for the next
+large frame is given back when the connection falls silent.
 """
 
 from __future__ import annotations
@@ -189,6 +190,10 @@ class Connection:
 
     def _is_congested(self) -> bool:
         return len(self._slots) >= MAX_IN_FLIGHT or self.queued_bytes > MAX_QUEUED_BYTES
+
+    def trim(self) -> None:
+        """Give back what is kept only so that the next large frame need not ask for it."""
+        self._spare = None
 
     def _pause_or_resume_reading(self) -> None:
         if self._reading:

@@ -52,6 +52,7 @@ _SWEEP_SECONDS = 1.0
 _CHECKPOINT_SECONDS = 60.0
 _CLEAN_SECONDS = 1.0
 _STOP_SECONDS = 5.0
+_SILENT_SECONDS = 5.0
 
 
 @dataclass(slots=True)
@@ -332,8 +333,12 @@ class Broker:
         """Bounds on waiting: idle connections are closed, appends that the disk does not take are answered."""
         now = self.loop.time()
         idle_since = now - self.config.connections_max_idle_ms / 1000
-        for connection in [c for c in self.dispatcher.connections if c.last_active < idle_since]:
-            connection.close()
+        silent_since = now - _SILENT_SECONDS
+        for connection in [c for c in self.dispatcher.connections if c.last_active < silent_since]:
+            if connection.last_active < idle_since:
+                connection.close()
+            else:
+                connection.trim()
         self.durability.end_late_waits()
 
     def _apply_retention(self) -> None:
