@@ -16,6 +16,7 @@ settings.load_profile("penstock")
 ON_SPARK = [
     "cli/test_load.py",
     "cli/test_work.py",
+    "spark/test_daemon.py",
     "spark/test_forking.py",
     "spark/test_full_disk.py",
     "spark/test_interpreter.py",

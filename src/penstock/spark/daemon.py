@@ -7,9 +7,10 @@ are few and short, and should start as fast as they can.
 from __future__ import annotations
 
 import gc
+import socket
 import sys
 
-from pyspark.daemon import manager
+import pyspark.daemon
 
 
 def preload(worker_module: str) -> None:
@@ -26,6 +27,22 @@ def preload(worker_module: str) -> None:
     gc.freeze()
 
 
+def serve() -> None:
+    """Spark's own daemon, but its idle workers end without a word when Spark goes away.
+
+    Spark's workers take the end of their connection for an error and print where they were, while they are being
+    killed: a session that stops leaves a few lines of a traceback on the terminal, or only the first one.
+    """
+    work = pyspark.daemon.worker
+
+    def work_unless_closed(connection: socket.socket, authenticated: bool) -> int:
+        # A worker waits here for its next task. What is not 0 makes it leave.
+        return work(connection, authenticated) if connection.recv(1, socket.MSG_PEEK) else 1
+
+    pyspark.daemon.worker = work_unless_closed
+    pyspark.daemon.manager()
+
+
 if __name__ == "__main__":
     preload(sys.argv[1] if len(sys.argv) > 1 else "pyspark.worker")
-    manager()
+    serve()

@@ -139,7 +139,7 @@ def _become(
     connection: socket.socket, handed: list[int], folder: str, arguments: list[str], environment: Mapping[str, str]
 ) -> int:
     """In the fork: be what was to be started."""
-    import pyspark.daemon
+    from penstock.spark import daemon
 
     signal.signal(signal.SIGCHLD, signal.SIG_DFL)
     for number, given in enumerate(handed):
@@ -154,7 +154,7 @@ def _become(
     connection.sendall(b"y")
     code = 1
     try:
-        pyspark.daemon.manager()
+        daemon.serve()
         code = 0
     except SystemExit as ended:
         code = ended.code if isinstance(ended.code, int) else 1

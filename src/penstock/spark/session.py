@@ -12,6 +12,7 @@
 * Arrow's checks of every single access to a buffer are off in the JVM: a quarter less time there. What they guard
   against is memory that pyarrow did not lay out; a batch is still checked as a whole when it arrives.
 * The parallel garbage collector for a local driver, which moves many short-lived rows: 5 to 15 % less time.
+* Nothing on the standard error of a local session but what is logged from `log_level` on (see `gateway`).
 * UTC, so that a timestamp means the same in the log, in the table and on the driver.
 """
 
@@ -23,7 +24,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from penstock.spark import forking
+from penstock.spark import forking, gateway
 from penstock.spark.class_archive import archive_options
 from penstock.spark.interpreter import VARIABLES, choose_interpreter, installed_spark, is_shim
 from penstock.spark.java import SetupError, cache_folder, find_java_home
@@ -34,6 +35,7 @@ if TYPE_CHECKING:
 OLDEST_SPARK = (4, 2)  # the first with admission control and Trigger.AvailableNow for Python sources
 
 _ARROW = "-Darrow.enable_unsafe_memory_access=true -Darrow.enable_null_check_for_get=false"
+_LOGGING = Path(__file__).with_name("log4j2.properties")
 _COLLECTOR = "-XX:+UseParallelGC"
 _JAVA_OPTIONS = ("spark.driver.defaultJavaOptions", "spark.driver.extraJavaOptions")
 # Where somebody else may have chosen a collector already: Java refuses to start with two.
@@ -83,16 +85,20 @@ def session(
     from pyspark.sql import SparkSession as Session
 
     archive = ""
-    if Session.getActiveSession() is None and not master.startswith("sc://"):
+    new = Session.getActiveSession() is None
+    if new and not master.startswith("sc://"):
         _set_interpreter(local=master.startswith("local"))
         os.environ["JAVA_HOME"] = str(find_java_home())
         if master.startswith("local"):
             archive = _archive()
             # Nobody else has to reach a driver that runs everything itself.
             os.environ.setdefault("SPARK_LOCAL_IP", "127.0.0.1")
+    settings = settings_for(master, ui, {**(config or {}), **_dotted(conf)}, _java_options(log_level, archive))
+    if new and master.startswith("local"):
+        gateway.launch({"spark.app.name": app, "spark.master": master, **settings})
     builder = Session.builder.appName(app)
     builder = builder.remote(master) if master.startswith("sc://") else builder.master(master)
-    for name, value in settings_for(master, ui, {**(config or {}), **_dotted(conf)}, archive).items():
+    for name, value in settings.items():
         builder = builder.config(name, value)
     spark = builder.getOrCreate()
     if not master.startswith("sc://"):
@@ -100,16 +106,23 @@ def session(
     return spark
 
 
-def settings_for(master: str, ui: bool, given: Mapping[str, object], archive: str = "") -> dict[str, str]:
-    """All settings of a session, as text. `archive` are arguments for the Java of a local driver."""
+def settings_for(master: str, ui: bool, given: Mapping[str, object], java_options: str = "") -> dict[str, str]:
+    """All settings of a session, as text. `java_options` are more arguments for the Java of a local driver."""
     settings = {**SETTINGS, "spark.ui.enabled": str(ui).lower()}
     if master.startswith("local"):
         settings.update(LOCAL_SETTINGS)
         if not any(name in os.environ for name in _ELSEWHERE) and not any(name in given for name in _JAVA_OPTIONS):
-            settings["spark.driver.defaultJavaOptions"] = " ".join(filter(None, (_ARROW, _COLLECTOR, archive)))
+            settings["spark.driver.defaultJavaOptions"] = " ".join(filter(None, (_ARROW, _COLLECTOR, java_options)))
     for name, value in given.items():
         settings[name] = str(value).lower() if isinstance(value, bool) else str(value)
     return settings
+
+
+def _java_options(log_level: str, archive: str) -> str:
+    options = [archive] if archive else []
+    if not set(str(_LOGGING)) & set(" \"'"):  # Spark would take a path with a space for two arguments
+        options += [f"-Dlog4j2.configurationFile=file:{_LOGGING}", f"-Dpenstock.spark.log.level={log_level}"]
+    return " ".join(options)
 
 
 def _set_interpreter(*, local: bool) -> None:
