@@ -63,6 +63,23 @@ def test_it_says_when_the_cleaner_last_worked_and_how_dirty_each_log_is(
     assert out.splitlines()[1].split()[:3] == ["TOPIC", "PARTITION", "DIRTY-BYTES"]
 
 
+def test_logs_that_have_nothing_to_clean_are_counted_and_listed_on_demand(
+    broker: Broker, capsys: pytest.CaptureFixture[str]
+) -> None:
+    broker.create_topic("quiet", 3, cleanup_policy="compact")
+    _, out, err = cleaner(broker, capsys)
+    assert "quiet" not in out, err
+    assert out.splitlines()[-1] == "3 more compacted logs have nothing to clean; --all lists them."
+    _, out, _ = cleaner(broker, capsys, "--all")
+    assert [line.split()[:2] for line in out.splitlines() if line.startswith("quiet")] == [
+        ["quiet", "0"],
+        ["quiet", "1"],
+        ["quiet", "2"],
+    ]
+    _, out, _ = cleaner(broker, capsys, "--json")
+    assert [log["topic"] for log in json.loads(out)["logs"]].count("quiet") == 3
+
+
 def test_a_broker_that_shows_nothing_is_named_with_what_to_do(capsys: pytest.CaptureFixture[str]) -> None:
     with Broker() as silent:
         status, _, err = cleaner(silent, capsys)

@@ -43,11 +43,15 @@ class CleanerView(TypedDict):
 
 @click.command()
 @option("--monitoring", metavar="HOST:PORT", help="The broker's penstock.metrics.listen; asked from it if left out.")
+@option("--all", "all_", is_flag=True, help="Show logs that have nothing to clean too.")
 @watch_option
 @bootstrap_option
 @json_option
-def cleaner(monitoring: str | None, watch: float | None, bootstrap: str, as_json: bool) -> None:
-    """Show when the log cleaner last worked, and how dirty each compacted log is."""
+def cleaner(monitoring: str | None, all_: bool, watch: float | None, bootstrap: str, as_json: bool) -> None:
+    """Show when the log cleaner last worked, and how dirty the compacted logs are.
+
+    Logs that were never cleaned and have nothing to clean are counted only; JSON has them all.
+    """
     address = monitoring or with_admin(
         bootstrap, lambda admin: address_or_failure(admin, bootstrap, "the state of its log cleaner")
     )
@@ -57,12 +61,12 @@ def cleaner(monitoring: str | None, watch: float | None, bootstrap: str, as_json
         if as_json:
             print_json(view)
         else:
-            _print(view)
+            _print(view, all_)
 
     again_and_again(show, watch)
 
 
-def _print(view: CleanerView) -> None:
+def _print(view: CleanerView, all_: bool) -> None:
     if not view["enabled"]:
         click.echo("The cleaner is off (log.cleaner.enable=false): compacted topics grow without end.")
     click.echo(
@@ -72,10 +76,23 @@ def _print(view: CleanerView) -> None:
     )
     if view["lastError"]:
         click.echo(f"Last error: {view['lastError']}")
-    if view["logs"]:
-        print_table(_COLUMNS, [_row(log) for log in view["logs"]])
-    else:
+    if not view["logs"]:
         click.echo("No topic is compacted.")
+        return
+    shown = [log for log in view["logs"] if all_ or _has_news(log)]
+    if shown:
+        print_table(_COLUMNS, [_row(log) for log in shown])
+    hidden = len(view["logs"]) - len(shown)
+    if hidden:
+        more = "more " if shown else ""
+        logs, have = ("log", "has") if hidden == 1 else ("logs", "have")
+        click.echo(f"{hidden} {more}compacted {logs} {have} nothing to clean; --all lists them.")
+
+
+def _has_news(log: LogView) -> bool:
+    return bool(
+        log["dirtyBytes"] or log["lastSuccessMs"] or log["lastError"] or log["inProgress"] or log["uncleanable"]
+    )
 
 
 def _row(log: LogView) -> list[str | int]:
