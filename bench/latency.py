@@ -11,17 +11,17 @@ import gc
 import json
 import socket
 import statistics
-import struct
 import sys
 import time
 
 from penstock.records.builder import build_batch
 from penstock.wire import messages as m
-from penstock.wire.codec import decode, encode
+from penstock.wire.codec import decode
+from penstock.wire.frames import request_frame
 
 # The last versions that name the topic instead of giving its id.
-_PRODUCE, _PRODUCE_VERSION = 0, 12
-_FETCH, _FETCH_VERSION = 1, 12
+_PRODUCE_VERSION = 12
+_FETCH_VERSION = 12
 _WARM_UP = 200
 _TIMEOUT_S = 30
 
@@ -68,19 +68,14 @@ def produce_request(topic: str) -> bytes:
     batch = bytes(build_batch([(int(time.time() * 1000), None, b"x" * 100, [])]))
     data = m.ProduceRequest.PartitionProduceData(index=0, records=batch)
     topics = [m.ProduceRequest.TopicProduceData(name=topic, partition_data=[data])]
-    return framed(_PRODUCE, _PRODUCE_VERSION, encode(m.ProduceRequest(acks=1, topic_data=topics), _PRODUCE_VERSION))
+    return b"".join(request_frame(m.ProduceRequest(acks=1, topic_data=topics), _PRODUCE_VERSION, 1, ""))
 
 
 def fetch_request(topic: str) -> bytes:
     partition = m.FetchRequest.FetchPartition(partition=0, fetch_offset=0, partition_max_bytes=1)
     topics = [m.FetchRequest.FetchTopic(topic=topic, partitions=[partition])]
     request = m.FetchRequest(max_wait_ms=1000, min_bytes=1, session_epoch=-1, topics=topics)
-    return framed(_FETCH, _FETCH_VERSION, encode(request, _FETCH_VERSION))
-
-
-def framed(api_key: int, version: int, body: bytes) -> bytes:
-    header = struct.pack(">hhih", api_key, version, 1, 0) + b"\0"
-    return struct.pack(">i", len(header) + len(body)) + header + body
+    return b"".join(request_frame(request, _FETCH_VERSION, 1, ""))
 
 
 def check_produced(body: bytes) -> None:

@@ -16,7 +16,6 @@ import os
 import shutil
 import signal
 import socket
-import struct
 import subprocess
 import sys
 import tempfile
@@ -26,6 +25,10 @@ from collections.abc import Mapping
 from pathlib import Path
 from types import TracebackType
 from typing import Self
+
+from penstock.wire import messages as m
+from penstock.wire.conversation import Conversation
+from penstock.wire.frames import FrameBuffer, ProtocolViolation
 
 KAFKA_VERSION = "4.3.1"
 HOST = "127.0.0.1"
@@ -114,20 +117,18 @@ def _end_as_on_interrupt() -> None:
 
 def answers_api_versions(port: int, timeout_s: float = 2.0) -> bool:
     """One ApiVersions v0 request over a fresh connection; True when the answer is a response to it."""
-    request = struct.pack(">hhih", 18, 0, 7, -1)
+    conversation = Conversation(f"{HOST}:{port}", None)
+    frames = FrameBuffer()
     try:
         with socket.create_connection((HOST, port), timeout=timeout_s) as connection:
-            connection.sendall(struct.pack(">i", len(request)) + request)
-            answer = b""
-            while len(answer) < 10:
-                chunk = connection.recv(4096)
-                if not chunk:
-                    return False
-                answer += chunk
-    except OSError:
-        return False
-    _, correlation_id, error_code = struct.unpack_from(">iih", answer)
-    return (correlation_id, error_code) == (7, 0)
+            connection.sendall(b"".join(conversation.send(m.ApiVersionsRequest(), m.ApiVersionsResponse, 0)))
+            while count := connection.recv_into(frames.get_buffer()):
+                for frame in frames.received(count):
+                    answer = conversation.answered(frame).decode(frame)
+                    return isinstance(answer, m.ApiVersionsResponse) and answer.error_code == 0
+    except (OSError, ProtocolViolation):
+        pass
+    return False
 
 
 class Peer:

@@ -9,12 +9,13 @@ from __future__ import annotations
 
 import re
 import socket
-import struct
 import time
 from collections.abc import Callable, Mapping
 
 from bench.harness import Bench, Measurement, Row, at_least, at_most, at_most_absolute, median
 from bench.peers import HOST, KafkaPeer, Peer, PeerError, PenstockPeer, run_java_tool
+from penstock.wire import messages as m
+from penstock.wire.frames import request_frame
 
 BATCHED: Mapping[str, object] = {
     "acks": 1,
@@ -88,7 +89,7 @@ def thousand_partitions(bench: Bench, peer: Peer) -> Measurement:
 
 def idle_connections(bench: Bench, peer: Peer) -> Measurement:
     """Requests per second of one busy producer while 500 other connections stay open and silent."""
-    hello = struct.pack(">ihhih", 10, 18, 0, 1, -1)
+    hello = b"".join(request_frame(m.ApiVersionsRequest(), 0, 1, None))
     rss_before = peer.rss_mb()
     connections = [socket.create_connection((HOST, peer.port), timeout=10) for _ in range(500)]
     try:

@@ -81,7 +81,7 @@ def test_writes_wait_for_the_end_of_the_transaction_before_and_keep_their_order(
     assert eventually(lambda: len(markers.held), lambda number: number == 1) == 1
     markers.release()
     for _ in range(3):
-        answer = wire.take(m.ProduceResponse, 12)
+        answer = wire.take(m.ProduceResponse)
         assert answer.responses[0].partition_responses[0].error_code == NONE
     assert producer.end(commit=True) == NONE
     assert wire.fetch(TOPIC) == [b"first", b"0", b"1", b"2"]
@@ -100,9 +100,9 @@ def test_a_write_that_waited_and_wants_no_answer_does_not_hold_up_the_answers_be
     wire.post(m.ApiVersionsRequest(), 0)
     eventually(lambda: handled[ApiKey.API_VERSIONS], lambda number: number == 1)
     markers.release()
-    answer = wire.take(m.ProduceResponse, 12)
+    answer = wire.take(m.ProduceResponse)
     assert answer.responses[0].partition_responses[0].error_code == NONE
-    assert wire.take_api_versions(0).error_code == NONE
+    assert wire.take(m.ApiVersionsResponse).error_code == NONE
     assert producer.end(commit=True) == NONE
     assert wire.fetch(TOPIC) == [b"first", b"silent", b"second"]
 
@@ -120,10 +120,10 @@ def test_a_write_that_waited_and_failed_does_not_cost_those_behind_it(
     another.post(producer.produce_request(TOPIC, 1, b"good", sequence=0), 12)
     eventually(lambda: handled[ApiKey.PRODUCE], lambda number: number == before + 2)
     markers.release()
-    answer = another.take(m.ProduceResponse, 12)
+    answer = another.take(m.ProduceResponse)
     assert answer.responses[0].partition_responses[0].error_code == NONE
     with pytest.raises(ConnectionError):
-        wire.take(m.ProduceResponse, 12)
+        wire.take(m.ProduceResponse)
     another.close()
 
 
@@ -149,7 +149,7 @@ def test_an_old_write_that_waited_is_refused_after_the_wait(wire: Wire, markers:
     wire.post(producer.produce_request(TOPIC, 1, b"late", sequence=0), 12)
     assert eventually(lambda: len(markers.held), lambda number: number == 1) == 1
     markers.release()
-    answer = wire.take(m.ProduceResponse, 12)
+    answer = wire.take(m.ProduceResponse)
     assert answer.responses[0].partition_responses[0].error_code == ErrorCode.INVALID_PRODUCER_EPOCH
 
 

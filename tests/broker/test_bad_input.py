@@ -20,7 +20,7 @@ from penstock.wire.api import API_TABLE, ApiKey
 from penstock.wire.codec import decode
 from penstock.wire.errors import ErrorCode
 from tests.broker.process import WAIT_SECONDS, BrokerProcess
-from tests.broker.raw import RawClient, create_topic, end_offset, is_alive, produce_error
+from tests.broker.raw import RawClient, create_topic, end_offset, framed, is_alive, produce_error
 
 MIB = 1 << 20
 
@@ -65,14 +65,14 @@ class TestFrames:
     def test_a_frame_that_comes_byte_by_byte_is_answered(self, broker: Broker) -> None:
         with RawClient(broker.port) as client:
             payload = header(ApiKey.API_VERSIONS, 0)
-            for byte in struct.pack(">i", len(payload)) + payload:
+            for byte in framed(payload):
                 client.send(bytes([byte]))
             assert client.read_frame() is not None
 
     def test_many_requests_in_one_packet_are_answered_in_order(self, broker: Broker) -> None:
         payloads = [struct.pack(">hhih", ApiKey.API_VERSIONS, 0, number, -1) for number in range(3000)]
         with RawClient(broker.port) as client:
-            client.send(b"".join(struct.pack(">i", len(payload)) + payload for payload in payloads))
+            client.send(b"".join(map(framed, payloads)))
             for number in range(3000):
                 frame = client.read_frame()
                 assert frame is not None
@@ -220,8 +220,7 @@ class TestConnections:
             assert is_alive(process.port)
             before = process.rss_bytes
             with RawClient(process.port) as client:
-                frame = struct.pack(">i", 10) + header(ApiKey.API_VERSIONS, 0)
-                assert client.fill(frame * 10_000) < 100 * MIB
+                assert client.fill(framed(header(ApiKey.API_VERSIONS, 0)) * 10_000) < 100 * MIB
                 assert is_alive(process.port)
                 assert process.rss_bytes - before < 150 * MIB
 

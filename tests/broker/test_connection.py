@@ -39,7 +39,7 @@ def broker(monkeypatch: pytest.MonkeyPatch) -> Iterator[Broker]:
 
 def metadata(number: int) -> bytes:
     """A request of some 20 bytes whose response has some kilobytes."""
-    return b"".join(request_frame(m.MetadataRequest(topics=None), 8, number, "raw"))  # type: ignore[arg-type]
+    return b"".join(request_frame(m.MetadataRequest(topics=None), 8, number, "raw"))
 
 
 def response_size(broker: Broker) -> int:
@@ -270,6 +270,6 @@ def test_a_request_that_is_never_answered_does_not_hold_up_those_behind_it(broke
 
     dispatcher.faults[ApiKey.API_VERSIONS] = lambda _: say_nothing()
     with RawClient(broker.port) as client:
-        versions = b"".join(request_frame(m.ApiVersionsRequest(), 0, 99, "raw"))  # type: ignore[arg-type]
+        versions = b"".join(request_frame(m.ApiVersionsRequest(), 0, 99, "raw"))
         client.send(metadata(0) + versions + metadata(1) + versions + metadata(2))
         assert_answered_in_order(client, 3)

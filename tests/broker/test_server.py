@@ -9,14 +9,11 @@ import pytest
 from penstock.log.partition import PartitionLog
 from penstock.testing import AsyncBroker, Broker
 from penstock.wire import messages as m
-from penstock.wire.api import ApiKey
 from tests.broker.raw import RawClient
 
 
 def is_served(client: RawClient) -> bool:
-    answer = client.request(ApiKey.API_VERSIONS, m.ApiVersionsRequest(), 0)
-    assert isinstance(answer, m.ApiVersionsResponse)
-    return not answer.error_code
+    return not client.ask(m.ApiVersionsRequest(), m.ApiVersionsResponse, 0).error_code
 
 
 def test_one_address_may_have_so_many_connections() -> None:

@@ -12,7 +12,6 @@ from penstock.coordination.runtime import CoordinatorRuntime
 from penstock.groups.shard import GroupShard
 from penstock.testing import Broker
 from penstock.wire import messages as m
-from penstock.wire.api import ApiKey
 from penstock.wire.errors import ErrorCode
 from tests.broker.raw import RawClient
 
@@ -64,8 +63,7 @@ def test_what_does_not_fit_a_segment_is_refused_without_asking_the_client_to_try
         one = request.OffsetCommitRequestPartition(committed_offset=7, committed_metadata="m" * 4000)
         topic = request.OffsetCommitRequestTopic(name="t", partitions=[one] * times)
         with RawClient(penstock_broker.port) as client:
-            response = client.request(ApiKey.OFFSET_COMMIT, request(group_id="g", topics=[topic]), 9)
-        assert isinstance(response, m.OffsetCommitResponse)
+            response = client.ask(request(group_id="g", topics=[topic]), m.OffsetCommitResponse, 9)
         return {partition.error_code for partition in response.topics[0].partitions}
 
     commit(penstock_broker, "g", 1)
@@ -101,8 +99,7 @@ def test_a_timer_of_a_shard_that_fails_runs_again(penstock_broker: Broker, monke
             protocol_type="consumer",
             protocols=[m.JoinGroupRequest.JoinGroupRequestProtocol(name="range", metadata=b"")],
         )
-        joined = client.request(ApiKey.JOIN_GROUP, join, 3)
-        assert isinstance(joined, m.JoinGroupResponse)
+        joined = client.ask(join, m.JoinGroupResponse, 3)
         assert joined.error_code == ErrorCode.NONE
         assert describe(client, "g") != "Empty"
         deadline = time.monotonic() + WAIT_SECONDS
@@ -112,8 +109,7 @@ def test_a_timer_of_a_shard_that_fails_runs_again(penstock_broker: Broker, monke
 
 
 def describe(client: RawClient, group: str) -> str:
-    response = client.request(ApiKey.DESCRIBE_GROUPS, m.DescribeGroupsRequest(groups=[group]), 0)
-    assert isinstance(response, m.DescribeGroupsResponse)
+    response = client.ask(m.DescribeGroupsRequest(groups=[group]), m.DescribeGroupsResponse, 0)
     return response.groups[0].group_state
 
 

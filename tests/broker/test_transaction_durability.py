@@ -138,7 +138,7 @@ def test_a_classic_transaction_begins_when_the_end_of_the_last_one_is_on_disk(
         assert not wire.is_readable(0.1)
     finally:
         disk.go_on()
-    answer = wire.take(m.AddPartitionsToTxnResponse, 3)
+    answer = wire.take(m.AddPartitionsToTxnResponse)
     assert answer.results_by_topic_v3_and_below[0].results_by_partition[0].partition_error_code == NONE
     disk.stall()
     try:

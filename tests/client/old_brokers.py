@@ -16,7 +16,7 @@ def without_apis(monkeypatch: pytest.MonkeyPatch, *keys: int) -> None:
     async def negotiate_less(self: Connection, timeout_ms: int) -> None:
         await negotiate(self, timeout_ms)
         offered = {key: versions for key, versions in self.features.api_versions.items() if key not in keys}
-        self.features = dataclasses.replace(self.features, api_versions=offered)
+        self.conversation.features = dataclasses.replace(self.features, api_versions=offered)
 
     monkeypatch.setattr(Connection, "_negotiate", negotiate_less)
 
@@ -28,7 +28,7 @@ def limited(monkeypatch: pytest.MonkeyPatch, key: int, newest: int) -> None:
     async def negotiate_less(self: Connection, timeout_ms: int) -> None:
         await negotiate(self, timeout_ms)
         offered = {**self.features.api_versions, key: (0, newest)}
-        self.features = dataclasses.replace(self.features, api_versions=offered)
+        self.conversation.features = dataclasses.replace(self.features, api_versions=offered)
 
     monkeypatch.setattr(Connection, "_negotiate", negotiate_less)
 
@@ -51,6 +51,8 @@ def as_old_as(monkeypatch: pytest.MonkeyPatch, newest: dict[int, int]) -> None:
             for key, (low, high) in self.features.api_versions.items()
             if key in newest
         }
-        self.features = dataclasses.replace(self.features, api_versions=offered, finalized={}, finalized_epoch=-1)
+        self.conversation.features = dataclasses.replace(
+            self.features, api_versions=offered, finalized={}, finalized_epoch=-1
+        )
 
     monkeypatch.setattr(Connection, "_negotiate", negotiate_old)

@@ -94,7 +94,7 @@ async def test_answers_that_never_arrive_lead_to_no_duplicates(
 
     def cut(self: Connection, data: memoryview) -> None:
         nonlocal cuts
-        if cuts and self._in_flight[0].response is m.ProduceResponse:
+        if cuts and self.conversation.expected[0].response is m.ProduceResponse:
             cuts -= 1
             self._break(Disconnected("cut by the test"))
         else:

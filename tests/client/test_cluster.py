@@ -32,9 +32,9 @@ async def test_the_first_address_that_answers_is_taken(bootstrap: str) -> None:
 async def test_refreshes_at_the_same_time_share_one_request(bootstrap: str, topic: str) -> None:
     async with Cluster(ClientConfig(bootstrap_servers=bootstrap)) as cluster:
         await cluster.refresh([topic])
-        before = sum(connection.requests_sent for connection in cluster._connections.values())
+        before = sum(connection.conversation.correlation_id for connection in cluster._connections.values())
         await asyncio.gather(*(cluster.refresh([topic]) for _ in range(20)))
-        after = sum(connection.requests_sent for connection in cluster._connections.values())
+        after = sum(connection.conversation.correlation_id for connection in cluster._connections.values())
         assert after - before == 1
 
 

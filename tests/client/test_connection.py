@@ -142,12 +142,12 @@ async def test_nothing_is_written_once_the_transport_is_closing() -> None:
 
     async with serving(patient) as port:
         connection = await Connection.open("127.0.0.1", port)
-        written = connection.bytes_out
+        written = connection.conversation.correlation_id
         assert connection._transport is not None
         connection._transport.close()
         with pytest.raises(Disconnected, match="is closed"):
             await connection.request(m.MetadataRequest(), m.MetadataResponse)
-        assert connection.bytes_out == written
+        assert connection.conversation.correlation_id == written
 
 
 async def test_answers_out_of_order_break_the_connection() -> None:

@@ -45,11 +45,11 @@ async def test_a_new_epoch_keeps_the_id_until_epochs_are_used_up(cluster: Cluste
 
 async def test_without_transactions_it_may_write_anywhere_and_tells_nobody(cluster: Cluster) -> None:
     identity = ProducerIdentity(cluster, 20_000)
-    sent = sum(connection.requests_sent for connection in cluster._connections.values())
+    sent = sum(connection.conversation.correlation_id for connection in cluster._connections.values())
     assert identity.may_write(TopicPartition("anywhere", 7))
     await identity.add_partitions([TopicPartition("anywhere", 7)])
     assert not identity.is_transactional
-    assert sum(connection.requests_sent for connection in cluster._connections.values()) == sent
+    assert sum(connection.conversation.correlation_id for connection in cluster._connections.values()) == sent
 
 
 @pytest.fixture

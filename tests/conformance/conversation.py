@@ -7,18 +7,17 @@ the connection, or does not answer, is an answer too.
 
 from __future__ import annotations
 
-import socket
-import struct
 import time
 from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, field
 
 from kio.serial.errors import SerialError
 
+from tests.broker.raw import RawClient
+
 from .kio_codec import Json, decode_response, encode_request, kio_versions
 from .masks import Mask
 
-HOST = "127.0.0.1"
 ANSWER_TIMEOUT_S = 8.0
 SETTLE_TIMEOUT_S = 20.0
 
@@ -35,34 +34,16 @@ class ConnectionLostError(Exception):
 
 class Connection:
     def __init__(self, port: int) -> None:
-        self._socket = socket.create_connection((HOST, port), timeout=ANSWER_TIMEOUT_S)
-        self._socket.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-
-    def send(self, payload: bytes) -> None:
-        self._socket.sendall(struct.pack(">i", len(payload)) + payload)
-
-    def send_unframed(self, data: bytes) -> None:
-        self._socket.sendall(data)
+        self._client = RawClient(port)
+        self.send = self._client.send_frame
+        self.send_unframed = self._client.send
+        self.close = self._client.close
 
     def receive(self, timeout_s: float = ANSWER_TIMEOUT_S) -> bytes:
-        self._socket.settimeout(timeout_s)
-        try:
-            (size,) = struct.unpack(">i", self._exactly(4))
-            return self._exactly(size)
-        except (ConnectionError, BrokenPipeError) as error:
-            raise ConnectionLostError from error
-
-    def _exactly(self, size: int) -> bytes:
-        data = bytearray()
-        while len(data) < size:
-            chunk = self._socket.recv(size - len(data))
-            if not chunk:
-                raise ConnectionLostError
-            data += chunk
-        return bytes(data)
-
-    def close(self) -> None:
-        self._socket.close()
+        payload = self._client.read_frame(timeout_s)
+        if payload is None:
+            raise ConnectionLostError
+        return payload
 
 
 @dataclass(slots=True)

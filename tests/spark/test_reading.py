@@ -11,13 +11,13 @@ from penstock.client.errors import UsageError
 from penstock.client.sync import Admin, Producer
 from penstock.client.types import TopicPartition
 from penstock.records.batch import CorruptBatch
-from penstock.spark.fetching import FetchSettings, RangeFetcher
+from penstock.spark.fetching import FetchSettings
 from penstock.spark.options import SourceOptions, parse_options
 from penstock.spark.planning import ClusterView, DataLoss, plan_batch
 from penstock.spark.ranges import OffsetRange
 from penstock.spark.reading import read_range
 from penstock.testing.broker import Broker
-from penstock.wire.errors import ErrorCode, KafkaError, UnknownTopicOrPartition
+from penstock.wire.errors import KafkaError, UnknownTopicOrPartition
 
 
 def produce(broker: Broker, topic: str, count: int, *, partition: int = 0, **settings: object) -> None:
@@ -118,23 +118,6 @@ def test_a_topic_that_does_not_exist_is_named(penstock_broker: Broker) -> None:
         plan(penstock_broker, subscribe="nowhere")
 
 
-def test_reading_survives_a_broker_that_restarts_or_stumbles(penstock_broker: Broker) -> None:
-    penstock_broker.create_topic("t")
-    for _ in range(10):
-        produce(penstock_broker, "t", 500)
-    settings = FetchSettings(bootstrap_servers=penstock_broker.bootstrap_servers, fetch_bytes=20_000)
-    answers = iter(RangeFetcher(OffsetRange("t", 0, 0, 5000), settings))
-    reached = next(answers).next_offset
-    assert reached < 5000
-    penstock_broker.restart()
-    penstock_broker.drop("Fetch", times=2)
-    penstock_broker.fail("Fetch", ErrorCode.NOT_LEADER_OR_FOLLOWER)
-    for answer in answers:
-        assert answer.next_offset > reached
-        reached = answer.next_offset
-    assert reached == 5000
-
-
 def test_a_corrupt_batch_is_named_and_nothing_of_it_is_given(penstock_broker: Broker) -> None:
     penstock_broker.create_topic("t")
     for _ in range(2):
@@ -148,17 +131,6 @@ def test_a_corrupt_batch_is_named_and_nothing_of_it_is_given(penstock_broker: Br
     with pytest.raises((CorruptBatch, DataLoss), match=r"partition t-0.*offset 100"):
         rows(penstock_broker, OffsetRange("t", 0, 0, 200))
     assert len(rows(penstock_broker, OffsetRange("t", 0, 0, 100))) == 100
-
-
-def test_a_broker_that_never_comes_back_is_reported_with_the_offset(penstock_broker: Broker) -> None:
-    penstock_broker.create_topic("t")
-    produce(penstock_broker, "t", 10)
-    address = penstock_broker.bootstrap_servers
-    penstock_broker.stop()
-    settings = FetchSettings(bootstrap_servers=address, poll_timeout_ms=300)
-    with pytest.raises((OSError, KafkaError), match="partition t-0 offset 0: no broker answers"):
-        list(RangeFetcher(OffsetRange("t", 0, 0, 10), settings))
-    penstock_broker.start()
 
 
 def test_offsets_by_time_find_the_records(penstock_broker: Broker) -> None:

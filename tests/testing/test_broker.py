@@ -1,8 +1,6 @@
 from __future__ import annotations
 
 import asyncio
-import socket
-import struct
 import threading
 from pathlib import Path
 
@@ -14,7 +12,7 @@ from confluent_kafka.admin import AdminClient, ConfigResource, NewTopic, Resourc
 from penstock.testing import AsyncBroker, Broker, ErrorCode
 from penstock.wire import messages as m
 from penstock.wire.codec import decode
-from penstock.wire.frames import request_frame
+from tests.broker.raw import RawClient
 
 WAIT_SECONDS = 20
 
@@ -40,11 +38,9 @@ def read(broker: Broker, topic: str, count: int) -> list[bytes | None]:
 
 def ask(broker: Broker, request: m.Message, version: int) -> bytes:
     """One request over a plain socket; the body of the response, or nothing when the broker closed the connection."""
-    with socket.create_connection(("127.0.0.1", broker.port), WAIT_SECONDS) as connection:
-        connection.sendall(b"".join(request_frame(request, version, 1, "test")))
-        stream = connection.makefile("rb")
-        size = stream.read(4)
-        return stream.read(struct.unpack(">i", size)[0])[4:] if size else b""
+    with RawClient(broker.port) as client:
+        client.post(request, version)
+        return (client.read_frame() or b"")[4:]
 
 
 class TestLife:
@@ -166,8 +162,8 @@ class TestFaults:
     def test_a_delay_does_not_hold_up_others(self) -> None:
         with Broker() as broker:
             broker.delay("Metadata", 60)
-            with socket.create_connection(("127.0.0.1", broker.port), WAIT_SECONDS) as slow:
-                slow.sendall(b"".join(request_frame(m.MetadataRequest(), 9, 1, None)))
+            with RawClient(broker.port) as slow:
+                slow.post(m.MetadataRequest(), 9)
                 answered = decode(m.ApiVersionsResponse, ask(broker, m.ApiVersionsRequest(), 0), 0)
                 assert answered.error_code == 0
 

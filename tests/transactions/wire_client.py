@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-import select
-import socket
-import struct
 import time
 from collections.abc import Callable, Iterator
 from typing import TypeVar
@@ -13,13 +10,10 @@ from penstock.records.batch import BatchHeader, iter_headers
 from penstock.records.builder import build_batch
 from penstock.records.record import Record, iter_records
 from penstock.wire import messages as m
-from penstock.wire.api import API_TABLE, ApiInfo
-from penstock.wire.codec import decode
 from penstock.wire.errors import ErrorCode
-from penstock.wire.frames import request_frame
 from penstock.wire.messages import Message
+from tests.broker.raw import RawClient
 
-R = TypeVar("R", bound=Message)
 WAIT_S = 15.0
 RETRIABLE = {
     ErrorCode.COORDINATOR_LOAD_IN_PROGRESS,
@@ -28,50 +22,9 @@ RETRIABLE = {
     ErrorCode.CONCURRENT_TRANSACTIONS,
 }
 
-_BY_REQUEST: dict[str, ApiInfo] = {info.request.__name__: info for info in API_TABLE.values()}
 
-
-class Wire:
-    """One connection to a broker."""
-
-    def __init__(self, port: int) -> None:
-        self._socket = socket.create_connection(("127.0.0.1", port), timeout=WAIT_S)
-        self._correlation_id = 0
-
-    def close(self) -> None:
-        self._socket.close()
-
-    def post(self, request: Message, version: int) -> None:
-        self._correlation_id += 1
-        self._socket.sendall(b"".join(request_frame(request, version, self._correlation_id, "test")))
-
-    def take(self, response: type[R], version: int) -> R:
-        (size,) = struct.unpack(">i", self._exactly(4))
-        body = self._exactly(size)
-        info = _BY_REQUEST[response.__name__.replace("Response", "Request")]
-        return decode(response, body[5 if version >= info.first_flexible else 4 :], version)
-
-    def take_api_versions(self, version: int) -> m.ApiVersionsResponse:
-        """Its response header is never flexible, so that any client can read it."""
-        (size,) = struct.unpack(">i", self._exactly(4))
-        return decode(m.ApiVersionsResponse, self._exactly(size)[4:], version)
-
-    def is_readable(self, seconds: float) -> bool:
-        """Whether something has come, or comes within this time."""
-        return bool(select.select([self._socket], [], [], seconds)[0])
-
-    def ask(self, request: Message, response: type[R], version: int) -> R:
-        self.post(request, version)
-        return self.take(response, version)
-
-    def _exactly(self, size: int) -> bytes:
-        data = b""
-        while len(data) < size:
-            chunk = self._socket.recv(size - len(data))
-            if not chunk:
-                raise ConnectionError("the broker closed the connection")
-            data += chunk
-        return data
+class Wire(RawClient):
+    """One connection to a broker, with a few questions that tests of transactions ask."""
 
     def transaction_state(self, transactional_id: str) -> str:
         request = m.DescribeTransactionsRequest(transactional_ids=[transactional_id])
@@ -227,7 +180,7 @@ class Producer:
         self.wire.post(request, 4 if self.classic else 5)
 
     def take_end(self) -> ErrorCode:
-        response = self.wire.take(m.EndTxnResponse, 4 if self.classic else 5)
+        response = self.wire.take(m.EndTxnResponse)
         if response.error_code == ErrorCode.NONE and not self.classic:
             self.become(response.producer_id, response.producer_epoch)
         return ErrorCode(response.error_code)

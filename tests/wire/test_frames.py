@@ -13,7 +13,16 @@ from kio.static.primitive import i16, i32
 from penstock.wire import messages as m
 from penstock.wire.api import API_TABLE, ApiInfo, ApiKey
 from penstock.wire.codec import MalformedMessage, decode, encode_parts
-from penstock.wire.frames import RequestHeader, parse_request_header, request_frame, response_frame, skip_tags
+from penstock.wire.frames import (
+    FrameBuffer,
+    LooksLikeTls,
+    ProtocolViolation,
+    RequestHeader,
+    parse_request_header,
+    request_frame,
+    response_frame,
+    skip_tags,
+)
 
 
 def kio_header(cls: type[HeaderV1] | type[HeaderV2], key: int, version: int, client_id: str | None) -> bytes:
@@ -144,3 +153,71 @@ def test_frames_join_into_a_stream() -> None:
     for correlation_id in (1, 2):
         stream.writelines(request_frame(m.ApiVersionsRequest(), 0, correlation_id, None))
     assert stream.getvalue().count(b"\x00\x12\x00\x00") == 2
+
+
+# Frames in the bytes that come
+
+
+def fed(buffer: FrameBuffer, data: bytes, step: int) -> list[bytes]:
+    """The frames that are found when at most `step` bytes come at a time."""
+    found: list[bytes] = []
+    while data:
+        room = buffer.get_buffer()
+        count = min(step, len(room), len(data))
+        room[:count] = data[:count]
+        data = data[count:]
+        found += map(bytes, buffer.received(count))
+    return found
+
+
+def framed(payload: bytes) -> bytes:
+    return struct.pack(">i", len(payload)) + payload
+
+
+@pytest.mark.parametrize("step", [1, 3, 1000, 65_536, 1 << 20])
+def test_frames_are_found_however_their_bytes_come(step: int) -> None:
+    sizes = [4, 5, 100, 65_531, 65_532, 65_533, 70_000, 4, 200_000, 30_000, 30_000, 30_000, 7]
+    payloads = [bytes([number]) * size for number, size in enumerate(sizes)]
+    assert fed(FrameBuffer(), b"".join(map(framed, payloads)), step) == payloads
+
+
+def test_a_frame_is_not_overwritten_by_those_behind_it() -> None:
+    buffer = FrameBuffer()
+    kept: list[memoryview] = []
+    for number in range(5):
+        data = framed(bytes([number]) * 1000)
+        buffer.get_buffer()[: len(data)] = data
+        kept += buffer.received(len(data))
+    assert [bytes(frame) for frame in kept] == [bytes([number]) * 1000 for number in range(5)]
+
+
+def test_a_large_frame_is_received_into_a_buffer_of_its_own_size() -> None:
+    buffer = FrameBuffer()
+    buffer.get_buffer()[:10] = struct.pack(">i", 1 << 20) + b"begins"
+    assert list(buffer.received(10)) == []
+    assert len(buffer.get_buffer()) == (1 << 20) - 6
+
+
+@pytest.mark.parametrize("size", [-1, 0, 3, 1001, 0x48545450])
+def test_a_size_that_cannot_be_is_a_violation(size: int) -> None:
+    with pytest.raises(ProtocolViolation, match=f"{size} bytes: is it a Kafka broker"):
+        fed(FrameBuffer(max_bytes=1000), struct.pack(">i", size) + b"xxxx", 8)
+
+
+def test_frames_before_a_violation_are_given() -> None:
+    buffer = FrameBuffer()
+    data = framed(b"good") + struct.pack(">i", -1)
+    buffer.get_buffer()[: len(data)] = data
+    frames = buffer.received(len(data))
+    assert bytes(next(frames)) == b"good"
+    with pytest.raises(ProtocolViolation):
+        next(frames)
+
+
+@pytest.mark.parametrize("record", [b"\x15\x03\x03\0\x02", b"\x16\x03\x03\0\x7a"])
+def test_tls_is_recognised_at_the_start_only(record: bytes) -> None:
+    with pytest.raises(LooksLikeTls):
+        fed(FrameBuffer(), record, 5)
+    buffer = FrameBuffer()
+    assert fed(buffer, framed(b"good"), 8) == [b"good"]
+    assert fed(buffer, record, 5) == []  # the start of a large frame

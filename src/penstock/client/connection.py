@@ -1,80 +1,45 @@
-"""One TCP connection to one broker.
+"""One TCP connection to one broker, for asyncio.
 
-Requests may be pipelined; a broker answers them in order, so the oldest request in flight owns the next answer, and a
-correlation id that says otherwise means that the stream is broken. A request that gets no answer in time breaks it too:
-nothing behind it can be answered before it. A broken connection fails everything in flight with a retriable error and
-is never used again; the caller opens another.
+What is said on it, and what the answers mean, is `penstock.wire.conversation`; here is the socket, the waiting and the
+end. A request that gets no answer in time breaks the connection: nothing behind it can be answered before it. A broken
+connection fails everything in flight with a retriable error and is never used again; the caller opens another.
 
-Answers are received straight into a buffer of their own size (`asyncio.BufferedProtocol`), so the record bytes of a
-fetch are copied once, by the kernel.
-
-The first exchange is ApiVersions: it tells which versions of each API both sides speak. A broker that does not know our
-version of ApiVersions itself answers error 35 in the oldest layout, with the range that it does know.
+Answers are received straight into the frame buffer (`asyncio.BufferedProtocol`).
 """
 
 from __future__ import annotations
 
 import asyncio
 import ssl
-import struct
 from collections import deque
 from collections.abc import Callable
-from dataclasses import dataclass, field
-from typing import TypeVar, cast
+from typing import NamedTuple, TypeVar, cast
 
-from penstock.client.errors import BrokerUnreachable, Disconnected, RequestTimeout, TlsFailed, check
+from penstock.client.errors import BrokerUnreachable, Disconnected, RequestTimeout, TlsFailed
 from penstock.client.tls import explained
 from penstock.wire import messages as m
-from penstock.wire.api import API_TABLE, ApiInfo, ApiKey, response_header_version
-from penstock.wire.codec import MalformedMessage, decode
-from penstock.wire.errors import ErrorCode, KafkaError, UnsupportedVersion
-from penstock.wire.frames import request_frame, skip_tags
+from penstock.wire.api import api_of
+from penstock.wire.codec import MalformedMessage
+from penstock.wire.conversation import NEWEST, Conversation, Features
+from penstock.wire.errors import KafkaError
+from penstock.wire.frames import FrameBuffer, LooksLikeTls, ProtocolViolation
 
 R = TypeVar("R", bound=m.Message)
 Build = Callable[[int], m.Message]
 
-_SIZE = struct.Struct(">i")
-_CORRELATION = struct.Struct(">i")
-_SCRATCH_BYTES = 65_536
-_TLS_RECORDS = {0x1503, 0x1603}  # how alerts and handshakes begin, read as the upper half of a size
 
-_API_BY_RESPONSE: dict[str, ApiInfo] = {f"{info.name}Response": info for info in API_TABLE.values()}
+def hello() -> m.ApiVersionsRequest:
+    """How this client introduces itself."""
+    from penstock import __version__
 
-
-def api_of(response: type[m.Message]) -> ApiInfo:
-    """The API that a response class belongs to."""
-    return _API_BY_RESPONSE[response.__name__]
+    return m.ApiVersionsRequest(client_software_name="penstock", client_software_version=__version__)
 
 
-@dataclass(slots=True, frozen=True)
-class Features:
-    """What ApiVersions told: version ranges per API key, and the cluster's finalized feature levels."""
+class _Waiting(NamedTuple):
+    """Whoever waits for an answer; in the order in which the conversation expects them."""
 
-    api_versions: dict[int, tuple[int, int]]
-    finalized: dict[str, int] = field(default_factory=dict)
-    finalized_epoch: int = -1
-
-
-class _InFlight:
-    """A request that waits for its answer."""
-
-    __slots__ = ("correlation_id", "flexible", "future", "response", "timer", "version")
-
-    def __init__(
-        self,
-        correlation_id: int,
-        version: int,
-        flexible: bool,
-        response: type[m.Message],
-        future: asyncio.Future[m.Message],
-        timer: asyncio.TimerHandle,
-    ) -> None:
-        self.correlation_id = correlation_id
-        self.version = version
-        self.flexible = flexible
-        self.response = response
-        self.future = future
-        self.timer = timer
+    future: asyncio.Future[m.Message]
+    timer: asyncio.TimerHandle
 
 
 class Connection(asyncio.BufferedProtocol):
@@ -82,30 +47,19 @@ class Connection(asyncio.BufferedProtocol):
 
     def __init__(self, address: str, client_id: str, max_in_flight: int, max_answer_bytes: int) -> None:
         self.address = address
-        self.features = Features({})
+        self.conversation = Conversation(address, client_id)
         self.closed = False
-        self.bytes_in = 0
-        self.bytes_out = 0
-        self.requests_sent = 0
         self.last_used = 0.0
         self._loop = asyncio.get_running_loop()
-        self._client_id = client_id
-        self._max_answer_bytes = max_answer_bytes
+        self._frames = FrameBuffer(max_answer_bytes)
         self._transport: asyncio.Transport | None = None
-        self._in_flight: deque[_InFlight] = deque()
+        self._waiting: deque[_Waiting] = deque()
         self._slots = asyncio.Semaphore(max_in_flight)
         # Writers take turns in the order they came: the order of a partition's batches depends on it.
         self._turn = asyncio.Lock()
         self._writable = asyncio.Event()
         self._writable.set()
-        self._correlation_id = 0
         self._gone = asyncio.Event()
-        # Small answers and the start of large ones land in the scratch buffer; the rest of a large one in its own.
-        self._scratch = bytearray(_SCRATCH_BYTES)
-        self._scratch_view = memoryview(self._scratch)
-        self._filled = 0
-        self._frame: bytearray | None = None
-        self._frame_filled = 0
 
     @classmethod
     async def open(
@@ -148,47 +102,30 @@ class Connection(asyncio.BufferedProtocol):
         return connection
 
     async def _negotiate(self, timeout_ms: int) -> None:
-        from penstock import __version__
-
-        request = m.ApiVersionsRequest(client_software_name="penstock", client_software_version=__version__)
-        version = API_TABLE[ApiKey.API_VERSIONS].max_version
-        answer = await self._ask(request, m.ApiVersionsResponse, version, timeout_ms)
-        if answer.error_code == ErrorCode.UNSUPPORTED_VERSION:
-            known = {entry.api_key: entry.max_version for entry in answer.api_keys}
-            answer = await self._ask(request, m.ApiVersionsResponse, known.get(ApiKey.API_VERSIONS, 0), timeout_ms)
-        check(answer.error_code, about=self.address)
-        self.features = Features(
-            {entry.api_key: (entry.min_version, entry.max_version) for entry in answer.api_keys},
-            {entry.name: entry.max_version_level for entry in answer.finalized_features},
-            answer.finalized_features_epoch,
-        )
+        while True:
+            version = self.conversation.hello_version
+            if self.conversation.learn(await self._ask(hello(), m.ApiVersionsResponse, version, timeout_ms)):
+                return
 
     # Versions
 
-    def version_for(self, response: type[m.Message], *, at_least: int = 0, at_most: int = 32767) -> int:
+    @property
+    def features(self) -> Features:
+        return self.conversation.features
+
+    def version_for(self, response: type[m.Message], *, at_least: int = 0, at_most: int = NEWEST) -> int:
         """The newest version of an API that this broker, this client and the caller can all use."""
-        info = api_of(response)
-        offered = self.features.api_versions.get(info.key)
-        if offered is None:
-            raise UnsupportedVersion(f"the broker at {self.address} does not offer {info.name}")
-        version = min(offered[1], info.max_version, at_most)
-        if version < max(offered[0], info.min_version, at_least):
-            raise UnsupportedVersion(
-                f"the broker at {self.address} speaks {info.name} versions {offered[0]} to {offered[1]}; "
-                f"needed is {max(info.min_version, at_least)} to {min(info.max_version, at_most)}"
-            )
-        return version
+        return self.conversation.version_for(response, at_least=at_least, at_most=at_most)
 
     def offers(self, response: type[m.Message], version: int = 0) -> bool:
         """Whether the broker speaks `version` or a newer one of an API."""
-        offered = self.features.api_versions.get(api_of(response).key)
-        return offered is not None and offered[1] >= version
+        return self.conversation.offers(response, version)
 
     # Sending
 
     @property
     def in_flight(self) -> int:
-        return len(self._in_flight)
+        return len(self._waiting)
 
     async def request(
         self,
@@ -197,7 +134,7 @@ class Connection(asyncio.BufferedProtocol):
         *,
         timeout_ms: int = 30_000,
         at_least: int = 0,
-        at_most: int = 32767,
+        at_most: int = NEWEST,
     ) -> R:
         """Send one request and await its answer. `message` may be a function that builds it for the version chosen."""
         version = self.version_for(response, at_least=at_least, at_most=at_most)
@@ -208,7 +145,7 @@ class Connection(asyncio.BufferedProtocol):
         """Send a request that the broker does not answer (Produce with acks=0)."""
         async with self._turn:
             await self._writable.wait()
-            self._write(message, version)
+            self._write(message, None, version)
 
     async def _ask(self, message: m.Message, response: type[R], version: int, timeout_ms: int) -> R:
         async with self._slots:
@@ -223,89 +160,51 @@ class Connection(asyncio.BufferedProtocol):
     def _send(
         self, message: m.Message, response: type[m.Message], version: int, timeout_ms: int
     ) -> asyncio.Future[m.Message]:
-        info = api_of(response)
-        correlation_id = self._write(message, version)
+        self._write(message, response, version)
         future: asyncio.Future[m.Message] = self._loop.create_future()
-        timer = self._loop.call_later(timeout_ms / 1000, self._overdue, info.name, timeout_ms)
-        flexible = response_header_version(info.key, version) > 0
-        self._in_flight.append(_InFlight(correlation_id, version, flexible, response, future, timer))
+        timer = self._loop.call_later(timeout_ms / 1000, self._overdue, response, timeout_ms)
+        self._waiting.append(_Waiting(future, timer))
         return future
 
-    def _write(self, message: m.Message, version: int) -> int:
+    def _write(self, message: m.Message, response: type[m.Message] | None, version: int) -> None:
         # A transport that is closing has yet to say that the connection is lost. Up to Python 3.13.5 `writelines` would
         # make it wait for a socket that it then closes, in the way of the next connection with that file descriptor.
         if self.closed or self._transport is None or self._transport.is_closing():
             raise Disconnected(f"the connection to {self.address} is closed")
-        self._correlation_id = correlation_id = (self._correlation_id + 1) & 0x7FFFFFFF
-        frame = request_frame(message, version, correlation_id, self._client_id)
-        self._transport.writelines(frame)
-        self.bytes_out += sum(map(len, frame))
-        self.requests_sent += 1
+        frame = self.conversation.send(message, response, version)
+        if len(frame) == 1:
+            self._transport.write(frame[0])
+        else:
+            self._transport.writelines(frame)
         self.last_used = self._loop.time()
-        return correlation_id
 
-    def _overdue(self, name: str, timeout_ms: int) -> None:
-        self._break(RequestTimeout(f"{self.address} did not answer {name} within {timeout_ms} ms"))
+    def _overdue(self, response: type[m.Message], timeout_ms: int) -> None:
+        self._break(RequestTimeout(f"{self.address} did not answer {api_of(response).name} within {timeout_ms} ms"))
 
     # Receiving
 
     def get_buffer(self, sizehint: int) -> memoryview:
-        if self._frame is not None:
-            return memoryview(self._frame)[self._frame_filled :]
-        return self._scratch_view[self._filled :]
+        return self._frames.get_buffer()
 
     def buffer_updated(self, nbytes: int) -> None:
-        self.bytes_in += nbytes
-        if self._frame is not None:
-            self._frame_filled += nbytes
-            if self._frame_filled == len(self._frame):
-                frame, self._frame = self._frame, None
-                self._answered(memoryview(frame))
-            return
-        self._filled += nbytes
-        self._take_frames()
+        try:
+            for frame in self._frames.received(nbytes):
+                if self.closed:
+                    return
+                self._answered(frame)
+        except LooksLikeTls:
+            self._break(TlsFailed(f"{self.address} answers in TLS; set security_protocol='ssl' or ssl_cafile"))
+        except ProtocolViolation as error:
+            self._break(Disconnected(f"{self.address} {error}"))
 
-    def _take_frames(self) -> None:
-        start, end = 0, self._filled
-        while end - start >= 4:
-            (size,) = _SIZE.unpack_from(self._scratch, start)
-            if size >> 16 in _TLS_RECORDS and not self.features.api_versions:
-                self._break(TlsFailed(f"{self.address} answers in TLS; set security_protocol='ssl' or ssl_cafile"))
-                return
-            if size < 4 or size > self._max_answer_bytes:
-                self._break(Disconnected(f"{self.address} sent an answer of {size} bytes: is it a Kafka broker?"))
-                return
-            if end - start - 4 >= size:
-                # A copy, because the scratch buffer is about to be reused and decoded records point into the answer.
-                self._answered(memoryview(bytes(self._scratch_view[start + 4 : start + 4 + size])))
-                start += 4 + size
-                continue
-            if size + 4 > _SCRATCH_BYTES - start:
-                self._frame = bytearray(size)
-                self._frame_filled = end - start - 4
-                self._frame[: self._frame_filled] = self._scratch_view[start + 4 : end]
-                start = end
-            break
-        if start:
-            remaining = end - start
-            self._scratch[:remaining] = self._scratch[start:end]
-            self._filled = remaining
-
-    def _answered(self, data: memoryview) -> None:
-        if not self._in_flight:
-            self._break(Disconnected(f"{self.address} sent an answer that nothing asked for"))
-            return
-        waiting = self._in_flight.popleft()
+    def _answered(self, frame: memoryview) -> None:
+        expected = self.conversation.answered(frame)
+        waiting = self._waiting.popleft()
         waiting.timer.cancel()
-        (correlation_id,) = _CORRELATION.unpack_from(data)
-        if correlation_id != waiting.correlation_id:
-            self._in_flight.appendleft(waiting)
-            self._break(Disconnected(f"{self.address} answered requests out of order"))
-            return
         if waiting.future.done():
             return  # whoever asked was cancelled
         try:
-            waiting.future.set_result(_decoded(waiting, data))
+            waiting.future.set_result(expected.decode(frame))
         except MalformedMessage as error:
             waiting.future.set_exception(error)
 
@@ -336,8 +235,8 @@ class Connection(asyncio.BufferedProtocol):
             else:
                 self._gone.set()
         self._writable.set()
-        while self._in_flight:
-            waiting = self._in_flight.popleft()
+        while self._waiting:
+            waiting = self._waiting.popleft()
             waiting.timer.cancel()
             if not waiting.future.done():
                 waiting.future.set_exception(type(error)(*error.args))
@@ -346,13 +245,3 @@ class Connection(asyncio.BufferedProtocol):
         """Give up what is in flight and close the socket."""
         self._break(Disconnected(f"the connection to {self.address} was closed by this client"))
         await self._gone.wait()
-
-
-def _decoded(waiting: _InFlight, data: memoryview) -> m.Message:
-    position = 4
-    if waiting.flexible:
-        position = skip_tags(data, position)
-    body = data[position:]
-    if waiting.response.__name__ == "ApiVersionsResponse" and bytes(body[:2]) == b"\x00\x23":
-        return decode(m.ApiVersionsResponse, body, 0)
-    return decode(waiting.response, body, waiting.version)

@@ -1,8 +1,8 @@
 """How a task reads its range: a small blocking client for Fetch alone.
 
 A task reads one partition from front to back and nothing else, so it needs no groups, no sessions and no event loop:
-one plain socket to the partition's leader, large fetches, and one thread that receives the next answer while the last
-one is decoded (receiving releases the interpreter lock). At most three answers are in memory at a time: one being
+one blocking connection to the partition's leader, large fetches, and one thread that receives the next answer while the
+last one is decoded (receiving releases the interpreter lock). At most three answers are in memory at a time: one being
 decoded, one waiting, one being received.
 
 A micro-batch is a handful of records, and a task of it should cost little more than they do. So the size of a fetch
@@ -17,39 +17,32 @@ from __future__ import annotations
 
 import queue
 import random
-import socket
 import threading
 import time
 from collections.abc import Iterator
 from contextlib import suppress
 from dataclasses import dataclass
-from typing import NamedTuple, TypeVar, cast
+from typing import NamedTuple, cast
 
+from penstock.client.blocking import BlockingConnection
 from penstock.client.config import parse_addresses
-from penstock.client.connection import api_of
-from penstock.client.errors import kafka_error
-from penstock.client.types import IsolationLevel
+from penstock.client.errors import BrokerUnreachable, kafka_error
+from penstock.client.fetch_session import LAST_NAMED_VERSION
+from penstock.client.types import NO_TOPIC_ID, IsolationLevel
 from penstock.records.batch import Buffer, iter_headers
 from penstock.spark.planning import DataLoss
 from penstock.spark.ranges import OffsetRange
 from penstock.wire import messages as m
-from penstock.wire.api import API_TABLE, ApiKey, response_header_version
-from penstock.wire.codec import decode
-from penstock.wire.errors import ErrorCode, KafkaError, UnsupportedVersion
-from penstock.wire.frames import SIZE, request_frame, skip_tags
+from penstock.wire.conversation import NEWEST
+from penstock.wire.errors import ErrorCode, KafkaError
 
-R = TypeVar("R", bound=m.Message)
-
-_LAST_NAMED_FETCH = 12  # from 13 on a topic is named by its id, which a topic created anew does not have
 _MAX_WAIT_MS = 500
-_RECEIVE_BUFFER = 4 * 1024 * 1024
-_CONNECT_TIMEOUT_S = 10.0
+_CLOSE_S = 10.0
 _PAUSE_S, _LONGEST_PAUSE_S = 0.05, 1.0
 _SMALLEST_FETCH = 256 * 1024
 _ASSUMED_RECORD_BYTES = 1024  # until the first answer shows how large records are
 _PARKED_MAX = 16
 _PARKED_S = 60.0  # less than any broker waits before it closes an idle connection
-_NO_ID = bytes(16)
 
 _MOVED = {
     ErrorCode.NOT_LEADER_OR_FOLLOWER,
@@ -82,68 +75,6 @@ class Fetched(NamedTuple):
     aborted: list[tuple[int, int]]
     offset: int  # what was asked for; beyond the end of the answer before when records were lost in between
     next_offset: int
-
-
-class BlockingConnection:
-    """One connection, one request at a time."""
-
-    def __init__(self, host: str, port: int, client_id: str, timeout_s: float = 30.0) -> None:
-        self.address = (host, port)
-        self._client_id = client_id
-        self._correlation_id = 0
-        self._socket = socket.create_connection(self.address, _CONNECT_TIMEOUT_S)
-        self._socket.settimeout(timeout_s)
-        self._socket.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-        with suppress(OSError):
-            self._socket.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, _RECEIVE_BUFFER)
-        self._versions: dict[int, tuple[int, int]] = {}
-        self._negotiate()
-
-    def _negotiate(self) -> None:
-        request = m.ApiVersionsRequest(client_software_name="penstock-spark", client_software_version="1")
-        answer = self._ask(request, m.ApiVersionsResponse, min(3, API_TABLE[ApiKey.API_VERSIONS].max_version))
-        if answer.error_code:
-            raise kafka_error(answer.error_code, about=f"broker {self.address[0]}:{self.address[1]}")
-        self._versions = {entry.api_key: (entry.min_version, entry.max_version) for entry in answer.api_keys}
-
-    def request(self, message: m.Message, response: type[R], *, at_most: int = 32767) -> R:
-        info = api_of(response)
-        lowest, highest = self._versions.get(info.key, (0, -1))
-        version = min(highest, info.max_version, at_most)
-        if version < max(lowest, info.min_version):
-            raise UnsupportedVersion(f"the broker at {self.address[0]}:{self.address[1]} has no fit {info.name}")
-        return self._ask(message, response, version)
-
-    def offers(self, response: type[m.Message], version: int) -> bool:
-        return self._versions.get(api_of(response).key, (0, -1))[1] >= version
-
-    def _ask(self, message: m.Message, response: type[R], version: int) -> R:
-        self._correlation_id += 1
-        parts = request_frame(message, version, self._correlation_id, self._client_id)
-        self._socket.sendall(b"".join(parts))  # type: ignore[arg-type]
-        frame = memoryview(self._receive(SIZE.unpack(self._receive(4))[0]))
-        if SIZE.unpack_from(frame)[0] != self._correlation_id:
-            raise ConnectionError("the answer belongs to another request")
-        start = 4
-        if response_header_version(api_of(response).key, version) == 1:
-            start = skip_tags(frame, start)
-        return decode(response, frame[start:], version)
-
-    def _receive(self, size: int) -> bytearray:
-        buffer = bytearray(size)
-        view, filled = memoryview(buffer), 0
-        while filled < size:
-            received = self._socket.recv_into(view[filled:])
-            if not received:
-                raise ConnectionError("the broker closed the connection")
-            filled += received
-        return buffer
-
-    def close(self) -> None:
-        # A shutdown wakes the thread that waits in recv; a close alone would not.
-        with suppress(OSError):
-            self._socket.shutdown(socket.SHUT_RDWR)
-        self._socket.close()
 
 
 class _Parking:
@@ -208,7 +139,7 @@ class RangeFetcher:
         with suppress(queue.Empty):
             self._answers.get_nowait()  # room for a thread that waits to put
         if self._thread.is_alive():
-            self._thread.join(_CONNECT_TIMEOUT_S)
+            self._thread.join(_CLOSE_S)
 
     # The thread
 
@@ -268,11 +199,11 @@ class RangeFetcher:
                     raise _Refused(TimeoutError(f"{self._about(offset)}: no record came in time"))
             except _Refused as refused:
                 raise refused.reason from None
-            except (OSError, KafkaError) as error:
+            except KafkaError as error:
                 if self._connection is not None:
                     self._connection.close()
                     self._connection = None
-                if time.monotonic() > deadline or (isinstance(error, KafkaError) and not error.retriable):
+                if time.monotonic() > deadline or not error.retriable:
                     raise type(error)(f"{self._about(offset)}: {error}") from error
                 self._stopped.wait(pause * random.uniform(0.8, 1.2))
                 pause = min(pause * 2, _LONGEST_PAUSE_S)
@@ -306,13 +237,13 @@ class RangeFetcher:
                 )
             ],
         )
-        answer = connection.request(request, m.FetchResponse, at_most=32767 if by_id else _LAST_NAMED_FETCH)
+        answer = connection.request(request, m.FetchResponse, at_most=NEWEST if by_id else LAST_NAMED_VERSION)
         if answer.error_code:
             raise kafka_error(answer.error_code)
         return answer.responses[0].partitions[0]
 
     def _is_fetched_by_id(self, connection: BlockingConnection) -> bool:
-        return self._range.topic_id != _NO_ID and connection.offers(m.FetchResponse, _LAST_NAMED_FETCH + 1)
+        return self._range.topic_id != NO_TOPIC_ID and connection.offers(m.FetchResponse, LAST_NAMED_VERSION + 1)
 
     def _taken(self, offset: int, partition: m.FetchResponse.PartitionData) -> Fetched | None:
         data = cast("Buffer | None", partition.records)
@@ -354,16 +285,18 @@ class RangeFetcher:
         failures: list[str] = []
         for host, port in parse_addresses(self._settings.bootstrap_servers):
             try:
-                connection = BlockingConnection(host, port, self._settings.client_id)
-            except OSError as error:
-                failures.append(f"no broker answers at {host}:{port} ({error})")
+                connection = BlockingConnection.open(host, port, client_id=self._settings.client_id)
+            except KafkaError as error:
+                if not error.retriable:
+                    raise
+                failures.append(str(error))
                 continue
             try:
                 return self._leader_through(connection)
             except BaseException:
                 connection.close()
                 raise
-        raise ConnectionError("; ".join(failures))
+        raise BrokerUnreachable("; ".join(failures))
 
     def _leader_through(self, connection: BlockingConnection) -> BlockingConnection:
         topic = m.MetadataRequest.MetadataRequestTopic(name=self._range.topic)
@@ -372,7 +305,7 @@ class RangeFetcher:
         found = answer.topics[0]
         if found.error_code:
             raise kafka_error(found.error_code)
-        if self._range.topic_id not in (_NO_ID, found.topic_id):
+        if self._range.topic_id not in (NO_TOPIC_ID, found.topic_id):
             raise _Refused(
                 DataLoss(f"{self._about(self._range.start)}: the topic was deleted and created again meanwhile")
             )
@@ -382,7 +315,7 @@ class RangeFetcher:
                 if (broker.host, broker.port) == connection.address:
                     return connection
                 connection.close()
-                return BlockingConnection(broker.host, broker.port, self._settings.client_id)
+                return BlockingConnection.open(broker.host, broker.port, client_id=self._settings.client_id)
         raise kafka_error(ErrorCode.LEADER_NOT_AVAILABLE)
 
 

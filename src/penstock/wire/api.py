@@ -193,6 +193,14 @@ API_TABLE: dict[int, ApiInfo] = {
 }
 
 
+_API_BY_CLASS = {f"{info.name}{kind}": info for info in API_TABLE.values() for kind in ("Request", "Response")}
+
+
+def api_of(message: type[Message]) -> ApiInfo:
+    """The API that a request or response class belongs to."""
+    return _API_BY_CLASS[message.__name__]
+
+
 def request_header_version(api_key: int, api_version: int) -> int:
     return 2 if api_version >= API_TABLE[api_key].first_flexible else 1
 

@@ -5,14 +5,14 @@ from __future__ import annotations
 from penstock.broker.features import SAFE_DOWNGRADE
 from penstock.testing import Broker
 from penstock.wire import messages as m
-from penstock.wire.api import ApiKey
+from penstock.wire.api import API_TABLE, ApiKey
 from penstock.wire.messages import Message
 from tests.broker.raw import RawClient
 
 
 def ask(broker: Broker, key: ApiKey, version: int, request: Message) -> Message:
     with RawClient(broker.port) as client:
-        return client.request(key, request, version)
+        return client.ask(request, API_TABLE[key].response, version)
 
 
 def update(broker: Broker, feature: str, level: int, upgrade_type: int, version: int = 2) -> m.UpdateFeaturesResponse:

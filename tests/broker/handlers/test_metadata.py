@@ -4,14 +4,11 @@ from __future__ import annotations
 
 from penstock.testing import Broker
 from penstock.wire import messages as m
-from penstock.wire.api import ApiKey
 from tests.broker.raw import RawClient
 
 
 def test_clients_learn_where_the_broker_stands() -> None:
     with Broker({"broker.rack": "cellar"}) as broker, RawClient(broker.port) as client:
-        metadata = client.request(ApiKey.METADATA, m.MetadataRequest(topics=[]), 12)
-        cluster = client.request(ApiKey.DESCRIBE_CLUSTER, m.DescribeClusterRequest(), 1)
-    assert isinstance(metadata, m.MetadataResponse)
-    assert isinstance(cluster, m.DescribeClusterResponse)
+        metadata = client.ask(m.MetadataRequest(topics=[]), m.MetadataResponse, 12)
+        cluster = client.ask(m.DescribeClusterRequest(), m.DescribeClusterResponse, 1)
     assert [metadata.brokers[0].rack, cluster.brokers[0].rack] == ["cellar", "cellar"]

@@ -79,7 +79,7 @@ def test_pipelined_writes_keep_their_order_behind_a_transaction_that_is_ending(
         wire.post(producer.produce_request(topic, 0, first, sequence=0), 12)
         wire.post(producer.produce_request(topic, 0, second, sequence=1), 12)
         for _ in range(2):
-            response = wire.take(m.ProduceResponse, 12)
+            response = wire.take(m.ProduceResponse)
             assert response.responses[0].partition_responses[0].error_code == NONE
         # The next writes follow the EndTxn on the same connection without waiting for its answer.
         wire.post(
@@ -91,9 +91,9 @@ def test_pipelined_writes_keep_their_order_behind_a_transaction_that_is_ending(
         producer.become(producer.producer_id, producer.epoch + 1)
         wire.post(producer.produce_request(topic, 1, first, sequence=0), 12)
         wire.post(producer.produce_request(topic, 1, second, sequence=1), 12)
-        assert wire.take(m.EndTxnResponse, 5).producer_epoch == producer.epoch
+        assert wire.take(m.EndTxnResponse).producer_epoch == producer.epoch
         for _ in range(2):
-            response = wire.take(m.ProduceResponse, 12)
+            response = wire.take(m.ProduceResponse)
             assert response.responses[0].partition_responses[0].error_code == NONE
         assert producer.end(commit=True) == NONE
         expected += [first, second]
@@ -156,7 +156,7 @@ def test_a_waiting_read_committed_fetch_wakes_when_the_transaction_ends(
         12,
     )
     assert producer.end(commit=True) == NONE
-    data = reader.take(m.FetchResponse, 12).responses[0].partitions[0]
+    data = reader.take(m.FetchResponse).responses[0].partitions[0]
     assert data.last_stable_offset == 2
     assert data.records
     reader.close()
@@ -306,7 +306,7 @@ def test_a_transaction_ends_although_one_of_its_topics_was_deleted(wire: Wire, t
 def test_the_features_announce_transaction_version_two(wire: Wire) -> None:
     request = m.ApiVersionsRequest(client_software_name="test", client_software_version="1")
     wire.post(request, 4)
-    response = wire.take_api_versions(4)
+    response = wire.take(m.ApiVersionsResponse)
     levels = {each.name: each.max_version_level for each in response.finalized_features}
     assert levels["transaction.version"] == 2
     assert response.finalized_features_epoch >= 0

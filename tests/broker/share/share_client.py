@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import select
 import socket
-import struct
 from types import TracebackType
 from typing import Self, TypeVar
 
@@ -14,13 +12,12 @@ from penstock.records.codecs import Codec
 from penstock.records.record import Record, iter_batches_records
 from penstock.testing import Broker
 from penstock.wire import messages as m
-from penstock.wire.api import API_TABLE, ApiKey
-from penstock.wire.codec import decode, encode
+from penstock.wire.api import ApiKey
 from penstock.wire.messages import Message
+from tests.broker.raw import RawClient
 
 R = TypeVar("R", bound=Message)
 Batch = tuple[int, int, list[int]]
-_PATIENCE_SECONDS = 20.0
 
 
 def free_port() -> int:
@@ -32,8 +29,7 @@ class Wire:
     """One connection, one request after the other."""
 
     def __init__(self, broker: Broker) -> None:
-        self._socket = socket.create_connection(("127.0.0.1", broker.port), timeout=_PATIENCE_SECONDS)
-        self._correlation = 0
+        self._client = RawClient(broker.port, "test")
 
     def __enter__(self) -> Self:
         return self
@@ -44,38 +40,20 @@ class Wire:
         self.close()
 
     def close(self) -> None:
-        self._socket.close()
+        self._client.close()
 
     def send(self, key: ApiKey, version: int, body: Message) -> None:
-        self._correlation += 1
-        client_id = b"test"
-        flexible = version >= API_TABLE[key].first_flexible
-        header = struct.pack(">hhih", key, version, self._correlation, len(client_id)) + client_id
-        frame = header + (b"\0" if flexible else b"") + encode(body, version)
-        self._socket.sendall(struct.pack(">i", len(frame)) + frame)
+        self._client.post(body, version)
 
     def receive(self, response: type[R], key: ApiKey, version: int) -> R:
-        size = struct.unpack(">i", self._exactly(4))[0]
-        data = self._exactly(size)
-        flexible = version >= API_TABLE[key].first_flexible
-        return decode(response, data[5 if flexible else 4 :], version)
+        return self._client.take(response)
 
     def ask(self, key: ApiKey, version: int, body: Message, response: type[R]) -> R:
-        self.send(key, version, body)
-        return self.receive(response, key, version)
+        return self._client.ask(body, response, version)
 
     def is_readable(self, seconds: float) -> bool:
         """Whether something has come, or comes within this time."""
-        return bool(select.select([self._socket], [], [], seconds)[0])
-
-    def _exactly(self, size: int) -> bytes:
-        data = b""
-        while len(data) < size:
-            piece = self._socket.recv(size - len(data))
-            if not piece:
-                raise ConnectionError("the broker closed the connection")
-            data += piece
-        return data
+        return self._client.is_readable(seconds)
 
 
 def topic_id(wire: Wire, name: str) -> bytes:

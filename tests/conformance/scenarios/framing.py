@@ -4,13 +4,11 @@ from __future__ import annotations
 
 import struct
 
+from tests.broker.raw import framed as frame
+
 from ..conversation import Conversation
 from ..kio_codec import encode_request
 from . import scenario
-
-
-def frame(payload: bytes) -> bytes:
-    return struct.pack(">i", len(payload)) + payload
 
 
 def header(api_key: int, version: int, client_id: bytes | None = b"c") -> bytes:
