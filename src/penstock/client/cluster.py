@@ -33,6 +33,7 @@ from penstock.client.metadata import Metadata
 from penstock.client.tls import context_of
 from penstock.client.types import Node, TopicPartition
 from penstock.wire import messages as m
+from penstock.wire.conversation import NEWEST
 from penstock.wire.errors import (
     CoordinatorNotAvailable,
     ErrorCode,
@@ -184,7 +185,7 @@ class Cluster:
         channel: str = "",
         timeout_ms: int | None = None,
         at_least: int = 0,
-        at_most: int = 32767,
+        at_most: int = NEWEST,
     ) -> R:
         """Send once, to broker `node` or to any, and return the answer, whatever error codes are in it."""
         connection = await (self.any_connection() if node is None else self.connection(node, channel))
@@ -200,7 +201,7 @@ class Cluster:
         check_answer: Callable[[R], None] | None = None,
         timeout_ms: int | None = None,
         at_least: int = 0,
-        at_most: int = 32767,
+        at_most: int = NEWEST,
     ) -> R:
         """Send until `check_answer` (which raises on an error in the answer) is content, or the time is up."""
 
@@ -245,7 +246,7 @@ class Cluster:
         timeout_ms: int | None = None,
         request_timeout_ms: int | None = None,
         at_least: int = 0,
-        at_most: int = 32767,
+        at_most: int = NEWEST,
     ) -> R:
         """`call`, to the coordinator of a group, transaction or share-partition, looked up again when it moved."""
 

@@ -17,11 +17,9 @@ from typing import NamedTuple
 from penstock.client.metadata import Metadata
 from penstock.client.subscription import PartitionState
 from penstock.client.types import TopicPartition
+from penstock.client.versions import FETCH_FIRST_WITH_SESSIONS, FETCH_LAST_NAMED
 from penstock.wire import messages as m
 from penstock.wire.errors import ErrorCode
-
-SESSION_VERSION = 7  # of Fetch: the first with sessions
-LAST_NAMED_VERSION = 12  # Fetch names topics up to here, and carries their ids from 13 on
 
 OUT_OF_STEP = {
     ErrorCode.FETCH_SESSION_ID_NOT_FOUND,
@@ -31,7 +29,7 @@ OUT_OF_STEP = {
 
 _NO_SESSION = 0
 _OPENING, _CLOSING = 0, -1
-_LAST_EPOCH = 2**31 - 1
+LAST_EPOCH = 2**31 - 1  # of a session; the next one is 1
 
 
 class _Asked(NamedTuple):
@@ -70,7 +68,7 @@ class FetchSession:
         max_bytes: int,
     ) -> m.FetchRequest:
         """Write into a request what the broker does not know yet of the partitions to fetch."""
-        by_name = version <= LAST_NAMED_VERSION
+        by_name = version <= FETCH_LAST_NAMED
         wanted: dict[TopicPartition, _Asked] = {}
         starts_over = by_name != self._by_name
         for state in states:
@@ -80,7 +78,7 @@ class FetchSession:
             if state.high_watermark < 0 and self._serials.get(tp, state.serial) != state.serial:
                 starts_over = True
             self._serials[tp] = state.serial
-        if version < SESSION_VERSION:
+        if version < FETCH_FIRST_WITH_SESSIONS:
             request.topics = _topics(wanted, max_bytes)
             return request
         if starts_over:
@@ -109,7 +107,7 @@ class FetchSession:
         if session_id == _NO_SESSION:
             self._epoch = _OPENING
         else:
-            self._epoch = 1 if self._epoch == _LAST_EPOCH else self._epoch + 1
+            self._epoch = 1 if self._epoch == LAST_EPOCH else self._epoch + 1
 
     def lost(self) -> None:
         """Out of step: the next request names everything, and ends the session if the broker still has it."""

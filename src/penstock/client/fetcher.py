@@ -21,14 +21,16 @@ from penstock.client.cluster import Backoff, Cluster
 from penstock.client.config import ConsumerConfig
 from penstock.client.decoding import decode_batch, visible_batches
 from penstock.client.errors import kafka_error
-from penstock.client.fetch_session import LAST_NAMED_VERSION, OUT_OF_STEP, SESSION_VERSION, FetchSession
+from penstock.client.fetch_session import OUT_OF_STEP, FetchSession
 from penstock.client.metrics import Metrics
 from penstock.client.subscription import Chunk, PartitionState, Subscription
 from penstock.client.truncation import TruncationCheck, Verdict
 from penstock.client.types import NO_TOPIC_ID, ConsumerRecord, IsolationLevel, TopicPartition
+from penstock.client.versions import FETCH_FIRST_WITH_SESSIONS, FETCH_LAST_NAMED
 from penstock.records.batch import BatchHeader, CorruptBatch, crc_is_valid, iter_headers
 from penstock.wire import messages as m
 from penstock.wire.codec import MalformedMessage
+from penstock.wire.conversation import NEWEST
 from penstock.wire.errors import CorruptMessage, ErrorCode, KafkaError
 
 _log = logging.getLogger("penstock.client")
@@ -104,7 +106,9 @@ class Fetcher:
         try:
             # Not on the fetches' own connection, where one may still be parked.
             async with asyncio.timeout(_CLOSE_SECONDS):
-                await self._cluster.request(session.closing(), m.FetchResponse, node=node, at_least=SESSION_VERSION)
+                await self._cluster.request(
+                    session.closing(), m.FetchResponse, node=node, at_least=FETCH_FIRST_WITH_SESSIONS
+                )
         except (KafkaError, MalformedMessage, TimeoutError) as error:
             _log.debug("closing the fetch session with broker %d: %s", node, error)
 
@@ -189,7 +193,7 @@ class Fetcher:
                 m.FetchResponse,
                 timeout_ms=self._config.request_timeout_ms + self._config.fetch_max_wait_ms,
                 at_least=4,
-                at_most=LAST_NAMED_VERSION if named else 32767,
+                at_most=FETCH_LAST_NAMED if named else NEWEST,
             )
         except KafkaError as error:
             _log.debug("fetch from broker %d: %s", node, error)

@@ -9,6 +9,7 @@ from collections.abc import Iterable
 from penstock.client.cluster import Cluster
 from penstock.client.errors import check
 from penstock.client.types import TopicPartition
+from penstock.client.versions import INIT_PRODUCER_ID_LAST_KNOWN
 from penstock.wire import messages as m
 from penstock.wire.errors import KafkaError
 
@@ -41,7 +42,7 @@ class ProducerIdentity:
             m.InitProducerIdResponse,
             check_answer=lambda answer: check(answer.error_code, about="a producer id"),
             timeout_ms=self._timeout_ms,
-            at_most=5,
+            at_most=INIT_PRODUCER_ID_LAST_KNOWN,
         )
         self.producer_id = answer.producer_id
         self.epoch = answer.producer_epoch

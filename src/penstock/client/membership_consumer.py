@@ -25,6 +25,7 @@ from penstock.client.membership import Hooks, Membership
 from penstock.client.metrics import Metrics
 from penstock.client.transactions import ConsumerGroupMetadata
 from penstock.client.types import TopicPartition
+from penstock.client.versions import CONSUMER_HEARTBEAT_FIRST_WITH_PATTERN
 from penstock.wire import messages as m
 from penstock.wire.errors import ErrorCode, KafkaError, UnsupportedVersion
 
@@ -32,7 +33,6 @@ _log = logging.getLogger("penstock.client")
 
 _GROUP = "consumer-coordinator-metrics"
 _JOIN_EPOCH, _LEAVE_EPOCH, _LEAVE_STATIC_EPOCH = 0, -1, -2
-_PATTERN_VERSION = 1  # of ConsumerGroupHeartbeat: the first that carries a pattern
 _FENCED = {ErrorCode.FENCED_MEMBER_EPOCH, ErrorCode.UNKNOWN_MEMBER_ID}
 
 
@@ -288,7 +288,7 @@ class ConsumerMembership(Membership):
             node=node,
             channel="coordinator",
             timeout_ms=timeout_ms,
-            at_least=0 if request.subscribed_topic_regex is None else _PATTERN_VERSION,
+            at_least=0 if request.subscribed_topic_regex is None else CONSUMER_HEARTBEAT_FIRST_WITH_PATTERN,
         )
         if answer.error_code == 0 and not leaving:
             self._sent_subscription = subscribed

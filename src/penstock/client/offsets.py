@@ -11,10 +11,10 @@ from penstock.client.cluster import GROUP, Cluster
 from penstock.client.errors import CommitFailed, check, kafka_error
 from penstock.client.transactions import ConsumerGroupMetadata
 from penstock.client.types import IsolationLevel, OffsetAndMetadata, OffsetAndTimestamp, TopicPartition, by_topic
+from penstock.client.versions import OFFSETS_LAST_NAMED
 from penstock.wire import messages as m
 from penstock.wire.errors import ErrorCode, KafkaError
 
-_LAST_NAMED_VERSION = 9  # OffsetCommit and OffsetFetch name topics up to here
 _MOVED_ON = {ErrorCode.ILLEGAL_GENERATION, ErrorCode.UNKNOWN_MEMBER_ID, ErrorCode.REBALANCE_IN_PROGRESS}
 
 
@@ -131,7 +131,7 @@ async def fetch_committed(
         check_answer=check_answer,
         timeout_ms=timeout_ms,
         at_least=2,
-        at_most=_LAST_NAMED_VERSION,
+        at_most=OFFSETS_LAST_NAMED,
     )
     return found
 
@@ -209,5 +209,5 @@ async def commit_offsets(
         check_answer=check_answer,
         timeout_ms=timeout_ms,
         at_least=9 if by_epoch else 2,
-        at_most=_LAST_NAMED_VERSION,
+        at_most=OFFSETS_LAST_NAMED,
     )

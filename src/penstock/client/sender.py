@@ -32,16 +32,16 @@ from penstock.client.errors import RequestTimeout, kafka_error
 from penstock.client.identity import ProducerIdentity
 from penstock.client.metrics import Metrics
 from penstock.client.types import NO_TOPIC_ID, TopicPartition
+from penstock.client.versions import PRODUCE_LAST_NAMED, PRODUCE_LAST_OF_OLD_TRANSACTIONS
 from penstock.records.codecs import Codec
 from penstock.wire import messages as m
+from penstock.wire.conversation import NEWEST
 from penstock.wire.errors import ErrorCode, KafkaError, MessageTooLarge, OutOfOrderSequenceNumber
 
 _log = logging.getLogger("penstock.client")
 
 _GROUP = "producer-metrics"
 _CHECK_SECONDS = 1.0  # how often delivery timeouts are looked at while something waits
-_LAST_NAMED_VERSION = 12  # Produce names topics up to here, and carries their ids from 13 on
-_LAST_VERSION_WITH_ADDED_PARTITIONS = 11  # from 12 on, writing to a partition adds it to the transaction (KIP-890)
 
 
 class Sender:
@@ -354,11 +354,11 @@ class Sender:
     async def _exchange(self, connection: Connection, batches: list[Batch]) -> m.ProduceResponse | None:
         config = self._config
         transactional_id = config.transactional_id or None
-        at_most = _LAST_NAMED_VERSION
+        at_most = PRODUCE_LAST_NAMED
         if transactional_id and self._identity is not None and not self._identity.writing_adds_partitions:
-            at_most = _LAST_VERSION_WITH_ADDED_PARTITIONS
+            at_most = PRODUCE_LAST_OF_OLD_TRANSACTIONS
         elif all(self._cluster.metadata.topic_id(batch.tp.topic) != NO_TOPIC_ID for batch in batches):
-            at_most = 32767
+            at_most = NEWEST
         version = connection.version_for(m.ProduceResponse, at_least=3, at_most=at_most)
         topics: dict[str, m.ProduceRequest.TopicProduceData] = {}
         for batch in batches:

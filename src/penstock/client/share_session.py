@@ -16,6 +16,7 @@ from dataclasses import dataclass
 from penstock.client.cluster import Cluster
 from penstock.client.config import ShareConsumerConfig
 from penstock.client.errors import Disconnected, check, kafka_error
+from penstock.client.fetch_session import LAST_EPOCH
 from penstock.client.share_acknowledgements import Acknowledgements, AcknowledgeType, runs_of
 from penstock.wire import messages as m
 from penstock.wire.errors import ErrorCode, InvalidRecordState, KafkaError
@@ -25,7 +26,6 @@ Runs = list[tuple[int, int]]  # first and last offset
 Report = Callable[[TopicIdPartition, Acknowledgements, KafkaError | None], None]
 
 _OPENING, _CLOSING = 0, -1
-_LAST_EPOCH = 2**31 - 1
 _GONE = {
     ErrorCode.SHARE_SESSION_NOT_FOUND,
     ErrorCode.INVALID_SHARE_SESSION_EPOCH,
@@ -259,7 +259,7 @@ class ShareSession:
             self._epoch = _OPENING
             self._known.clear()
         else:
-            self._epoch = 1 if self._epoch == _LAST_EPOCH else self._epoch + 1
+            self._epoch = 1 if self._epoch == LAST_EPOCH else self._epoch + 1
         if code:
             self._fail(acks, kafka_error(code, message))
             check(code, message)

@@ -26,14 +26,17 @@ from penstock.client.cluster import GROUP, TRANSACTION, Cluster
 from penstock.client.errors import IllegalState, check, kafka_error
 from penstock.client.identity import ProducerIdentity
 from penstock.client.types import OffsetAndMetadata, TopicPartition
+from penstock.client.versions import (
+    ADD_PARTITIONS_LAST_FOR_CLIENTS,
+    END_TXN_LAST_OF_OLD_TRANSACTIONS,
+    INIT_PRODUCER_ID_LAST_KNOWN,
+    TXN_OFFSET_COMMIT_LAST_OF_OLD_TRANSACTIONS,
+)
 from penstock.wire import messages as m
+from penstock.wire.conversation import NEWEST
 from penstock.wire.errors import ErrorCode, KafkaError, ProducerFenced
 
 T = TypeVar("T")
-
-_LAST_CLIENT_ADD_PARTITIONS = 3  # version 4 and later are for brokers
-_LAST_OLD_END_TXN = 4
-_LAST_OLD_OFFSET_COMMIT = 4
 
 _FATAL = {
     ErrorCode.PRODUCER_FENCED,
@@ -165,7 +168,7 @@ class TransactionalIdentity(ProducerIdentity):
             m.InitProducerIdResponse,
             check_answer=lambda answer: self._checked(answer.error_code, "InitProducerId"),
             timeout_ms=self._timeout_ms,
-            at_most=5,
+            at_most=INIT_PRODUCER_ID_LAST_KNOWN,
         )
         self.producer_id = answer.producer_id
         self.epoch = answer.producer_epoch
@@ -213,7 +216,7 @@ class TransactionalIdentity(ProducerIdentity):
                 m.AddPartitionsToTxnResponse,
                 check_answer=check_answer,
                 timeout_ms=self._timeout_ms,
-                at_most=_LAST_CLIENT_ADD_PARTITIONS,
+                at_most=ADD_PARTITIONS_LAST_FOR_CLIENTS,
             ),
         )
         self._partitions.update(wanted)
@@ -278,7 +281,7 @@ class TransactionalIdentity(ProducerIdentity):
             m.TxnOffsetCommitResponse,
             check_answer=check_answer,
             timeout_ms=self._timeout_ms,
-            at_most=32767 if self.writing_adds_partitions else _LAST_OLD_OFFSET_COMMIT,
+            at_most=NEWEST if self.writing_adds_partitions else TXN_OFFSET_COMMIT_LAST_OF_OLD_TRANSACTIONS,
         )
 
     async def end(self, commit: bool) -> bool:
@@ -311,7 +314,7 @@ class TransactionalIdentity(ProducerIdentity):
             m.EndTxnResponse,
             check_answer=lambda answer: self._checked(answer.error_code, "EndTxn"),
             timeout_ms=self._timeout_ms,
-            at_most=32767 if self.writing_adds_partitions else _LAST_OLD_END_TXN,
+            at_most=NEWEST if self.writing_adds_partitions else END_TXN_LAST_OF_OLD_TRANSACTIONS,
         )
         if answer.producer_id >= 0:
             self.producer_id = answer.producer_id

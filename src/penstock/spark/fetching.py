@@ -27,8 +27,8 @@ from typing import NamedTuple, cast
 from penstock.client.blocking import BlockingConnection
 from penstock.client.config import parse_addresses
 from penstock.client.errors import BrokerUnreachable, kafka_error
-from penstock.client.fetch_session import LAST_NAMED_VERSION
 from penstock.client.types import NO_TOPIC_ID, IsolationLevel
+from penstock.client.versions import FETCH_LAST_NAMED
 from penstock.records.batch import Buffer, iter_headers
 from penstock.spark.planning import DataLoss
 from penstock.spark.ranges import OffsetRange
@@ -237,13 +237,13 @@ class RangeFetcher:
                 )
             ],
         )
-        answer = connection.request(request, m.FetchResponse, at_most=NEWEST if by_id else LAST_NAMED_VERSION)
+        answer = connection.request(request, m.FetchResponse, at_most=NEWEST if by_id else FETCH_LAST_NAMED)
         if answer.error_code:
             raise kafka_error(answer.error_code)
         return answer.responses[0].partitions[0]
 
     def _is_fetched_by_id(self, connection: BlockingConnection) -> bool:
-        return self._range.topic_id != NO_TOPIC_ID and connection.offers(m.FetchResponse, LAST_NAMED_VERSION + 1)
+        return self._range.topic_id != NO_TOPIC_ID and connection.offers(m.FetchResponse, FETCH_LAST_NAMED + 1)
 
     def _taken(self, offset: int, partition: m.FetchResponse.PartitionData) -> Fetched | None:
         data = cast("Buffer | None", partition.records)

@@ -32,7 +32,9 @@ from penstock.client.errors import UsageError, check
 from penstock.client.offsets import fetch_committed
 from penstock.client.producer import Producer
 from penstock.client.types import OffsetAndMetadata, TopicPartition
+from penstock.client.versions import END_TXN_LAST_OF_OLD_TRANSACTIONS
 from penstock.wire import messages as m
+from penstock.wire.conversation import NEWEST
 from penstock.wire.errors import (
     InvalidProducerEpoch,
     InvalidProducerIdMapping,
@@ -42,7 +44,6 @@ from penstock.wire.errors import (
     TransactionalIdNotFound,
 )
 
-_LAST_OLD_END_TXN = 4
 _METADATA_BYTES = 4096  # offset.metadata.max.bytes of a broker as shipped
 _GONE = (ProducerFenced, InvalidProducerEpoch, InvalidProducerIdMapping, InvalidTxnState, TransactionalIdNotFound)
 
@@ -176,7 +177,7 @@ async def end(cluster: Cluster, name: str, one: OpenTransaction, *, commit: bool
             request,
             m.EndTxnResponse,
             check_answer=check_answer,
-            at_most=32767 if renews else _LAST_OLD_END_TXN,
+            at_most=NEWEST if renews else END_TXN_LAST_OF_OLD_TRANSACTIONS,
         )
     except _GONE:
         return False

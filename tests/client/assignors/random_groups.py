@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Callable, Mapping
 
 from hypothesis import strategies as st
 
@@ -16,6 +17,7 @@ topics_of_one = st.lists(st.sampled_from(_TOPICS), min_size=1, unique=True)
 
 
 Group = tuple[dict[str, int], dict[str, MemberSubscription]]  # partition counts by topic, and who subscribes to what
+AssignFunction = Callable[[Mapping[str, int], Mapping[str, MemberSubscription]], Assignment]
 
 
 @st.composite

@@ -9,9 +9,7 @@ from pathlib import Path
 import pytest
 
 from penstock.client.assignors import MemberSubscription, assign_range, assign_roundrobin
-from penstock.client.assignors.base import AssignFunction
-
-Group = tuple[dict[str, int], dict[str, MemberSubscription]]
+from tests.client.assignors.random_groups import AssignFunction, Group
 
 
 def _random_group(chance: random.Random) -> Group:

@@ -11,8 +11,8 @@ from penstock.client.assignors import (
     assign_roundrobin,
     assign_sticky,
 )
-from penstock.client.assignors.base import AssignFunction
 from tests.client.assignors.random_groups import (
+    AssignFunction,
     Group,
     check_complete,
     mixed_groups,

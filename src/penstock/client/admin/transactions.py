@@ -11,6 +11,7 @@ from penstock.client.cluster import TRANSACTION
 from penstock.client.errors import check, kafka_error
 from penstock.client.partitions import AnyPartition, partition_of, partitions_of
 from penstock.client.types import TopicPartition, by_topic
+from penstock.client.versions import INIT_PRODUCER_ID_LAST_KNOWN
 from penstock.wire import messages as m
 from penstock.wire.errors import ErrorCode
 
@@ -164,5 +165,5 @@ class Transactions(AdminPart):
             m.InitProducerIdRequest(transactional_id=transactional_id, transaction_timeout_ms=1),
             m.InitProducerIdResponse,
             check_answer=lambda answer: check(answer.error_code, about=f"transactional id {transactional_id!r}"),
-            at_most=5,
+            at_most=INIT_PRODUCER_ID_LAST_KNOWN,
         )

@@ -8,7 +8,7 @@ ordered as Kafka orders them: those with a `group_instance_id` first, by it, the
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
 from penstock.client.types import TopicPartition
@@ -27,7 +27,6 @@ class MemberSubscription:
 
 
 Assignment = dict[str, list[TopicPartition]]
-AssignFunction = Callable[[Mapping[str, int], Mapping[str, MemberSubscription]], Assignment]
 
 
 class Assignor(ABC):
