@@ -58,7 +58,7 @@ async def test_a_waiter_that_fails_does_not_keep_the_others_asleep() -> None:
     awake: list[str] = []
     async with AsyncBroker() as broker:
         broker.create_topic("t")
-        partition = broker._running().topics.partition("t", 0)
+        partition = broker._running().parts.cluster.hosted("t", 0)
         partition.waiters.update(Sleeper(awake, ValueError("a fault of this waiter alone")) for _ in range(3))
         partition.waiters.update(Sleeper(awake) for _ in range(3))
         partition.wake()

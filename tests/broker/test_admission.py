@@ -91,7 +91,7 @@ def test_a_write_that_waited_and_wants_no_answer_does_not_hold_up_the_answers_be
     broker: Broker, wire: Wire, markers: Markers
 ) -> None:
     producer = ended_without_markers(wire, markers)
-    handled = broker._running().dispatcher.requests_total
+    handled = broker._running().parts.dispatcher.requests_total
     silent = producer.produce_request(TOPIC, 0, b"silent", sequence=0)
     assert isinstance(silent, m.ProduceRequest)
     silent.acks = 0
@@ -112,7 +112,7 @@ def test_a_write_that_waited_and_failed_does_not_cost_those_behind_it(
 ) -> None:
     producer = ended_without_markers(wire, markers)
     monkeypatch.setattr(PartitionLog, "append", failing_for(b"bad", PartitionLog.append))
-    handled = broker._running().dispatcher.requests_total
+    handled = broker._running().parts.dispatcher.requests_total
     another = Wire(broker.port)
     before = handled[ApiKey.PRODUCE]
     wire.post(producer.produce_request(TOPIC, 0, b"bad", sequence=0), 12)

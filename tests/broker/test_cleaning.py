@@ -58,7 +58,7 @@ def inside(broker: Broker, function: Callable[[Server], T]) -> T:
 
 
 def metric(broker: Broker, name: str) -> float:
-    for line in inside(broker, lambda server: server.metrics.text()).splitlines():
+    for line in inside(broker, lambda server: server.parts.metrics.text()).splitlines():
         if line.split("{")[0].split(" ")[0] == name:
             return float(line.rsplit(" ", 1)[1])
     return 0
@@ -93,8 +93,8 @@ def test_a_topic_without_compaction_starts_no_cleaner() -> None:
     with Broker({"log.cleaner.backoff.ms": 100}) as broker:
         broker.create_topic("t", **{"internal.segment.bytes": 5000})
         produce(broker, "t", [("key", "x" * 200)] * 100)
-        inside(broker, lambda server: server._clean())
-        assert "penstock_log_cleaner" not in inside(broker, lambda server: server.metrics.text())
+        inside(broker, lambda server: server.parts._clean())
+        assert "penstock_log_cleaner" not in inside(broker, lambda server: server.parts.metrics.text())
         assert len(read_all(broker, "t")) == 100
 
 
@@ -102,9 +102,9 @@ def test_a_topic_deleted_during_its_cleaning_is_no_trouble() -> None:
     with Broker({"log.cleaner.backoff.ms": 100, "log.cleaner.io.max.bytes.per.second": 1000}) as broker:
         broker.create_topic("t", **COMPACT)
         produce(broker, "t", [(f"key {n % 10}", "x" * 100) for n in range(2000)])
-        wait_for(lambda: inside(broker, lambda server: server.cleaning._compactor.fileno()) >= 0)
-        inside(broker, lambda server: server.delete_topic(server.topics.get("t")))
-        assert inside(broker, lambda server: server.cleaning._compactor.fileno()) < 0
+        wait_for(lambda: inside(broker, lambda server: server.parts.cleaning._compactor.fileno()) >= 0)
+        inside(broker, lambda server: server.parts.topics.delete(server.parts.cluster.topic("t")))
+        assert inside(broker, lambda server: server.parts.cleaning._compactor.fileno()) < 0
         broker.create_topic("t", **COMPACT)
         produce(broker, "t", [("a", "1")])
         assert read_all(broker, "t") == [(0, "a", "1")]

@@ -55,7 +55,7 @@ def connection_of(broker: Broker, client: RawClient) -> Connection:
     found: list[Connection] = []
 
     def look() -> bool:
-        connections = list(broker._running().dispatcher.connections)
+        connections = list(broker._running().parts.dispatcher.connections)
         found[:] = [each for each in connections if each.peer_port == client.local_port]
         return bool(found)
 
@@ -81,7 +81,7 @@ def until(condition: Callable[[], object]) -> None:
 
 def send_one_at_a_time(broker: Broker, client: RawClient, limit: int) -> int:
     """Send requests, each when the one before has been handled, until the broker handles no more; how many it did."""
-    handled = broker._running().dispatcher.requests_total
+    handled = broker._running().parts.dispatcher.requests_total
     before = handled[ApiKey.METADATA]
     for number in range(limit):
         client.send(metadata(number))
@@ -144,7 +144,7 @@ class TestBounds:
     ) -> None:
         monkeypatch.setattr(connection_module, "MAX_IN_FLIGHT", 10)
         broker.delay(ApiKey.METADATA, 0.1, times=None)
-        handled = broker._running().dispatcher.requests_total
+        handled = broker._running().parts.dispatcher.requests_total
         with RawClient(broker.port) as client:
             client.send(b"".join(metadata(number) for number in range(25)))
             until(lambda: handled[ApiKey.METADATA])
@@ -177,7 +177,7 @@ class TestReading:
                 frame = await asyncio.wait_for(client.read_frame(), WAIT_SECONDS)
                 assert frame is not None
                 assert struct.unpack(">i", frame[:4])[0] == number
-            assert broker._running().topics.partition("t", 0).log.log_end_offset == len(sizes)
+            assert broker._running().parts.cluster.hosted("t", 0).log.log_end_offset == len(sizes)
 
     async def test_a_connection_that_falls_silent_keeps_no_buffer_for_large_frames(self) -> None:
         async with AsyncBroker() as broker:
@@ -187,10 +187,10 @@ class TestReading:
             await asyncio.sleep(0.01)
             client.send(produce(0, 500_000)[400_000:])
             assert await asyncio.wait_for(client.read_frame(), WAIT_SECONDS) is not None
-            [connection] = broker._running().dispatcher.connections
+            [connection] = broker._running().parts.dispatcher.connections
             assert connection._spare is not None
             connection.last_active -= 60
-            broker._running()._sweep()
+            broker._running().parts.acceptor.sweep()
             assert connection._spare is None
             client.send(produce(1, 500_000))
             assert await asyncio.wait_for(client.read_frame(), WAIT_SECONDS) is not None
@@ -205,14 +205,14 @@ class TestReading:
             frame = await asyncio.wait_for(client.read_frame(), WAIT_SECONDS)
             assert frame is not None
             assert bytes(300_000) in frame
-            [connection] = broker._running().dispatcher.connections
+            [connection] = broker._running().parts.dispatcher.connections
             assert connection.queued_bytes == 0
 
 
 def connect(broker: AsyncBroker) -> MemoryClient:
     server = broker._running()
     listener = MemoryListener()
-    listener.start(server.loop, partial(server._connected, listener))
+    listener.start(asyncio.get_running_loop(), partial(server.parts.acceptor.connected, listener))
     return listener.connect()
 
 
@@ -239,7 +239,7 @@ class TestFailures:
             raise ValueError("a fault on purpose")
 
         with RawClient(broker.port) as other, RawClient(broker.port) as client:
-            monkeypatch.setattr(broker._running().dispatcher, "_new_route", fail)
+            monkeypatch.setattr(broker._running().parts.dispatcher, "_new_route", fail)
             client.send(metadata(1))
             assert client.is_closed_by_broker()
             monkeypatch.undo()
@@ -262,7 +262,7 @@ class TestFailures:
 
 
 def test_a_request_that_is_never_answered_does_not_hold_up_those_behind_it(broker: Broker) -> None:
-    dispatcher = broker._running().dispatcher
+    dispatcher = broker._running().parts.dispatcher
 
     async def say_nothing() -> object:
         await asyncio.sleep(0)

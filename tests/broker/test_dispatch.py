@@ -29,8 +29,8 @@ class Stage:
     def __init__(self, broker: AsyncBroker) -> None:
         self._listener = MemoryListener()
         server = broker._running()
-        self._listener.start(server.loop, partial(server._connected, self._listener))
-        self.dispatcher: Dispatcher = server.dispatcher
+        self._listener.start(asyncio.get_running_loop(), partial(server.parts.acceptor.connected, self._listener))
+        self.dispatcher: Dispatcher = server.parts.dispatcher
 
     def connect(self) -> MemoryClient:
         return self._listener.connect()

@@ -6,8 +6,10 @@ from types import SimpleNamespace
 
 import pytest
 
+from penstock.broker.cluster_view import ClusterView
 from penstock.broker.config import BrokerConfig
 from penstock.broker.group_coordinator import GroupCoordinator, GroupTopics
+from penstock.broker.topics import Topic
 from penstock.coordination.context import RequestContext
 from penstock.wire import messages as m
 from penstock.wire.errors import ErrorCode, NotCoordinator
@@ -16,27 +18,16 @@ from tests.coordination.simulated import SimulatedTime, SimulatedTopic
 TOPIC_ID = bytes(15) + b"\1"
 
 
-class Topics:
-    """The topics of a broker, as far as groups look at them."""
-
-    def __init__(self, *topics: SimpleNamespace) -> None:
-        self.listeners: list[object] = []
-        self._topics = list(topics)
-
-    def find(self, name: str) -> SimpleNamespace | None:
-        return next((topic for topic in self._topics if topic.name == name), None)
-
-    def by_id(self, topic_id: bytes) -> SimpleNamespace | None:
-        return next((topic for topic in self._topics if topic.topic_id == topic_id), None)
-
-    def all(self) -> list[SimpleNamespace]:
-        return self._topics
+def cluster_with(*topics: Topic) -> ClusterView:
+    cluster = ClusterView("a cluster", 0, None)
+    for topic in topics:
+        cluster.add_topic(topic)
+    return cluster
 
 
 class Coordinated:
     def __init__(self) -> None:
-        orders = SimpleNamespace(name="orders", topic_id=TOPIC_ID, partitions=[0, 1])
-        self.topics = Topics(orders, SimpleNamespace(name="__consumer_offsets", topic_id=bytes(16), partitions=[0]))
+        self.cluster = cluster_with(Topic("orders", TOPIC_ID, {}, 2), Topic("__consumer_offsets", bytes(16), {}, 1))
         self.configs = SimpleNamespace(
             broker=BrokerConfig({"group.max.size": "7"}), listeners=[], group_overrides=lambda group: {}
         )
@@ -44,7 +35,7 @@ class Coordinated:
         self.time = SimulatedTime()
         self.coordinator = GroupCoordinator(
             self.configs,  # type: ignore[arg-type]
-            self.topics,  # type: ignore[arg-type]
+            self.cluster,
             self._make_topic,
             self.time,  # type: ignore[arg-type]
             lambda handle, action: self.asked_for.append(action),
@@ -87,7 +78,7 @@ def test_the_offsets_of_a_deleted_topic_are_forgotten() -> None:
 
 def test_nobody_coordinates_groups_before_the_offsets_topic_exists() -> None:
     world = Coordinated()
-    world.topics.all().pop()
+    world.cluster.remove_topic(world.cluster.topic("__consumer_offsets"))
     with pytest.raises(NotCoordinator):
         world.coordinator.find("g")
 
@@ -112,14 +103,13 @@ def test_a_share_group_turns_to_the_share_coordinator() -> None:
 
 
 def test_groups_see_the_topics_and_every_change_of_them() -> None:
-    topics = Topics(SimpleNamespace(name="orders", topic_id=TOPIC_ID, partitions=[0, 1]))
-    view = GroupTopics(topics)  # type: ignore[arg-type]
+    cluster = cluster_with(Topic("orders", TOPIC_ID, {}, 2))
+    view = GroupTopics(cluster)
     assert (view.topic_id("orders"), view.topic_name(TOPIC_ID), view.partition_count("orders")) == (
         TOPIC_ID,
         "orders",
         2,
     )
     assert (view.topic_id("none"), view.topic_name(bytes(16)), view.partition_count("none")) == (None, None, 0)
-    [changed] = topics.listeners
-    changed()  # type: ignore[operator]
+    cluster.topics_changed()
     assert view.version == 1

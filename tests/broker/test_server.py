@@ -48,7 +48,7 @@ class TestFailures:
             raise ValueError("a fault of this timer alone")
 
         async with AsyncBroker() as broker:
-            broker._running()._every(0.001, fail)
+            broker._running().parts.upkeep.every("a test", 0.001, fail)
             await asyncio.wait_for(twice.wait(), 30)
 
     async def test_a_partition_that_fails_does_not_end_the_retention_of_the_others(
@@ -63,7 +63,7 @@ class TestFailures:
         async with AsyncBroker() as broker:
             broker.create_topic("t", partitions=3)
             monkeypatch.setattr(PartitionLog, "apply_retention", fail)
-            broker._running()._apply_retention()
+            broker._running().parts.upkeep.apply_retention()
         assert seen == ["t-0", "t-1", "t-2"]
 
     async def test_a_partition_that_fails_does_not_end_the_expiry_of_the_producers_of_the_others(
@@ -78,7 +78,7 @@ class TestFailures:
         async with AsyncBroker() as broker:
             broker.create_topic("t", partitions=3)
             monkeypatch.setattr(PartitionLog, "expire_producers", fail)
-            broker._running()._expire_producers()
+            broker._running().parts.upkeep.expire_producers()
         assert len(seen) == 3
 
     async def test_everybody_hears_of_a_closed_connection_though_one_fails(self) -> None:
@@ -88,7 +88,7 @@ class TestFailures:
             raise ValueError("a fault of this listener alone")
 
         async with AsyncBroker() as broker:
-            broker._running().on_connection_closed += [fail, lambda _: heard.set()]
+            broker._running().parts.on_connection_closed += [fail, lambda _: heard.set()]
             _, writer = await asyncio.open_connection("127.0.0.1", broker.port)
             writer.close()
             await asyncio.wait_for(heard.wait(), 30)
@@ -102,9 +102,9 @@ class TestFailures:
         async with AsyncBroker() as broker:
             broker.create_topic("t")
             server = broker._running()
-            server.on_topic_deleted += [fail, heard.append]
-            topic = server.topics.find("t")
+            server.parts.topics.on_topic_deleted += [fail, heard.append]
+            topic = server.parts.cluster.find_topic("t")
             assert topic is not None
-            server.delete_topic(topic)
+            server.parts.topics.delete(topic)
             assert heard == [topic]
-            assert server.topics.find("t") is None
+            assert server.parts.cluster.find_topic("t") is None

@@ -122,7 +122,7 @@ def test_a_shard_that_cannot_be_loaded_does_not_keep_the_others_from_it(monkeypa
         broker.stop()
         monkeypatch.setattr(CoordinatorRuntime, "_replay_batch", failing(1, CoordinatorRuntime._replay_batch))
         broker.start()
-        runtime = broker._running().groups.runtime
+        runtime = broker._running().parts.groups.runtime
         deadline = time.monotonic() + WAIT_SECONDS
         while len(runtime.loaded_handles()) < 3:
             assert time.monotonic() < deadline

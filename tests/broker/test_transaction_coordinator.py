@@ -56,24 +56,24 @@ class Partition:
         """Nobody waits."""
 
 
-class Topics:
+class Cluster:
     def __init__(self, state: SimulatedTopic, orders: Partition) -> None:
         self.orders: Partition | None = orders
         self._state = state
 
-    def partition(self, name: str, index: int) -> Partition:
+    def hosted(self, name: str, index: int) -> Partition:
         if (name, index) != WHERE or self.orders is None:
             raise UnknownTopicOrPartition
         return self.orders
 
-    def find(self, name: str) -> object:
+    def find_topic(self, name: str) -> object:
         return self._state.find() if name == "__transaction_state" else None
 
-    def get(self, name: str) -> SimpleNamespace:
-        return SimpleNamespace(partitions=[SimpleNamespace(leader_epoch=0)] * 50)
+    def topic(self, name: str) -> SimpleNamespace:
+        return SimpleNamespace(hosted=lambda index: SimpleNamespace(leader_epoch=0))
 
-    def all(self) -> list[SimpleNamespace]:
-        return [self.orders.topic] if self.orders is not None else []
+    def hosted_partitions(self) -> list[Partition]:
+        return [self.orders] if self.orders is not None else []
 
 
 class Durability:
@@ -106,13 +106,13 @@ class World:
     ) -> None:
         self.state = state or SimulatedTopic(1)
         self.time = SimulatedTime()
-        self.topics = Topics(self.state, orders or Partition())
+        self.cluster = Cluster(self.state, orders or Partition())
         self.durability = Durability()
         self.settled = 0
         self.coordinator = TransactionCoordinator(
             BrokerConfig({}),
             SimpleNamespace(level=lambda name: 2, listeners=[]),  # type: ignore[arg-type]
-            self.topics,  # type: ignore[arg-type]
+            self.cluster,  # type: ignore[arg-type]
             lambda name, partitions, configs: self.state,
             self.durability,  # type: ignore[arg-type]
             self.time,  # type: ignore[arg-type]
@@ -161,8 +161,8 @@ class World:
         """A transaction with a batch that is not durable yet; its epoch."""
         epoch = self.init()
         assert self.add(epoch) == [NONE]
-        assert self.topics.orders is not None
-        self.topics.orders.write(7)
+        assert self.cluster.orders is not None
+        self.cluster.orders.write(7)
         return epoch
 
 
@@ -196,22 +196,22 @@ def test_no_commit_is_decided_on_a_disk_that_failed() -> None:
 def test_no_marker_is_written_before_the_decision_is_durable() -> None:
     world = World()
     epoch = world.written()
-    assert world.topics.orders is not None
+    assert world.cluster.orders is not None
     assert world.state.logs is not None
     world.state.logs[0].syncs_at_once = False
     answers = world.end(epoch, commit=False)
-    assert (answers, world.topics.orders.markers) == ([], 0)
+    assert (answers, world.cluster.orders.markers) == ([], 0)
     world.state.logs[0].sync()
-    assert (len(answers), world.topics.orders.markers) == (1, 1)
+    assert (len(answers), world.cluster.orders.markers) == (1, 1)
 
 
 def test_a_marker_that_cannot_be_written_is_tried_again() -> None:
     world = World()
     epoch = world.written()
-    assert world.topics.orders is not None
-    world.topics.orders.failure = StorageError("full")
+    assert world.cluster.orders is not None
+    world.cluster.orders.failure = StorageError("full")
     world.end(epoch, commit=False)
-    world.topics.orders.failure = None
+    world.cluster.orders.failure = None
     world.time.pass_ms(200)
     world.durability.sync()
     assert world.transaction == TransactionState.COMPLETE_ABORT
@@ -220,7 +220,7 @@ def test_a_marker_that_cannot_be_written_is_tried_again() -> None:
 def test_a_partition_that_exists_no_more_needs_no_marker() -> None:
     world = World()
     epoch = world.written()
-    world.topics.orders = None
+    world.cluster.orders = None
     world.end(epoch, commit=True)
     assert world.transaction == TransactionState.COMPLETE_COMMIT
 
@@ -244,13 +244,13 @@ def test_only_a_classic_transaction_waits_for_the_completion_of_the_last_one(ver
 def test_markers_that_are_not_written_at_the_stop_are_written_after_the_next_start() -> None:
     before = World()
     epoch = before.written()
-    assert before.topics.orders is not None
-    before.topics.orders.failure = StorageError("full")
+    assert before.cluster.orders is not None
+    before.cluster.orders.failure = StorageError("full")
     before.end(epoch, commit=False)
     before.coordinator.stop()
-    before.topics.orders.failure = None
+    before.cluster.orders.failure = None
     before.time.pass_ms(1_000)
-    assert before.topics.orders.markers == 0
+    assert before.cluster.orders.markers == 0
     after = World(before.state)
     after.durability.sync()
     assert after.transaction == TransactionState.COMPLETE_ABORT

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from penstock.broker.server import Broker as Server
+from penstock.broker.topics import Partition
 from penstock.broker.transaction_durability import TransactionDurability
 from penstock.log.errors import StorageError
 from penstock.log.partition import PartitionLog
@@ -197,7 +197,7 @@ def test_after_a_power_cut_the_coordinator_serves_nobody_before_it_could_write_t
         producer = Producer(Wire(broker.port), "shop").start()
     (tmp_path / BOOT_ID).write_text("before the power cut")
     (tmp_path / CLEAN_SHUTDOWN).unlink()
-    append = Server.append_internal
+    append = Partition.append_internal
     is_full = True
 
     def on_a_full_disk(*args: Any) -> object:
@@ -205,7 +205,7 @@ def test_after_a_power_cut_the_coordinator_serves_nobody_before_it_could_write_t
             raise StorageError("no space left")
         return append(*args)
 
-    monkeypatch.setattr(Server, "append_internal", on_a_full_disk)
+    monkeypatch.setattr(Partition, "append_internal", on_a_full_disk)
     with Broker(data=tmp_path) as broker:
         producer.wire = Wire(broker.port)
         assert "transactional producers are fenced" in caplog.text

@@ -115,7 +115,7 @@ async def test_a_broker_answers_over_it() -> None:
     async with AsyncBroker() as broker:
         server = broker._running()
         listener = MemoryListener()
-        listener.start(server.loop, partial(server._connected, listener))
+        listener.start(asyncio.get_running_loop(), partial(server.parts.acceptor.connected, listener))
         client = listener.connect(capacity_bytes=64)
         client.send(b"".join(request_frame(m.ApiVersionsRequest(), 0, 7, "memory")))  # type: ignore[arg-type]
         frame = await asyncio.wait_for(client.read_frame(), WAIT_SECONDS)

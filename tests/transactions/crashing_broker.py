@@ -13,8 +13,8 @@ import sys
 from collections.abc import Callable
 from pathlib import Path
 
+from penstock.broker.foundation import Settings
 from penstock.broker.run import run
-from penstock.broker.server import Settings
 from penstock.broker.transaction_durability import TransactionDurability
 from penstock.broker.transaction_markers import TransactionMarkers
 from penstock.coordination.runtime import CoordinatorRuntime

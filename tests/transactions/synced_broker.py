@@ -12,8 +12,8 @@ import random
 import sys
 from pathlib import Path
 
+from penstock.broker.foundation import Settings
 from penstock.broker.run import run
-from penstock.broker.server import Settings
 from penstock.log.segment import LOG_SUFFIX, Segment
 from penstock.storage.checkpoint import BOOT_ID
 

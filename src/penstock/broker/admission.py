@@ -38,8 +38,8 @@ from penstock.wire.errors import (
 from penstock.wire.messages import Message
 
 if TYPE_CHECKING:
+    from penstock.broker.cluster_view import ClusterView
     from penstock.broker.config import BrokerConfig
-    from penstock.broker.topics import Topics
 
 MAX_REFUSED = 1000  # refused first batches that are remembered
 MAX_BEHIND = 100  # writes of one transactional id that wait; a producer has five in flight
@@ -124,8 +124,8 @@ class _Write:
 
 
 class TransactionalWrites:
-    def __init__(self, topics: Topics, coordinator: Coordinator, config: BrokerConfig) -> None:
-        self._topics = topics
+    def __init__(self, cluster: ClusterView, coordinator: Coordinator, config: BrokerConfig) -> None:
+        self._cluster = cluster
         self._coordinator = coordinator
         self._config = config
         # Those who wait behind the write that waits for the coordinator, by transactional id.
@@ -192,7 +192,7 @@ class TransactionalWrites:
         lowest = self._refused.get(key)
         if lowest is None:
             return False
-        if self._topics.partition(*where).log.knows_producer(header.producer_id):
+        if self._cluster.hosted(*where).log.knows_producer(header.producer_id):
             del self._refused[key]  # from now on the log knows what comes next
             return False
         return header.base_sequence > lowest
@@ -223,16 +223,16 @@ class TransactionalWrites:
     def _first_batches(self, body: m.ProduceRequest) -> dict[TopicPartition, BatchHeader]:
         """The transactional batches that would be the first of their transaction in their partition."""
         found: dict[TopicPartition, BatchHeader] = {}
-        topics = self._topics
+        cluster = self._cluster
         for topic_data in body.topic_data:
-            topic = topics.find(topic_data.name) if topic_data.name else topics.by_id(topic_data.topic_id)
+            topic = cluster.find_topic(topic_data.name) if topic_data.name else cluster.topic_by_id(topic_data.topic_id)
             if topic is None:
                 continue
             for data in topic_data.partition_data:
                 header = _transactional_header(data.records)
-                if header is None or not 0 <= data.index < len(topic.partitions):
+                if header is None or not topic.has_partition(data.index):
                     continue
-                partition_log = topic.partitions[data.index].log
+                partition_log = topic.hosted(data.index).log
                 if not partition_log.has_open_transaction(header.producer_id, header.producer_epoch):
                     found[(topic.name, data.index)] = header
         return found

@@ -14,161 +14,159 @@ from penstock.broker.requests import Handler
 from penstock.wire.api import ApiKey
 
 if TYPE_CHECKING:
-    from penstock.broker.server import Broker
+    from penstock.broker.parts import Parts
 
 
 class HandlerTable:
     """Finds the handler of an API; those of one module are built together, once."""
 
-    def __init__(self, broker: Broker) -> None:
-        self._broker = broker
+    def __init__(self, parts: Parts) -> None:
+        self._parts = parts
         self._built: dict[str, object] = {}
 
     def find(self, key: ApiKey) -> Handler:
-        if not self._broker.features.serves(key):
+        if not self._parts.features.serves(key):
             from penstock.broker.handlers.disabled import DisabledHandlers
 
             return cast(Handler, getattr(DisabledHandlers(), key.name.lower()))
         module = SERVED[key].module
         if module not in self._built:
-            self._built[module] = BUILDERS[module](self._broker)
+            self._built[module] = BUILDERS[module](self._parts)
         return cast(Handler, getattr(self._built[module], key.name.lower()))
 
 
-def _cluster(broker: Broker) -> object:
+def _cluster(parts: Parts) -> object:
     from penstock.broker.handlers.cluster import ClusterHandlers
 
-    return ClusterHandlers(broker.topics, broker.cluster, broker.features, broker.folder, broker.world)
+    return ClusterHandlers(parts.cluster, parts.features, parts.storage, parts.world)
 
 
-def _configs(broker: Broker) -> object:
+def _configs(parts: Parts) -> object:
     from penstock.broker.handlers.configs import ConfigHandlers
 
-    return ConfigHandlers(broker.topics, broker.configs, broker.cluster)
+    return ConfigHandlers(parts.topics, parts.configs, parts.cluster)
 
 
-def _fetch(broker: Broker) -> object:
+def _fetch(parts: Parts) -> object:
     from penstock.broker.handlers.fetch import FetchHandlers
 
-    return FetchHandlers(broker.topics, broker.fetch_sessions, broker.config, broker.world)
+    return FetchHandlers(parts.cluster, parts.fetch_sessions, parts.config, parts.world)
 
 
-def _group_offsets(broker: Broker) -> object:
+def _group_offsets(parts: Parts) -> object:
     from penstock.broker.handlers.group_commands import GroupCommands
     from penstock.broker.handlers.group_offsets import GroupOffsetHandlers
 
-    return GroupOffsetHandlers(GroupCommands(broker.groups, broker.world), broker.groups, broker.topics)
+    return GroupOffsetHandlers(GroupCommands(parts.groups, parts.world), parts.groups, parts.cluster)
 
 
-def _groups(broker: Broker) -> object:
+def _groups(parts: Parts) -> object:
     from penstock.broker.handlers.group_commands import GroupCommands
     from penstock.broker.handlers.groups import GROUP, SHARE, TRANSACTION, GroupHandlers
 
     return GroupHandlers(
-        GroupCommands(broker.groups, broker.world),
-        broker.groups,
-        broker.cluster,
+        GroupCommands(parts.groups, parts.world),
+        parts.groups,
+        parts.cluster,
         {
-            GROUP: lambda: broker.groups.runtime.ensure_topic(),
-            TRANSACTION: lambda: broker.transactions.runtime.ensure_topic(),
-            SHARE: lambda: broker.share_groups.coordinator.runtime.ensure_topic(),
+            GROUP: lambda: parts.groups.runtime.ensure_topic(),
+            TRANSACTION: lambda: parts.transactions.runtime.ensure_topic(),
+            SHARE: lambda: parts.share_groups.coordinator.runtime.ensure_topic(),
         },
     )
 
 
-def _log_dirs(broker: Broker) -> object:
+def _log_dirs(parts: Parts) -> object:
     from penstock.broker.handlers.log_dirs import LogDirHandlers
 
-    return LogDirHandlers(broker.topics, broker.folder)
+    return LogDirHandlers(parts.cluster, parts.storage)
 
 
-def _metadata(broker: Broker) -> object:
+def _metadata(parts: Parts) -> object:
     from penstock.broker.handlers.metadata import MetadataHandlers
 
-    return MetadataHandlers(broker.topics, broker.cluster, broker.config)
+    return MetadataHandlers(parts.topics, parts.cluster, parts.config)
 
 
-def _offsets(broker: Broker) -> object:
+def _offsets(parts: Parts) -> object:
     from penstock.broker.handlers.offsets import OffsetHandlers
 
-    return OffsetHandlers(broker.topics, broker.world)
+    return OffsetHandlers(parts.cluster, parts.world)
 
 
-def _produce(broker: Broker) -> object:
+def _produce(parts: Parts) -> object:
     from penstock.broker.handlers.produce import ProduceHandlers
 
-    return ProduceHandlers(broker.topics, broker.durability, broker.world, lambda: broker.transactional_writes)
+    return ProduceHandlers(parts.cluster, parts.durability, parts.world, lambda: parts.transactional_writes)
 
 
-def _producers(broker: Broker) -> object:
+def _producers(parts: Parts) -> object:
     from penstock.broker.handlers.producers import ProducerHandlers
 
-    return ProducerHandlers(broker.topics)
+    return ProducerHandlers(parts.cluster)
 
 
-def _queues(broker: Broker) -> object:
+def _queues(parts: Parts) -> object:
     from penstock.broker.handlers.queues import QueueHandlers
 
-    return QueueHandlers(broker.share_groups, broker.world)
+    return QueueHandlers(parts.share_groups, parts.world)
 
 
-def _security(broker: Broker) -> object:
+def _security(parts: Parts) -> object:
     from penstock.broker.handlers.security import SecurityHandlers
 
     return SecurityHandlers()
 
 
-def _share_offsets(broker: Broker) -> object:
+def _share_offsets(parts: Parts) -> object:
     from penstock.broker.handlers.share_offsets import ShareOffsetHandlers
 
-    return ShareOffsetHandlers(broker.topics, broker.groups, broker.share_groups.coordinator, broker.world)
+    return ShareOffsetHandlers(parts.cluster, parts.groups, parts.share_groups.coordinator, parts.world)
 
 
-def _share_state(broker: Broker) -> object:
+def _share_state(parts: Parts) -> object:
     from penstock.broker.handlers.share_state import ShareStateHandlers
 
-    return ShareStateHandlers(broker.share_groups, broker.world)
+    return ShareStateHandlers(parts.share_groups, parts.world)
 
 
-def _topics(broker: Broker) -> object:
+def _topics(parts: Parts) -> object:
     from penstock.broker.handlers.topics import TopicHandlers
 
-    return TopicHandlers(
-        broker.topics, broker.cluster, broker.config, broker.configs, broker.world, broker.delete_topic
-    )
+    return TopicHandlers(parts.topics, parts.cluster, parts.config, parts.configs, parts.world)
 
 
-def _transactions(broker: Broker) -> object:
+def _transactions(parts: Parts) -> object:
     from penstock.broker.handlers.transactions import TransactionHandlers
 
     return TransactionHandlers(
-        broker.topics,
-        broker.groups,
-        broker.transactions,
-        broker.producer_ids,
-        broker.world,
+        parts.cluster,
+        parts.groups,
+        parts.transactions,
+        parts.producer_ids,
+        parts.world,
     )
 
 
-def _txn_markers(broker: Broker) -> object:
+def _txn_markers(parts: Parts) -> object:
     from penstock.broker.handlers.txn_markers import TxnMarkerHandlers
 
-    return TxnMarkerHandlers(broker.topics, broker.transactions.markers, broker.durability)
+    return TxnMarkerHandlers(parts.cluster, parts.transactions.markers, parts.durability)
 
 
-def _txn_offsets(broker: Broker) -> object:
+def _txn_offsets(parts: Parts) -> object:
     from penstock.broker.handlers.txn_offsets import TxnOffsetHandlers
 
-    return TxnOffsetHandlers(broker.topics, broker.groups, broker.transactions, broker.config, broker.world)
+    return TxnOffsetHandlers(parts.cluster, parts.groups, parts.transactions, parts.config, parts.world)
 
 
-def _versions(broker: Broker) -> object:
+def _versions(parts: Parts) -> object:
     from penstock.broker.handlers.versions import VersionHandlers
 
-    return VersionHandlers(broker.dispatcher.advertised, broker.features)
+    return VersionHandlers(parts.dispatcher.advertised, parts.features)
 
 
-BUILDERS: dict[str, Callable[[Broker], object]] = {
+BUILDERS: dict[str, Callable[[Parts], object]] = {
     "cluster": _cluster,
     "configs": _configs,
     "fetch": _fetch,

@@ -15,29 +15,29 @@ from penstock.storage.compaction import CleanerConfig
 from penstock.storage.contract import StorageError
 
 if TYPE_CHECKING:
-    from penstock.broker.server import Broker
+    from penstock.broker.config import Configs
     from penstock.broker.topics import Topic
+    from penstock.broker.world import World
+    from penstock.storage.contract import Storage
 
 
 class Cleaning:
-    def __init__(self, broker: Broker) -> None:
-        self._broker = broker
-        self._compactor = broker.storage.compactor(self._config())
+    def __init__(self, storage: Storage, configs: Configs, world: World) -> None:
+        self._broker_config = configs.broker
+        self._world = world
+        self._compactor = storage.compactor(self._config())
         self._watched = -1
-        broker.configs.listeners.append(lambda: self._compactor.update_config(self._config()))
-        broker.on_topic_deleted.append(self._topic_deleted)
-        broker.metrics.register(self._metrics)
-        broker.monitoring.register("/cleaner", self._view)
+        configs.listeners.append(lambda: self._compactor.update_config(self._config()))
 
     def poll(self) -> None:
         """Take the next step; called by a timer and whenever the process has answered."""
         self._unwatch()
         try:
-            self._compactor.poll(self._broker.now_ms())
+            self._compactor.poll(self._world.now_ms())
         finally:
             self._watched = self._compactor.fileno()
             if self._watched >= 0:
-                self._broker.loop.add_reader(self._watched, self.poll)
+                self._world.add_reader(self._watched, self.poll)
 
     def stop(self) -> None:
         self._unwatch()
@@ -46,11 +46,11 @@ class Cleaning:
     def _unwatch(self) -> None:
         """Before the manager may close the pipe: a loop must not watch a descriptor that means something else now."""
         if self._watched >= 0:
-            self._broker.loop.remove_reader(self._watched)
+            self._world.remove_reader(self._watched)
             self._watched = -1
 
     def _config(self) -> CleanerConfig:
-        config = self._broker.config
+        config = self._broker_config
         return CleanerConfig(
             enable=config.log_cleaner_enable,
             dedupe_buffer_size=config.log_cleaner_dedupe_buffer_size,
@@ -58,19 +58,19 @@ class Cleaning:
             backoff_ms=config.log_cleaner_backoff_ms,
         )
 
-    def _topic_deleted(self, topic: Topic) -> None:
+    def topic_deleted(self, topic: Topic) -> None:
         self._unwatch()
         try:
-            for partition in topic.partitions:
+            for partition in topic.hosted_partitions():
                 self._compactor.forget(partition.log)
         except StorageError:
             return  # Only the checkpoint could not be written: a log of the same name is then cleaned from there on.
 
-    def _view(self, _: dict[str, str]) -> object:
+    def view(self, _: dict[str, str]) -> object:
         """What `penstock cleaner` shows."""
-        status = self._compactor.status(self._broker.now_ms())
+        status = self._compactor.status(self._world.now_ms())
         return {
-            "enabled": self._broker.config.log_cleaner_enable,
+            "enabled": self._broker_config.log_cleaner_enable,
             "running": status.running,
             "rounds": status.rounds,
             "failures": status.failures,
@@ -95,8 +95,8 @@ class Cleaning:
             ],
         }
 
-    def _metrics(self) -> Iterator[Metric]:
-        now_ms = self._broker.now_ms()
+    def metrics(self) -> Iterator[Metric]:
+        now_ms = self._world.now_ms()
         status = self._compactor.status(now_ms)
         look_ms = status.last_look_ms
         yield Metric(

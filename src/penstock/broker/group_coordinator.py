@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from uuid import UUID
 
 from penstock.broker.metrics import Metric
-from penstock.broker.topics import OFFSETS_TOPIC, Topic, Topics
+from penstock.broker.topics import OFFSETS_TOPIC, Topic
 from penstock.coordination.runtime import CoordinatorRuntime, ShardHandle
 from penstock.groups.settings import GroupSettings, MigrationPolicy
 from penstock.groups.shard import GroupShard
@@ -16,6 +16,7 @@ from penstock.groups.share.protocol import DeleteShareState, InitializeShareStat
 from penstock.wire.errors import NotCoordinator
 
 if TYPE_CHECKING:
+    from penstock.broker.cluster_view import ClusterView
     from penstock.broker.config import Configs
     from penstock.broker.state_topic import MakeTopic
     from penstock.broker.world import World
@@ -29,10 +30,10 @@ _METRICS = "kafka_server_group_coordinator_metrics_"
 class GroupTopics:
     """The broker's topics as the group coordinator sees them (`penstock.groups.settings.TopicsView`)."""
 
-    def __init__(self, topics: Topics) -> None:
-        self._topics = topics
+    def __init__(self, cluster: ClusterView) -> None:
+        self._cluster = cluster
         self._version = 0
-        topics.listeners.append(self._changed)
+        cluster.on_topics_changed.append(self._changed)
 
     def _changed(self) -> None:
         self._version += 1
@@ -42,26 +43,26 @@ class GroupTopics:
         return self._version
 
     def topic_id(self, name: str) -> bytes | None:
-        topic = self._topics.find(name)
+        topic = self._cluster.find_topic(name)
         return None if topic is None else topic.topic_id
 
     def topic_name(self, topic_id: bytes) -> str | None:
-        topic = self._topics.by_id(topic_id)
+        topic = self._cluster.topic_by_id(topic_id)
         return None if topic is None else topic.name
 
     def partition_count(self, name: str) -> int:
-        topic = self._topics.find(name)
-        return 0 if topic is None else len(topic.partitions)
+        topic = self._cluster.find_topic(name)
+        return 0 if topic is None else topic.partition_count
 
     def topic_names(self) -> Iterable[str]:
-        return [topic.name for topic in self._topics.all()]
+        return [topic.name for topic in self._cluster.topics()]
 
 
 class GroupCoordinator:
     def __init__(
         self,
         configs: Configs,
-        topics: Topics,
+        cluster: ClusterView,
         make_topic: MakeTopic,
         world: World,
         on_share_action: Callable[[Handle, ShareAction], None],
@@ -69,12 +70,12 @@ class GroupCoordinator:
         """`on_share_action` has the share coordinator carry out what a group's shard requests of it."""
         self._configs = configs
         self._config = configs.broker
-        self._topics = topics
+        self._cluster = cluster
         self._world = world
         self._on_share_action = on_share_action
         self.settings = GroupSettings(overrides=configs.group_overrides)
         self._read_settings()
-        self._group_topics = GroupTopics(topics)
+        self._group_topics = GroupTopics(cluster)
         self.runtime: CoordinatorRuntime[GroupShard] = CoordinatorRuntime(
             world,
             make_topic(
@@ -128,7 +129,7 @@ class GroupCoordinator:
 
         NOT_COORDINATOR before the internal topic exists: FindCoordinator, with which every client begins, creates it.
         """
-        if self._topics.find(OFFSETS_TOPIC) is None:
+        if self._cluster.find_topic(OFFSETS_TOPIC) is None:
             raise NotCoordinator
         return self.runtime.find(group_id)
 

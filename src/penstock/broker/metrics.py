@@ -13,7 +13,9 @@ from typing import TYPE_CHECKING
 from penstock.wire.api import ApiKey
 
 if TYPE_CHECKING:
-    from penstock.broker.server import Broker
+    from penstock.broker.cluster_view import ClusterView
+    from penstock.broker.dispatch import Dispatcher
+    from penstock.broker.fetch_sessions import FetchSessions
 
 
 @dataclass(slots=True)
@@ -32,8 +34,8 @@ Collector = Callable[[], Iterable[Metric]]
 
 
 class Metrics:
-    def __init__(self, broker: Broker) -> None:
-        self._collectors: list[Collector] = [lambda: _broker_metrics(broker)]
+    def __init__(self) -> None:
+        self._collectors: list[Collector] = []
 
     def register(self, collector: Collector) -> None:
         self._collectors.append(collector)
@@ -58,30 +60,30 @@ def _escape(value: str) -> str:
     return value.replace("\\", "\\\\").replace('"', '\\"').replace("\n", "\\n")
 
 
-def _broker_metrics(broker: Broker) -> Iterator[Metric]:
+def broker_metrics(dispatcher: Dispatcher, fetch_sessions: FetchSessions, cluster: ClusterView) -> Iterator[Metric]:
+    """Requests, connections, sessions, and how far each log reaches."""
     requests = Metric("kafka_network_requestmetrics_requests_total", "counter", "Requests handled, by API.")
-    for key, count in broker.dispatcher.requests_total.items():
+    for key, count in dispatcher.requests_total.items():
         if count:
             requests.add(count, request=ApiKey(key).name.title().replace("_", ""))
     yield requests
     yield Metric("kafka_server_socketservermetrics_connection_count", "gauge", "Open client connections.").add(
-        len(broker.dispatcher.connections)
+        len(dispatcher.connections)
     )
     yield Metric("kafka_server_fetchsessioncache_numincrementalfetchsessions", "gauge", "Open fetch sessions.").add(
-        len(broker.fetch_sessions)
+        len(fetch_sessions)
     )
-    topics = broker.topics.all()
+    topics = cluster.topics()
     yield Metric("kafka_controller_kafkacontroller_globaltopiccount", "gauge", "Topics.").add(len(topics))
     yield Metric("kafka_controller_kafkacontroller_globalpartitioncount", "gauge", "Partitions.").add(
-        sum(len(topic.partitions) for topic in topics)
+        sum(topic.partition_count for topic in topics)
     )
     size = Metric("kafka_log_log_size", "gauge", "Bytes in the log of a partition.")
     start = Metric("kafka_log_log_logstartoffset", "gauge", "First offset of a partition.")
     end = Metric("kafka_log_log_logendoffset", "gauge", "Next offset of a partition.")
-    for topic in topics:
-        for partition in topic.partitions:
-            labels = {"topic": topic.name, "partition": str(partition.index)}
-            size.add(partition.log.size, **labels)
-            start.add(partition.log.log_start_offset, **labels)
-            end.add(partition.log.log_end_offset, **labels)
+    for partition in cluster.hosted_partitions():
+        labels = {"topic": partition.topic.name, "partition": str(partition.index)}
+        size.add(partition.log.size, **labels)
+        start.add(partition.log.log_start_offset, **labels)
+        end.add(partition.log.log_end_offset, **labels)
     yield from (size, start, end)

@@ -11,7 +11,8 @@ import time
 
 from penstock import __version__
 from penstock.broker.config import describe_unknown
-from penstock.broker.server import Broker, Settings
+from penstock.broker.foundation import Settings
+from penstock.broker.server import Broker
 
 
 def run(settings: Settings) -> None:
@@ -31,7 +32,7 @@ async def _serve(settings: Settings) -> None:
     broker = Broker(settings)
     await broker.start()
     for number in (signal.SIGINT, signal.SIGTERM):
-        broker.loop.add_signal_handler(number, broker.stop)
+        asyncio.get_running_loop().add_signal_handler(number, broker.stop)
     print(
         f"Penstock {__version__} serves {broker.bootstrap} from {settings.data}"
         f" (ready in {_milliseconds_since_start()} ms)",

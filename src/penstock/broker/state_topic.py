@@ -10,27 +10,24 @@ from penstock.storage.contract import StorageError
 from penstock.wire.errors import KafkaStorageError
 
 if TYPE_CHECKING:
+    from penstock.broker.cluster_view import ClusterView
     from penstock.broker.durability import Durability
-    from penstock.broker.topics import Partition, Topic, Topics
+    from penstock.broker.topic_manager import TopicManager
+    from penstock.broker.topics import Partition, Topic
     from penstock.broker.world import World
     from penstock.coordination.runtime import StateTopic
-    from penstock.storage.contract import Appended
 
 MakeTopic = Callable[[str, int, Mapping[str, str]], "StateTopic"]
 """Gives a coordinator its internal topic, by name, number of partitions and configs."""
-
-Append = Callable[["Partition", bytearray, int], "Appended"]
-"""Appends a batch of the broker's own, at a time."""
 
 
 class PartitionStateLog:
     """One partition of an internal topic."""
 
-    __slots__ = ("_append", "_durability", "_partition", "_world")
+    __slots__ = ("_durability", "_partition", "_world")
 
-    def __init__(self, partition: Partition, append: Append, durability: Durability, world: World) -> None:
+    def __init__(self, partition: Partition, durability: Durability, world: World) -> None:
         self._partition = partition
-        self._append = append
         self._durability = durability
         self._world = world
 
@@ -52,7 +49,7 @@ class PartitionStateLog:
 
     def append(self, batch: bytearray, now_ms: int) -> int:
         try:
-            return self._append(self._partition, batch, now_ms).position
+            return self._partition.append_internal(batch, now_ms).position
         except StorageError as error:
             raise KafkaStorageError(str(error)) from error
 
@@ -86,7 +83,7 @@ class InternalTopic:
         self._configs = configs
 
     def find(self) -> list[PartitionStateLog] | None:
-        topic = self._owner.topics.find(self.name)
+        topic = self._owner.cluster.find_topic(self.name)
         return None if topic is None else self._owner.logs(topic)
 
     def create(self) -> list[PartitionStateLog]:
@@ -97,7 +94,7 @@ class InternalTopic:
             if topic.name == self.name:
                 callback()
 
-        self._owner.on_topic_deleted.append(deleted)
+        self._owner.topics.on_topic_deleted.append(deleted)
 
 
 class InternalTopics:
@@ -105,15 +102,13 @@ class InternalTopics:
 
     def __init__(
         self,
-        topics: Topics,
-        append: Append,
+        cluster: ClusterView,
+        topics: TopicManager,
         durability: Durability,
         world: World,
-        on_topic_deleted: list[Callable[[Topic], None]],
     ) -> None:
+        self.cluster = cluster
         self.topics = topics
-        self.on_topic_deleted = on_topic_deleted
-        self._append = append
         self._durability = durability
         self._world = world
 
@@ -122,5 +117,6 @@ class InternalTopics:
 
     def logs(self, topic: Topic) -> list[PartitionStateLog]:
         return [
-            PartitionStateLog(partition, self._append, self._durability, self._world) for partition in topic.partitions
+            PartitionStateLog(topic.hosted(index), self._durability, self._world)
+            for index in range(topic.partition_count)
         ]

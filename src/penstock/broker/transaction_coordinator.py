@@ -11,7 +11,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from penstock.broker.features import TRANSACTION_VERSION
-from penstock.broker.topics import TRANSACTIONS_TOPIC, Topics
+from penstock.broker.topics import TRANSACTIONS_TOPIC
 from penstock.broker.transaction_durability import AfterPowerCut, TransactionDurability
 from penstock.broker.transaction_markers import TransactionMarkers
 from penstock.coordination.context import RequestContext
@@ -23,6 +23,7 @@ from penstock.wire import messages as m
 from penstock.wire.errors import ErrorCode, KafkaError
 
 if TYPE_CHECKING:
+    from penstock.broker.cluster_view import ClusterView
     from penstock.broker.config import BrokerConfig
     from penstock.broker.durability import Durability
     from penstock.broker.features import Features
@@ -40,7 +41,7 @@ class TransactionCoordinator:
         self,
         config: BrokerConfig,
         features: Features,
-        topics: Topics,
+        cluster: ClusterView,
         make_topic: MakeTopic,
         durability: Durability,
         world: World,
@@ -52,7 +53,7 @@ class TransactionCoordinator:
     ) -> None:
         """`may_have_lost_writes`: since the last run; `lost_writes_settled` is called when all has followed from it."""
         self._features = features
-        self._topics = topics
+        self._cluster = cluster
         self._world = world
         self._new_producer_id = new_producer_id
         self._may_have_lost_writes = may_have_lost_writes
@@ -81,15 +82,15 @@ class TransactionCoordinator:
             actions_wait=True,
         )
         self.markers = TransactionMarkers(groups, world)
-        self._after_power_cut = AfterPowerCut(self.runtime, groups, topics, self.markers, lost_writes_settled)
+        self._after_power_cut = AfterPowerCut(self.runtime, groups, cluster, self.markers, lost_writes_settled)
         self._order = TransactionDurability(
-            topics, durability, world, self.markers, self._after_power_cut.settle_if_possible
+            cluster, durability, world, self.markers, self._after_power_cut.settle_if_possible
         )
 
     def _make_shard(self, index: int) -> TransactionShard:
-        topic = self._topics.get(TRANSACTIONS_TOPIC)
+        topic = self._cluster.topic(TRANSACTIONS_TOPIC)
         return TransactionShard(
-            coordinator_epoch=topic.partitions[index].leader_epoch,
+            coordinator_epoch=topic.hosted(index).leader_epoch,
             settings=self._settings,
             new_producer_id=self._new_producer_id,
             ends_sessions=self._may_have_lost_writes,
@@ -107,7 +108,7 @@ class TransactionCoordinator:
 
     def start(self) -> None:
         self._features.listeners.append(self._features_changed)
-        if self._may_have_lost_writes and self._topics.find(TRANSACTIONS_TOPIC) is not None:
+        if self._may_have_lost_writes and self._cluster.find_topic(TRANSACTIONS_TOPIC) is not None:
             log.warning(
                 "the machine went down, or the disk failed, while the broker ran: open transactions are aborted, and "
                 "transactional producers are fenced and have to be started again"

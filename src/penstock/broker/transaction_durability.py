@@ -35,8 +35,9 @@ from penstock.wire.errors import (
 )
 
 if TYPE_CHECKING:
+    from penstock.broker.cluster_view import ClusterView
     from penstock.broker.durability import Durability
-    from penstock.broker.topics import Partition, Topics
+    from penstock.broker.topics import Partition
     from penstock.broker.transaction_markers import TransactionMarkers
     from penstock.broker.world import World
     from penstock.coordination.runtime import CoordinatorRuntime, ShardHandle
@@ -55,13 +56,13 @@ Then = Callable[[Exception | None], None]
 class TransactionDurability:
     def __init__(
         self,
-        topics: Topics,
+        cluster: ClusterView,
         durability: Durability,
         world: World,
         markers: TransactionMarkers,
         on_completed: Callable[[], None],
     ) -> None:
-        self._topics = topics
+        self._cluster = cluster
         self._durability = durability
         self._world = world
         self._markers = markers
@@ -109,7 +110,7 @@ class TransactionDurability:
         behind = []
         for name, index in meta.partitions:
             try:
-                partition_log = self._topics.partition(name, index).log
+                partition_log = self._cluster.hosted(name, index).log
             except UnknownTopicOrPartition:
                 continue
             end_offset = partition_log.undurable_end(meta.producer_id)
@@ -130,7 +131,7 @@ class TransactionDurability:
         failed: list[TopicPartition] = []
         for name, index in partitions:
             try:
-                partition = self._topics.partition(name, index)
+                partition = self._cluster.hosted(name, index)
                 appended = self._markers.append(partition, markers)
             except UnknownTopicOrPartition:
                 gone.append((name, index))
@@ -187,13 +188,13 @@ class AfterPowerCut:
         self,
         runtime: CoordinatorRuntime[TransactionShard],
         groups: Callable[[], CoordinatorRuntime[GroupShard]],
-        topics: Topics,
+        cluster: ClusterView,
         markers: TransactionMarkers,
         lost_writes_settled: Callable[[], None],
     ) -> None:
         self._runtime = runtime
         self._groups = groups
-        self._topics = topics
+        self._cluster = cluster
         self._markers = markers
         self._lost_writes_settled = lost_writes_settled
         self._is_settled = False
@@ -211,15 +212,14 @@ class AfterPowerCut:
 
     def _abort_orphans(self) -> None:
         shards = [handle.shard for handle in self._runtime.loaded_handles()]
-        for topic in self._topics.all():
-            for partition in topic.partitions:
-                where = (topic.name, partition.index)
-                for producer in partition.log.active_producers():
-                    producer_id, epoch = producer.producer_id, producer.producer_epoch
-                    if producer.has_open_transaction and not any(
-                        shard.holds(producer_id, epoch, where) for shard in shards
-                    ):
-                        self._abort_orphan(partition, producer_id, epoch, producer.coordinator_epoch)
+        for partition in self._cluster.hosted_partitions():
+            where = (partition.topic.name, partition.index)
+            for producer in partition.log.active_producers():
+                producer_id, epoch = producer.producer_id, producer.producer_epoch
+                if producer.has_open_transaction and not any(
+                    shard.holds(producer_id, epoch, where) for shard in shards
+                ):
+                    self._abort_orphan(partition, producer_id, epoch, producer.coordinator_epoch)
 
     def _abort_orphan(self, partition: Partition, producer_id: int, epoch: int, coordinator_epoch: int) -> None:
         log.warning(

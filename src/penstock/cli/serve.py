@@ -61,9 +61,9 @@ def serve(data: Path, listen: tuple[str, ...], advertise: tuple[str, ...], confi
       penstock serve -c log.retention.hours=24 -c auto.create.topics.enable=false
     """
     from penstock.broker.config import ConfigError
+    from penstock.broker.foundation import Settings
     from penstock.broker.listeners import ListenError
     from penstock.broker.run import run
-    from penstock.broker.server import Settings
     from penstock.log.errors import FolderInUse, StorageError
 
     set_configs = _configs(configs)

@@ -24,7 +24,7 @@ off records which somebody may have seen. The embedded engine never loses leader
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING, NamedTuple, Protocol
 
 from penstock.log.config import LogConfig as LogConfig
 from penstock.log.errors import LeadershipLost as LeadershipLost
@@ -166,12 +166,21 @@ class Log(Protocol):
         """Delete what `retention.ms` and `retention.bytes` no longer keep. Returns how many segments went."""
 
 
+class Volume(NamedTuple):
+    path: str
+    total_bytes: int
+    usable_bytes: int
+
+
 class Storage(Protocol):
     """All logs of one broker."""
 
     @property
     def may_have_lost_writes(self) -> bool:
         """Whether appends that were acknowledged with less than `acks=all` may be gone since the last run."""
+
+    def volume(self) -> Volume:
+        """Where the logs are, and how much room there is."""
 
     def open_log(self, topic: str, partition: int, topic_id: bytes, config: LogConfig) -> Log:
         """Open the log of a partition, or create it. Records of an earlier topic with the same name are not its own."""

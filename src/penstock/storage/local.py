@@ -21,7 +21,7 @@ from penstock.log.files import OpenFiles
 from penstock.log.flusher import Callback, Flusher
 from penstock.log.partition import PartitionLog
 from penstock.storage.checkpoint import Checkpoints
-from penstock.storage.contract import Log
+from penstock.storage.contract import Log, Volume
 
 if TYPE_CHECKING:
     from penstock.storage.compaction import CleanerConfig, Compactor
@@ -56,6 +56,10 @@ class LocalStorage:
     @property
     def may_have_lost_writes(self) -> bool:
         return self._checkpoints.may_have_lost_writes
+
+    def volume(self) -> Volume:
+        disk = os.statvfs(self.folder)
+        return Volume(str(self.folder.resolve()), disk.f_frsize * disk.f_blocks, disk.f_frsize * disk.f_bavail)
 
     # -- logs ------------------------------------------------------------------------------------------------------
 

@@ -33,11 +33,15 @@ from penstock.storage.contract import (
     LogConfig,
     StorageError,
     TimestampAndOffset,
+    Volume,
 )
 from penstock.wire.errors import NotLeaderOrFollower, OffsetOutOfRange
 
 if TYPE_CHECKING:
     from penstock.storage.compaction import CleanerConfig, CleanerStatus, Compactor
+
+
+_MAX_BYTES = 1 << 30  # what it claims to have room for
 
 
 class MemorySlice(FetchSlice):
@@ -297,6 +301,10 @@ class MemoryStorage:
         self._logs: dict[tuple[str, int], MemoryLog] = {}
         self._waiting: list[tuple[MemoryLog, int, Callback]] = []
         self._commits_held = False
+
+    def volume(self) -> Volume:
+        used = sum(log.size for log in self._logs.values())
+        return Volume("memory", _MAX_BYTES, _MAX_BYTES - used)
 
     def open_log(self, topic: str, partition: int, topic_id: bytes, config: LogConfig) -> MemoryLog:
         stored = self._stored.get((topic, partition))

@@ -11,8 +11,8 @@ from pathlib import Path
 from types import TracebackType
 from typing import Self, TypeVar
 
+from penstock.broker.foundation import Settings
 from penstock.broker.server import Broker as Server
-from penstock.broker.server import Settings
 from penstock.testing.faults import DelayFault, DropFault, ErrorFault, Fault, Faults, api_key
 from penstock.wire.api import ApiKey
 from penstock.wire.errors import ErrorCode
@@ -69,7 +69,7 @@ class _Common:
         server = Server(Settings(self._data, [f"127.0.0.1:{self._port}"], configs=dict(self._configs)))
         await server.start()
         self._port = server.port
-        self._faults = Faults(server)
+        self._faults = Faults(server.parts.dispatcher)
         return server
 
     def _add_fault(self, fault: Fault) -> None:
@@ -81,7 +81,7 @@ class _Common:
         self._faults.heal(api)
 
     def _create_topic(self, name: str, partitions: int, configs: dict[str, str]) -> None:
-        self._running().topics.create(name, partitions, configs)
+        self._running().parts.topics.create(name, partitions, configs)
 
     def _remove(self) -> None:
         if self._temporary:

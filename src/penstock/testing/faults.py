@@ -19,7 +19,7 @@ from penstock.wire.errors import ErrorCode
 from penstock.wire.messages import Struct
 
 if TYPE_CHECKING:
-    from penstock.broker.server import Broker
+    from penstock.broker.dispatch import Dispatcher
 
 
 class Fault(ABC):
@@ -43,7 +43,7 @@ class Fault(ABC):
         self.left = 0
 
     @abstractmethod
-    def strike(self, broker: Broker, request: AnyRequest) -> Answer | Awaitable[Answer] | None:
+    def strike(self, dispatcher: Dispatcher, request: AnyRequest) -> Answer | Awaitable[Answer] | None:
         """Answer in place of the handler; None lets the handler answer."""
 
 
@@ -53,7 +53,7 @@ class ErrorFault(Fault):
         self.code = code
         self.whole = whole
 
-    def strike(self, broker: Broker, request: AnyRequest) -> Answer | None:
+    def strike(self, dispatcher: Dispatcher, request: AnyRequest) -> Answer | None:
         if _wants_no_answer(request):
             return None
         self.hit()
@@ -61,7 +61,7 @@ class ErrorFault(Fault):
 
 
 class DropFault(Fault):
-    def strike(self, broker: Broker, request: AnyRequest) -> Answer | None:
+    def strike(self, dispatcher: Dispatcher, request: AnyRequest) -> Answer | None:
         self.hit()
         pending = request.defer()
         pending.close_connection()
@@ -73,29 +73,29 @@ class DelayFault(Fault):
         super().__init__(api, times)
         self.seconds = seconds
 
-    def strike(self, broker: Broker, request: AnyRequest) -> Awaitable[Answer] | None:
+    def strike(self, dispatcher: Dispatcher, request: AnyRequest) -> Awaitable[Answer] | None:
         if _wants_no_answer(request):
             return None
         self.hit()
         _keep_records(request.body)
-        return self._later(broker, request)
+        return self._later(dispatcher, request)
 
-    async def _later(self, broker: Broker, request: AnyRequest) -> Answer:
+    async def _later(self, dispatcher: Dispatcher, request: AnyRequest) -> Answer:
         await asyncio.sleep(self.seconds)
-        answer = broker.dispatcher.find_handler(self.api)(request)
+        answer = dispatcher.find_handler(self.api)(request)
         return await answer if isinstance(answer, Awaitable) else answer
 
 
 class Faults:
     """The faults of one broker, oldest first. Used in the thread of the broker's event loop."""
 
-    def __init__(self, broker: Broker) -> None:
-        self._broker = broker
+    def __init__(self, dispatcher: Dispatcher) -> None:
+        self._dispatcher = dispatcher
         self._faults: list[Fault] = []
 
     def add(self, fault: Fault) -> None:
         self._faults.append(fault)
-        self._broker.dispatcher.faults[fault.api] = self._strike
+        self._dispatcher.faults[fault.api] = self._strike
 
     def heal(self, api: ApiKey | None = None) -> None:
         for fault in self._faults:
@@ -106,7 +106,7 @@ class Faults:
     def _strike(self, request: AnyRequest) -> Answer | Awaitable[Answer] | None:
         for fault in self._faults:
             if fault.api == request.api_key and fault.active:
-                answer = fault.strike(self._broker, request)
+                answer = fault.strike(self._dispatcher, request)
                 if answer is not None:
                     self._forget()
                     return answer
@@ -116,8 +116,8 @@ class Faults:
     def _forget(self) -> None:
         self._faults = [fault for fault in self._faults if fault.active]
         wanted = {fault.api for fault in self._faults}
-        for api in [key for key in self._broker.dispatcher.faults if key not in wanted]:
-            del self._broker.dispatcher.faults[api]
+        for api in [key for key in self._dispatcher.faults if key not in wanted]:
+            del self._dispatcher.faults[api]
 
 
 def api_key(name: str | ApiKey) -> ApiKey:

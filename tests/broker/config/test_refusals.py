@@ -7,7 +7,8 @@ import pytest
 from penstock.broker.config import BROKER, BrokerConfig, ConfigError, check_listeners
 from penstock.broker.config.refusals import check_promises
 from penstock.broker.config.resolver import check_dynamic
-from penstock.broker.server import Broker, Settings
+from penstock.broker.foundation import Settings
+from penstock.broker.server import Broker
 
 REFUSED = [
     ("allow.everyone.if.no.acl.found", "false"),

@@ -137,7 +137,7 @@ async def test_transactions_follow_the_finalized_transaction_version(
     await _commit(broker, "early", b"before")
     if level < 2:
         lower(broker, "transaction.version", level)
-    counts = broker._running().dispatcher.requests_total
+    counts = broker._running().parts.dispatcher.requests_total
     before = counts[ApiKey.ADD_PARTITIONS_TO_TXN]
     await _commit(broker, "late", b"after")
     assert (counts[ApiKey.ADD_PARTITIONS_TO_TXN] > before) == (level < 2)

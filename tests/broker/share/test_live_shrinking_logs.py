@@ -64,7 +64,7 @@ def stored(broker: Broker) -> list[int]:
     """The offsets that the log still has."""
 
     def read(server: Server) -> list[int]:
-        log = server.topics.get("jobs").partitions[0].log
+        log = server.parts.cluster.hosted("jobs", 0).log
         found: list[int] = []
         offset = log.log_start_offset
         while data := log.read_bytes(offset, 1 << 20):
@@ -92,12 +92,12 @@ def inside(broker: Broker, function: Callable[[Server], T]) -> T:
 
 
 def log_start(server: Server) -> int:
-    return server.topics.get("jobs").partitions[0].log.log_start_offset
+    return server.parts.cluster.hosted("jobs", 0).log.log_start_offset
 
 
 def start_offset(server: Server) -> int:
-    topic = server.topics.get("jobs")
-    return server.share_groups.windows.open("g", (topic.topic_id, 0)).core.start_offset
+    topic = server.parts.cluster.topic("jobs")
+    return server.parts.share_groups.windows.open("g", (topic.topic_id, 0)).core.start_offset
 
 
 def test_batches_that_compaction_removed_while_they_were_held_are_over_when_they_come_back(

@@ -18,12 +18,10 @@ from penstock.wire.errors import ErrorCode, InvalidUpdateVersion
 from penstock.wire.messages import ZERO_UUID
 
 if TYPE_CHECKING:
-    from pathlib import Path
-
     from penstock.broker.cluster_view import ClusterView
     from penstock.broker.features import Features
-    from penstock.broker.topics import Topics
     from penstock.broker.world import World
+    from penstock.storage.contract import Storage
 
 _ELECTION_TYPES = (0, 1)
 _DONE = "NONE"
@@ -32,11 +30,10 @@ _NO_STREAMS = "The cluster does not support the STREAMS group protocol: streams.
 
 
 class ClusterHandlers:
-    def __init__(self, topics: Topics, cluster: ClusterView, features: Features, folder: Path, world: World) -> None:
-        self._topics = topics
+    def __init__(self, cluster: ClusterView, features: Features, storage: Storage, world: World) -> None:
         self._cluster = cluster
         self._features = features
-        self._folder = folder
+        self._storage = storage
         self._world = world
 
     def elect_leaders(self, request: Request[m.ElectLeadersRequest]) -> m.ElectLeadersResponse:
@@ -47,10 +44,10 @@ class ClusterHandlers:
             response.error_code = ErrorCode.INVALID_REQUEST
         if body.topic_partitions is None:  # all of them; only elections that are needed are spoken of, and none is
             response.replica_election_results = [
-                m.ElectLeadersResponse.ReplicaElectionResult(topic=topic.name) for topic in self._topics.all()
+                m.ElectLeadersResponse.ReplicaElectionResult(topic=topic.name) for topic in self._cluster.topics()
             ]
         for asked in body.topic_partitions or []:
-            topic = self._topics.find(asked.topic)
+            topic = self._cluster.find_topic(asked.topic)
             result = m.ElectLeadersResponse.ReplicaElectionResult(topic=asked.topic)
             response.replica_election_results.append(result)
             for index in asked.partitions:
@@ -59,7 +56,7 @@ class ClusterHandlers:
                 if not is_known:
                     partition.error_code = ErrorCode.INVALID_REQUEST
                     partition.error_message = f"There is no election type {body.election_type}."
-                elif topic is None or not 0 <= index < len(topic.partitions):
+                elif topic is None or not topic.has_partition(index):
                     partition.error_code = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
                     partition.error_message = (
                         f"No such topic as {asked.topic}" if topic is None else "No such partition"
@@ -75,7 +72,7 @@ class ClusterHandlers:
         body = request.body
         response = m.AlterPartitionReassignmentsResponse()
         for asked in body.topics:
-            topic = self._topics.find(asked.name)
+            topic = self._cluster.find_topic(asked.name)
             answer = m.AlterPartitionReassignmentsResponse.ReassignableTopicResponse(name=asked.name)
             response.responses.append(answer)
             for partition in asked.partitions:
@@ -83,7 +80,7 @@ class ClusterHandlers:
                     partition_index=partition.partition_index
                 )
                 answer.partitions.append(result)
-                if topic is None or not 0 <= partition.partition_index < len(topic.partitions):
+                if topic is None or not topic.has_partition(partition.partition_index):
                     result.error_code = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
                     result.error_message = "Unable to find a topic or partition of that name."
                 elif partition.replicas is None:
@@ -104,21 +101,21 @@ class ClusterHandlers:
     def alter_replica_log_dirs(self, request: Request[m.AlterReplicaLogDirsRequest]) -> m.AlterReplicaLogDirsResponse:
         body = request.body
         response = m.AlterReplicaLogDirsResponse()
-        here = str(self._folder.resolve())
+        here = self._storage.volume().path
         folders: dict[str, dict[int, str]] = {}  # of a partition that is named twice the last
         for folder in body.dirs:
             for asked in folder.topics:
                 for index in asked.partitions:
                     folders.setdefault(asked.name, {})[index] = folder.path
         for name, partitions in folders.items():
-            topic = self._topics.find(name)
+            topic = self._cluster.find_topic(name)
             result = m.AlterReplicaLogDirsResponse.AlterReplicaLogDirTopicResult(topic_name=name)
             response.results.append(result)
             for index, path in partitions.items():
                 code = ErrorCode.NONE
                 if path != here:
                     code = ErrorCode.LOG_DIR_NOT_FOUND
-                elif topic is None or not 0 <= index < len(topic.partitions):
+                elif topic is None or not topic.has_partition(index):
                     code = ErrorCode.REPLICA_NOT_AVAILABLE
                 result.partitions.append(
                     m.AlterReplicaLogDirsResponse.AlterReplicaLogDirPartitionResult(

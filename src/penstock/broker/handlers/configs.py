@@ -31,7 +31,7 @@ from penstock.wire.errors import (
 if TYPE_CHECKING:
     from penstock.broker.cluster_view import ClusterView
     from penstock.broker.config import Configs
-    from penstock.broker.topics import Topics
+    from penstock.broker.topic_manager import TopicManager
 
 _LIST_RESOURCE_TYPES = 1
 _LOGGERS = "The levels of loggers are set where the broker is started (PENSTOCK_LOG)."
@@ -53,7 +53,7 @@ class Operation(IntEnum):
 
 
 class ConfigHandlers:
-    def __init__(self, topics: Topics, configs: Configs, cluster: ClusterView) -> None:
+    def __init__(self, topics: TopicManager, configs: Configs, cluster: ClusterView) -> None:
         self._topics = topics
         self._configs = configs
         self._cluster = cluster
@@ -84,7 +84,7 @@ class ConfigHandlers:
             names = None
         if kind == ResourceType.TOPIC:
             check_name(name)
-            topic = self._topics.find(name)
+            topic = self._cluster.find_topic(name)
             if topic is None:
                 raise UnknownTopicOrPartition
             return self._configs.topic_entries(topic.configs, names)
@@ -111,7 +111,7 @@ class ConfigHandlers:
     def list_config_resources(self, request: Request[m.ListConfigResourcesRequest]) -> m.ListConfigResourcesResponse:
         body = request.body
         available: dict[int, Iterable[str]] = {
-            ResourceType.TOPIC: [topic.name for topic in self._topics.all()],
+            ResourceType.TOPIC: [topic.name for topic in self._cluster.topics()],
             ResourceType.BROKER: [str(self._cluster.node_id)],
             ResourceType.BROKER_LOGGER: [str(self._cluster.node_id)],
             ResourceType.CLIENT_METRICS: self._configs.client_metrics_names(),
@@ -215,7 +215,7 @@ class ConfigHandlers:
 
     def _overrides(self, kind: int, name: str) -> dict[str, str]:
         if kind == ResourceType.TOPIC:
-            topic = self._topics.find(name)
+            topic = self._cluster.find_topic(name)
             if topic is None:
                 raise _no_topic(name)
             return dict(topic.configs)
@@ -230,7 +230,7 @@ class ConfigHandlers:
     def _replace(self, kind: int, name: str, configs: dict[str, str], validate_only: bool) -> None:
         """Check what a resource is to have from now on and, unless only that was asked, let it have it."""
         if kind == ResourceType.TOPIC:
-            topic = self._topics.find(name)
+            topic = self._cluster.find_topic(name)
             if topic is None:
                 raise _no_topic(name)
             self._configs.check_topic(configs)

@@ -23,9 +23,9 @@ from penstock.wire import messages as m
 from penstock.wire.errors import ErrorCode, KafkaError, OffsetOutOfRange, UnknownServerError
 
 if TYPE_CHECKING:
+    from penstock.broker.cluster_view import ClusterView
     from penstock.broker.config import BrokerConfig
     from penstock.broker.fetch_sessions import FetchSessions
-    from penstock.broker.topics import Topics
     from penstock.broker.world import World
 
 READ_UNCOMMITTED, READ_COMMITTED = 0, 1
@@ -94,8 +94,8 @@ class FetchWait:
 
 
 class FetchHandlers:
-    def __init__(self, topics: Topics, sessions: FetchSessions, config: BrokerConfig, world: World) -> None:
-        self._topics = topics
+    def __init__(self, cluster: ClusterView, sessions: FetchSessions, config: BrokerConfig, world: World) -> None:
+        self._cluster = cluster
         self._sessions = sessions
         self._config = config
         self._world = world
@@ -132,7 +132,7 @@ class FetchHandlers:
         waiting_on: list[Partition] = []
         total = 0
         is_final = False
-        topics = self._topics
+        cluster = self._cluster
         topic: Topic | None = None
         topic_key: str | bytes | None = None
         for asked in context.partitions.values():
@@ -140,15 +140,17 @@ class FetchHandlers:
             found.append((asked, data))
             if asked.topic != topic_key:
                 topic_key = asked.topic
-                topic = topics.by_id(topic_key) if isinstance(topic_key, bytes) else topics.find(topic_key)
-            if topic is None or not 0 <= asked.index < len(topic.partitions):
+                topic = (
+                    cluster.topic_by_id(topic_key) if isinstance(topic_key, bytes) else cluster.find_topic(topic_key)
+                )
+            if topic is None or not topic.has_partition(asked.index):
                 # A session remembers the name of a topic that it has seen, so only a new id is an unknown id.
                 is_new_id = by_id and topic is None and not asked.was_found
                 _fail(data, ErrorCode.UNKNOWN_TOPIC_ID if is_new_id else ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
                 data.aborted_transactions = []
                 continue
             asked.was_found = True
-            partition = topic.partitions[asked.index]
+            partition = topic.hosted(asked.index)
             if replica_id >= 0:
                 _fail(data, ErrorCode.NOT_LEADER_OR_FOLLOWER)
                 is_final = True
@@ -167,8 +169,8 @@ class FetchHandlers:
         """Whether there is anything to read, which is when Kafka looks at how it is to be read."""
         by_id = request.api_version >= _TOPIC_IDS
         for asked in body.topics:
-            topic = self._topics.by_id(asked.topic_id) if by_id else self._topics.find(asked.topic)
-            count = 0 if topic is None else len(topic.partitions)
+            topic = self._cluster.topic_by_id(asked.topic_id) if by_id else self._cluster.find_topic(asked.topic)
+            count = 0 if topic is None else topic.partition_count
             if any(0 <= each.partition < count for each in asked.partitions):
                 return True
         return False

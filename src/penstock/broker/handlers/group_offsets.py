@@ -17,8 +17,8 @@ from penstock.wire import messages as m
 from penstock.wire.errors import ErrorCode, KafkaError
 
 if TYPE_CHECKING:
+    from penstock.broker.cluster_view import ClusterView
     from penstock.broker.group_coordinator import GroupCoordinator
-    from penstock.broker.topics import Topics
 
 _TOPIC_IDS_VERSION = 10
 _GROUPS_VERSION = 8
@@ -26,10 +26,10 @@ _TOP_LEVEL_ERROR_VERSION = 2
 
 
 class GroupOffsetHandlers:
-    def __init__(self, commands: GroupCommands, groups: GroupCoordinator, topics: Topics) -> None:
+    def __init__(self, commands: GroupCommands, groups: GroupCoordinator, cluster: ClusterView) -> None:
         self._commands = commands
         self._groups = groups
-        self._topics = topics
+        self._cluster = cluster
 
     # ---- OffsetCommit ------------------------------------------------------------------------------------------------
 
@@ -59,8 +59,8 @@ class GroupOffsetHandlers:
         response = m.OffsetCommitResponse
         refused, known = [], []
         for asked in body.topics:
-            topic = self._topics.by_id(asked.topic_id) if by_id else self._topics.find(asked.name)
-            count = 0 if topic is None else len(topic.partitions)
+            topic = self._cluster.topic_by_id(asked.topic_id) if by_id else self._cluster.find_topic(asked.name)
+            count = 0 if topic is None else topic.partition_count
             missing = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
             if topic is None and by_id:
                 missing = ErrorCode.UNKNOWN_TOPIC_ID
@@ -137,7 +137,7 @@ class GroupOffsetHandlers:
         if by_id and asked.topics is not None:
             known = []
             for asked_topic in asked.topics:
-                topic = self._topics.by_id(asked_topic.topic_id)
+                topic = self._cluster.topic_by_id(asked_topic.topic_id)
                 if topic is None:
                     unknown.append(_failed_topic(asked_topic, ErrorCode.UNKNOWN_TOPIC_ID))
                 else:
@@ -153,7 +153,7 @@ class GroupOffsetHandlers:
         if by_id and asked.topics is None:
             # Topics without an id are left out: they could not be named in the response.
             for fetched in group.topics:
-                topic = self._topics.find(fetched.name)
+                topic = self._cluster.find_topic(fetched.name)
                 fetched.topic_id = m.ZERO_UUID if topic is None else topic.topic_id
             group.topics = [fetched for fetched in group.topics if fetched.topic_id != m.ZERO_UUID]
         group.topics += unknown
@@ -166,8 +166,8 @@ class GroupOffsetHandlers:
         answer = m.OffsetDeleteResponse
         refused: dict[str, list[m.OffsetDeleteResponse.OffsetDeleteResponsePartition]] = {}
         for asked in body.topics:
-            topic = self._topics.find(asked.name)
-            count = 0 if topic is None else len(topic.partitions)
+            topic = self._cluster.find_topic(asked.name)
+            count = 0 if topic is None else topic.partition_count
             if topic is None:
                 refused.setdefault(asked.name, [])
             for partition in asked.partitions:

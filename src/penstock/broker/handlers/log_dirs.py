@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from typing import TYPE_CHECKING
 
 from penstock.broker.requests import Request
@@ -10,15 +9,14 @@ from penstock.broker.topics import Topic
 from penstock.wire import messages as m
 
 if TYPE_CHECKING:
-    from pathlib import Path
-
-    from penstock.broker.topics import Topics
+    from penstock.broker.cluster_view import ClusterView
+    from penstock.storage.contract import Storage
 
 
 class LogDirHandlers:
-    def __init__(self, topics: Topics, folder: Path) -> None:
-        self._topics = topics
-        self._folder = folder
+    def __init__(self, cluster: ClusterView, storage: Storage) -> None:
+        self._cluster = cluster
+        self._storage = storage
 
     def describe_log_dirs(self, request: Request[m.DescribeLogDirsRequest]) -> m.DescribeLogDirsResponse:
         body = request.body
@@ -29,20 +27,20 @@ class LogDirHandlers:
                 asked.setdefault(named.topic, set()).update(named.partitions)
         response = m.DescribeLogDirsResponse
         topics = []
-        for topic in self._topics.all():
+        for topic in self._cluster.topics():
             if asked is not None and topic.name not in asked:
                 continue
             partitions = _partitions(topic, asked[topic.name] if asked is not None else None)
             if partitions:
                 topics.append(response.DescribeLogDirsTopic(name=topic.name, partitions=partitions))
-        disk = os.statvfs(self._folder)
+        volume = self._storage.volume()
         return response(
             results=[
                 response.DescribeLogDirsResult(
-                    log_dir=str(self._folder.resolve()),
+                    log_dir=volume.path,
                     topics=topics,
-                    total_bytes=disk.f_frsize * disk.f_blocks,
-                    usable_bytes=disk.f_frsize * disk.f_bavail,
+                    total_bytes=volume.total_bytes,
+                    usable_bytes=volume.usable_bytes,
                 )
             ]
         )
@@ -53,6 +51,6 @@ def _partitions(topic: Topic, asked: set[int] | None) -> list[m.DescribeLogDirsR
         m.DescribeLogDirsResponse.DescribeLogDirsPartition(
             partition_index=partition.index, partition_size=partition.log.size
         )
-        for partition in topic.partitions
+        for partition in topic.hosted_partitions()
         if asked is None or partition.index in asked
     ]

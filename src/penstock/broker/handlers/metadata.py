@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 
 from penstock.broker.gate import CLUSTER_OPERATIONS, OPERATIONS_NOT_REQUESTED, TOPIC_OPERATIONS
 from penstock.broker.requests import Request
-from penstock.broker.topics import Topic
+from penstock.broker.topics import INTERNAL_TOPICS, Topic
 from penstock.wire import messages as m
 from penstock.wire.errors import ErrorCode, KafkaError
 from penstock.wire.messages import ZERO_UUID
@@ -20,7 +20,7 @@ from penstock.wire.messages import ZERO_UUID
 if TYPE_CHECKING:
     from penstock.broker.cluster_view import ClusterView
     from penstock.broker.config import BrokerConfig
-    from penstock.broker.topics import Topics
+    from penstock.broker.topic_manager import TopicManager
 
 
 _BY_ID_VERSION = 12
@@ -28,7 +28,7 @@ _BROKERS, _CONTROLLERS = 1, 2
 
 
 class MetadataHandlers:
-    def __init__(self, topics: Topics, cluster: ClusterView, config: BrokerConfig) -> None:
+    def __init__(self, topics: TopicManager, cluster: ClusterView, config: BrokerConfig) -> None:
         self._topics = topics
         self._cluster = cluster
         self._config = config
@@ -51,7 +51,7 @@ class MetadataHandlers:
             )
         operations = TOPIC_OPERATIONS if body.include_topic_authorized_operations else OPERATIONS_NOT_REQUESTED
         if body.topics is None or (request.api_version == 0 and not body.topics):
-            response.topics = [self._topic(topic, operations) for topic in self._topics.all()]
+            response.topics = [self._topic(topic, operations) for topic in self._cluster.topics()]
             return response
         if request.api_version < _BY_ID_VERSION and any(
             asked.topic_id != ZERO_UUID or asked.name is None for asked in body.topics
@@ -72,7 +72,7 @@ class MetadataHandlers:
         """Each topic once, also when it is asked for by name and by id."""
         by_key: dict[str | bytes, m.MetadataRequest.MetadataRequestTopic] = {}
         for each in asked:
-            topic = self._topics.by_id(each.topic_id) if each.name is None else None
+            topic = self._cluster.topic_by_id(each.topic_id) if each.name is None else None
             by_key.setdefault(each.name or (topic.name if topic is not None else each.topic_id), each)
         return list(by_key.values())
 
@@ -81,33 +81,34 @@ class MetadataHandlers:
     ) -> m.MetadataResponse.MetadataResponseTopic:
         # Java's consumer sends an empty name beside the id when it asks for topics that a pattern brought.
         if asked.name is None or asked.topic_id != ZERO_UUID:
-            topic = self._topics.by_id(asked.topic_id)
+            topic = self._cluster.topic_by_id(asked.topic_id)
             if topic is None:
                 return _topic_error(None, asked.topic_id, ErrorCode.UNKNOWN_TOPIC_ID)
             return self._topic(topic, operations)
         try:
-            topic = self._topics.get_or_create(asked.name) if may_create else self._topics.get(asked.name)
+            topic = self._topics.get_or_create(asked.name) if may_create else self._cluster.topic(asked.name)
         except KafkaError as error:
-            return _topic_error(asked.name, ZERO_UUID, error.code, self._topics.is_internal(asked.name))
+            return _topic_error(asked.name, ZERO_UUID, error.code, asked.name in INTERNAL_TOPICS)
         return self._topic(topic, operations)
 
     def _topic(self, topic: Topic, operations: int) -> m.MetadataResponse.MetadataResponseTopic:
-        node = self._cluster.node_id
         return m.MetadataResponse.MetadataResponseTopic(
             name=topic.name,
             topic_id=topic.topic_id,
             is_internal=topic.is_internal,
-            partitions=[
-                m.MetadataResponse.MetadataResponsePartition(
-                    partition_index=partition.index,
-                    leader_id=node,
-                    leader_epoch=partition.leader_epoch,
-                    replica_nodes=[node],
-                    isr_nodes=[node],
-                )
-                for partition in topic.partitions
-            ],
+            partitions=[self._partition(topic, index) for index in range(topic.partition_count)],
             topic_authorized_operations=operations,
+        )
+
+    def _partition(self, topic: Topic, index: int) -> m.MetadataResponse.MetadataResponsePartition:
+        leader = self._cluster.leader(topic, index)
+        replicas = self._cluster.replicas(topic, index)
+        return m.MetadataResponse.MetadataResponsePartition(
+            partition_index=index,
+            leader_id=leader.node_id,
+            leader_epoch=leader.epoch,
+            replica_nodes=replicas,
+            isr_nodes=replicas,
         )
 
     def describe_cluster(self, request: Request[m.DescribeClusterRequest]) -> m.DescribeClusterResponse:
@@ -151,7 +152,7 @@ class MetadataHandlers:
                 for topic in body.topics
             ]
             return response
-        names = sorted({topic.name for topic in body.topics}) or [topic.name for topic in self._topics.all()]
+        names = sorted({topic.name for topic in body.topics}) or [topic.name for topic in self._cluster.topics()]
         if cursor is not None:
             names = [name for name in names if name >= cursor.topic_name]
         left = min(max(body.response_partition_limit, 1), self._config.max_request_partition_size_limit)
@@ -176,25 +177,15 @@ class MetadataHandlers:
         """The description, how many partitions it shows, and how many the topic has."""
         response = m.DescribeTopicPartitionsResponse
         try:
-            topic = self._topics.get(name)
+            topic = self._cluster.topic(name)
         except KafkaError as error:
             absent = response.DescribeTopicPartitionsResponseTopic(error_code=error.code, name=name)
             absent.topic_authorized_operations = (
                 TOPIC_OPERATIONS  # they are about the name, whether there is one or not
             )
             return absent, 0, 0
-        node = self._cluster.node_id
         partitions = [
-            response.DescribeTopicPartitionsResponsePartition(
-                partition_index=partition.index,
-                leader_id=node,
-                leader_epoch=partition.leader_epoch,
-                replica_nodes=[node],
-                isr_nodes=[node],
-                eligible_leader_replicas=[],
-                last_known_elr=[],
-            )
-            for partition in topic.partitions[start : start + limit]
+            self._describe_partition(topic, index) for index in range(start, min(start + limit, topic.partition_count))
         ]
         described = response.DescribeTopicPartitionsResponseTopic(
             name=name,
@@ -203,7 +194,22 @@ class MetadataHandlers:
             partitions=partitions,
             topic_authorized_operations=TOPIC_OPERATIONS,
         )
-        return described, len(partitions), len(topic.partitions)
+        return described, len(partitions), topic.partition_count
+
+    def _describe_partition(
+        self, topic: Topic, index: int
+    ) -> m.DescribeTopicPartitionsResponse.DescribeTopicPartitionsResponsePartition:
+        leader = self._cluster.leader(topic, index)
+        replicas = self._cluster.replicas(topic, index)
+        return m.DescribeTopicPartitionsResponse.DescribeTopicPartitionsResponsePartition(
+            partition_index=index,
+            leader_id=leader.node_id,
+            leader_epoch=leader.epoch,
+            replica_nodes=replicas,
+            isr_nodes=replicas,
+            eligible_leader_replicas=[],
+            last_known_elr=[],
+        )
 
 
 def _of_one_kind(

@@ -26,7 +26,7 @@ from penstock.wire.errors import (
 )
 
 if TYPE_CHECKING:
-    from penstock.broker.topics import Topics
+    from penstock.broker.cluster_view import ClusterView
     from penstock.broker.world import World
 
 LATEST, EARLIEST, MAX_TIMESTAMP, EARLIEST_LOCAL, LATEST_TIERED, EARLIEST_PENDING_UPLOAD = -1, -2, -3, -4, -5, -6
@@ -39,15 +39,15 @@ _DEBUGGING_CONSUMER = -2
 
 
 class OffsetHandlers:
-    def __init__(self, topics: Topics, world: World) -> None:
-        self._topics = topics
+    def __init__(self, cluster: ClusterView, world: World) -> None:
+        self._cluster = cluster
         self._world = world
 
     def _partition(self, topic: str, index: int) -> Partition:
         """A name that no topic can have is an unknown one to these requests."""
-        if self._topics.find(topic) is None:
+        if self._cluster.find_topic(topic) is None:
             raise UnknownTopicOrPartition
-        return self._topics.partition(topic, index)
+        return self._cluster.hosted(topic, index)
 
     def list_offsets(self, request: Request[m.ListOffsetsRequest]) -> m.ListOffsetsResponse:
         body = request.body

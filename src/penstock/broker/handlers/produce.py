@@ -40,8 +40,8 @@ from penstock.wire.errors import (
 
 if TYPE_CHECKING:
     from penstock.broker.admission import TransactionalWrites
+    from penstock.broker.cluster_view import ClusterView
     from penstock.broker.durability import Durability
-    from penstock.broker.topics import Topics
     from penstock.broker.world import World
     from penstock.storage.contract import Appended, Log
 
@@ -77,12 +77,12 @@ class _RefusedByLog(Exception):
 class ProduceHandlers:
     def __init__(
         self,
-        topics: Topics,
+        cluster: ClusterView,
         durability: Durability,
         world: World,
         transactional_writes: Callable[[], TransactionalWrites],
     ) -> None:
-        self._topics = topics
+        self._cluster = cluster
         self._durability = durability
         self._world = world
         self._transactional_writes = transactional_writes
@@ -105,7 +105,9 @@ class ProduceHandlers:
         for topic_data in body.topic_data if len(body.topic_data) == 1 else _each_once(body.topic_data, by_id):
             if not topic_data.partition_data:
                 continue
-            topic = self._topics.by_id(topic_data.topic_id) if by_id else self._topics.find(topic_data.name)
+            topic = (
+                self._cluster.topic_by_id(topic_data.topic_id) if by_id else self._cluster.find_topic(topic_data.name)
+            )
             answer = m.ProduceResponse.TopicProduceResponse(topic_data.name, topic_data.topic_id)
             response.responses.append(answer)
             for data in topic_data.partition_data:
@@ -151,15 +153,15 @@ class ProduceHandlers:
         admission: Admission | None,
     ) -> tuple[Partition, Appended, bool]:
         """Append a batch; the last of the results says whether it is part of a transaction."""
-        if not 0 <= data.index < len(topic.partitions):
+        if not topic.has_partition(data.index):
             raise UnknownTopicOrPartition()
         if not -1 <= body.acks <= 1:
             if admission is not None:
-                _check_admission(admission, topic.partitions[data.index])
+                _check_admission(admission, topic.hosted(data.index))
             raise InvalidRequiredAcks()
         if topic.is_internal and request.client_id != ADMIN_CLIENT_ID:
             raise InvalidTopic(f"The topic {topic.name} is written by the broker only.")
-        partition = topic.partitions[data.index]
+        partition = topic.hosted(data.index)
         records = data.records
         assert isinstance(records, memoryview | None)
         header = sole_batch(records, request.api_version)

@@ -9,12 +9,12 @@ from penstock.wire import messages as m
 from penstock.wire.errors import ErrorCode, KafkaError
 
 if TYPE_CHECKING:
-    from penstock.broker.topics import Topics
+    from penstock.broker.cluster_view import ClusterView
 
 
 class ProducerHandlers:
-    def __init__(self, topics: Topics) -> None:
-        self._topics = topics
+    def __init__(self, cluster: ClusterView) -> None:
+        self._cluster = cluster
 
     def describe_producers(self, request: Request[m.DescribeProducersRequest]) -> m.DescribeProducersResponse:
         body = request.body
@@ -31,10 +31,10 @@ class ProducerHandlers:
     def _describe(self, topic: str, index: int) -> m.DescribeProducersResponse.PartitionResponse:
         response = m.DescribeProducersResponse
         try:
-            partition = self._topics.partition(topic, index)
+            partition = self._cluster.hosted(topic, index)
         except KafkaError as error:
             # Kafka explains a topic that is not there, and leaves a partition that is not there to its code.
-            text = error.message if self._topics.find(topic) is None else None
+            text = error.message if self._cluster.find_topic(topic) is None else None
             return response.PartitionResponse(partition_index=index, error_code=error.code, error_message=text)
         return response.PartitionResponse(
             partition_index=index,

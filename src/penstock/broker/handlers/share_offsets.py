@@ -22,9 +22,9 @@ from penstock.wire import messages as m
 from penstock.wire.errors import ErrorCode, KafkaError, UnknownServerError, UnknownTopicOrPartition
 
 if TYPE_CHECKING:
+    from penstock.broker.cluster_view import ClusterView
     from penstock.broker.group_coordinator import GroupCoordinator
     from penstock.broker.share.coordinator import ShareCoordinator
-    from penstock.broker.topics import Topics
     from penstock.broker.world import World
 
 _UNKNOWN_TOPIC = bytes(16)
@@ -34,8 +34,10 @@ _NEGATIVE = "A partition is negative."
 
 
 class ShareOffsetHandlers:
-    def __init__(self, topics: Topics, groups: GroupCoordinator, coordinator: ShareCoordinator, world: World) -> None:
-        self._topics = topics
+    def __init__(
+        self, cluster: ClusterView, groups: GroupCoordinator, coordinator: ShareCoordinator, world: World
+    ) -> None:
+        self._cluster = cluster
         self._groups = groups
         self._coordinator = coordinator
         self._world = world
@@ -57,12 +59,12 @@ class ShareOffsetHandlers:
                 asked = [
                     (topic.name, sorted(partitions))
                     for topic_id, partitions in known.items()
-                    if (topic := self._topics.by_id(topic_id)) is not None
+                    if (topic := self._cluster.topic_by_id(topic_id)) is not None
                 ]
             else:
                 asked = self._named(group.group_id, group.topics)
             for name, indexes in sorted(asked):
-                topic = self._topics.find(name)
+                topic = self._cluster.find_topic(name)
                 described.topics.append(
                     response.DescribeShareGroupOffsetsResponseTopic(
                         topic_name=name,
@@ -85,7 +87,7 @@ class ShareOffsetHandlers:
         for topic in topics:
             named.setdefault(topic.topic_name, {}).update(dict.fromkeys(topic.partitions))
         for name, indexes in named.items():
-            if self._topics.find(name) is not None:
+            if self._cluster.find_topic(name) is not None:
                 if not group_id:
                     raise UnknownServerError(_NO_GROUP_ID)
                 if not indexes:
@@ -100,12 +102,12 @@ class ShareOffsetHandlers:
         described = m.DescribeShareGroupOffsetsResponse.DescribeShareGroupOffsetsResponsePartition(
             partition_index=index, start_offset=UNKNOWN, lag=UNKNOWN
         )
-        topic = self._topics.find(name)
-        if topic is None or not 0 <= index < len(topic.partitions):
+        topic = self._cluster.find_topic(name)
+        if topic is None or not topic.has_partition(index):
             return described
         key = (group_id, topic.topic_id, index)
         state = self._coordinator.handle(key).shard.get(key)
-        log = topic.partitions[index].log
+        log = topic.hosted(index).log
         # In a log that never had a record a group has no position, though where it will begin is settled and stored.
         if state is None or (log.high_watermark == 0 and state.delivery_complete_count == UNKNOWN):
             return described
@@ -124,7 +126,7 @@ class ShareOffsetHandlers:
         start_offsets: dict[bytes, dict[int, int]] = {}
         refused = UnknownTopicOrPartition()
         for asked in body.topics:
-            topic = self._topics.find(asked.topic_name)
+            topic = self._cluster.find_topic(asked.topic_name)
             if topic is None and not asked.partitions:
                 continue
             if topic is not None and any(partition.partition_index < 0 for partition in asked.partitions):
@@ -139,7 +141,7 @@ class ShareOffsetHandlers:
                 index = partition.partition_index
                 result = answer.AlterShareGroupOffsetsResponsePartition(partition_index=index)
                 results.partitions.append(result)
-                if topic is None or not 0 <= index < len(topic.partitions):
+                if topic is None or not topic.has_partition(index):
                     result.error_code, result.error_message = refused.code, refused.message
                 else:
                     start_offsets.setdefault(topic.topic_id, {})[index] = partition.start_offset
@@ -176,7 +178,7 @@ class ShareOffsetHandlers:
         if not body.group_id:
             return answer(error_code=ErrorCode.INVALID_GROUP_ID, error_message=_NO_GROUP_ID)
         names = dict.fromkeys(asked.topic_name for asked in body.topics)
-        known = frozenset(topic.topic_id for name in names if (topic := self._topics.find(name)) is not None)
+        known = frozenset(topic.topic_id for name in names if (topic := self._cluster.find_topic(name)) is not None)
         try:
             handle = self._groups.find(body.group_id)
             effects = handle.shard.begin_delete_share_offsets(body.group_id, known)
@@ -203,7 +205,7 @@ class ShareOffsetHandlers:
     def _deleted(
         self, name: str, outcomes: dict[bytes, ErrorCode]
     ) -> m.DeleteShareGroupOffsetsResponse.DeleteShareGroupOffsetsResponseTopic:
-        topic = self._topics.find(name)
+        topic = self._cluster.find_topic(name)
         result = m.DeleteShareGroupOffsetsResponse.DeleteShareGroupOffsetsResponseTopic(topic_name=name)
         if topic is None or topic.topic_id not in outcomes:
             missing = UnknownTopicOrPartition("There is no offset information to delete.")

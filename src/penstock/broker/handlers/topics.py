@@ -8,12 +8,12 @@ and replica assignments that name this broker are what can be had.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Protocol
 
 from penstock.broker.config import ConfigError
 from penstock.broker.requests import Request
-from penstock.broker.topics import MAX_PARTITIONS, METADATA_TOPIC, Topic, check_name
+from penstock.broker.topics import MAX_PARTITIONS, METADATA_TOPIC, check_name
 from penstock.storage.contract import StorageError
 from penstock.wire import messages as m
 from penstock.wire.errors import (
@@ -37,7 +37,7 @@ from penstock.wire.messages import ZERO_UUID
 if TYPE_CHECKING:
     from penstock.broker.cluster_view import ClusterView
     from penstock.broker.config import BrokerConfig, Configs
-    from penstock.broker.topics import Topics
+    from penstock.broker.topic_manager import TopicManager
     from penstock.broker.world import World
 
 _BY_ID = 6
@@ -56,19 +56,17 @@ class _Assignment(Protocol):
 class TopicHandlers:
     def __init__(
         self,
-        topics: Topics,
+        topics: TopicManager,
         cluster: ClusterView,
         config: BrokerConfig,
         configs: Configs,
         world: World,
-        delete_topic: Callable[[Topic], None],
     ) -> None:
         self._topics = topics
         self._cluster = cluster
         self._config = config
         self._configs = configs
         self._world = world
-        self._delete_topic = delete_topic
 
     def create_topics(self, request: Request[m.CreateTopicsRequest]) -> m.CreateTopicsResponse:
         body = request.body
@@ -120,9 +118,9 @@ class TopicHandlers:
         result: m.CreateTopicsResponse.CreatableTopicResult,
     ) -> None:
         check_name(asked.name)
-        if self._topics.find(asked.name) is not None:
+        if self._cluster.find_topic(asked.name) is not None:
             raise TopicAlreadyExists(f"Topic '{asked.name}' already exists.")
-        collisions = self._topics.colliding(asked.name)
+        collisions = self._cluster.colliding_topics(asked.name)
         if collisions:
             raise InvalidTopic(f"Topic '{asked.name}' collides with existing topic: {collisions[0]}")
         partitions = self._partition_count(asked)
@@ -217,7 +215,7 @@ class TopicHandlers:
                 )
             )
         for name, topic_id in times:
-            topic = self._topics.by_id(topic_id) if name is None else self._topics.find(name)
+            topic = self._cluster.topic_by_id(topic_id) if name is None else self._cluster.find_topic(name)
             is_named_too = topic is not None and times[topic.name, ZERO_UUID] and times[None, topic.topic_id]
             if is_named_too and name is None:
                 continue  # answered under its name
@@ -232,7 +230,7 @@ class TopicHandlers:
                 if not self._config.delete_topic_enable:
                     raise TopicDeletionDisabled("Topic deletion is disabled.")
                 result.name, result.topic_id = topic.name, topic.topic_id
-                self._delete_topic(topic)
+                self._topics.delete(topic)
             except KafkaError as error:
                 result.error_code = error.code
                 result.error_message = error.message
@@ -258,10 +256,10 @@ class TopicHandlers:
         return response
 
     def _grow(self, asked: m.CreatePartitionsRequest.CreatePartitionsTopic, validate_only: bool) -> None:
-        topic = self._topics.find(asked.name)
+        topic = self._cluster.find_topic(asked.name)
         if topic is None:
             raise UnknownTopicOrPartition
-        have = len(topic.partitions)
+        have = topic.partition_count
         if asked.count == have:
             raise InvalidPartitions(f"Topic already has {have} partition(s).")
         if asked.count < have:

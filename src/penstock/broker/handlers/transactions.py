@@ -14,7 +14,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from penstock.broker.requests import Answer, AnyRequest, Pending, Request
-from penstock.broker.topics import OFFSETS_TOPIC
+from penstock.broker.topics import INTERNAL_TOPICS, OFFSETS_TOPIC
 from penstock.coordination.context import RequestContext
 from penstock.transactions import listing
 from penstock.transactions.init_producer import expected_producer
@@ -24,9 +24,9 @@ from penstock.wire import messages as m
 from penstock.wire.errors import ErrorCode, KafkaError
 
 if TYPE_CHECKING:
+    from penstock.broker.cluster_view import ClusterView
     from penstock.broker.group_coordinator import GroupCoordinator
     from penstock.broker.producer_ids import ProducerIds
-    from penstock.broker.topics import Topics
     from penstock.broker.transaction_coordinator import TransactionCoordinator
     from penstock.broker.world import World
 
@@ -38,13 +38,13 @@ Codes = dict[TopicPartition, ErrorCode]
 class TransactionHandlers:
     def __init__(
         self,
-        topics: Topics,
+        cluster: ClusterView,
         groups: GroupCoordinator,
         transactions: TransactionCoordinator,
         producer_ids: ProducerIds,
         world: World,
     ) -> None:
-        self._topics = topics
+        self._cluster = cluster
         self._groups = groups
         self._transactions = transactions
         self._producer_ids = producer_ids
@@ -117,10 +117,10 @@ class TransactionHandlers:
 
     def _check_partition(self, where: TopicPartition, is_clients: bool) -> ErrorCode:
         name, index = where
-        topic = self._topics.find(name)
-        if is_clients and self._topics.is_internal(name):
+        topic = self._cluster.find_topic(name)
+        if is_clients and name in INTERNAL_TOPICS:
             return ErrorCode.TOPIC_AUTHORIZATION_FAILED
-        if topic is None or not 0 <= index < len(topic.partitions):
+        if topic is None or not topic.has_partition(index):
             return ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
         return ErrorCode.NONE
 

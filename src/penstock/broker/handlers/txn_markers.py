@@ -16,16 +16,17 @@ from penstock.wire import messages as m
 from penstock.wire.errors import ErrorCode, KafkaError
 
 if TYPE_CHECKING:
+    from penstock.broker.cluster_view import ClusterView
     from penstock.broker.durability import Durability
-    from penstock.broker.topics import Partition, Topics
+    from penstock.broker.topics import Partition
     from penstock.broker.transaction_markers import TransactionMarkers
 
 Codes = dict[TopicPartition, ErrorCode]
 
 
 class TxnMarkerHandlers:
-    def __init__(self, topics: Topics, markers: TransactionMarkers, durability: Durability) -> None:
-        self._topics = topics
+    def __init__(self, cluster: ClusterView, markers: TransactionMarkers, durability: Durability) -> None:
+        self._cluster = cluster
         self._markers = markers
         self._durability = durability
 
@@ -55,12 +56,12 @@ class TxnMarkerHandlers:
         index: int,
         appends: list[tuple[Partition, Appended]],
     ) -> ErrorCode:
-        topic = self._topics.find(name)
-        if topic is None or not 0 <= index < len(topic.partitions):
+        topic = self._cluster.find_topic(name)
+        if topic is None or not topic.has_partition(index):
             return ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
         if min(marker.producer_id, marker.producer_epoch, marker.transaction_version) < 0:
             return ErrorCode.UNKNOWN_SERVER_ERROR  # as Kafka, which fails while it builds the marker
-        partition = topic.partitions[index]
+        partition = topic.hosted(index)
         markers = WriteMarkers(
             transactional_id="",
             producer_id=marker.producer_id,

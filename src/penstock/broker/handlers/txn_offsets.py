@@ -19,9 +19,9 @@ from penstock.wire import messages as m
 from penstock.wire.errors import ErrorCode, KafkaError
 
 if TYPE_CHECKING:
+    from penstock.broker.cluster_view import ClusterView
     from penstock.broker.config import BrokerConfig
     from penstock.broker.group_coordinator import GroupCoordinator
-    from penstock.broker.topics import Topics
     from penstock.broker.transaction_coordinator import TransactionCoordinator
     from penstock.broker.world import World
 
@@ -32,13 +32,13 @@ FIRST_OFFSET_COMMIT_THAT_ADDS = 5
 class TxnOffsetHandlers:
     def __init__(
         self,
-        topics: Topics,
+        cluster: ClusterView,
         groups: GroupCoordinator,
         transactions: TransactionCoordinator,
         config: BrokerConfig,
         world: World,
     ) -> None:
-        self._topics = topics
+        self._cluster = cluster
         self._groups = groups
         self._transactions = transactions
         self._config = config
@@ -95,7 +95,7 @@ class TxnOffsetHandlers:
         return pending
 
     def _is_open(self, index: int, body: m.TxnOffsetCommitRequest) -> bool:
-        partition_log = self._topics.partition(OFFSETS_TOPIC, index).log
+        partition_log = self._cluster.hosted(OFFSETS_TOPIC, index).log
         return partition_log.has_open_transaction(body.producer_id, body.producer_epoch)
 
     def _take_out_unknown_partitions(
@@ -104,8 +104,8 @@ class TxnOffsetHandlers:
         """Partitions that do not exist are answered here; the rest stays in the request for the group coordinator."""
         refused: dict[str, list[int]] = {}
         for topic in body.topics:
-            hosted = self._topics.find(topic.name)
-            count = len(hosted.partitions) if hosted is not None else 0
+            hosted = self._cluster.find_topic(topic.name)
+            count = hosted.partition_count if hosted is not None else 0
             unknown = [each.partition_index for each in topic.partitions if not 0 <= each.partition_index < count]
             if unknown or hosted is None:
                 refused.setdefault(topic.name, []).extend(unknown)

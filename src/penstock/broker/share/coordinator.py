@@ -32,9 +32,9 @@ from penstock.wire.errors import (
 )
 
 if TYPE_CHECKING:
+    from penstock.broker.cluster_view import ClusterView
     from penstock.broker.config import BrokerConfig
     from penstock.broker.share.metrics import ShareMetrics
-    from penstock.broker.topics import Topics
     from penstock.broker.world import Timer, World
 
 log = logging.getLogger("penstock.share")
@@ -82,14 +82,14 @@ class ShareCoordinator:
     def __init__(
         self,
         make_topic: MakeTopic,
-        topics: Topics,
+        cluster: ClusterView,
         world: World,
         config: BrokerConfig,
         metrics: ShareMetrics,
         on_state_changed: Callable[[SharePartitionKey, KafkaError], None],
     ) -> None:
         """`on_state_changed` is called for a state that is no longer what the share-partition's owner thinks it is."""
-        self._topics = topics
+        self._cluster = cluster
         self._world = world
         self._config = config
         self._metrics = metrics
@@ -122,11 +122,10 @@ class ShareCoordinator:
         )
 
     def start(self) -> None:
-        if self._topics.find(SHARE_STATE_TOPIC) is not None:
+        if self._cluster.find_topic(SHARE_STATE_TOPIC) is not None:
             self._log_ends = {
-                (topic.topic_id, partition.index): partition.log.log_end_offset
-                for topic in self._topics.all()
-                for partition in topic.partitions
+                (partition.topic.topic_id, partition.index): partition.log.log_end_offset
+                for partition in self._cluster.hosted_partitions()
             }
         self.runtime.start()
         self.runtime.when_loaded(self._compare_all)
@@ -139,8 +138,8 @@ class ShareCoordinator:
         self.runtime.stop()
 
     def partition_exists(self, topic_id: bytes, index: int) -> bool:
-        topic = self._topics.by_id(topic_id)
-        return topic is not None and 0 <= index < len(topic.partitions)
+        topic = self._cluster.topic_by_id(topic_id)
+        return topic is not None and topic.has_partition(index)
 
     def handle(self, key: SharePartitionKey) -> Handle:
         """The shard that keeps a share-partition. Raises COORDINATOR_LOAD_IN_PROGRESS until it is loaded."""

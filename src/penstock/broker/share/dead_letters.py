@@ -26,21 +26,19 @@ from penstock.storage.contract import StorageError
 from penstock.wire.errors import KafkaError
 
 if TYPE_CHECKING:
+    from penstock.broker.cluster_view import ClusterView
     from penstock.broker.config import BrokerConfig
     from penstock.broker.durability import Durability
     from penstock.broker.share.configs import ShareConfigs
     from penstock.broker.share.live import LiveSharePartition
-    from penstock.broker.topics import Topics
+    from penstock.broker.topic_manager import TopicManager
     from penstock.broker.world import World
-    from penstock.storage.contract import Appended
 
 log = logging.getLogger("penstock.share")
 
 _LETTERS_PER_BATCH = 100
 _LOOK_BACK_OFFSETS = 20_000
 _READ_BYTES = 1 << 20
-Append = Callable[[Partition, bytearray, int], "Appended"]
-"""Appends a batch of the broker's own, at a time."""
 
 ENABLE_CONFIG = "errors.deadletterqueue.group.enable"
 
@@ -48,15 +46,15 @@ ENABLE_CONFIG = "errors.deadletterqueue.group.enable"
 class DeadLetters:
     def __init__(
         self,
-        topics: Topics,
-        append: Append,
+        cluster: ClusterView,
+        topics: TopicManager,
         durability: Durability,
         world: World,
         configs: ShareConfigs,
         config: BrokerConfig,
     ) -> None:
+        self._cluster = cluster
         self._topics = topics
-        self._append = append
         self._durability = durability
         self._world = world
         self._configs = configs
@@ -112,7 +110,7 @@ class DeadLetters:
     def _write(
         self, live: LiveSharePartition, target: Partition, made: Sequence[Letter], dead: DeadLetterRange
     ) -> None:
-        appended = self._append(target, build_batch(made), self._world.now_ms())
+        appended = target.append_internal(build_batch(made), self._world.now_ms())
         self.requests[live.group_id] += 1
         self.records[live.group_id] += len(made)
 
@@ -129,13 +127,13 @@ class DeadLetters:
         if name.startswith("__") or not name.startswith(prefix):
             log.error("the dead-letter topic %r of %s does not begin with %r", name, live.group_id, prefix)
             return None
-        topic = self._topics.find(name)
+        topic = self._cluster.find_topic(name)
         if topic is None and self._configs.dead_letter_auto_create:
             topic = self._create(name)
         if topic is None or topic.configs.get(ENABLE_CONFIG) != "true":
             log.error("the dead-letter topic %r of %s is missing, or lacks %s=true", name, live.group_id, ENABLE_CONFIG)
             return None
-        return topic.partitions[live.key[2] % len(topic.partitions)]
+        return topic.hosted(live.key[2] % topic.partition_count)
 
     def _create(self, name: str) -> Topic | None:
         try:

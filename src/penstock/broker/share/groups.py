@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from penstock.broker.features import SHARE_VERSION
 from penstock.broker.share.configs import ShareConfigs
 from penstock.broker.share.coordinator import MakeTopic, ShareCoordinator
-from penstock.broker.share.dead_letters import Append, DeadLetters
+from penstock.broker.share.dead_letters import DeadLetters
 from penstock.broker.share.metrics import ShareMetrics
 from penstock.broker.share.sessions import OpenShareSessions
 from penstock.broker.share.view import ShareView
@@ -16,33 +16,34 @@ from penstock.broker.share.windows import ShareWindows
 from penstock.broker.topics import Topic
 
 if TYPE_CHECKING:
+    from penstock.broker.cluster_view import ClusterView
     from penstock.broker.config import BrokerConfig, Configs
     from penstock.broker.connection import Connection
     from penstock.broker.durability import Durability
     from penstock.broker.features import Features
     from penstock.broker.http import MonitoringEndpoint
     from penstock.broker.metrics import Metrics
-    from penstock.broker.topics import Topics
+    from penstock.broker.topic_manager import TopicManager
     from penstock.broker.world import World
 
 
 class ShareGroups:
     def __init__(
         self,
-        topics: Topics,
+        cluster: ClusterView,
+        topics: TopicManager,
         config: BrokerConfig,
         configs: Configs,
         durability: Durability,
         world: World,
-        append: Append,
         make_topic: MakeTopic,
     ) -> None:
         self.config = config
         self.metrics = ShareMetrics()
         self.settings = ShareConfigs(configs, config)
-        self.dead_letters = DeadLetters(topics, append, durability, world, self.settings, config)
-        self.windows = ShareWindows(topics, world, self.settings, self.dead_letters, self.metrics)
-        self.coordinator = ShareCoordinator(make_topic, topics, world, config, self.metrics, self.windows.drop)
+        self.dead_letters = DeadLetters(cluster, topics, durability, world, self.settings, config)
+        self.windows = ShareWindows(cluster, world, self.settings, self.dead_letters, self.metrics)
+        self.coordinator = ShareCoordinator(make_topic, cluster, world, config, self.metrics, self.windows.drop)
         self.windows.coordinator = self.coordinator
         self.sessions = OpenShareSessions(self.windows, self.metrics)
         self._view = ShareView(self.windows, self.settings, world)

@@ -15,14 +15,14 @@ from penstock.broker.topics import Partition, Topic
 from penstock.queues.sessions import TopicIdPartition
 from penstock.queues.share_partition import SharePartition
 from penstock.queues.state import UNKNOWN, SharePartitionKey
-from penstock.wire.errors import KafkaError, UnknownTopicId, UnknownTopicOrPartition
+from penstock.wire.errors import KafkaError, UnknownTopicId
 
 if TYPE_CHECKING:
+    from penstock.broker.cluster_view import ClusterView
     from penstock.broker.share.configs import ShareConfigs
     from penstock.broker.share.coordinator import ShareCoordinator
     from penstock.broker.share.dead_letters import DeadLetters
     from penstock.broker.share.metrics import ShareMetrics
-    from penstock.broker.topics import Topics
     from penstock.broker.world import World
 
 _CACHE_BYTES = 256 << 20
@@ -34,9 +34,14 @@ class ShareWindows:
     """Set by whoever builds both: the coordinator tells the windows when a state has changed."""
 
     def __init__(
-        self, topics: Topics, world: World, configs: ShareConfigs, dead_letters: DeadLetters, metrics: ShareMetrics
+        self,
+        cluster: ClusterView,
+        world: World,
+        configs: ShareConfigs,
+        dead_letters: DeadLetters,
+        metrics: ShareMetrics,
     ) -> None:
-        self._topics = topics
+        self._cluster = cluster
         self._world = world
         self._configs = configs
         self._dead_letters = dead_letters
@@ -69,12 +74,10 @@ class ShareWindows:
 
     def partition(self, partition: TopicIdPartition) -> Partition:
         """A partition that a request names. Raises what is wrong with it, if anything."""
-        topic = self._topics.by_id(partition[0])
+        topic = self._cluster.topic_by_id(partition[0])
         if topic is None:
             raise UnknownTopicId()
-        if not 0 <= partition[1] < len(topic.partitions):
-            raise UnknownTopicOrPartition()
-        return topic.partitions[partition[1]]
+        return topic.hosted(partition[1])
 
     def cache_bytes_max(self) -> int:
         """How much one window may keep of the batches below it: an equal part of what all of them may."""

@@ -1,0 +1,105 @@
+"""Takes in clients: opens the listeners, says where clients find the broker, and bounds the number of connections."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Sequence
+from functools import partial
+from typing import TYPE_CHECKING
+
+from penstock.broker.connection import SCRATCH_BYTES, Connection
+from penstock.broker.listeners import Address, Listener, is_loopback, reachable_host
+
+if TYPE_CHECKING:
+    from penstock.broker.cluster_view import ClusterView
+    from penstock.broker.config import BrokerConfig
+    from penstock.broker.dispatch import Dispatcher
+    from penstock.broker.transport import Transport
+    from penstock.broker.world import World
+
+log = logging.getLogger("penstock.broker")
+
+SILENT_SECONDS = 5.0
+
+
+class Acceptor:
+    def __init__(self, config: BrokerConfig, cluster: ClusterView, dispatcher: Dispatcher, world: World) -> None:
+        self._config = config
+        self._cluster = cluster
+        self._dispatcher = dispatcher
+        self._world = world
+        self._scratch = memoryview(bytearray(SCRATCH_BYTES))
+        self._listeners: list[Listener] = []
+
+    def start(self, listeners: Sequence[Listener], advertised: Sequence[Address]) -> None:
+        """Take in clients. `advertised` is found by a listener's name or, where there is one for each, by its place."""
+        loop = asyncio.get_running_loop()
+        for index, listener in enumerate(listeners):
+            address = listener.address
+            self._listeners.append(listener)
+            found = next((each for each in advertised if each.name == address.name), None)
+            if found is None and len(advertised) == len(listeners):
+                found = advertised[index]
+            self._cluster.advertise(
+                address.name, found or Address(address.name, reachable_host(address.host), listener.port)
+            )
+            listener.start(loop, partial(self.connected, listener))
+            if not is_loopback(address.host):
+                log.warning(
+                    "listening on %s without authentication: everybody who can reach it can read, write and delete",
+                    address,
+                )
+
+    @property
+    def port(self) -> int:
+        """The port of the first listener, also when it was chosen by the system."""
+        return self._listeners[0].port
+
+    def connected(self, listener: Listener, transport: Transport) -> None:
+        """Take over a connection that a client has opened, unless there are too many."""
+        connections = self._dispatcher.connections
+        host, _ = transport.peer
+        if len(connections) >= self._config.max_connections:
+            log.warning("refused %s: %d connections are open (max.connections)", host, len(connections))
+            transport.close()
+            return
+        allowed = self._connections_per_ip(host)
+        if allowed <= len(connections) and sum(each.peer_host == host for each in connections) >= allowed:
+            log.warning("refused %s: it has %d connections open (max.connections.per.ip)", host, allowed)
+            transport.close()
+            return
+        connection = Connection(
+            transport,
+            self._world,
+            self._dispatcher,
+            self._scratch,
+            self._config.socket_request_max_bytes,
+            listener.address.name,
+        )
+        connections.add(connection)
+
+    def _connections_per_ip(self, host: str) -> int:
+        overrides = (each.rpartition(":") for each in self._config.max_connections_per_ip_overrides.split(",") if each)
+        return {address.strip(): int(count) for address, _, count in overrides}.get(
+            host, self._config.max_connections_per_ip
+        )
+
+    def sweep(self) -> None:
+        """Close the connections that were idle for too long; those that are only silent give memory back."""
+        now = self._world.monotonic()
+        idle_since = now - self._config.connections_max_idle_ms / 1000
+        silent_since = now - SILENT_SECONDS
+        for connection in [c for c in self._dispatcher.connections if c.last_active < silent_since]:
+            if connection.last_active < idle_since:
+                connection.close()
+            else:
+                connection.trim()
+
+    def close_listeners(self) -> None:
+        for listener in self._listeners:
+            listener.close()
+
+    def close_connections(self) -> None:
+        for connection in list(self._dispatcher.connections):
+            connection.close()

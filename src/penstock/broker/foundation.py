@@ -1,0 +1,79 @@
+"""What a broker stands on: a catalog, a storage and listeners.
+
+`local_foundation` is the embedded one: a locked data folder with SQLite and segment files in it, and plain sockets. A
+test may hand a broker another one, for example in memory.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING, TypeAlias
+
+from penstock.broker.listeners import Listener, SocketListener, parse_address
+from penstock.catalog import Catalog
+from penstock.log.files import FolderLock
+from penstock.storage.contract import Storage, StorageError
+from penstock.storage.local import LocalStorage
+
+if TYPE_CHECKING:
+    from penstock.broker.config import BrokerConfig
+    from penstock.broker.world import World
+
+CATALOG_FILE = "catalog.sqlite"
+
+
+@dataclass(slots=True)
+class Settings:
+    """What a broker is started with; `configs` are Kafka's names and string values."""
+
+    data: Path = Path("penstock-data")
+    listen: list[str] = field(default_factory=lambda: ["127.0.0.1:9092"])
+    advertise: list[str] = field(default_factory=list)
+    configs: dict[str, str] = field(default_factory=dict)
+
+
+@dataclass(slots=True)
+class Foundation:
+    catalog: Catalog
+    storage: Storage
+    open_listeners: Callable[[], list[Listener]]
+    """Called when everything else is ready: from then on clients can connect."""
+    release: Callable[[], None] = lambda: None
+    """Called last, when catalog and storage are closed."""
+
+
+OnFailure: TypeAlias = Callable[[StorageError], None]
+LayFoundation: TypeAlias = "Callable[[Settings, BrokerConfig, World, OnFailure], Foundation]"
+
+
+def local_foundation(settings: Settings, config: BrokerConfig, world: World, on_failure: OnFailure) -> Foundation:
+    """Files in `settings.data`, sockets at `settings.listen`. Raises StorageError or FolderInUse with what to do."""
+    settings.data.mkdir(parents=True, exist_ok=True)
+    lock = FolderLock(settings.data)
+    try:
+        catalog = Catalog.open(settings.data / CATALOG_FILE)
+        storage = LocalStorage(settings.data, world.now_ms, world.call_soon_threadsafe, on_failure)
+    except BaseException:
+        lock.release()
+        raise
+    return Foundation(catalog, storage, lambda: _sockets(settings, config), lock.release)
+
+
+def _sockets(settings: Settings, config: BrokerConfig) -> list[Listener]:
+    listeners: list[Listener] = []
+    try:
+        for text in settings.listen:
+            opened = SocketListener(
+                parse_address(text),
+                backlog=config.socket_listen_backlog_size,
+                send_buffer_bytes=config.socket_send_buffer_bytes,
+                receive_buffer_bytes=config.socket_receive_buffer_bytes,
+            )
+            listeners.append(opened)
+    except BaseException:
+        for listener in listeners:
+            listener.close()
+        raise
+    return listeners

@@ -1,0 +1,193 @@
+"""Every part of a broker, built in one place and handed what it needs.
+
+No part knows this object: each is given the parts that it works with and nothing else. The coordinators, the writes of
+transactions and compaction are built when they are first needed, or at the start when there is state to load, so that a
+broker is up before the code of every capability has been loaded.
+"""
+
+from __future__ import annotations
+
+from functools import cached_property
+from typing import TYPE_CHECKING, Protocol, TypeVar
+
+from penstock import guard
+from penstock.broker.acceptor import Acceptor
+from penstock.broker.assembly import HandlerTable
+from penstock.broker.cluster_view import ClusterView
+from penstock.broker.config import BrokerConfig, Configs
+from penstock.broker.connection import Connection
+from penstock.broker.dispatch import Dispatcher
+from penstock.broker.durability import Durability
+from penstock.broker.features import Features
+from penstock.broker.fetch_sessions import FetchSessions
+from penstock.broker.http import MonitoringEndpoint
+from penstock.broker.metrics import Metrics, broker_metrics
+from penstock.broker.producer_ids import ProducerIds
+from penstock.broker.state_topic import InternalTopics
+from penstock.broker.topic_manager import TopicManager
+from penstock.broker.topics import OFFSETS_TOPIC, SHARE_STATE_TOPIC, TRANSACTIONS_TOPIC
+from penstock.broker.upkeep import Upkeep
+from penstock.broker.world import World
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from penstock.broker.admission import TransactionalWrites
+    from penstock.broker.cleaning import Cleaning
+    from penstock.broker.foundation import Foundation
+    from penstock.broker.group_coordinator import GroupCoordinator
+    from penstock.broker.share.groups import ShareGroups
+    from penstock.broker.transaction_coordinator import TransactionCoordinator
+
+_COORDINATORS = ("groups", "transactions", "share_groups")
+
+
+class Parts:
+    def __init__(self, config: BrokerConfig, world: World, foundation: Foundation) -> None:
+        self.config = config
+        self.world = world
+        self.catalog = foundation.catalog
+        self.storage = foundation.storage
+        self.configs = Configs(config, self.catalog)
+        self.features = Features(self.catalog, config.group_coordinator_rebalance_protocols)
+        self.cluster = ClusterView(self.catalog.cluster_id, config.node_id, config.broker_rack)
+        self.topics = TopicManager(self.cluster, self.storage, self.catalog, self.configs, world)
+        self.durability = Durability(self.storage, world, lambda: config.penstock_acks_all_flush)
+        self.internal_topics = InternalTopics(self.cluster, self.topics, self.durability, world)
+        self.producer_ids = ProducerIds(self.catalog.allocate_producer_id_block)
+        self.fetch_sessions = FetchSessions(
+            config.max_incremental_fetch_session_cache_slots, lambda: world.random_between(1, 2**31)
+        )
+        self.on_connection_closed: list[Callable[[Connection], None]] = []
+        self.dispatcher = Dispatcher(HandlerTable(self).find, world, self._connection_closed)
+        self.features.listeners.append(self.dispatcher.forget_routes)
+        self.acceptor = Acceptor(config, self.cluster, self.dispatcher, world)
+        self.upkeep = Upkeep(config, self.cluster, self.storage, world, sweep=self._sweep, clean=self._clean)
+        self.metrics = Metrics()
+        self.metrics.register(lambda: broker_metrics(self.dispatcher, self.fetch_sessions, self.cluster))
+        self.monitoring = MonitoringEndpoint(self.metrics)
+
+    # -- parts that are built when they are first needed -----------------------------------------------------------
+
+    @cached_property
+    def groups(self) -> GroupCoordinator:
+        from penstock.broker.group_coordinator import GroupCoordinator
+        from penstock.broker.share.actions import ShareActions
+
+        actions = ShareActions(lambda: self.share_groups.coordinator, self.world)
+        groups = GroupCoordinator(self.configs, self.cluster, self.internal_topics.topic, self.world, actions.request)
+        self.topics.on_topic_deleted.append(groups.topic_deleted)
+        self.metrics.register(groups.metrics)
+        self.monitoring.register("/groups", groups.view)
+        return self._started("groups", groups)
+
+    @cached_property
+    def transactions(self) -> TransactionCoordinator:
+        from penstock.broker.transaction_coordinator import TransactionCoordinator
+
+        transactions = TransactionCoordinator(
+            self.config,
+            self.features,
+            self.cluster,
+            self.internal_topics.topic,
+            self.durability,
+            self.world,
+            new_producer_id=self.producer_ids.next,
+            groups=lambda: self.groups.runtime,
+            may_have_lost_writes=self.storage.may_have_lost_writes,
+            lost_writes_settled=self.storage.lost_writes_settled,
+        )
+        return self._started("transactions", transactions)
+
+    @cached_property
+    def share_groups(self) -> ShareGroups:
+        from penstock.broker.share.groups import ShareGroups
+
+        groups = ShareGroups(
+            self.cluster,
+            self.topics,
+            self.config,
+            self.configs,
+            self.durability,
+            self.world,
+            self.internal_topics.topic,
+        )
+        groups.listen(
+            self.on_connection_closed, self.topics.on_topic_deleted, self.features, self.metrics, self.monitoring
+        )
+        return self._started("share_groups", groups)
+
+    @cached_property
+    def transactional_writes(self) -> TransactionalWrites:
+        from penstock.broker.admission import TransactionalWrites
+
+        return TransactionalWrites(self.cluster, self.transactions, self.config)
+
+    @cached_property
+    def cleaning(self) -> Cleaning:
+        from penstock.broker.cleaning import Cleaning
+
+        cleaning = Cleaning(self.storage, self.configs, self.world)
+        self.topics.on_topic_deleted.append(cleaning.topic_deleted)
+        self.metrics.register(cleaning.metrics)
+        self.monitoring.register("/cleaner", cleaning.view)
+        return cleaning
+
+    def _started(self, name: str, coordinator: C) -> C:
+        """Start a coordinator that others can see already: loading one may ask for another, and for itself."""
+        self.__dict__[name] = coordinator
+        coordinator.start()
+        return coordinator
+
+    def is_built(self, name: str) -> bool:
+        return name in self.__dict__
+
+    # -- life ------------------------------------------------------------------------------------------------------
+
+    def open(self) -> None:
+        """Open every log, and load the coordinators that have state."""
+        self.topics.open_all()
+        if self.cluster.find_topic(OFFSETS_TOPIC) is not None:
+            self.build("groups")
+        if self.cluster.find_topic(TRANSACTIONS_TOPIC) is not None:
+            self.build("transactions")
+        else:
+            self.storage.lost_writes_settled()
+        if self.cluster.find_topic(SHARE_STATE_TOPIC) is not None:
+            self.build("share_groups")
+
+    def build(self, *names: str) -> None:
+        """Build parts now that would otherwise be built when they are first needed."""
+        for name in names:
+            getattr(self, name)
+
+    def build_all(self) -> None:
+        """So that everything is shown by the metrics, on an idle broker as well."""
+        self.build(*_COORDINATORS, "cleaning")
+
+    def stop_coordinators(self) -> None:
+        for name in _COORDINATORS:
+            if self.is_built(name):
+                getattr(self, name).stop()
+
+    # -- joints ----------------------------------------------------------------------------------------------------
+
+    def _connection_closed(self, connection: Connection) -> None:
+        for callback in self.on_connection_closed:
+            guard.attempt("clearing up after a closed connection", callback, connection)
+
+    def _sweep(self) -> None:
+        self.acceptor.sweep()
+        self.durability.end_late_waits()
+
+    def _clean(self) -> None:
+        """Compaction is not even imported before there is a compacted topic."""
+        if self.is_built("cleaning") or any(topic.log_config.compacts for topic in self.cluster.topics()):
+            self.cleaning.poll()
+
+
+class _Startable(Protocol):
+    def start(self) -> None: ...
+
+
+C = TypeVar("C", bound=_Startable)
