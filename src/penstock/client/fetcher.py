@@ -157,8 +157,12 @@ class Fetcher:
             self.refresh_metadata()
 
     def _kick_at(self, when: float) -> None:
-        if self._timer is None or self._timer.cancelled() or self._timer.when() <= self._loop.time():
-            self._timer = self._loop.call_at(when, self.kick)
+        if self._timer is None:
+            self._timer = self._loop.call_at(when, self._due)
+
+    def _due(self) -> None:
+        self._timer = None  # first, as uvloop's timers may be up to a millisecond early, and the kick sets another
+        self.kick()
 
     def _answered(self, node: int) -> None:
         self._requests.pop(node, None)

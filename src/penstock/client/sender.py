@@ -160,12 +160,16 @@ class Sender:
         self._wake.set()
 
     def _wake_at(self, when: float) -> None:
-        if self._timer is not None and not self._timer.cancelled():
-            if self._timer_at <= when and self._timer_at > self._loop.time():
+        if self._timer is not None:
+            if self._timer_at <= when:
                 return
             self._timer.cancel()
         self._timer_at = when
-        self._timer = self._loop.call_at(when, self._wake.set)
+        self._timer = self._loop.call_at(when, self._time_has_come)
+
+    def _time_has_come(self) -> None:
+        self._timer = None  # uvloop's timers may be up to a millisecond early: what is not due yet sets another
+        self._wake.set()
 
     async def _run(self) -> None:
         while True:
