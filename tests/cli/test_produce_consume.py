@@ -127,3 +127,12 @@ def test_ctrl_c_ends_reading_quietly(penstock: Run, topic: str, broker_address: 
     _, complaints = reader.communicate(timeout=30)
     assert reader.returncode == 130
     assert complaints.strip() == b""
+
+
+def test_a_refused_record_names_its_partition_as_it_is_spelt(penstock: Run) -> None:
+    penstock("topic", "create", "keyed", "-c", "cleanup.policy=compact")
+    failed = penstock("produce", "keyed", "no key")
+    penstock("topic", "delete", "keyed")
+    assert failed.returncode == 1
+    assert "Error: keyed-0: " in failed.stderr
+    assert "Compacted topic cannot accept message without key" in failed.stderr

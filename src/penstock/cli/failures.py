@@ -49,7 +49,9 @@ def explain(error: Exception, bootstrap: object = None) -> str | None:
         )
     if isinstance(error, (KafkaError, UsageError)):
         text = str(error) or type(error).__name__
-        return text[0].upper() + text[1:]
+        opening = text.partition(":")[0]
+        # A single word in front is the name of something, which is not ours to spell.
+        return text if " " not in opening else text[0].upper() + text[1:]
     return None
 
 
