@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import asyncio
+import os
 from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
 from penstock.client import Consumer, LogTruncation, OffsetAndMetadata, Producer, TopicPartition
+from penstock.records.batch import iter_headers
 from penstock.records.builder import build_batch
+from penstock.storage.checkpoint import BOOT_ID, CLEAN_SHUTDOWN
 from penstock.testing.broker import Broker
 from penstock.wire import messages as m
 from penstock.wire.errors import ErrorCode
@@ -172,6 +175,50 @@ async def test_a_broker_that_comes_back_with_a_shorter_log_is_noticed() -> None:
             with pytest.raises(LogTruncation) as raised:
                 await until(lambda: False, consumer)
             assert (raised.value.position, raised.value.divergent_offset) == (RECORDS, RECORDS - 1)
+
+
+@pytest.mark.parametrize("stop", ["stopped", "power cut"])
+async def test_records_that_took_the_place_of_lost_ones_are_noticed(stop: str) -> None:
+    """The log is longer than ever when the group comes back: only the leader epoch of its committed offset tells."""
+    with Broker() as broker:
+        broker.create_topic("t", 1)
+        servers = broker.bootstrap_servers
+        in_group = {"bootstrap_servers": servers, "group_id": "g", "auto_offset_reset": "none"}
+        async with Producer(linger_ms=0, bootstrap_servers=servers) as producer:
+            for number in range(RECORDS):
+                await producer.send_and_wait("t", b"%d" % number)
+        async with Consumer(QUICK, **in_group) as consumer:
+            consumer.assign([T0])
+            consumer.seek(T0, 0)
+            seen = 0
+            while seen < RECORDS:
+                seen += len(await consumer.poll(5000))
+            await consumer.commit()
+        await asyncio.to_thread(broker.stop)
+        lose_the_last_batch(broker.data)
+        if stop == "power cut":
+            lose_the_boot(broker.data)
+        await asyncio.to_thread(broker.start)
+        async with Producer(linger_ms=0, bootstrap_servers=servers) as producer:
+            for number in range(RECORDS):
+                await producer.send_and_wait("t", b"new %d" % number)
+        async with Consumer(QUICK, **in_group) as consumer:
+            consumer.assign([T0])
+            with pytest.raises(LogTruncation) as raised:
+                await until(lambda: False, consumer)
+            assert (raised.value.position, raised.value.divergent_offset) == (RECORDS, RECORDS - 1)
+
+
+def lose_the_last_batch(data: Path) -> None:
+    (segment,) = data.rglob("t-0/*.log")
+    *_, (position, _) = iter_headers(segment.read_bytes())
+    os.truncate(segment, position)
+
+
+def lose_the_boot(data: Path) -> None:
+    """What is left when the machine went down: no mark of a clean stop, and another boot id."""
+    (data / CLEAN_SHUTDOWN).unlink()
+    (data / BOOT_ID).write_text("another boot")
 
 
 def lose_the_last_record(data: Path) -> None:

@@ -346,3 +346,92 @@ def test_a_log_that_fits_no_batch_after_its_start_goes_on_from_there(tmp_path: P
     assert (again.log_start_offset, again.log_end_offset) == (2, 2)
     assert append(again, plain("d")).base_offset == 2
     assert contents(reopen(again, log_start_offset=2)) == [(2, "d")]
+
+
+# Where a log ended was noted while the broker ran
+
+
+def test_a_log_that_was_not_written_to_before_a_crash_is_not_read(tmp_path: Path) -> None:
+    log = open_log(tmp_path, TINY)
+    append(log, produced(0))
+    log.close()
+    log = open_log(tmp_path, TINY, clean=True, recovery_point=1)
+    noted_end = log.note_end()
+    log_file(log).write_bytes(b"\0" * noted_end.size)
+    again = reopen(log, recovery_point=1, noted_end=noted_end)
+    assert (again.log_end_offset, again.recovery_point, again.was_cut) == (1, 1, False)
+    assert append(again, produced(0)).duplicate
+
+
+def test_an_empty_log_is_not_recovered_after_a_crash(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    log = open_log(tmp_path)
+    monkeypatch.delattr("penstock.log.partition.recover_segments")
+    again = reopen(log)
+    append(again, plain("a"))
+    assert contents(again) == [(0, "a")]
+
+
+def test_a_log_that_was_written_to_after_its_end_was_noted_is_recovered(tmp_path: Path) -> None:
+    log = open_log(tmp_path)
+    append(log, produced(0, "a"))
+    log.close()
+    log = open_log(tmp_path, clean=True, recovery_point=1)
+    noted_end = log.note_end()
+    append(log, produced(1, "b"))
+    again = reopen(log, recovery_point=1, noted_end=noted_end)
+    assert contents(again) == [(0, "a"), (1, "b")]
+    assert append(again, produced(1, "b")).duplicate
+    assert not again.was_cut
+
+
+def test_what_is_not_known_to_be_on_disk_is_synced_although_it_was_not_read(tmp_path: Path) -> None:
+    log = open_log(tmp_path, TINY)
+    while len(log.segments) < 3 or log.segments[-1].size:
+        append(log, plain("a" * 50))
+        if len(log.segments) == 2:
+            log.roll(NOW)
+    again = reopen(log, recovery_point=1, noted_end=log.note_end())
+    assert again.recovery_point == 1
+    again.sync()
+    assert again.recovery_point == log.log_end_offset
+
+
+@pytest.mark.parametrize("lost_bytes", [1, len(plain("b"))], ids=["inside a batch", "a whole batch"])
+def test_a_log_that_lost_its_tail_while_it_was_closed_says_so(tmp_path: Path, lost_bytes: int) -> None:
+    log = open_log(tmp_path)
+    append(log, plain("a"))
+    append(log, plain("b"))
+    log.close()
+    noted_end = log.note_end()
+    path = log_file(log)
+    path.write_bytes(path.read_bytes()[:-lost_bytes])
+    again = open_log(tmp_path, clean=True, recovery_point=2, noted_end=noted_end)
+    assert again.was_cut
+    assert contents(again) == [(0, "a")]
+
+
+def test_a_log_that_ends_below_its_recovery_point_says_so(tmp_path: Path) -> None:
+    log = open_log(tmp_path)
+    append(log, plain("a"))
+    assert reopen(log, recovery_point=2).was_cut
+
+
+def test_a_leader_epoch_is_not_forgotten_with_the_records_of_it(tmp_path: Path) -> None:
+    log = open_log(tmp_path, leader_epoch=4)
+    append(log, plain("a"))
+    log_file(log).write_bytes(b"")
+    assert reopen(log).leader_epoch == 4
+
+
+def test_an_index_that_recovery_made_is_used_by_the_appends_after_it(tmp_path: Path) -> None:
+    log = open_log(tmp_path)
+    append(log, plain("a"))
+    log.close()
+    log = open_log(tmp_path, clean=True, recovery_point=1)
+    for n in range(20):
+        append(log, plain(f"{n}"))
+    again = reopen(log, recovery_point=1)
+    append(again, plain("last"))
+    again.close()
+    entries = (again.folder / f"{0:020d}.index").stat().st_size // 8
+    assert entries >= 15

@@ -12,7 +12,7 @@ from penstock.storage.checkpoint import BOOT_ID, Checkpoints
 
 def start(folder: Path) -> Checkpoints:
     checkpoints = Checkpoints(folder)
-    checkpoints.opened()
+    checkpoints.opened([])
     return checkpoints
 
 

@@ -28,13 +28,21 @@ from penstock.log.leader_epochs import LeaderEpochs
 from penstock.log.lookup import first_record_since, youngest_record
 from penstock.log.producer_state import AppendOrigin, EndMarker, ProducerState
 from penstock.log.recovery import (
+    first_suspect_slot,
     list_folder,
     load_producer_state,
     read_marker,
     recover_segments,
     snapshot_path,
 )
-from penstock.log.results import ActiveProducer, Appended, FetchSlice, IsolationLevel, TimestampAndOffset
+from penstock.log.results import (
+    ActiveProducer,
+    Appended,
+    FetchSlice,
+    IsolationLevel,
+    NotedEnd,
+    TimestampAndOffset,
+)
 from penstock.log.retention import below_log_start, expired_by_size, expired_by_time
 from penstock.log.segment import LOG_SUFFIX, RELATIVE_OFFSET_MAX, SUFFIXES, Segment, file_stem
 from penstock.log.transaction_index import AbortedTransaction
@@ -83,6 +91,7 @@ class PartitionLog:
         "topic",
         "topic_id",
         "truncated_bytes",
+        "was_cut",
     )
 
     def __init__(
@@ -100,6 +109,8 @@ class PartitionLog:
         """Everything below this offset is on disk."""
         self.truncated_bytes = 0
         """How much of a torn tail the recovery cut off when this log was opened."""
+        self.was_cut = False
+        """Whether the log ended further on than it does now when it was opened: somebody may have read what is gone."""
         self.on_roll: Callable[[PartitionLog], None] | None = None
         """Told when a segment has rolled, so that the shell can have it synced in the background."""
         self.on_high_watermark: Callable[[], None] | None = None
@@ -135,23 +146,28 @@ class PartitionLog:
         recovery_point: int = 0,
         log_start_offset: int = 0,
         leader_epoch: int = 0,
+        noted_end: NotedEnd | None = None,
         open_files: OpenFiles | None = None,
     ) -> PartitionLog:
         """Open the log in `<data_folder>/<topic>-<partition>`, or create it.
 
         `recovery_point` and `log_start_offset` come from the data folder's checkpoints, `clean` says that the log was
-        closed properly (its recovery point is then its end). Without them everything is checked: slower, never wrong.
+        closed properly (its recovery point is then its end), `noted_end` where it ended at some time since the machine
+        was started. Without them everything is checked: slower, never wrong.
         """
         folder = data_folder / f"{topic}-{partition}"
         log = cls(folder, topic, partition, topic_id, config, open_files if open_files is not None else OpenFiles())
+        latest_epoch = log.epochs.latest
         try:
             if log._claim_folder():
-                log._load(now_ms, clean, recovery_point, log_start_offset)
+                log._load(now_ms, clean, recovery_point, log_start_offset, noted_end)
             else:
                 log._start_empty(0, now_ms)
         except OSError as error:
             raise StorageError(f"cannot open the log in {folder}: {error.strerror}") from error
-        log.leader_epoch = max(leader_epoch, log.epochs.latest)
+        log.leader_epoch = max(leader_epoch, latest_epoch, log.epochs.latest)
+        known_end = max(recovery_point, noted_end.log_end_offset if noted_end is not None else 0)
+        log.was_cut = log.truncated_bytes > 0 or log.log_end_offset < known_end
         return log
 
     def _claim_folder(self) -> bool:
@@ -171,7 +187,9 @@ class PartitionLog:
         self._created = not existed
         return existed
 
-    def _load(self, now_ms: int, clean: bool, recovery_point: int, log_start_offset: int) -> None:
+    def _load(
+        self, now_ms: int, clean: bool, recovery_point: int, log_start_offset: int, noted_end: NotedEnd | None
+    ) -> None:
         folder = str(self.folder)
         found = list_folder(folder)
         self._snapshots = found.snapshots
@@ -191,8 +209,10 @@ class PartitionLog:
             self._start_empty(log_start_offset, now_ms)
             return
         self.log_start_offset = max(log_start_offset, segments[0].base_offset)
-        if clean and self._load_clean(segments, recovery_point, now_ms):
-            end_offset = self.recovery_point = recovery_point
+        end_offset = self._unchanged_end(segments, clean, recovery_point, noted_end)
+        if end_offset >= 0 and self._load_unchanged(segments, end_offset, now_ms):
+            self.recovery_point = min(recovery_point, end_offset)
+            self._unsynced = segments[first_suspect_slot(segments, self.recovery_point) : -1]
         else:
             recovered = recover_segments(
                 folder,
@@ -226,12 +246,30 @@ class PartitionLog:
         self.epochs.truncate_end(log_start_offset)
         self._add_segment(self._create_segment(log_start_offset, now_ms))
 
-    def _load_clean(self, segments: list[Segment], end_offset: int, now_ms: int) -> bool:
-        """Load what closing the log saved. False if it is not all there, and the log must be recovered after all."""
+    def _unchanged_end(
+        self, segments: list[Segment], clean: bool, recovery_point: int, noted_end: NotedEnd | None
+    ) -> int:
+        """Where the log ends if it was not written to since that was last noted, else -1."""
         active = segments[-1]
-        if not self._snapshots or self._snapshots[-1] != end_offset or end_offset < active.base_offset:
+        if noted_end is not None:
+            # A log only grows: as long as it has the same last segment of the same size, it is the same log.
+            is_same = (active.base_offset, active.size) == (noted_end.base_offset, noted_end.size)
+            return noted_end.log_end_offset if is_same else -1
+        if clean:
+            return recovery_point
+        return active.base_offset if len(segments) == 1 and not active.size else -1
+
+    def _load_unchanged(self, segments: list[Segment], end_offset: int, now_ms: int) -> bool:
+        """Load what was saved when the log was closed or last rolled.
+
+        False if it is not all there, and the log must be recovered after all.
+        """
+        active = segments[-1]
+        if end_offset < active.base_offset or (end_offset == active.base_offset) != (active.size == 0):
             return False
-        if (end_offset == active.base_offset) != (active.size == 0):
+        if not self._snapshots:
+            return end_offset == 0  # nobody has produced yet
+        if self._snapshots[-1] != end_offset:
             return False
         loaded = load_producer_state(str(self.folder), self._snapshots, end_offset, self.producer_state, now_ms)
         return loaded == end_offset
@@ -444,6 +482,10 @@ class PartitionLog:
 
     # Durability
 
+    def note_end(self) -> NotedEnd:
+        """What tells the next start that nothing was appended from now on."""
+        return NotedEnd(self.log_end_offset, self._active.base_offset, self._active.size)
+
     @property
     def is_durable(self) -> bool:
         """Whether all that was appended so far would survive a power cut."""
@@ -590,6 +632,8 @@ class PartitionLog:
         """(epoch, end offset) as OffsetForLeaderEpoch answers it; (-1, -1) if unknown."""
         if epoch == self.leader_epoch:
             return epoch, self.log_end_offset
+        if 0 <= epoch < self.leader_epoch and self.epochs.latest < 0:
+            return epoch, self.log_end_offset  # what earlier epochs have written is all gone
         return self.epochs.end_offset_for(epoch, self.log_end_offset)
 
     # Producers

@@ -1,10 +1,11 @@
 """Opening a log: what a crash may have left, and how it becomes a log again.
 
 After a clean stop nothing is read: the newest producer snapshot is named by the log end offset, and the indexes are on
-disk. After a crash everything behind the *recovery point* (up to which all was known to be on disk) is suspect. Those
-batches are read and checked one by one: whole, CRC right, offsets rising. The log ends before the first one that fails;
-bytes behind it were never acknowledged as durable. Indexes, the transaction index, producer state and leader epochs are
-made anew from what is kept.
+disk. The same holds for a log that was not written to before a crash of the broker alone, which its size tells
+(`PartitionLog.note_end`). Otherwise everything behind the *recovery point* (up to which all was known to be on disk) is
+suspect. Those batches are read and checked one by one: whole, CRC right, offsets rising. The log ends before the first
+one that fails; bytes behind it were never acknowledged as durable. Indexes, the transaction index, producer state and
+leader epochs are made anew from what is kept.
 
 Below the recovery point only headers are walked: that data was on disk before it was acknowledged, and a bit that
 rotted since must not make us throw away everything after it.
@@ -141,10 +142,7 @@ def recover_segments(
         # A roll that failed after its first file was created may have been followed by appends to the segment before:
         # the empty one says nothing about where that ends.
         _remove(segments.pop())
-    first_suspect = 0
-    for slot, segment in enumerate(segments):
-        if segment.base_offset <= recovery_point:
-            first_suspect = slot
+    first_suspect = first_suspect_slot(segments, recovery_point)
     suspect_base = segments[first_suspect].base_offset
     epochs.truncate_end(suspect_base)
 
@@ -166,6 +164,8 @@ def recover_segments(
         next_offset, has_gaps = _recover_segment(
             segment, next_offset, limit, recovery_point, replay_after, state, epochs, now_ms
         )
+        if slot + 1 < len(segments):
+            segment.write_indexes()  # The last one's are written when it rolls or the log is closed.
         recovered.truncated_bytes += file_size - segment.size
         # A power cut can take the end of a segment, even to the byte of a batch's end, and leave the one after it: what
         # lies behind such a hole is not a log. Only compaction leaves holes, and it leaves its mark: gaps, or a
@@ -184,6 +184,15 @@ def recover_segments(
         remove_if_there(snapshot_path(folder, offset))
         snapshots.remove(offset)
     return recovered
+
+
+def first_suspect_slot(segments: list[Segment], recovery_point: int) -> int:
+    """The slot of the first segment that is not known to be on disk as a whole."""
+    first_suspect = 0
+    for slot, segment in enumerate(segments):
+        if segment.base_offset <= recovery_point:
+            first_suspect = slot
+    return first_suspect
 
 
 def _remove(segment: Segment) -> None:

@@ -75,6 +75,16 @@ class TimestampAndOffset(NamedTuple):
     leader_epoch: int
 
 
+class NotedEnd(NamedTuple):
+    """Where a log ended at some time, and in which file."""
+
+    log_end_offset: int
+    base_offset: int
+    """Of the last segment."""
+    size: int
+    """Of the last segment."""
+
+
 class ActiveProducer(NamedTuple):
     """What a log remembers of one idempotent or transactional producer."""
 

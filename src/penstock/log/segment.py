@@ -196,12 +196,13 @@ class Segment:
     def prepare_to_append(self) -> None:
         """Bring into memory what appending to a segment from an earlier run needs."""
         self.load_timestamps()
-        index = OffsetIndex.loaded(self.stem + INDEX_SUFFIX)
-        if index is None or not index.is_plausible(self.size):
-            self.rebuild_indexes()
-        else:
-            self._offset_index = index
-            self.index_entries = len(index)
+        if self._offset_index is None or not self._offset_index.changed:  # else recovery has just made it
+            index = OffsetIndex.loaded(self.stem + INDEX_SUFFIX)
+            if index is None or not index.is_plausible(self.size):
+                self.rebuild_indexes()
+            else:
+                self._offset_index = index
+                self.index_entries = len(index)
         if self._time_index is None:
             self._time_index = TimeIndex.loaded(self.stem + TIME_INDEX_SUFFIX) or TimeIndex()
         self.first_batch_timestamp()
@@ -424,6 +425,7 @@ class Segment:
         for batch in walk_batches(self.open_file(), 0, self.size, 1 << 16):
             self.note_batch(batch.position, batch.size, batch.last_offset, batch.max_timestamp)
         self.finish_rebuild()
+        self.write_indexes()
 
     def start_rebuild(self) -> None:
         """Forget the indexes; `note_batch` for every batch and `finish_rebuild` make new ones."""
@@ -443,8 +445,8 @@ class Segment:
         self.bytes_since_index += size
 
     def finish_rebuild(self) -> None:
+        """The indexes are whole. Saving them is up to whoever calls this, or to the next roll."""
         offset_index, time_index = self._offset_index, self._time_index
         assert offset_index is not None
         assert time_index is not None
         offset_index.changed = time_index.changed = True
-        self.write_indexes()

@@ -3,9 +3,16 @@
 The clean-shutdown mark is written last on a graceful stop and removed first on a start: while it is there, no log needs
 to be checked. The checkpoints are refreshed now and then, so that recovery after a crash starts where they say.
 
+So is the note of where each log ends and how large its last segment is: after a crash of the broker alone, a log of the
+same size is the same log, and need not be checked. The note is not synced, because it means nothing once the machine
+went down.
+
 A broker that is killed loses nothing, because the page cache outlives it. A machine that goes down takes along what was
 not on disk. The two are told apart by the kernel's boot id, which the folder keeps: if it is another one now, or none
 is known, and the folder was not closed cleanly, writes may have been lost.
+
+Records that are gone may have been read. So that consumers notice (KIP-320), whatever is appended in their place gets a
+higher leader epoch than any before: the folder keeps the highest one that was ever begun for this reason.
 """
 
 from __future__ import annotations
@@ -15,12 +22,21 @@ import os
 from collections.abc import Collection
 from pathlib import Path
 
-from penstock.log.checkpoints import LOG_START_OFFSETS, RECOVERY_POINTS, read_checkpoint, write_checkpoint
+from penstock.log.checkpoints import (
+    LOG_START_OFFSETS,
+    RECOVERY_POINTS,
+    TopicPartition,
+    read_checkpoint,
+    write_checkpoint,
+)
 from penstock.log.files import remove_if_there, sync_path, write_file
 from penstock.log.partition import PartitionLog
+from penstock.log.results import NotedEnd
 
 CLEAN_SHUTDOWN = ".kafka_cleanshutdown"
 BOOT_ID = ".penstock_boot"
+LOG_ENDS = ".penstock_log_ends"
+LEADER_EPOCH = ".penstock_leader_epoch"
 _KERNELS_BOOT_ID = Path("/proc/sys/kernel/random/boot_id")
 
 
@@ -33,16 +49,36 @@ class Checkpoints:
         self._boot_id = _read(_KERNELS_BOOT_ID)
         is_same_boot = self._boot_id is not None and _read(self._boot_file) == self._boot_id
         self.may_have_lost_writes = self._is_in_doubt = not (self.was_clean or is_same_boot)
+        self.leader_epoch = _read_number(folder / LEADER_EPOCH)
+        """No log may be led under a lower epoch."""
+        self.noted_ends: dict[TopicPartition, NotedEnd] = {}
+        self._noted_ends = b""
+        if not self.may_have_lost_writes:
+            self._noted_ends = _read(folder / LOG_ENDS) or b""
+            self.noted_ends = _parse_ends(self._noted_ends)
         self.recovery_points = read_checkpoint(folder / RECOVERY_POINTS)
         self.log_start_offsets = read_checkpoint(folder / LOG_START_OFFSETS)
 
-    def opened(self) -> None:
-        """From here on a crash means recovery."""
+    def opened(self, logs: Collection[PartitionLog]) -> None:
+        """All logs are open. From here on a crash means recovery."""
+        self.noted_ends = {}
+        self._raise_leader_epochs(logs)
+        self.save(logs)
         if not self.may_have_lost_writes:
             self.keep_boot()
         if self.was_clean:
             remove_if_there(str(self._mark))
             sync_path(str(self._folder))
+
+    def _raise_leader_epochs(self, logs: Collection[PartitionLog]) -> None:
+        """Begin a new epoch where records may be gone: after a power cut everywhere, since no log shows what it had."""
+        cut = [log for log in logs if log.was_cut or self.may_have_lost_writes]
+        if not cut:
+            return
+        self.leader_epoch = 1 + max(self.leader_epoch, *(log.leader_epoch for log in logs))
+        write_file(str(self._folder / LEADER_EPOCH), b"%d" % self.leader_epoch, sync=True)
+        for log in cut:
+            log.leader_epoch = self.leader_epoch
 
     def save(self, logs: Collection[PartitionLog]) -> None:
         self._write(RECOVERY_POINTS, {(log.topic, log.partition): log.recovery_point for log in logs})
@@ -50,6 +86,10 @@ class Checkpoints:
             LOG_START_OFFSETS,
             {(log.topic, log.partition): log.log_start_offset for log in logs if log.log_start_offset},
         )
+        ends = _ends_bytes(logs)
+        if ends != self._noted_ends:
+            write_file(str(self._folder / LOG_ENDS), ends)
+            self._noted_ends = ends
 
     def _write(self, name: str, offsets: dict[tuple[str, int], int]) -> None:
         known = self.recovery_points if name == RECOVERY_POINTS else self.log_start_offsets
@@ -72,7 +112,36 @@ class Checkpoints:
     def mark_clean(self) -> None:
         if self._is_in_doubt:
             return  # stopped before all has followed from lost writes: the next start has to know
+        sync_path(str(self._folder / LOG_ENDS))
         write_file(str(self._mark), b'{"version":0}', sync=True)
+
+
+def _ends_bytes(logs: Collection[PartitionLog]) -> bytes:
+    lines = ["0"]
+    for log in logs:
+        end = log.note_end()
+        lines.append(f"{log.topic} {log.partition} {end.log_end_offset} {end.base_offset} {end.size}")
+    return "\n".join(lines).encode()
+
+
+def _parse_ends(data: bytes) -> dict[TopicPartition, NotedEnd]:
+    """The ends in a file; none if it makes no sense: they only save work."""
+    version, *lines = data.decode("ascii", "replace").split("\n")
+    if version != "0":
+        return {}
+    ends = {}
+    try:
+        for line in lines:
+            topic, partition, end_offset, base_offset, size = line.split(" ")
+            ends[topic, int(partition)] = NotedEnd(int(end_offset), int(base_offset), int(size))
+    except ValueError:
+        return {}
+    return ends
+
+
+def _read_number(path: Path) -> int:
+    data = _read(path)
+    return int(data) if data is not None and data.isdigit() else 0
 
 
 def _read(path: Path) -> bytes | None:

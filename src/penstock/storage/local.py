@@ -75,6 +75,8 @@ class LocalStorage:
             clean=known.was_clean,
             recovery_point=known.recovery_points.get((topic, partition), 0),
             log_start_offset=known.log_start_offsets.get((topic, partition), 0),
+            leader_epoch=known.leader_epoch,
+            noted_end=known.noted_ends.get((topic, partition)),
             open_files=self._open_files,
         )
         opened.on_roll = self._flusher.request_sync
@@ -83,7 +85,7 @@ class LocalStorage:
 
     def opened(self) -> None:
         self._remove_strays()
-        self._checkpoints.opened()
+        self._checkpoints.opened(self._logs.values())
 
     def _remove_strays(self) -> None:
         """Finish deletions that a crash interrupted; set aside folders that the catalog does not know.

@@ -1,0 +1,195 @@
+"""The embedded engine over runs that ended in every way: stopped, killed, cut off from power, with a failed disk."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from penstock.log.partition import PartitionLog
+from penstock.records.batch import parse_header
+from penstock.records.builder import build_batch
+from penstock.storage.checkpoint import BOOT_ID, CLEAN_SHUTDOWN, LOG_ENDS
+from penstock.storage.contract import LogConfig, StorageError
+from penstock.storage.local import LocalStorage
+
+NOW = 1_700_000_000_000
+TOPIC_ID = bytes(range(16))
+CONFIG = LogConfig()
+
+
+def start(folder: Path, logs: int = 2) -> tuple[LocalStorage, list[PartitionLog]]:
+    storage = LocalStorage(folder, lambda: NOW, lambda function: function(), lambda error: None)
+    if not (folder / BOOT_ID).exists():  # the topics come later
+        storage.opened()
+        storage.lost_writes_settled()
+        return storage, open_logs(storage, logs)
+    opened = open_logs(storage, logs)
+    storage.opened()
+    storage.lost_writes_settled()
+    return storage, opened
+
+
+def open_logs(storage: LocalStorage, count: int) -> list[PartitionLog]:
+    return [storage.open_log("t", partition, TOPIC_ID, CONFIG) for partition in range(count)]
+
+
+def append(log: PartitionLog, value: str = "v") -> None:
+    batch = build_batch([(NOW, None, value.encode(), [])])
+    log.append(batch, parse_header(batch), now_ms=NOW)
+
+
+def lose_the_last_batch(log: PartitionLog) -> None:
+    path = log.folder / f"{0:020d}.log"
+    os.truncate(path, path.stat().st_size * (log.log_end_offset - 1) // log.log_end_offset)
+
+
+def cut_power(folder: Path) -> None:
+    (folder / BOOT_ID).write_text("another boot")
+
+
+def recovered(monkeypatch: pytest.MonkeyPatch, open_logs: Callable[[], object]) -> list[str]:
+    """The folders of the logs that are checked batch by batch meanwhile."""
+    from penstock.log import partition
+
+    folders: list[str] = []
+    real = partition.recover_segments
+
+    def spy(folder: str, *args: object, **options: object) -> object:
+        folders.append(Path(folder).name)
+        return real(folder, *args, **options)  # type: ignore[arg-type]
+
+    with monkeypatch.context() as patch:
+        patch.setattr(partition, "recover_segments", spy)
+        open_logs()
+    return folders
+
+
+def test_after_a_kill_only_the_logs_that_were_written_to_are_checked(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    storage, logs = start(tmp_path, 3)
+    append(logs[0])
+    append(logs[1])
+    storage.close()
+    _, logs = start(tmp_path, 3)
+    append(logs[1])
+    assert recovered(monkeypatch, lambda: start(tmp_path, 3)) == ["t-1"]
+
+
+def test_after_a_power_cut_every_log_with_records_is_checked(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    storage, logs = start(tmp_path, 3)
+    append(logs[0])
+    append(logs[1])
+    storage.close()
+    start(tmp_path, 3)
+    cut_power(tmp_path)
+    assert recovered(monkeypatch, lambda: start(tmp_path, 3)) == ["t-0", "t-1"]
+
+
+def test_a_note_of_ends_that_makes_no_sense_is_done_without(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    storage, logs = start(tmp_path)
+    append(logs[0])
+    storage.close()
+    start(tmp_path)
+    (tmp_path / LOG_ENDS).write_bytes(b"0\nt 0 \xff")
+    assert recovered(monkeypatch, lambda: start(tmp_path)) == ["t-0"]
+
+
+def test_ends_that_were_noted_before_a_power_cut_are_forgotten(tmp_path: Path) -> None:
+    """Or a log that came to the same size with other records would be taken for what it was."""
+    storage, (log, _) = start(tmp_path)
+    append(log)
+    append(log)
+    storage.save_progress()
+    lose_the_last_batch(log)
+    cut_power(tmp_path)
+    _, (log, _) = start(tmp_path)
+    append(log)
+    log.delete_records(1, NOW)
+    _, (log, _) = start(tmp_path)
+    assert log.log_end_offset == 2
+
+
+def test_a_log_that_lost_records_is_led_under_a_new_epoch(tmp_path: Path) -> None:
+    storage, (log, other) = start(tmp_path)
+    append(log)
+    append(log)
+    append(other)
+    storage.close()
+    lose_the_last_batch(log)
+    storage, (log, other) = start(tmp_path)
+    assert (log.leader_epoch, other.leader_epoch) == (1, 0)
+    assert log.end_offset_for_epoch(0) == (0, 1)
+    append(log)
+    append(log)
+    assert log.end_offset_for_epoch(0) == (0, 1)
+    storage.close()
+    _, (log, _) = start(tmp_path)
+    assert (log.leader_epoch, log.end_offset_for_epoch(0)) == (1, (0, 1))
+
+
+def test_a_log_that_lost_everything_says_that_earlier_epochs_end_where_it_begins(tmp_path: Path) -> None:
+    storage, (log, _) = start(tmp_path)
+    append(log)
+    storage.close()
+    lose_the_last_batch(log)
+    _, (log, _) = start(tmp_path)
+    assert (log.leader_epoch, log.end_offset_for_epoch(0)) == (1, (0, 0))
+
+
+def test_after_a_power_cut_every_log_is_led_under_an_epoch_that_was_never_used(tmp_path: Path) -> None:
+    """A cut that ends with a batch does not show, and the second cut may take what was written under the new epoch."""
+    _, logs = start(tmp_path)
+    assert [log.leader_epoch for log in logs] == [0, 0]
+    for log in logs:
+        append(log)
+    for expected in (1, 2, 3):
+        cut_power(tmp_path)
+        _, logs = start(tmp_path)
+        assert [log.leader_epoch for log in logs] == [expected, expected]
+
+
+def test_a_kill_loses_nothing_and_begins_no_epoch(tmp_path: Path) -> None:
+    _, logs = start(tmp_path)
+    append(logs[0])
+    _, logs = start(tmp_path)
+    assert [log.leader_epoch for log in logs] == [0, 0]
+    assert logs[0].log_end_offset == 1
+
+
+def test_a_disk_that_fails_in_the_last_sync_leaves_no_mark_of_a_clean_stop(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    later: list[Callable[[], None]] = []
+    failures: list[StorageError] = []
+    storage = LocalStorage(tmp_path, lambda: NOW, later.append, failures.append)
+    log = storage.open_log("t", 0, TOPIC_ID, CONFIG)
+    storage.opened()
+    storage.lost_writes_settled()
+    append(log)
+
+    def fail(self: PartitionLog) -> None:
+        raise StorageError("input/output error")
+
+    monkeypatch.setattr(PartitionLog, "sync", fail)
+    storage.make_durable_soon(log)
+    storage.close()
+    assert not (tmp_path / CLEAN_SHUTDOWN).exists()
+    for function in later:
+        function()
+    assert [str(failure) for failure in failures] == ["input/output error"]
+    assert not (tmp_path / BOOT_ID).exists()
+
+
+def test_a_folder_of_no_topic_is_set_aside_and_a_half_deleted_one_removed(tmp_path: Path) -> None:
+    (tmp_path / "lost-0").mkdir()
+    (tmp_path / "gone-0.abc-delete").mkdir()
+    (tmp_path / "notes").mkdir()
+    start(tmp_path, 1)
+    names = {path.name for path in tmp_path.iterdir() if path.is_dir()}
+    (aside,) = names - {"t-0", "notes"}
+    assert aside.startswith("lost-0.")
+    assert aside.endswith("-stray")
