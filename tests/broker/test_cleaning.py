@@ -10,6 +10,8 @@ from confluent_kafka import Consumer, Producer, TopicPartition
 
 from penstock.broker.server import Broker as Server
 from penstock.testing import Broker
+from penstock.wire import messages as m
+from tests.broker.raw import RawClient
 
 T = TypeVar("T")
 WAIT_SECONDS = 30
@@ -108,3 +110,45 @@ def test_a_topic_deleted_during_its_cleaning_is_no_trouble() -> None:
         broker.create_topic("t", **COMPACT)
         produce(broker, "t", [("a", "1")])
         assert read_all(broker, "t") == [(0, "a", "1")]
+
+
+def test_committed_offsets_outlive_the_cleaning_of_their_topic_while_groups_commit() -> None:
+    request = m.OffsetCommitRequest
+    with Broker({"log.cleaner.backoff.ms": 100, "offsets.topic.num.partitions": 1}) as broker:
+        broker.create_topic("t")
+        broker.create_topic("__consumer_offsets", **COMPACT)
+        groups = [f"group-{number}" for number in range(20)]
+        most = 0
+        offset = 0
+
+        def segments() -> int:
+            return len(list(broker.data.glob("__consumer_offsets-0/*.log")))
+
+        def commit(client: RawClient) -> None:
+            nonlocal offset, most
+            offset += 1
+            for group in groups:
+                one = request.OffsetCommitRequestPartition(committed_offset=offset)
+                topic = request.OffsetCommitRequestTopic(name="t", partitions=[one])
+                response = client.ask(request(group_id=group, topics=[topic]), m.OffsetCommitResponse, 9)
+                assert response.topics[0].partitions[0].error_code == 0
+            most = max(most, segments())
+
+        def committed() -> list[int]:
+            with RawClient(broker.port) as client:
+                fetch = m.OffsetFetchRequest
+                wanted = fetch.OffsetFetchRequestTopics(name="t", partition_indexes=[0])
+                asked = [fetch.OffsetFetchRequestGroup(group_id=group, topics=[wanted]) for group in groups]
+                response = client.ask(fetch(groups=asked), m.OffsetFetchResponse, 9)
+            # A group that is being loaded has no topics in its answer yet.
+            return [topic.partitions[0].committed_offset for each in response.groups for topic in each.topics]
+
+        deadline = time.monotonic() + WAIT_SECONDS
+        with RawClient(broker.port) as client:
+            while metric(broker, "penstock_log_cleaner_rounds_total") < 3 or most < 5:
+                assert time.monotonic() < deadline
+                commit(client)
+        wait_for(lambda: segments() < most)
+        assert metric(broker, "penstock_log_cleaner_failures_total") == 0
+        broker.restart()
+        wait_for(lambda: committed() == [offset] * len(groups))

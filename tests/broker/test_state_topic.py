@@ -1,15 +1,18 @@
 from __future__ import annotations
 
 import logging
+import threading
 import time
 from collections.abc import Callable
 
 import pytest
 from confluent_kafka import Consumer, TopicPartition
-from confluent_kafka.admin import AdminClient, NewPartitions
+from confluent_kafka.admin import AdminClient, NewPartitions, NewTopic
 
+from penstock.broker.file_range import FileRange
 from penstock.coordination.runtime import CoordinatorRuntime
 from penstock.groups.shard import GroupShard
+from penstock.storage.contract import FetchSlice
 from penstock.testing import Broker
 from penstock.wire import messages as m
 from penstock.wire.errors import ErrorCode
@@ -128,3 +131,47 @@ def test_a_shard_that_cannot_be_loaded_does_not_keep_the_others_from_it(monkeypa
             assert time.monotonic() < deadline
             time.sleep(0.01)
         assert runtime.is_loading
+
+
+def test_a_coordinator_is_loaded_without_the_event_loop_waiting_for_the_disk(
+    penstock_broker: Broker, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    penstock_broker.create_topic("t")
+    commit(penstock_broker, "g", 7)
+    penstock_broker.stop()
+    warmed: list[tuple[int, int, int]] = []
+    read_early: list[int] = []
+    warm_up, read = FileRange.warm_up, FetchSlice.read
+
+    def watched_warm_up(self: FileRange) -> None:
+        assert threading.current_thread().name != "penstock-broker"
+        warm_up(self)
+        warmed.append((self.file.fd, self.position, self.size))
+
+    def watched_read(self: FetchSlice) -> bytes:
+        if self.file is not None and (self.file.fd, self.position, self.size) not in warmed:
+            read_early.append(self.position)
+        return read(self)
+
+    monkeypatch.setattr(FileRange, "is_cached", lambda self: self.is_warm)
+    monkeypatch.setattr(FileRange, "warm_up", watched_warm_up)
+    monkeypatch.setattr(FetchSlice, "read", watched_read)
+    penstock_broker.start()
+    assert committed(penstock_broker, "g") == 7
+    assert warmed
+    assert read_early == []
+
+
+def test_an_offsets_topic_that_was_made_by_hand_is_used(penstock_broker: Broker) -> None:
+    penstock_broker.create_topic("t")
+    admin = AdminClient({"bootstrap.servers": penstock_broker.bootstrap_servers})
+    made = NewTopic("__consumer_offsets", 3, config={"cleanup.policy": "compact", "segment.ms": "3600000"})
+    admin.create_topics([made])["__consumer_offsets"].result(WAIT_SECONDS)
+    groups = [f"group-{number}" for number in range(10)]
+    for number, group in enumerate(groups):
+        commit(penstock_broker, group, number)
+    penstock_broker.restart()
+    assert [committed(penstock_broker, group) for group in groups] == list(range(10))
+    used = [path for path in penstock_broker.data.glob("__consumer_offsets-*/*.log") if path.stat().st_size]
+    assert {path.parent.name for path in used} == {f"__consumer_offsets-{index}" for index in range(3)}
+    assert admin.list_topics("__consumer_offsets").topics["__consumer_offsets"].partitions.keys() == {0, 1, 2}

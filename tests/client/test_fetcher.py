@@ -12,6 +12,7 @@ from penstock.records.builder import build_batch
 from penstock.testing.broker import Broker
 from penstock.wire import messages as m
 from penstock.wire.errors import CorruptMessage, ErrorCode, TopicAuthorizationFailed
+from tests.client.early_timers import EarlyLoop
 from tests.client.reading import fill, take
 from tests.client.scripted_broker import ScriptedCluster, fetch_response, scripted_cluster
 
@@ -96,6 +97,23 @@ async def test_a_busy_partition_does_not_starve_the_others(broker: Broker) -> No
                 if records:
                     order.append(records[0].partition)
         assert set(order[:6]) == {0, 1, 2}
+
+
+async def test_a_retry_is_not_forgotten_when_its_timer_fires_early(
+    broker: Broker, consumer: dict[str, object], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async with Consumer(consumer) as reader:
+        reader.assign([("t", 0)])
+        fetcher = reader._fetcher
+        assert fetcher is not None
+        monkeypatch.setattr(fetcher, "_loop", EarlyLoop())
+        state = reader._subscription.partitions[TopicPartition("t", 0)]
+        state.position = state.fetched_to = 0
+        state.retry_at = asyncio.get_running_loop().time() + 0.1
+        fetcher.kick()
+        async with asyncio.timeout(20):
+            await fetcher.arrived.wait()
+        assert state.chunks
 
 
 # A replica nearby (KIP-392): node 1 leads, node 2 follows in our rack.

@@ -12,6 +12,7 @@ from penstock.client.connection import Connection
 from penstock.client.errors import RequestTimeout
 from penstock.testing.broker import Broker
 from penstock.wire.errors import ErrorCode, InvalidRecord, KafkaError
+from tests.client.early_timers import EarlyLoop
 
 
 @pytest.fixture
@@ -55,6 +56,18 @@ async def test_a_transaction_cannot_go_on_without_a_lost_batch(broker: Broker) -
         await producer.abort_transaction()
         async with producer.transaction():
             await producer.send("t", b"good")
+
+
+async def test_a_batch_is_not_forgotten_when_its_timer_fires_early(
+    broker: Broker, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async with Producer(settings(broker, **{"linger.ms": 50})) as producer:
+        await producer.send_and_wait("t", b"0", partition=0)
+        assert producer._sender is not None
+        monkeypatch.setattr(producer._sender, "_loop", EarlyLoop())
+        delivery = await producer.send("t", b"1", partition=0)
+        async with asyncio.timeout(20):
+            assert (await delivery).offset == 1
 
 
 async def test_an_error_that_does_not_pass_fails_in_time(broker: Broker) -> None:

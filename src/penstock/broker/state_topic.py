@@ -6,6 +6,7 @@ import asyncio
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING
 
+from penstock.broker.file_range import FileRange, until_cached
 from penstock.storage.contract import StorageError
 from penstock.wire.errors import KafkaStorageError
 
@@ -56,7 +57,10 @@ class PartitionStateLog:
     async def read(self, offset: int, max_bytes: int) -> bytes:
         await asyncio.sleep(0)
         try:
-            return self._partition.log.read_bytes(offset, max_bytes)
+            found = self._partition.log.read(offset, max_bytes)
+            if found.file is not None:
+                await until_cached(self._world, FileRange(found.file, found.position, found.size))
+            return found.read()
         except StorageError as error:
             raise KafkaStorageError(str(error)) from error
 
