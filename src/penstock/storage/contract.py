@@ -116,16 +116,6 @@ class Log(Protocol):
         Raises OffsetOutOfRange for an offset below the log start offset or above the high watermark.
         """
 
-    def read_bytes(
-        self,
-        offset: int,
-        max_bytes: int,
-        *,
-        min_one_batch: bool = True,
-        isolation: int = IsolationLevel.READ_UNCOMMITTED,
-    ) -> bytes:
-        """The bytes of the slice that `read` finds."""
-
     # Lookups
 
     def offset_for_timestamp(

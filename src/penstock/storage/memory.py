@@ -184,16 +184,6 @@ class MemoryLog:
                 found.aborted.sort(key=lambda each: each.first_offset)
         return found
 
-    def read_bytes(
-        self,
-        offset: int,
-        max_bytes: int,
-        *,
-        min_one_batch: bool = True,
-        isolation: int = IsolationLevel.READ_UNCOMMITTED,
-    ) -> bytes:
-        return self.read(offset, max_bytes, min_one_batch=min_one_batch, isolation=isolation).read()
-
     # Lookups
 
     def offset_for_timestamp(
