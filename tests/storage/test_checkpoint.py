@@ -6,8 +6,9 @@ from pathlib import Path
 
 import pytest
 
+from penstock.log.errors import StorageError
 from penstock.storage import checkpoint
-from penstock.storage.checkpoint import BOOT_ID, Checkpoints
+from penstock.storage.checkpoint import BOOT_ID, LOG_ENDS, Checkpoints
 
 
 def start(folder: Path) -> Checkpoints:
@@ -72,3 +73,10 @@ def test_a_system_without_boot_ids_trusts_a_clean_stop_only(tmp_path: Path, monk
     assert Checkpoints(tmp_path).may_have_lost_writes
     checkpoints.mark_clean()
     assert not Checkpoints(tmp_path).may_have_lost_writes
+
+
+def test_a_folder_that_takes_no_note_of_the_ends_is_a_storage_error(tmp_path: Path) -> None:
+    checkpoints = Checkpoints(tmp_path)
+    (tmp_path / (LOG_ENDS + ".tmp")).mkdir()
+    with pytest.raises(StorageError, match=LOG_ENDS):
+        checkpoints.save([])

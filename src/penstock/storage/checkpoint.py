@@ -29,6 +29,7 @@ from penstock.log.checkpoints import (
     read_checkpoint,
     write_checkpoint,
 )
+from penstock.log.errors import StorageError
 from penstock.log.files import remove_if_there, sync_path, write_file
 from penstock.log.partition import PartitionLog
 from penstock.log.results import NotedEnd
@@ -76,7 +77,7 @@ class Checkpoints:
         if not cut:
             return
         self.leader_epoch = 1 + max(self.leader_epoch, *(log.leader_epoch for log in logs))
-        write_file(str(self._folder / LEADER_EPOCH), b"%d" % self.leader_epoch, sync=True)
+        self._replace(LEADER_EPOCH, b"%d" % self.leader_epoch, sync=True)
         for log in cut:
             log.leader_epoch = self.leader_epoch
 
@@ -88,8 +89,14 @@ class Checkpoints:
         )
         ends = _ends_bytes(logs)
         if ends != self._noted_ends:
-            write_file(str(self._folder / LOG_ENDS), ends)
+            self._replace(LOG_ENDS, ends)
             self._noted_ends = ends
+
+    def _replace(self, name: str, data: bytes, *, sync: bool = False) -> None:
+        try:
+            write_file(str(self._folder / name), data, sync=sync)
+        except OSError as error:
+            raise StorageError(f"cannot write {self._folder / name}: {error.strerror}") from error
 
     def _write(self, name: str, offsets: dict[tuple[str, int], int]) -> None:
         known = self.recovery_points if name == RECOVERY_POINTS else self.log_start_offsets
