@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from pathlib import Path
-
 import pytest
 
 from penstock.broker.features import SAFE_DOWNGRADE, SUPPORTED, UNSAFE_DOWNGRADE, UPGRADE, Features, Update
-from penstock.catalog import Catalog
+from penstock.catalog.contract import Catalog
+from penstock.catalog.memory import MemoryCatalog
 from penstock.wire.api import ApiKey
 from penstock.wire.errors import InvalidUpdateVersion
 
@@ -16,9 +14,8 @@ ALL_PROTOCOLS = ["classic", "consumer", "streams"]
 
 
 @pytest.fixture
-def catalog(tmp_path: Path) -> Iterator[Catalog]:
-    with Catalog.open(tmp_path / "catalog.sqlite") as it:
-        yield it
+def catalog() -> Catalog:
+    return MemoryCatalog()
 
 
 @pytest.fixture

@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 import sqlite3
+from contextlib import closing
 from pathlib import Path
 
 import pytest
 
-from penstock.catalog import Catalog, CatalogError, TopicRow
+from penstock.catalog.contract import CatalogError, ResourceType, TopicRow
 from penstock.catalog.schema import APPLICATION_ID, MIGRATIONS, migrate
+from penstock.catalog.sqlite import SqliteCatalog
 
-# What the first version of the catalog looked like. Never edited: it stands for the files that users have.
+# What earlier versions of the catalog looked like. Never edited: they stand for the files that users have.
 VERSION_1 = """
 CREATE TABLE cluster (only_row INTEGER PRIMARY KEY CHECK (only_row = 1), cluster_id TEXT NOT NULL,
     next_producer_id INTEGER NOT NULL);
@@ -30,6 +32,22 @@ INSERT INTO config VALUES (4, '', 'log.retention.ms', '9');
 PRAGMA user_version = 1;
 """
 
+VERSION_2 = (
+    VERSION_1
+    + """
+CREATE TABLE feature (name TEXT PRIMARY KEY, level INTEGER NOT NULL) WITHOUT ROWID;
+ALTER TABLE cluster ADD COLUMN features_epoch INTEGER NOT NULL DEFAULT 1;
+INSERT INTO feature VALUES ('share.version', 0);
+UPDATE cluster SET features_epoch = 5;
+INSERT INTO broker VALUES (1, 7);
+INSERT INTO topic VALUES (x'0f0e0d0c0b0a09080706050403020100', 'payments', 1, 3, 0);
+INSERT INTO topic VALUES (x'ffffffffffffffffffffffffffffffff', 'orders', 2, 0, 1);
+INSERT INTO topic_config VALUES (x'ffffffffffffffffffffffffffffffff', 'retention.ms', '8');
+INSERT INTO config VALUES (32, 'g', 'share.auto.offset.reset', 'earliest');
+PRAGMA user_version = 2;
+"""
+)
+
 
 def _database(path: Path, script: str, application_id: int = APPLICATION_ID) -> None:
     connection = sqlite3.connect(path)
@@ -37,24 +55,64 @@ def _database(path: Path, script: str, application_id: int = APPLICATION_ID) -> 
     connection.close()
 
 
+def _tables(path: Path) -> list[tuple[str, str, str]]:
+    """Tables and indexes with their columns, whatever statements made them."""
+    with closing(sqlite3.connect(path)) as connection:
+        return connection.execute(
+            "SELECT master.type, master.name, info.name"
+            " FROM sqlite_master AS master, pragma_table_xinfo(master.name) AS info ORDER BY 1, 2, 3"
+        ).fetchall()
+
+
 def test_a_file_of_the_first_version_opens_with_all_it_holds(tmp_path: Path) -> None:
     _database(tmp_path / "catalog.db", VERSION_1)
-    with Catalog.open(tmp_path / "catalog.db") as catalog:
+    with closing(SqliteCatalog.open(tmp_path / "catalog.db")) as catalog:
         assert catalog.cluster_id == "abcdefghijklmnopqrstuv"
         assert catalog.topics() == [TopicRow("orders", bytes(range(16)), 4, {"retention.ms": "7"})]
-        assert catalog.configs(4, "") == {"log.retention.ms": "9"}
+        assert catalog.config_resources(ResourceType.BROKER) == {"": {"log.retention.ms": "9"}}
         assert catalog.allocate_producer_id_block().start == 3000
         assert (catalog.features(), catalog.features_epoch()) == ({}, 1)
         assert catalog._connection.execute("PRAGMA user_version").fetchone() == (len(MIGRATIONS),)
 
 
+def test_a_file_of_the_second_version_opens_with_all_that_was_ever_used(tmp_path: Path) -> None:
+    _database(tmp_path / "catalog.db", VERSION_2)
+    for _ in range(2):
+        with closing(SqliteCatalog.open(tmp_path / "catalog.db")) as catalog:
+            assert catalog.cluster_id == "abcdefghijklmnopqrstuv"
+            assert catalog.topics() == [
+                TopicRow("orders", bytes(range(16)), 4, {"retention.ms": "7"}),
+                TopicRow("payments", bytes(range(15, -1, -1)), 1, {}),
+            ]
+            assert catalog.config_resources(ResourceType.BROKER) == {"": {"log.retention.ms": "9"}}
+            assert catalog.config_resources(ResourceType.GROUP) == {"g": {"share.auto.offset.reset": "earliest"}}
+            assert (catalog.features(), catalog.features_epoch()) == ({"share.version": 0}, 5)
+            assert catalog._connection.execute("SELECT next_producer_id FROM cluster").fetchone() == (3000,)
+
+
+@pytest.mark.parametrize("script", [VERSION_1, VERSION_2], ids=["version 1", "version 2"])
+def test_a_file_of_an_earlier_version_gets_the_tables_of_a_new_one(tmp_path: Path, script: str) -> None:
+    _database(tmp_path / "old.db", script)
+    SqliteCatalog.open(tmp_path / "old.db").close()
+    SqliteCatalog.open(tmp_path / "new.db").close()
+    assert _tables(tmp_path / "old.db") == _tables(tmp_path / "new.db")
+
+
+def test_the_configs_of_a_topic_from_an_earlier_version_go_with_it(tmp_path: Path) -> None:
+    _database(tmp_path / "catalog.db", VERSION_2)
+    with closing(SqliteCatalog.open(tmp_path / "catalog.db")) as catalog:
+        catalog.delete_topic(bytes(range(16)))
+        assert catalog._connection.execute("SELECT count(*) FROM topic_config").fetchone() == (0,)
+        assert catalog._connection.execute("PRAGMA foreign_key_check").fetchall() == []
+
+
 def test_an_older_file_goes_through_the_migrations_it_is_missing(tmp_path: Path) -> None:
     _database(tmp_path / "catalog.db", VERSION_1)
-    later = (*MIGRATIONS, ("ALTER TABLE broker ADD COLUMN rack TEXT",), ("CREATE TABLE acl (name TEXT)",))
+    later = (*MIGRATIONS, ("ALTER TABLE feature ADD COLUMN since TEXT",), ("CREATE TABLE acl (name TEXT)",))
     connection = sqlite3.connect(tmp_path / "catalog.db", isolation_level=None)
     migrate(connection, "catalog.db", later)
     assert connection.execute("PRAGMA user_version").fetchone() == (len(later),)
-    connection.execute("INSERT INTO broker VALUES (1, 1, 'r1')")
+    connection.execute("INSERT INTO feature VALUES ('share.version', 1, 'today')")
     migrate(connection, "catalog.db", later)
     assert connection.execute("SELECT count(*) FROM acl").fetchone() == (0,)
 
@@ -71,17 +129,17 @@ def test_a_migration_that_fails_leaves_the_old_version(tmp_path: Path) -> None:
 def test_a_file_of_a_newer_penstock_is_refused_and_left_alone(tmp_path: Path) -> None:
     _database(tmp_path / "catalog.db", VERSION_1 + "PRAGMA user_version = 99;")
     with pytest.raises(CatalogError, match=r"written by a newer Penstock \(catalog version 99"):
-        Catalog.open(tmp_path / "catalog.db")
+        SqliteCatalog.open(tmp_path / "catalog.db")
     assert sqlite3.connect(tmp_path / "catalog.db").execute("PRAGMA user_version").fetchone() == (99,)
 
 
 def test_another_programs_database_is_refused(tmp_path: Path) -> None:
     _database(tmp_path / "catalog.db", "CREATE TABLE theirs (a);", application_id=0)
     with pytest.raises(CatalogError, match="not a catalog of Penstock's"):
-        Catalog.open(tmp_path / "catalog.db")
+        SqliteCatalog.open(tmp_path / "catalog.db")
 
 
 def test_a_file_that_is_no_database_is_refused(tmp_path: Path) -> None:
     (tmp_path / "catalog.db").write_bytes(b"this is no database, it is a text file" * 100)
     with pytest.raises(CatalogError, match="not a database"):
-        Catalog.open(tmp_path / "catalog.db")
+        SqliteCatalog.open(tmp_path / "catalog.db")

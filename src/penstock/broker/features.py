@@ -14,7 +14,7 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Iterable
 from typing import NamedTuple
 
-from penstock.catalog import Catalog
+from penstock.catalog.contract import Catalog
 from penstock.wire.api import ApiKey
 from penstock.wire.errors import InvalidUpdateVersion
 

@@ -12,7 +12,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, TypeAlias
 
 from penstock.broker.listeners import Listener, SocketListener, parse_address
-from penstock.catalog import Catalog
+from penstock.catalog.contract import Catalog
+from penstock.catalog.sqlite import SqliteCatalog
 from penstock.log.files import FolderLock
 from penstock.storage.contract import Storage, StorageError
 from penstock.storage.local import LocalStorage
@@ -53,7 +54,7 @@ def local_foundation(settings: Settings, config: BrokerConfig, world: World, on_
     settings.data.mkdir(parents=True, exist_ok=True)
     lock = FolderLock(settings.data)
     try:
-        catalog = Catalog.open(settings.data / CATALOG_FILE)
+        catalog = SqliteCatalog.open(settings.data / CATALOG_FILE)
         storage = LocalStorage(settings.data, world.now_ms, world.call_soon_threadsafe, on_failure)
     except BaseException:
         lock.release()

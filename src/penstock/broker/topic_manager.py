@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from penstock.broker.cluster_view import ClusterView
     from penstock.broker.config import Configs
     from penstock.broker.world import World
-    from penstock.catalog import Catalog
+    from penstock.catalog.contract import Catalog
 
 
 class TopicManager:

@@ -11,6 +11,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
+from penstock.catalog.contract import CatalogError
+
 if TYPE_CHECKING:
     import sqlite3
 
@@ -71,11 +73,25 @@ _FEATURES: Migration = (
     "ALTER TABLE cluster ADD COLUMN features_epoch INTEGER NOT NULL DEFAULT 1",
 )
 
-MIGRATIONS: tuple[Migration, ...] = (_FIRST, _FEATURES)
+# What no broker ever used goes: the brokers' starts, the topics' leader epochs (each log keeps its own) and the mark of
+# topics under deletion. The table is made anew because SQLite drops columns only since 3.35, and none that an index
+# mentions.
+_WITHOUT_THE_UNUSED: Migration = (
+    "DROP TABLE broker",
+    """
+    CREATE TABLE new_topic (
+        topic_id BLOB PRIMARY KEY CHECK (length(topic_id) = 16),
+        name TEXT NOT NULL UNIQUE,
+        partitions INTEGER NOT NULL CHECK (partitions > 0)
+    ) WITHOUT ROWID
+    """,
+    "INSERT INTO new_topic SELECT topic_id, name, partitions FROM topic WHERE deleting = 0",
+    "DELETE FROM topic_config WHERE topic_id NOT IN (SELECT topic_id FROM new_topic)",
+    "DROP TABLE topic",
+    "ALTER TABLE new_topic RENAME TO topic",
+)
 
-
-class CatalogError(Exception):
-    """The catalog cannot be used: stop rather than guess."""
+MIGRATIONS: tuple[Migration, ...] = (_FIRST, _FEATURES, _WITHOUT_THE_UNUSED)
 
 
 def migrate(connection: sqlite3.Connection, path: str, migrations: Sequence[Migration] = MIGRATIONS) -> None:
@@ -92,6 +108,8 @@ def migrate(connection: sqlite3.Connection, path: str, migrations: Sequence[Migr
         )
     if version == len(migrations):
         return
+    # Replacing a table that others refer to would delete their rows. Inside a transaction this switch has no effect.
+    connection.execute("PRAGMA foreign_keys = OFF")
     connection.execute("BEGIN IMMEDIATE")
     try:
         for migration in migrations[version:]:

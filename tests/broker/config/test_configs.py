@@ -2,17 +2,16 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-
 import pytest
 
 from penstock.broker.config import ALL_BROKERS, BrokerConfig, ConfigError, Configs
-from penstock.catalog import Catalog
+from penstock.catalog.contract import Catalog
+from penstock.catalog.memory import MemoryCatalog
 
 
 @pytest.fixture
-def catalog(tmp_path: Path) -> Catalog:
-    return Catalog.open(tmp_path / "catalog.sqlite")
+def catalog() -> Catalog:
+    return MemoryCatalog()
 
 
 def _configs(catalog: Catalog) -> Configs:

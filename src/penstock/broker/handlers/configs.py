@@ -19,6 +19,7 @@ from penstock.broker.config.broker import BROKER
 from penstock.broker.config.client_metrics import CLIENT_METRICS, check_client_metrics
 from penstock.broker.requests import Request
 from penstock.broker.topics import check_name
+from penstock.catalog.contract import ResourceType
 from penstock.wire import messages as m
 from penstock.wire.errors import (
     ErrorCode,
@@ -35,14 +36,6 @@ if TYPE_CHECKING:
 
 _LIST_RESOURCE_TYPES = 1
 _LOGGERS = "The levels of loggers are set where the broker is started (PENSTOCK_LOG)."
-
-
-class ResourceType(IntEnum):
-    TOPIC = 2
-    BROKER = 4
-    BROKER_LOGGER = 8
-    CLIENT_METRICS = 16
-    GROUP = 32
 
 
 class Operation(IntEnum):

@@ -1,0 +1,106 @@
+"""The contract between the broker and whatever keeps the cluster's metadata.
+
+`Catalog` keeps the cluster id, the topics with their configs, the configs set at run time, the levels of features and
+the blocks of producer ids that were given away. The broker knows this module only, never an engine's inside, and reads
+the catalog when it starts and when it changes something: nobody asks it on the way of a record. Engines: `sqlite` (a
+file in the data folder), `memory` (for tests and simulations).
+
+**Changes.** A method that changes something is atomic. When it returns, the change is durable: a topic that a client
+was told exists still exists after a power cut. When it raises CatalogError, nothing has changed. The caller applies a
+change to its own state only after the method has returned.
+
+**One owner.** One broker uses a catalog, from one thread at a time, and what it read stays true until it changes it
+itself. The embedded engine leaves the proof to the lock on the data folder.
+
+**Time.** A method returns when the engine has finished, which takes a disk sync or a round trip to a server.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from enum import IntEnum
+from typing import Protocol
+
+from penstock.guard import SelfExplanatory
+
+PRODUCER_ID_BLOCK_SIZE = 1000
+
+
+class ResourceType(IntEnum):
+    """What a config belongs to, in the numbers of Kafka's `ConfigResource.Type` (those of ACLs differ)."""
+
+    TOPIC = 2
+    BROKER = 4
+    BROKER_LOGGER = 8
+    CLIENT_METRICS = 16
+    GROUP = 32
+
+
+class CatalogError(SelfExplanatory):
+    """The catalog cannot be used, or refuses a change. Nothing has changed."""
+
+
+class TopicExists(CatalogError):
+    """A topic of that name, or with that id, is there already."""
+
+
+class UnknownTopic(CatalogError):
+    """There is no topic with that id."""
+
+
+@dataclass(frozen=True, slots=True)
+class TopicRow:
+    name: str
+    topic_id: bytes
+    partitions: int
+    configs: dict[str, str]
+
+
+class Catalog(Protocol):
+    @property
+    def cluster_id(self) -> str:
+        """The same for the life of the cluster; a new catalog makes one up."""
+
+    # Features
+
+    def features(self) -> dict[str, int]:
+        """The finalized levels that were changed since the cluster began."""
+
+    def features_epoch(self) -> int:
+        """1 in a new cluster, and one more after each change."""
+
+    def set_features(self, levels: Mapping[str, int]) -> int:
+        """Change finalized levels, and leave those that are not named. Returns the new epoch."""
+
+    # Producer ids
+
+    def allocate_producer_id_block(self) -> range:
+        """PRODUCER_ID_BLOCK_SIZE producer ids that nobody was given before and nobody will be given again."""
+
+    # Topics
+
+    def topics(self) -> list[TopicRow]:
+        """All topics, by name."""
+
+    def create_topic(self, name: str, topic_id: bytes, partitions: int, configs: Mapping[str, str]) -> None:
+        """Raises TopicExists if the name or the id (16 bytes) is taken."""
+
+    def set_partitions(self, topic_id: bytes, partitions: int) -> None:
+        """Let a topic grow. It never shrinks, because records would be lost. Raises UnknownTopic."""
+
+    def set_topic_configs(self, topic_id: bytes, configs: Mapping[str, str]) -> None:
+        """Replace all of a topic's configs. Raises UnknownTopic."""
+
+    def delete_topic(self, topic_id: bytes) -> None:
+        """Forget a topic and its configs; its name is free again. Raises UnknownTopic."""
+
+    # Configs set at run time, of all but topics
+
+    def config_resources(self, resource_type: ResourceType) -> dict[str, dict[str, str]]:
+        """The configs of each resource of a type that has any, by name. The name of all brokers together is empty."""
+
+    def set_configs(self, resource_type: ResourceType, resource_name: str, configs: Mapping[str, str]) -> None:
+        """Replace all configs of one resource; without any the resource is forgotten."""
+
+    def close(self) -> None: ...

@@ -1,0 +1,207 @@
+"""The embedded engine: a SQLite file in the data folder.
+
+Every change is one transaction that is on disk when it returns (write-ahead log, full synchronisation). The tables, and
+how a file of an earlier version becomes one of this version, are in `schema`.
+"""
+
+from __future__ import annotations
+
+import base64
+import uuid
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from penstock.catalog.contract import (
+    PRODUCER_ID_BLOCK_SIZE,
+    CatalogError,
+    ResourceType,
+    TopicExists,
+    TopicRow,
+    UnknownTopic,
+)
+from penstock.catalog.schema import migrate
+
+if TYPE_CHECKING:
+    import sqlite3
+
+_BUSY_TIMEOUT_SECONDS = 5.0
+
+
+class SqliteCatalog:
+    """See `contract.Catalog`. The caller holds the lock of the folder that the file is in."""
+
+    def __init__(self, connection: sqlite3.Connection, path: str) -> None:
+        self._connection = connection
+        self._path = path
+        self.cluster_id: str = self._all("SELECT cluster_id FROM cluster")[0][0]
+
+    @classmethod
+    def open(cls, path: str | Path) -> SqliteCatalog:
+        """Open or create the catalog. Raises CatalogError for a file that is damaged, not ours or newer than we are."""
+        import sqlite3  # here, because most commands of the command line never open a catalog
+
+        try:
+            connection = sqlite3.connect(
+                path, timeout=_BUSY_TIMEOUT_SECONDS, isolation_level=None, check_same_thread=False
+            )
+        except sqlite3.Error as error:
+            raise CatalogError(f"cannot open the catalog {path}: {error}") from error
+        try:
+            connection.execute("PRAGMA journal_mode = WAL")
+            connection.execute("PRAGMA synchronous = FULL")
+            migrate(connection, str(path))
+            connection.execute("PRAGMA foreign_keys = ON")
+            connection.execute(
+                "INSERT OR IGNORE INTO cluster (only_row, cluster_id, next_producer_id) VALUES (1, ?, 0)",
+                (_new_cluster_id(),),
+            )
+            return cls(connection, str(path))
+        except sqlite3.Error as error:
+            connection.close()
+            raise CatalogError(f"cannot use the catalog {path}: {error}") from error
+        except BaseException:
+            connection.close()
+            raise
+
+    def close(self) -> None:
+        self._connection.close()
+
+    # -- features --------------------------------------------------------------------------------------------------
+
+    def features(self) -> dict[str, int]:
+        return dict(self._all("SELECT name, level FROM feature"))
+
+    def features_epoch(self) -> int:
+        return int(self._all("SELECT features_epoch FROM cluster")[0][0])
+
+    def set_features(self, levels: Mapping[str, int]) -> int:
+        with self._transaction() as connection:
+            connection.executemany("INSERT OR REPLACE INTO feature VALUES (?, ?)", levels.items())
+            connection.execute("UPDATE cluster SET features_epoch = features_epoch + 1")
+            return int(connection.execute("SELECT features_epoch FROM cluster").fetchone()[0])
+
+    # -- producer ids ----------------------------------------------------------------------------------------------
+
+    def allocate_producer_id_block(self) -> range:
+        with self._transaction() as connection:
+            start: int = connection.execute("SELECT next_producer_id FROM cluster").fetchone()[0]
+            end = start + PRODUCER_ID_BLOCK_SIZE
+            connection.execute("UPDATE cluster SET next_producer_id = ?", (end,))
+        return range(start, end)
+
+    # -- topics ----------------------------------------------------------------------------------------------------
+
+    def topics(self) -> list[TopicRow]:
+        topics: dict[bytes, TopicRow] = {}
+        for topic_id, name, partitions, config, value in self._all(
+            """
+            SELECT topic.topic_id, topic.name, partitions, topic_config.name, value
+            FROM topic LEFT JOIN topic_config USING (topic_id)
+            ORDER BY topic.name, topic_config.name
+            """
+        ):
+            row = topics.get(topic_id)
+            if row is None:
+                row = topics[topic_id] = TopicRow(name, topic_id, partitions, {})
+            if config is not None:
+                row.configs[config] = value
+        return list(topics.values())
+
+    def create_topic(self, name: str, topic_id: bytes, partitions: int, configs: Mapping[str, str]) -> None:
+        with self._transaction() as connection:
+            if connection.execute("SELECT 1 FROM topic WHERE name = ? OR topic_id = ?", (name, topic_id)).fetchone():
+                raise TopicExists(f"topic {name!r} exists")
+            connection.execute(
+                "INSERT INTO topic (topic_id, name, partitions) VALUES (?, ?, ?)", (topic_id, name, partitions)
+            )
+            self._write_topic_configs(connection, topic_id, configs)
+
+    def set_partitions(self, topic_id: bytes, partitions: int) -> None:
+        with self._transaction() as connection:
+            row = connection.execute("SELECT name, partitions FROM topic WHERE topic_id = ?", (topic_id,)).fetchone()
+            if row is None:
+                raise _unknown(topic_id)
+            if partitions < row[1]:
+                raise CatalogError(f"topic {row[0]!r} has {row[1]} partitions and cannot shrink to {partitions}")
+            connection.execute("UPDATE topic SET partitions = ? WHERE topic_id = ?", (partitions, topic_id))
+
+    def set_topic_configs(self, topic_id: bytes, configs: Mapping[str, str]) -> None:
+        with self._transaction() as connection:
+            if not connection.execute("SELECT 1 FROM topic WHERE topic_id = ?", (topic_id,)).fetchone():
+                raise _unknown(topic_id)
+            connection.execute("DELETE FROM topic_config WHERE topic_id = ?", (topic_id,))
+            self._write_topic_configs(connection, topic_id, configs)
+
+    def delete_topic(self, topic_id: bytes) -> None:
+        with self._transaction() as connection:
+            if not connection.execute("DELETE FROM topic WHERE topic_id = ?", (topic_id,)).rowcount:
+                raise _unknown(topic_id)
+
+    @staticmethod
+    def _write_topic_configs(connection: sqlite3.Connection, topic_id: bytes, configs: Mapping[str, str]) -> None:
+        connection.executemany(
+            "INSERT INTO topic_config VALUES (?, ?, ?)", [(topic_id, name, value) for name, value in configs.items()]
+        )
+
+    # -- configs set at run time, of all but topics ----------------------------------------------------------------
+
+    def config_resources(self, resource_type: ResourceType) -> dict[str, dict[str, str]]:
+        resources: dict[str, dict[str, str]] = {}
+        for resource_name, name, value in self._all(
+            "SELECT resource_name, name, value FROM config WHERE resource_type = ? ORDER BY resource_name, name",
+            (resource_type,),
+        ):
+            resources.setdefault(resource_name, {})[name] = value
+        return resources
+
+    def set_configs(self, resource_type: ResourceType, resource_name: str, configs: Mapping[str, str]) -> None:
+        with self._transaction() as connection:
+            connection.execute(
+                "DELETE FROM config WHERE resource_type = ? AND resource_name = ?", (resource_type, resource_name)
+            )
+            connection.executemany(
+                "INSERT INTO config VALUES (?, ?, ?, ?)",
+                [(resource_type, resource_name, name, value) for name, value in configs.items()],
+            )
+
+    # -- inside ----------------------------------------------------------------------------------------------------
+
+    @contextmanager
+    def _transaction(self) -> Iterator[sqlite3.Connection]:
+        import sqlite3
+
+        connection = self._connection
+        try:
+            connection.execute("BEGIN IMMEDIATE")
+            try:
+                yield connection
+                connection.execute("COMMIT")
+            except BaseException:
+                # A failed COMMIT (a full disk) may have ended the transaction already.
+                if connection.in_transaction:
+                    connection.execute("ROLLBACK")
+                raise
+        except sqlite3.Error as error:
+            raise CatalogError(f"cannot change the catalog {self._path}: {error}") from error
+
+    def _all(self, sql: str, parameters: tuple[object, ...] = ()) -> list[Any]:
+        import sqlite3
+
+        try:
+            return self._connection.execute(sql, parameters).fetchall()
+        except sqlite3.Error as error:
+            raise CatalogError(f"cannot read the catalog {self._path}: {error}") from error
+
+
+def _unknown(topic_id: bytes) -> UnknownTopic:
+    return UnknownTopic(f"there is no topic with id {topic_id.hex()}")
+
+
+def _new_cluster_id() -> str:
+    """Kafka's form of a cluster id: a random UUID in URL-safe base64, and no leading dash for command lines' sake."""
+    while True:
+        cluster_id = base64.urlsafe_b64encode(uuid.uuid4().bytes).rstrip(b"=").decode()
+        if not cluster_id.startswith("-"):
+            return cluster_id

@@ -1,0 +1,232 @@
+"""Every engine answers alike: the contract of the catalog, checked on each of them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+
+from penstock.catalog.contract import Catalog, CatalogError, ResourceType, TopicExists, TopicRow, UnknownTopic
+from penstock.catalog.memory import MemoryCatalog
+from penstock.catalog.sqlite import SqliteCatalog
+
+ID = bytes(range(16))
+OTHER_ID = bytes(range(16, 32))
+
+OpenCatalog = Callable[[], Catalog]
+Change = Callable[[Catalog], object]
+
+
+def open_memory() -> OpenCatalog:
+    catalog = MemoryCatalog()
+    return lambda: catalog
+
+
+@pytest.fixture(params=["sqlite", "memory"])
+def reopen(request: pytest.FixtureRequest, tmp_path: Path) -> OpenCatalog:
+    """Opens the engine: a second time on what the first left behind."""
+    return open_memory() if request.param == "memory" else lambda: SqliteCatalog.open(tmp_path / "catalog.sqlite")
+
+
+@pytest.fixture
+def catalog(reopen: OpenCatalog) -> Iterator[Catalog]:
+    catalog = reopen()
+    yield catalog
+    catalog.close()
+
+
+def let_changes_fail(catalog: Catalog) -> None:
+    if isinstance(catalog, MemoryCatalog):
+        catalog.refuse_changes("the disk is full")
+    else:
+        assert isinstance(catalog, SqliteCatalog)
+        catalog._connection.execute("PRAGMA query_only = ON")
+
+
+def let_changes_succeed(catalog: Catalog) -> None:
+    if isinstance(catalog, MemoryCatalog):
+        catalog.accept_changes()
+    else:
+        assert isinstance(catalog, SqliteCatalog)
+        catalog._connection.execute("PRAGMA query_only = OFF")
+
+
+def everything(catalog: Catalog) -> object:
+    configs = [catalog.config_resources(each) for each in ResourceType]
+    return catalog.cluster_id, catalog.features(), catalog.features_epoch(), catalog.topics(), configs
+
+
+def test_a_new_catalog_is_empty(catalog: Catalog) -> None:
+    assert catalog.cluster_id
+    assert catalog.topics() == []
+    assert (catalog.features(), catalog.features_epoch()) == ({}, 1)
+    assert all(catalog.config_resources(each) == {} for each in ResourceType)
+
+
+def test_a_cluster_keeps_its_id(catalog: Catalog, reopen: OpenCatalog) -> None:
+    cluster_id = catalog.cluster_id
+    catalog.close()
+    assert reopen().cluster_id == cluster_id
+
+
+# -- topics ------------------------------------------------------------------------------------------------------------
+
+
+def test_topics_come_back_by_name_with_their_configs(catalog: Catalog, reopen: OpenCatalog) -> None:
+    catalog.create_topic("orders", ID, 3, {"retention.ms": "5", "cleanup.policy": "compact"})
+    catalog.create_topic("a-topic", OTHER_ID, 1, {})
+    catalog.close()
+    assert reopen().topics() == [
+        TopicRow("a-topic", OTHER_ID, 1, {}),
+        TopicRow("orders", ID, 3, {"cleanup.policy": "compact", "retention.ms": "5"}),
+    ]
+
+
+def test_names_and_ids_are_taken_once(catalog: Catalog) -> None:
+    catalog.create_topic("orders", ID, 1, {"a": "b"})
+    with pytest.raises(TopicExists):
+        catalog.create_topic("orders", OTHER_ID, 1, {})
+    with pytest.raises(TopicExists):
+        catalog.create_topic("payments", ID, 1, {})
+    assert catalog.topics() == [TopicRow("orders", ID, 1, {"a": "b"})]
+
+
+@pytest.mark.parametrize(("topic_id", "partitions"), [(ID, 0), (b"short", 1)])
+def test_a_topic_without_partitions_or_a_whole_id_is_refused(
+    catalog: Catalog, topic_id: bytes, partitions: int
+) -> None:
+    with pytest.raises(CatalogError):
+        catalog.create_topic("orders", topic_id, partitions, {"a": "b"})
+    assert catalog.topics() == []
+
+
+def test_a_topic_grows_and_never_shrinks(catalog: Catalog, reopen: OpenCatalog) -> None:
+    catalog.create_topic("orders", ID, 3, {})
+    catalog.set_partitions(ID, 7)
+    with pytest.raises(CatalogError, match="'orders' has 7 partitions and cannot shrink to 6"):
+        catalog.set_partitions(ID, 6)
+    catalog.close()
+    assert reopen().topics() == [TopicRow("orders", ID, 7, {})]
+
+
+def test_a_topics_configs_are_replaced_as_a_whole(catalog: Catalog, reopen: OpenCatalog) -> None:
+    catalog.create_topic("orders", ID, 1, {"a": "1", "b": "2"})
+    catalog.set_topic_configs(ID, {"b": "3", "c": ""})
+    catalog.close()
+    assert reopen().topics() == [TopicRow("orders", ID, 1, {"b": "3", "c": ""})]
+
+
+def test_a_deleted_topic_leaves_name_and_id_to_others(catalog: Catalog, reopen: OpenCatalog) -> None:
+    catalog.create_topic("orders", ID, 2, {"a": "1"})
+    catalog.create_topic("payments", OTHER_ID, 1, {})
+    catalog.delete_topic(ID)
+    catalog.close()
+    again = reopen()
+    assert again.topics() == [TopicRow("payments", OTHER_ID, 1, {})]
+    again.create_topic("orders", ID, 1, {})
+    assert again.topics()[0] == TopicRow("orders", ID, 1, {})
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        pytest.param(lambda catalog: catalog.set_partitions(OTHER_ID, 7), id="set_partitions"),
+        pytest.param(lambda catalog: catalog.set_topic_configs(OTHER_ID, {}), id="set_topic_configs"),
+        pytest.param(lambda catalog: catalog.delete_topic(OTHER_ID), id="delete_topic"),
+    ],
+)
+def test_a_topic_that_is_not_there_cannot_be_changed(catalog: Catalog, change: Change) -> None:
+    catalog.create_topic("orders", ID, 3, {})
+    with pytest.raises(UnknownTopic, match=OTHER_ID.hex()):
+        change(catalog)
+    assert catalog.topics() == [TopicRow("orders", ID, 3, {})]
+
+
+# -- configs, features, producer ids -----------------------------------------------------------------------------------
+
+
+def test_configs_are_kept_by_resource(catalog: Catalog, reopen: OpenCatalog) -> None:
+    catalog.set_configs(ResourceType.BROKER, "1", {"message.max.bytes": "100", "log.retention.ms": "6"})
+    catalog.set_configs(ResourceType.BROKER, "", {"log.retention.ms": "5"})
+    catalog.set_configs(ResourceType.GROUP, "g", {"share.auto.offset.reset": "earliest"})
+    catalog.close()
+    again = reopen()
+    assert list(again.config_resources(ResourceType.BROKER).items()) == [
+        ("", {"log.retention.ms": "5"}),
+        ("1", {"log.retention.ms": "6", "message.max.bytes": "100"}),
+    ]
+    assert again.config_resources(ResourceType.GROUP) == {"g": {"share.auto.offset.reset": "earliest"}}
+    assert again.config_resources(ResourceType.CLIENT_METRICS) == {}
+
+
+def test_configs_of_a_resource_are_replaced_as_a_whole(catalog: Catalog) -> None:
+    catalog.set_configs(ResourceType.GROUP, "g", {"a": "1", "b": "2"})
+    catalog.set_configs(ResourceType.GROUP, "g", {"b": "3"})
+    assert catalog.config_resources(ResourceType.GROUP) == {"g": {"b": "3"}}
+    catalog.set_configs(ResourceType.GROUP, "g", {})
+    catalog.set_configs(ResourceType.GROUP, "never-had-any", {})
+    assert catalog.config_resources(ResourceType.GROUP) == {}
+
+
+def test_features_that_were_changed_are_kept_and_their_changes_counted(catalog: Catalog, reopen: OpenCatalog) -> None:
+    assert catalog.set_features({"share.version": 0, "group.version": 0}) == 2
+    assert catalog.set_features({"share.version": 1}) == 3
+    catalog.close()
+    again = reopen()
+    assert (again.features(), again.features_epoch()) == ({"group.version": 0, "share.version": 1}, 3)
+
+
+def test_producer_ids_are_never_given_twice(catalog: Catalog, reopen: OpenCatalog) -> None:
+    assert catalog.allocate_producer_id_block() == range(0, 1000)
+    assert catalog.allocate_producer_id_block() == range(1000, 2000)
+    catalog.close()
+    assert reopen().allocate_producer_id_block() == range(2000, 3000)
+
+
+# -- changes -----------------------------------------------------------------------------------------------------------
+
+
+def test_what_was_read_can_be_changed_without_changing_the_catalog(catalog: Catalog) -> None:
+    catalog.create_topic("orders", ID, 1, {"a": "1"})
+    catalog.set_configs(ResourceType.GROUP, "g", {"a": "1"})
+    catalog.set_features({"share.version": 0})
+    before = everything(catalog)
+    catalog.topics()[0].configs["b"] = "2"
+    catalog.config_resources(ResourceType.GROUP)["g"]["b"] = "2"
+    catalog.features()["share.version"] = 1
+    assert everything(catalog) == before
+
+
+def test_what_was_written_can_be_changed_without_changing_the_catalog(catalog: Catalog) -> None:
+    configs = {"a": "1"}
+    catalog.create_topic("orders", ID, 1, configs)
+    catalog.set_configs(ResourceType.GROUP, "g", configs)
+    configs["b"] = "2"
+    assert catalog.topics()[0].configs == {"a": "1"}
+    assert catalog.config_resources(ResourceType.GROUP) == {"g": {"a": "1"}}
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        pytest.param(lambda catalog: catalog.create_topic("payments", OTHER_ID, 1, {"a": "1"}), id="create_topic"),
+        pytest.param(lambda catalog: catalog.set_partitions(ID, 7), id="set_partitions"),
+        pytest.param(lambda catalog: catalog.set_topic_configs(ID, {"b": "2"}), id="set_topic_configs"),
+        pytest.param(lambda catalog: catalog.delete_topic(ID), id="delete_topic"),
+        pytest.param(lambda catalog: catalog.set_configs(ResourceType.GROUP, "g", {"b": "2"}), id="set_configs"),
+        pytest.param(lambda catalog: catalog.set_features({"share.version": 1}), id="set_features"),
+        pytest.param(lambda catalog: catalog.allocate_producer_id_block(), id="allocate_producer_id_block"),
+    ],
+)
+def test_a_change_that_fails_changes_nothing_and_can_be_repeated(catalog: Catalog, change: Change) -> None:
+    catalog.create_topic("orders", ID, 1, {"a": "1"})
+    catalog.set_configs(ResourceType.GROUP, "g", {"a": "1"})
+    before = everything(catalog)
+    let_changes_fail(catalog)
+    with pytest.raises(CatalogError, match="cannot change the catalog"):
+        change(catalog)
+    assert everything(catalog) == before
+    let_changes_succeed(catalog)
+    result = change(catalog)
+    assert result == range(1000) if isinstance(result, range) else everything(catalog) != before

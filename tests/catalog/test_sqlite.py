@@ -1,0 +1,97 @@
+"""What only the SQLite engine does: its file, its durability, and what it says when the file cannot be used."""
+
+from __future__ import annotations
+
+import base64
+import os
+import signal
+import sqlite3
+import subprocess
+import sys
+from collections.abc import Iterator
+from contextlib import closing
+from pathlib import Path
+
+import pytest
+
+from penstock.catalog.contract import CatalogError, TopicRow
+from penstock.catalog.sqlite import SqliteCatalog
+
+ID = bytes(range(16))
+
+
+@pytest.fixture
+def path(tmp_path: Path) -> Path:
+    return tmp_path / "catalog.db"
+
+
+@pytest.fixture
+def catalog(path: Path) -> Iterator[SqliteCatalog]:
+    with closing(SqliteCatalog.open(path)) as catalog:
+        yield catalog
+
+
+def test_a_new_cluster_gets_an_id_of_kafkas_form(catalog: SqliteCatalog) -> None:
+    assert len(catalog.cluster_id) == 22
+    assert len(base64.urlsafe_b64decode(catalog.cluster_id + "==")) == 16
+    assert not catalog.cluster_id.startswith("-")
+
+
+def test_two_clusters_have_two_ids(catalog: SqliteCatalog, tmp_path: Path) -> None:
+    with closing(SqliteCatalog.open(tmp_path / "other.db")) as other:
+        assert other.cluster_id != catalog.cluster_id
+
+
+def test_a_deleted_topic_leaves_no_rows_behind(catalog: SqliteCatalog, path: Path) -> None:
+    catalog.create_topic("orders", ID, 1, {"a": "1"})
+    catalog.delete_topic(ID)
+    with closing(sqlite3.connect(path)) as connection:
+        assert connection.execute("SELECT count(*) FROM topic_config").fetchone() == (0,)
+
+
+def test_it_is_written_through_to_the_disk_before_it_answers(catalog: SqliteCatalog) -> None:
+    connection = catalog._connection
+    assert connection.execute("PRAGMA journal_mode").fetchone() == ("wal",)
+    assert connection.execute("PRAGMA synchronous").fetchone() == (2,)
+
+
+def test_what_was_answered_survives_a_kill(path: Path) -> None:
+    program = (
+        "import sys; from penstock.catalog.sqlite import SqliteCatalog\n"
+        "c = SqliteCatalog.open(sys.argv[1])\n"
+        "c.create_topic('orders', bytes(16), 4, {'a': 'b'})\n"
+        "print(c.allocate_producer_id_block().stop, flush=True)\n"
+        "sys.stdin.read()"
+    )
+    with subprocess.Popen(
+        [sys.executable, "-c", program, str(path)], stdin=subprocess.PIPE, stdout=subprocess.PIPE
+    ) as process:
+        assert process.stdout is not None
+        assert process.stdout.readline() == b"1000\n"
+        os.kill(process.pid, signal.SIGKILL)
+        process.wait(timeout=30)
+    with closing(SqliteCatalog.open(path)) as again:
+        assert again.topics() == [TopicRow("orders", bytes(16), 4, {"a": "b"})]
+        assert again.allocate_producer_id_block().start == 1000
+
+
+def test_a_full_disk_is_reported_and_changes_nothing(catalog: SqliteCatalog) -> None:
+    catalog.create_topic("orders", ID, 1, {})
+    pages = catalog._connection.execute("PRAGMA page_count").fetchone()[0]
+    catalog._connection.execute(f"PRAGMA max_page_count = {pages}")
+    with pytest.raises(CatalogError, match="full"):
+        catalog.set_topic_configs(ID, {f"name-{i}": "v" * 1000 for i in range(100)})
+    assert catalog.topics() == [TopicRow("orders", ID, 1, {})]
+    catalog._connection.execute("PRAGMA max_page_count = 100000")
+    catalog.set_topic_configs(ID, {"a": "b"})
+    assert catalog.topics()[0].configs == {"a": "b"}
+
+
+def test_a_folder_that_does_not_exist_is_reported() -> None:
+    with pytest.raises(CatalogError, match="cannot open the catalog"):
+        SqliteCatalog.open("/nowhere/at/all/catalog.db")
+
+
+def test_importing_the_engine_does_not_load_sqlite() -> None:
+    program = "import sys, penstock.catalog.sqlite; sys.exit('sqlite3' in sys.modules)"
+    assert subprocess.run([sys.executable, "-c", program], timeout=60).returncode == 0
