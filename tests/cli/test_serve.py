@@ -78,6 +78,15 @@ def test_several_folders_are_refused(tmp_path: Path) -> None:
     assert list(tmp_path.iterdir()) == []
 
 
+def test_a_catalog_that_cannot_be_used_is_reported_in_one_line(tmp_path: Path) -> None:
+    (tmp_path / "here").mkdir()
+    (tmp_path / "here" / "catalog.sqlite").write_text("this is no database" * 100)
+    broker = _serve(tmp_path, "serve", "--data", "here", "--listen", "127.0.0.1:0")
+    _, complaints = broker.communicate(timeout=30)
+    assert broker.returncode != 0
+    assert complaints.splitlines() == ["Error: Cannot use the catalog here/catalog.sqlite: file is not a database"]
+
+
 def test_a_mistyped_config_is_reported_with_the_name_that_was_meant(tmp_path: Path) -> None:
     (tmp_path / "penstock.toml").write_text('[serve.set]\n"num.partition" = 3\n')
     broker = _serve(tmp_path, "serve", "--listen", "127.0.0.1:0", "-c", "log.retention.hour=24", "-c", "acme.mode=x")

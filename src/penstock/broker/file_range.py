@@ -13,7 +13,7 @@ from collections.abc import Callable
 from typing import ClassVar
 
 from penstock.broker.world import World
-from penstock.log.files import SegmentFile
+from penstock.storage.contract import SegmentFile
 
 log = logging.getLogger("penstock.broker")
 

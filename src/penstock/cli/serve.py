@@ -64,6 +64,7 @@ def serve(data: Path, listen: tuple[str, ...], advertise: tuple[str, ...], confi
     from penstock.broker.foundation import Settings
     from penstock.broker.listeners import ListenError
     from penstock.broker.run import run
+    from penstock.catalog.contract import CatalogError
     from penstock.log.errors import FolderInUse, StorageError
 
     set_configs = _configs(configs)
@@ -75,7 +76,7 @@ def serve(data: Path, listen: tuple[str, ...], advertise: tuple[str, ...], confi
             configs=set_configs,
         )
         run(settings)
-    except (ConfigError, ListenError, StorageError, FolderInUse) as error:
+    except (ConfigError, ListenError, CatalogError, StorageError, FolderInUse) as error:
         text = str(error)
         raise Failure(text[:1].upper() + text[1:]) from error
 

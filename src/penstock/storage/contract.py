@@ -29,6 +29,7 @@ from typing import TYPE_CHECKING, NamedTuple, Protocol
 from penstock.log.config import LogConfig as LogConfig
 from penstock.log.errors import LeadershipLost as LeadershipLost
 from penstock.log.errors import StorageError as StorageError
+from penstock.log.files import SegmentFile as SegmentFile
 from penstock.log.flusher import Callback as Callback
 from penstock.log.producer_state import AppendOrigin as AppendOrigin
 from penstock.log.results import ActiveProducer as ActiveProducer

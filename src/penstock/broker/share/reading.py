@@ -11,8 +11,7 @@ from collections.abc import Callable
 
 from penstock.broker.file_range import FileRange, when_cached
 from penstock.broker.world import World
-from penstock.log.files import SegmentFile
-from penstock.storage.contract import FetchSlice, IsolationLevel, Log
+from penstock.storage.contract import FetchSlice, IsolationLevel, Log, SegmentFile
 
 
 class NotInMemory(Exception):
