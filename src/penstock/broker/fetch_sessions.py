@@ -19,7 +19,7 @@ INITIAL_EPOCH = 0
 FINAL_EPOCH = -1
 EVICTION_MS = 120_000
 _MAX_EPOCH = 2**31 - 1
-_TOPIC_IDS = 13
+TOPIC_IDS_VERSION = 13  # the first Fetch that names topics by id (KIP-516)
 
 Key = tuple[str | bytes, int]
 
@@ -112,7 +112,7 @@ class FetchSessions:
 
     def context(self, request: m.FetchRequest, version: int, now_ms: int) -> FetchContext:
         """The partitions of this fetch. Raises the session errors of Kafka."""
-        by_id = version >= _TOPIC_IDS
+        by_id = version >= TOPIC_IDS_VERSION
         epoch = request.session_epoch
         if epoch in (INITIAL_EPOCH, FINAL_EPOCH):
             if request.session_id != NO_SESSION:

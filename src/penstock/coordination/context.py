@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+ANONYMOUS_USER = "ANONYMOUS"
+
 
 @dataclass(frozen=True, slots=True)
 class RequestContext:
@@ -13,4 +15,4 @@ class RequestContext:
     api_version: int
     client_id: str = ""
     client_host: str = "/127.0.0.1"
-    principal: str = "User:ANONYMOUS"
+    principal: str = f"User:{ANONYMOUS_USER}"

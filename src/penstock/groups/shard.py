@@ -36,10 +36,10 @@ from penstock.groups.share.protocol import DeleteShareState, InitializeShareStat
 from penstock.groups.state import Group, ShardState
 from penstock.groups.timers import TimerKey, TimerKind
 from penstock.groups.waiting import Waiting, waits_of
+from penstock.records.batch import NO_PRODUCER_ID
 from penstock.wire import messages as m
 from penstock.wire.errors import ErrorCode, KafkaError
 
-NO_PRODUCER_ID = -1
 # So many tombstones of expired offsets at most go into one batch.
 EXPIRY_BATCH_MAX = 1_000
 

@@ -14,12 +14,12 @@ from __future__ import annotations
 from enum import IntEnum
 from typing import Any, NamedTuple
 
+from penstock.records.batch import NO_PRODUCER_ID as NO_PRODUCER_ID
+from penstock.records.batch import NO_TIMESTAMP
 from penstock.transactions.states import NEXT_STATES, TransactionState
 from penstock.wire.errors import ProducerFenced
 
-NO_PRODUCER_ID = -1
 NO_PRODUCER_EPOCH = -1
-NO_TIMESTAMP = -1
 MAX_PRODUCER_EPOCH = 32767
 
 TopicPartition = tuple[str, int]

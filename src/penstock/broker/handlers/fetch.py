@@ -15,10 +15,11 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
-from penstock.broker.fetch_sessions import FetchContext, FetchPartition
+from penstock.broker.fetch_sessions import TOPIC_IDS_VERSION, FetchContext, FetchPartition
 from penstock.broker.file_range import FileRange
 from penstock.broker.requests import Answer, Pending, Request
 from penstock.broker.topics import Partition, Topic, leader_epoch_error
+from penstock.storage.contract import IsolationLevel
 from penstock.wire import messages as m
 from penstock.wire.errors import ErrorCode, KafkaError, OffsetOutOfRange, UnknownServerError
 
@@ -27,9 +28,6 @@ if TYPE_CHECKING:
     from penstock.broker.config import BrokerConfig
     from penstock.broker.fetch_sessions import FetchSessions
     from penstock.broker.world import World
-
-READ_UNCOMMITTED, READ_COMMITTED = 0, 1
-_TOPIC_IDS = 13
 
 Found = tuple[FetchPartition, m.FetchResponse.PartitionData]
 
@@ -102,7 +100,7 @@ class FetchHandlers:
 
     def fetch(self, request: Request[m.FetchRequest]) -> Answer:
         body = request.body
-        is_odd = body.isolation_level not in (READ_UNCOMMITTED, READ_COMMITTED)
+        is_odd = body.isolation_level not in (IsolationLevel.READ_UNCOMMITTED, IsolationLevel.READ_COMMITTED)
         if is_odd and self._names_something(request, body):
             return _refuse(request, body)
         try:
@@ -126,7 +124,7 @@ class FetchHandlers:
         """
         body = request.body
         budget = min(body.max_bytes, self._config.fetch_max_bytes)
-        by_id = request.api_version >= _TOPIC_IDS
+        by_id = request.api_version >= TOPIC_IDS_VERSION
         replica_id = body.replica_state.replica_id if request.api_version >= 15 else body.replica_id
         found: list[Found] = []
         waiting_on: list[Partition] = []
@@ -167,7 +165,7 @@ class FetchHandlers:
 
     def _names_something(self, request: Request[m.FetchRequest], body: m.FetchRequest) -> bool:
         """Whether there is anything to read, which is when Kafka looks at how it is to be read."""
-        by_id = request.api_version >= _TOPIC_IDS
+        by_id = request.api_version >= TOPIC_IDS_VERSION
         for asked in body.topics:
             topic = self._cluster.topic_by_id(asked.topic_id) if by_id else self._cluster.find_topic(asked.topic)
             count = 0 if topic is None else topic.partition_count
@@ -208,7 +206,7 @@ def _read_partition(
     data.last_stable_offset = found.last_stable_offset
     data.log_start_offset = found.log_start_offset
     data.records = FileRange(found.file, found.position, found.size) if found.file is not None else found.read()
-    if isolation == READ_COMMITTED:
+    if isolation == IsolationLevel.READ_COMMITTED:
         data.aborted_transactions = [
             m.FetchResponse.AbortedTransaction(txn.producer_id, txn.first_offset) for txn in found.aborted or ()
         ]
@@ -220,7 +218,7 @@ def _read_partition(
 def _refuse(request: Request[m.FetchRequest], body: m.FetchRequest) -> m.FetchResponse:
     """A request that makes no sense as a whole: an error for each partition, or one for all from version 13 on."""
     response = m.FetchResponse(error_code=ErrorCode.UNKNOWN_SERVER_ERROR, session_id=body.session_id)
-    if request.api_version >= _TOPIC_IDS:
+    if request.api_version >= TOPIC_IDS_VERSION:
         return response
     for topic in body.topics:
         answer = m.FetchResponse.FetchableTopicResponse(topic=topic.topic)
@@ -242,7 +240,7 @@ def _fail(data: m.FetchResponse.PartitionData, code: int) -> None:
 
 def _respond(request: Request[m.FetchRequest], context: FetchContext, found: list[Found]) -> m.FetchResponse:
     response = m.FetchResponse(session_id=context.session_id)
-    by_id = request.api_version >= _TOPIC_IDS
+    by_id = request.api_version >= TOPIC_IDS_VERSION
     answer: m.FetchResponse.FetchableTopicResponse | None = None
     topic: str | bytes | None = None
     for asked, data in _to_tell(context, found):

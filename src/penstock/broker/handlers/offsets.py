@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 
 from penstock.broker.requests import Request
 from penstock.broker.topics import Partition, leader_epoch_error
+from penstock.storage.contract import IsolationLevel
 from penstock.wire import messages as m
 from penstock.wire.errors import (
     InvalidRequest,
@@ -32,7 +33,6 @@ if TYPE_CHECKING:
 LATEST, EARLIEST, MAX_TIMESTAMP, EARLIEST_LOCAL, LATEST_TIERED, EARLIEST_PENDING_UPLOAD = -1, -2, -3, -4, -5, -6
 # The version of ListOffsets from which a special timestamp is known.
 _SINCE = {LATEST: 1, EARLIEST: 1, MAX_TIMESTAMP: 7, EARLIEST_LOCAL: 8, LATEST_TIERED: 9, EARLIEST_PENDING_UPLOAD: 11}
-_READ_UNCOMMITTED, _READ_COMMITTED = 0, 1
 _NO_EPOCH = -1
 _CONSUMER = -1
 _DEBUGGING_CONSUMER = -2
@@ -63,7 +63,7 @@ class OffsetHandlers:
                 answer = m.ListOffsetsResponse.ListOffsetsPartitionResponse(partition_index=index)
                 answers.partitions.append(answer)
                 try:
-                    if body.isolation_level not in (_READ_UNCOMMITTED, _READ_COMMITTED):
+                    if body.isolation_level not in (IsolationLevel.READ_UNCOMMITTED, IsolationLevel.READ_COMMITTED):
                         raise UnknownServerError
                     if again:
                         raise InvalidRequest
@@ -86,7 +86,7 @@ class OffsetHandlers:
         log = self._partition(topic, asked.partition_index).log
         if asked.current_leader_epoch not in (_NO_EPOCH, log.leader_epoch):
             raise leader_epoch_error(asked.current_leader_epoch, log.leader_epoch)
-        committed = body.isolation_level == _READ_COMMITTED
+        committed = body.isolation_level == IsolationLevel.READ_COMMITTED
         if timestamp == LATEST:
             answer.offset = log.last_stable_offset if committed else log.high_watermark
             if body.replica_id not in (_CONSUMER, _DEBUGGING_CONSUMER):

@@ -11,6 +11,7 @@ from collections import Counter
 from collections.abc import Mapping
 
 from penstock.broker.requests import Request
+from penstock.coordination.context import ANONYMOUS_USER
 from penstock.wire import messages as m
 from penstock.wire.errors import ErrorCode
 
@@ -60,9 +61,9 @@ class SecurityHandlers:
         return m.CreateDelegationTokenResponse(
             error_code=ErrorCode.DELEGATION_TOKEN_REQUEST_NOT_ALLOWED,
             principal_type=(body.owner_principal_type or "") if owner else "User",
-            principal_name=owner or "ANONYMOUS",
+            principal_name=owner or ANONYMOUS_USER,
             token_requester_principal_type="User",
-            token_requester_principal_name="ANONYMOUS",
+            token_requester_principal_name=ANONYMOUS_USER,
             issue_timestamp_ms=-1,
             expiry_timestamp_ms=-1,
             max_timestamp_ms=-1,

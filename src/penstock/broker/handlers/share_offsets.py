@@ -27,7 +27,6 @@ if TYPE_CHECKING:
     from penstock.broker.share.coordinator import ShareCoordinator
     from penstock.broker.world import World
 
-_UNKNOWN_TOPIC = bytes(16)
 
 _NO_GROUP_ID = "The group id is empty."
 _NEGATIVE = "A partition is negative."
@@ -68,7 +67,7 @@ class ShareOffsetHandlers:
                 described.topics.append(
                     response.DescribeShareGroupOffsetsResponseTopic(
                         topic_name=name,
-                        topic_id=topic.topic_id if topic is not None else _UNKNOWN_TOPIC,
+                        topic_id=topic.topic_id if topic is not None else m.ZERO_UUID,
                         partitions=[self._describe_partition(group.group_id, name, index) for index in indexes],
                     )
                 )
@@ -134,7 +133,7 @@ class ShareOffsetHandlers:
             results = by_name.setdefault(
                 asked.topic_name,
                 answer.AlterShareGroupOffsetsResponseTopic(
-                    topic_name=asked.topic_name, topic_id=topic.topic_id if topic is not None else _UNKNOWN_TOPIC
+                    topic_name=asked.topic_name, topic_id=topic.topic_id if topic is not None else m.ZERO_UUID
                 ),
             )
             for partition in asked.partitions:

@@ -25,6 +25,7 @@ from penstock.queues.transitions import AcknowledgementBatch, AcquiredRange, Sta
 from penstock.queues.waiting import WaitingFetches
 from penstock.records.batch import Buffer, CorruptBatch, crc_is_valid, parse_header
 from penstock.records.record import Record, iter_batches_records
+from penstock.storage.contract import IsolationLevel
 from penstock.wire.errors import KafkaError, OffsetOutOfRange
 
 if TYPE_CHECKING:
@@ -40,7 +41,6 @@ log = logging.getLogger("penstock.share")
 _READ_BYTES_MIN = 64 << 10
 _READ_BYTES_MAX = 4 << 20
 _RECORD_BYTES_GUESS = 512
-_READ_UNCOMMITTED, _READ_COMMITTED = 0, 1
 
 
 class Prepared(NamedTuple):
@@ -80,7 +80,7 @@ class LiveSharePartition:
         self._record_bytes = _RECORD_BYTES_GUESS
         self._reader = LogReader(partition.log, world, self._warmed_up)
         self._on_warm: list[Callable[[], None]] = []
-        self._isolation = _READ_UNCOMMITTED
+        self._isolation = IsolationLevel.READ_UNCOMMITTED
         self._unknown_from: int | None = None
         """From here on nobody has looked yet which offsets of the window hold a record."""
         self._serving_soon = False
@@ -151,7 +151,7 @@ class LiveSharePartition:
         if self.partition.log.log_start_offset > self.core.start_offset:
             self.core.move_start(self.partition.log.log_start_offset)
             self._cache.forget_below(self.core.start_offset)
-        if (_READ_COMMITTED if settings.read_committed else _READ_UNCOMMITTED) != self._isolation:
+        if _isolation(settings) != self._isolation:
             self.core.forget_undelivered_tail()
             self._cache.clear()
             self._begin_to_look_over(settings)
@@ -223,7 +223,7 @@ class LiveSharePartition:
 
     def _begin_to_look_over(self, settings: ShareSettings) -> None:
         """Find out anew which offsets of the window hold no record: after a restart, or under another isolation."""
-        self._isolation = _READ_COMMITTED if settings.read_committed else _READ_UNCOMMITTED
+        self._isolation = _isolation(settings)
         self.core.move_start(self.partition.log.log_start_offset)
         self._unknown_from = self.core.start_offset
         self._look_over(settings)
@@ -446,3 +446,7 @@ class LiveSharePartition:
 def _nobody_waits(error: KafkaError | None) -> None:
     if error is not None:
         log.warning("the state of a share-partition was not written: %s", error)
+
+
+def _isolation(settings: ShareSettings) -> IsolationLevel:
+    return IsolationLevel.READ_COMMITTED if settings.read_committed else IsolationLevel.READ_UNCOMMITTED
