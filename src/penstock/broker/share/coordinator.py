@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, NamedTuple, Protocol
 
 from penstock.broker.topics import SHARE_STATE_TOPIC, Topic
 from penstock.coordination.effects import Effects, Respond
-from penstock.coordination.runtime import CoordinatorRuntime, ShardHandle, StateLog, StateTopic
+from penstock.coordination.runtime import CoordinatorRuntime, ShardHandle, StateLog
 from penstock.queues.sessions import TopicIdPartition
 from penstock.queues.state import ShareGroupState, SharePartitionKey, ShareStateShard
 from penstock.queues.transitions import StateWrite
@@ -35,14 +35,13 @@ if TYPE_CHECKING:
     from penstock.broker.cluster_view import ClusterView
     from penstock.broker.config import BrokerConfig
     from penstock.broker.share.metrics import ShareMetrics
+    from penstock.broker.state_topic import MakeTopic
     from penstock.broker.world import Timer, World
 
 log = logging.getLogger("penstock.share")
 
 Handle = ShardHandle[ShareStateShard]
 Outcome = Callable[[KafkaError | None], None]
-MakeTopic = Callable[[str, int, Mapping[str, str]], StateTopic]
-"""Gives a coordinator its internal topic, by name, number of partitions and configs."""
 
 # What a client sees when the share coordinator refuses its partition's owner.
 _SEEN_BY_CLIENTS: dict[int, type[KafkaError]] = {

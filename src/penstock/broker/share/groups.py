@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from penstock.broker.features import SHARE_VERSION
 from penstock.broker.share.configs import ShareConfigs
-from penstock.broker.share.coordinator import MakeTopic, ShareCoordinator
+from penstock.broker.share.coordinator import ShareCoordinator
 from penstock.broker.share.dead_letters import DeadLetters
 from penstock.broker.share.metrics import ShareMetrics
 from penstock.broker.share.sessions import OpenShareSessions
@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from penstock.broker.features import Features
     from penstock.broker.http import MonitoringEndpoint
     from penstock.broker.metrics import Metrics
+    from penstock.broker.state_topic import MakeTopic
     from penstock.broker.topic_manager import TopicManager
     from penstock.broker.world import World
 
