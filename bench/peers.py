@@ -348,12 +348,24 @@ class PenstockPeer(Peer):
         return self.folder / "data"
 
     def command(self) -> list[str]:
+        options = [part for name, value in self.settings.items() for part in ("-c", f"{name}={value}")]
+        return [self.program(), "serve", "--data", str(self.data), "--listen", self.bootstrap, *options]
+
+    def program(self) -> str:
         beside = Path(sys.executable).parent / "penstock"
         program = os.environ.get("PENSTOCK") or (str(beside) if beside.exists() else shutil.which("penstock"))
         if not program:
             raise PeerError("the penstock command is missing: pip install -e . first")
-        options = [part for name, value in self.settings.items() for part in ("-c", f"{name}={value}")]
-        return [program, "serve", "--data", str(self.data), "--listen", self.bootstrap, *options]
+        return program
+
+
+class EarlierPeer(PenstockPeer):
+    """Another Penstock, as it was before a change: $PENSTOCK_BEFORE names its command."""
+
+    name = "before"
+
+    def program(self) -> str:
+        return os.environ["PENSTOCK_BEFORE"]
 
 
 def run_java_tool(

@@ -2,6 +2,8 @@
 
 Rounds alternate between the two brokers so that both see the same machine; the first round of a row only warms up, and
 the medians of the next three are compared. The table also goes to bench/results/<date>.json.
+
+`--before COMMAND` compares with an earlier Penstock instead: what a change costs, measured in turns.
 """
 
 from __future__ import annotations
@@ -24,11 +26,11 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, T
 from rich.table import Table
 
 from bench.harness import Bench, Measurement, Row, build_load, median
-from bench.peers import KAFKA_VERSION, KafkaPeer, Peer, PeerError, PenstockPeer
+from bench.peers import KAFKA_VERSION, EarlierPeer, KafkaPeer, Peer, PeerError, PenstockPeer
 from bench.rows import FAMILIES
 
 RESULTS = Path(__file__).parent / "results"
-PEERS: dict[str, type[Peer]] = {"kafka": KafkaPeer, "penstock": PenstockPeer}
+PEERS: dict[str, type[Peer]] = {"kafka": KafkaPeer, "before": EarlierPeer, "penstock": PenstockPeer}
 
 # A deleted topic's files go at once instead of after a minute, so that a round gives its page cache back to the next.
 SETTINGS = {"log.segment.delete.delay.ms": "100"}
@@ -79,17 +81,20 @@ def verdict(row: Row, found: dict[str, Measurement]) -> bool | None:
 
 
 def cpu_column(found: dict[str, Measurement]) -> str:
-    costs = [found[name].more.get("cpu_s_per_million") for name in ("kafka", "penstock") if name in found]
+    costs = [found[name].more.get("cpu_s_per_million") for name in PEERS if name in found]
     return " → ".join(figure(cost) for cost in costs if cost is not None)
 
 
-def table_of(rows: list[Row], medians: Medians) -> Table:
-    table = Table(title=f"Penstock beside Apache Kafka {KAFKA_VERSION}", title_justify="left")
-    for heading in ("row", "unit", "Apache Kafka", "Penstock", "ratio", "broker CPU s per million", "target", ""):
+def table_of(rows: list[Row], medians: Medians, other: str) -> Table:
+    """Penstock beside the other broker, Kafka or Penstock before a change."""
+    peer = f"Apache Kafka {KAFKA_VERSION}" if other == "kafka" else "an earlier Penstock"
+    table = Table(title=f"Penstock beside {peer}", title_justify="left")
+    heading_of_other = "Apache Kafka" if other == "kafka" else "before"
+    for heading in ("row", "unit", heading_of_other, "Penstock", "ratio", "broker CPU s per million", "target", ""):
         table.add_column(heading, justify="left" if heading in ("row", "unit", "target", "") else "right")
     for row in rows:
         found = medians.get(row.name, {})
-        ours, theirs = found.get("penstock"), found.get("kafka")
+        ours, theirs = found.get("penstock"), found.get(other)
         ratio = f"{ours.value / theirs.value:.2f}×" if ours and theirs and theirs.value else "-"
         mark = {True: "[green]pass[/]", False: "[red]FAIL[/]", None: ""}[verdict(row, found)]
         values = [figure(side.value) if side else "-" for side in (theirs, ours)]
@@ -132,14 +137,25 @@ def chosen_rows(families: tuple[str, ...], names: tuple[str, ...]) -> list[Row]:
 @click.command()
 @click.option("--rows", "-r", multiple=True, metavar="NAME", help="Only this row (may be given several times).")
 @click.option("--family", "-f", multiple=True, type=click.Choice(list(FAMILIES)), help="Only the rows of this family.")
-@click.option("--only", type=click.Choice(list(PEERS)), help="Only this broker, without ratios.")
+@click.option("--only", type=click.Choice(["kafka", "penstock"]), help="Only this broker, without ratios.")
+@click.option(
+    "--before",
+    metavar="COMMAND",
+    type=click.Path(exists=True, dir_okay=False),
+    help="Measure beside this earlier penstock command (of another checkout) instead of beside Kafka.",
+)
 @click.option("--quick", is_flag=True, help="A tenth of the data and one round: a look, not a verdict.")
 @click.option("--json", "print_json", is_flag=True, help="Print the JSON instead of the table.")
-def main(rows: tuple[str, ...], family: tuple[str, ...], only: str | None, quick: bool, print_json: bool) -> None:
+def main(
+    rows: tuple[str, ...], family: tuple[str, ...], only: str | None, before: str | None, quick: bool, print_json: bool
+) -> None:
     """Measure Penstock beside Apache Kafka: same load, same client, same machine."""
+    other = "before" if before else "kafka"
+    if before:
+        os.environ["PENSTOCK_BEFORE"] = str(Path(before).absolute())
     chosen = chosen_rows(family, rows)
     bench = Bench(scale=0.1 if quick else 1.0)
-    names = [only] if only else list(PEERS)
+    names = [only] if only else [other, "penstock"]
     screen = Console(stderr=True)
     columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn())
     try:
@@ -155,7 +171,7 @@ def main(rows: tuple[str, ...], family: tuple[str, ...], only: str | None, quick
     if print_json:
         print(json.dumps(result, indent=1))
     else:
-        Console(width=None if sys.stdout.isatty() else 160).print(table_of(chosen, medians))
+        Console(width=None if sys.stdout.isatty() else 160).print(table_of(chosen, medians, other))
         screen.print(f"written to {file.relative_to(Path.cwd()) if file.is_relative_to(Path.cwd()) else file}")
     for where, why in failures.items():
         screen.print(f"[red]{where}[/]: {why}")
