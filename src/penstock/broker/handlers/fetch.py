@@ -78,7 +78,8 @@ class FetchWait:
             return
         body = self._request.body
         found, size, waiting_on, is_final = self._handlers.read(self._request, self._context)
-        if time_is_up or is_final or size >= body.min_bytes:
+        is_gone = len(waiting_on) < len(self._waiting_on)  # a topic was deleted, which Kafka tells at once
+        if time_is_up or is_final or is_gone or size >= body.min_bytes:
             self._finish()
             self._pending.complete(_respond(self._request, self._context, found))
         else:
