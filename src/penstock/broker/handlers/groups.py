@@ -1,5 +1,7 @@
-"""Groups: JoinGroup, SyncGroup, Heartbeat, LeaveGroup, ConsumerGroupHeartbeat, ShareGroupHeartbeat, and the APIs that
-list, describe and delete groups. Also FindCoordinator.
+"""Members of groups, what is known of groups, and who coordinates them.
+
+JoinGroup, SyncGroup, Heartbeat, LeaveGroup, ConsumerGroupHeartbeat, ShareGroupHeartbeat, and the APIs that list,
+describe and delete groups. Also FindCoordinator.
 
 All rules are the coordinator's (`penstock.groups`). A handler finds the shard of the group and shapes what differs
 between versions:

@@ -1,5 +1,6 @@
-"""The transaction coordinator's APIs: InitProducerId, AddPartitionsToTxn, AddOffsetsToTxn, EndTxn,
-DescribeTransactions, ListTransactions.
+"""The transaction coordinator's APIs.
+
+InitProducerId, AddPartitionsToTxn, AddOffsetsToTxn, EndTxn, DescribeTransactions, ListTransactions.
 
 The rules are the coordinator's (`penstock.transactions`). A handler finds the coordinator, checks that topics exist,
 and shapes answers.
