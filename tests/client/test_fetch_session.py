@@ -212,5 +212,5 @@ async def test_close_ends_the_session_at_the_broker() -> None:
         ) as consumer:
             consumer.assign([("t", 0), ("t", 1)])
             await until(lambda: consumer.current_lag(TopicPartition("t", 0)) is not None, consumer)
-            assert len(server.fetch_sessions) == 1
-        assert len(server.fetch_sessions) == 0
+            assert len(server.parts.fetch_sessions) == 1
+        assert len(server.parts.fetch_sessions) == 0
