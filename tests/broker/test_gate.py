@@ -10,15 +10,14 @@ from penstock.broker.gate import (
     OPERATIONS,
     TOPIC_OPERATIONS,
     Access,
-    Operation,
-    ResourceType,
     as_bits,
 )
 from penstock.broker.handlers.table import SERVED
+from penstock.wire.acls import AclOperation, AclResource
 from penstock.wire.api import ApiKey
 
-READ, WRITE, ALTER, DESCRIBE = Operation.READ, Operation.WRITE, Operation.ALTER, Operation.DESCRIBE
-TOPIC, GROUP, CLUSTER = ResourceType.TOPIC, ResourceType.GROUP, ResourceType.CLUSTER
+READ, WRITE, ALTER, DESCRIBE = AclOperation.READ, AclOperation.WRITE, AclOperation.ALTER, AclOperation.DESCRIBE
+TOPIC, GROUP, CLUSTER = AclResource.TOPIC, AclResource.GROUP, AclResource.CLUSTER
 
 
 @pytest.mark.parametrize(

@@ -8,65 +8,42 @@ wire. Nothing is refused yet: there is no authorizer behind the table.
 from __future__ import annotations
 
 from collections.abc import Iterable
-from enum import IntEnum
 from typing import NamedTuple
 
-
-class Operation(IntEnum):
-    READ = 3
-    WRITE = 4
-    CREATE = 5
-    DELETE = 6
-    ALTER = 7
-    DESCRIBE = 8
-    CLUSTER_ACTION = 9
-    DESCRIBE_CONFIGS = 10
-    ALTER_CONFIGS = 11
-    IDEMPOTENT_WRITE = 12
-    CREATE_TOKENS = 13
-    DESCRIBE_TOKENS = 14
-
-
-class ResourceType(IntEnum):
-    TOPIC = 2
-    GROUP = 3
-    CLUSTER = 4
-    TRANSACTIONAL_ID = 5
-    DELEGATION_TOKEN = 6
-    USER = 7
+from penstock.wire.acls import AclOperation, AclResource
 
 
 class Access(NamedTuple):
-    operation: Operation
-    resource: ResourceType
+    operation: AclOperation
+    resource: AclResource
 
 
-OPERATIONS: dict[ResourceType, tuple[Operation, ...]] = {
-    ResourceType.TOPIC: (
-        Operation.READ,
-        Operation.WRITE,
-        Operation.CREATE,
-        Operation.DELETE,
-        Operation.ALTER,
-        Operation.DESCRIBE,
-        Operation.DESCRIBE_CONFIGS,
-        Operation.ALTER_CONFIGS,
+OPERATIONS: dict[AclResource, tuple[AclOperation, ...]] = {
+    AclResource.TOPIC: (
+        AclOperation.READ,
+        AclOperation.WRITE,
+        AclOperation.CREATE,
+        AclOperation.DELETE,
+        AclOperation.ALTER,
+        AclOperation.DESCRIBE,
+        AclOperation.DESCRIBE_CONFIGS,
+        AclOperation.ALTER_CONFIGS,
     ),
-    ResourceType.GROUP: (
-        Operation.READ,
-        Operation.DELETE,
-        Operation.DESCRIBE,
-        Operation.DESCRIBE_CONFIGS,
-        Operation.ALTER_CONFIGS,
+    AclResource.GROUP: (
+        AclOperation.READ,
+        AclOperation.DELETE,
+        AclOperation.DESCRIBE,
+        AclOperation.DESCRIBE_CONFIGS,
+        AclOperation.ALTER_CONFIGS,
     ),
-    ResourceType.CLUSTER: (
-        Operation.CREATE,
-        Operation.ALTER,
-        Operation.DESCRIBE,
-        Operation.CLUSTER_ACTION,
-        Operation.DESCRIBE_CONFIGS,
-        Operation.ALTER_CONFIGS,
-        Operation.IDEMPOTENT_WRITE,
+    AclResource.CLUSTER: (
+        AclOperation.CREATE,
+        AclOperation.ALTER,
+        AclOperation.DESCRIBE,
+        AclOperation.CLUSTER_ACTION,
+        AclOperation.DESCRIBE_CONFIGS,
+        AclOperation.ALTER_CONFIGS,
+        AclOperation.IDEMPOTENT_WRITE,
     ),
 }
 """The operations that can be allowed on a resource whose authorized operations a client may ask for."""
@@ -74,11 +51,11 @@ OPERATIONS: dict[ResourceType, tuple[Operation, ...]] = {
 OPERATIONS_NOT_REQUESTED = -(2**31)
 
 
-def as_bits(operations: Iterable[Operation]) -> int:
+def as_bits(operations: Iterable[AclOperation]) -> int:
     """Authorized operations as responses carry them."""
     return sum(1 << operation for operation in operations)
 
 
-TOPIC_OPERATIONS = as_bits(OPERATIONS[ResourceType.TOPIC])
-GROUP_OPERATIONS = as_bits(OPERATIONS[ResourceType.GROUP])
-CLUSTER_OPERATIONS = as_bits(OPERATIONS[ResourceType.CLUSTER])
+TOPIC_OPERATIONS = as_bits(OPERATIONS[AclResource.TOPIC])
+GROUP_OPERATIONS = as_bits(OPERATIONS[AclResource.GROUP])
+CLUSTER_OPERATIONS = as_bits(OPERATIONS[AclResource.CLUSTER])
