@@ -7,9 +7,10 @@ from pathlib import Path
 
 import pytest
 
-from penstock.catalog.contract import Catalog, CatalogError, ResourceType, TopicExists, TopicRow, UnknownTopic
+from penstock.catalog.contract import Catalog, CatalogError, TopicExists, TopicRow, UnknownTopic
 from penstock.catalog.memory import MemoryCatalog
 from penstock.catalog.sqlite import SqliteCatalog
+from penstock.wire.config_resources import ResourceType
 
 ID = bytes(range(16))
 OTHER_ID = bytes(range(16, 32))

@@ -8,9 +8,10 @@ from pathlib import Path
 
 import pytest
 
-from penstock.catalog.contract import CatalogError, ResourceType, TopicRow
+from penstock.catalog.contract import CatalogError, TopicRow
 from penstock.catalog.schema import APPLICATION_ID, MIGRATIONS, migrate
 from penstock.catalog.sqlite import SqliteCatalog
+from penstock.wire.config_resources import ResourceType
 
 # What earlier versions of the catalog looked like. Never edited: they stand for the files that users have.
 VERSION_1 = """

@@ -19,22 +19,12 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from enum import IntEnum
 from typing import Protocol
 
 from penstock.guard import SelfExplanatory
+from penstock.wire.config_resources import ResourceType
 
 PRODUCER_ID_BLOCK_SIZE = 1000
-
-
-class ResourceType(IntEnum):
-    """What a config belongs to, in the numbers of Kafka's `ConfigResource.Type` (those of ACLs differ)."""
-
-    TOPIC = 2
-    BROKER = 4
-    BROKER_LOGGER = 8
-    CLIENT_METRICS = 16
-    GROUP = 32
 
 
 class CatalogError(SelfExplanatory):

@@ -8,14 +8,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import replace
 
-from penstock.catalog.contract import (
-    PRODUCER_ID_BLOCK_SIZE,
-    CatalogError,
-    ResourceType,
-    TopicExists,
-    TopicRow,
-    UnknownTopic,
-)
+from penstock.catalog.contract import PRODUCER_ID_BLOCK_SIZE, CatalogError, TopicExists, TopicRow, UnknownTopic
+from penstock.wire.config_resources import ResourceType
 
 _TOPIC_ID_BYTES = 16
 

@@ -13,15 +13,9 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from penstock.catalog.contract import (
-    PRODUCER_ID_BLOCK_SIZE,
-    CatalogError,
-    ResourceType,
-    TopicExists,
-    TopicRow,
-    UnknownTopic,
-)
+from penstock.catalog.contract import PRODUCER_ID_BLOCK_SIZE, CatalogError, TopicExists, TopicRow, UnknownTopic
 from penstock.catalog.schema import migrate
+from penstock.wire.config_resources import ResourceType
 
 if TYPE_CHECKING:
     import sqlite3

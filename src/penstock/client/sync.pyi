@@ -5,7 +5,8 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from penstock.client.admin.acls import AclBinding, AclFilter
 from penstock.client.admin.base import Outcome
-from penstock.client.admin.configs import ConfigEntry, ResourceType
+from penstock.client.admin.configs import ConfigEntry
+from penstock.wire.config_resources import ResourceType
 from penstock.client.admin.groups import GroupDescription, GroupListing, ShareOffset
 from penstock.client.admin.topics import ClusterDescription, LogDir, NewTopic
 from penstock.client.admin.transactions import ProducerState, TransactionDescription, TransactionListing

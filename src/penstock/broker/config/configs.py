@@ -11,7 +11,8 @@ from collections.abc import Callable, Collection, Mapping
 from penstock.broker.config.client_metrics import check_client_metrics, client_metrics_entries
 from penstock.broker.config.definitions import ConfigError, Value
 from penstock.broker.config.resolver import BrokerConfig, Entry, GroupConfigs, TopicConfigs, check_dynamic
-from penstock.catalog.contract import Catalog, ResourceType
+from penstock.catalog.contract import Catalog
+from penstock.wire.config_resources import ResourceType
 
 ALL_BROKERS = ""
 """The name of the resource whose configs hold for every broker."""

@@ -19,8 +19,8 @@ from penstock.broker.config.broker import BROKER
 from penstock.broker.config.client_metrics import CLIENT_METRICS, check_client_metrics
 from penstock.broker.requests import Request
 from penstock.broker.topics import check_name
-from penstock.catalog.contract import ResourceType
 from penstock.wire import messages as m
+from penstock.wire.config_resources import ResourceType
 from penstock.wire.errors import (
     ErrorCode,
     InvalidConfig,

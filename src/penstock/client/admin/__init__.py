@@ -13,7 +13,7 @@ from collections.abc import Mapping
 from typing import Unpack
 
 from penstock.client.admin.acls import AclBinding, AclFilter, Acls
-from penstock.client.admin.configs import ConfigEntry, Configs, ConfigSource, ConfigSynonym, ResourceType
+from penstock.client.admin.configs import ConfigEntry, Configs, ConfigSource, ConfigSynonym
 from penstock.client.admin.groups import (
     GroupDescription,
     GroupListing,
@@ -31,6 +31,7 @@ from penstock.client.admin.transactions import (
 from penstock.client.cluster import Cluster
 from penstock.client.config import AdminConfig, AdminSettings, load
 from penstock.wire.acls import AclOperation, AclPermission, AclResource, PatternType
+from penstock.wire.config_resources import ResourceType
 
 __all__ = [
     "AclBinding",

@@ -9,14 +9,7 @@ from typing import NamedTuple
 from penstock.client.admin.base import AdminPart
 from penstock.client.errors import UsageError, check
 from penstock.wire import messages as m
-
-
-class ResourceType(IntEnum):
-    TOPIC = 2
-    BROKER = 4
-    BROKER_LOGGER = 8
-    CLIENT_METRICS = 16
-    GROUP = 32
+from penstock.wire.config_resources import ResourceType
 
 
 class ConfigSource(IntEnum):
