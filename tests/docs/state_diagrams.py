@@ -13,7 +13,7 @@ from typing import NamedTuple, TypeVar
 from penstock.groups.classic.group import ClassicGroup
 from penstock.groups.classic.states import TRANSITIONS, ClassicState
 from penstock.queues import cells
-from penstock.queues.cells import MAX_DELIVERY_COUNT, RecordState, release_table
+from penstock.queues.cells import MAX_DELIVERY_COUNT, RecordState, exhaust_table, release_table
 from penstock.transactions.metadata import TransactionMetadata
 from penstock.transactions.states import NEXT_STATES, TransactionState
 
@@ -38,23 +38,19 @@ class Step(NamedTuple):
 STEPS = [
     Step("acquire", cells.ACQUIRE),
     Step("accept", cells.ACCEPT),
-    Step("release or lock expiry", release_table(_LIMIT, dead_letters=False, delayed=False), _BELOW_LIMIT),
-    Step(
-        "release or lock expiry, with a back-off", release_table(_LIMIT, dead_letters=False, delayed=True), _BELOW_LIMIT
-    ),
+    Step("release, expiry", release_table(_LIMIT, dead_letters=False, delayed=False), _BELOW_LIMIT),
+    Step("with back-off", release_table(_LIMIT, dead_letters=False, delayed=True), _BELOW_LIMIT),
     Step("reject or gap", cells.ARCHIVE),
-    Step("release or lock expiry at the limit", release_table(_LIMIT, dead_letters=False, delayed=False), _AT_LIMIT),
-    Step("reject, with dead letters", cells.BEGIN_ARCHIVING),
-    Step("at the limit, with dead letters", release_table(_LIMIT, dead_letters=True, delayed=False), _AT_LIMIT),
-    Step("dead letter written", cells.FINISH_ARCHIVING),
+    Step("delivery limit reached", release_table(_LIMIT, dead_letters=False, delayed=False), _AT_LIMIT),
     Step("back-off over", cells.BECOME_AVAILABLE),
-    Step("no longer in the log", cells.FORGET_UNDELIVERED),
-    Step("unreadable or past a lowered limit", cells.exhaust_table(_LIMIT, dead_letters=False), _AT_LIMIT),
-    Step(
-        "unreadable or past a lowered limit, with dead letters",
-        cells.exhaust_table(_LIMIT, dead_letters=True),
-        _AT_LIMIT,
-    ),
+    Step("not in the log", cells.FORGET_UNDELIVERED),
+    Step("unreadable", exhaust_table(0, dead_letters=False)),
+    Step("limit lowered", exhaust_table(_LIMIT, dead_letters=False), _AT_LIMIT),
+    Step("reject", cells.BEGIN_ARCHIVING),
+    Step("delivery limit reached", release_table(_LIMIT, dead_letters=True, delayed=False), _AT_LIMIT),
+    Step("unreadable", exhaust_table(0, dead_letters=True)),
+    Step("limit lowered", exhaust_table(_LIMIT, dead_letters=True), _AT_LIMIT),
+    Step("dead letter written", cells.FINISH_ARCHIVING),
 ]
 
 NOT_DRAWN = {"STAGE"}
@@ -91,13 +87,17 @@ record is Staged, and returns to its former state if the write fails. Delayed is
 Available, and Acquired is not kept at all: after a restart the record is available.
 """
 
+_DEAD_LETTERS = """Where the group has a dead-letter topic, these steps lead to Archiving in place of Archived:
+"""
+
 
 def page() -> str:
     """The text of docs/states.md."""
     diagrams = [
         (_CLASSIC, classic_groups()),
         (_TRANSACTIONS, transactions()),
-        (_RECORDS, records()),
+        (_RECORDS, records(with_dead_letters=False)),
+        (_DEAD_LETTERS, records(with_dead_letters=True)),
     ]
     return "\n".join([_HEAD, *(f"{text}\n```mermaid\n{diagram}\n```\n" for text, diagram in diagrams)])
 
@@ -114,13 +114,15 @@ def transactions() -> str:
     return _diagram(first, edges, {state: state.label for state in TransactionState})
 
 
-def records() -> str:
+def records(*, with_dead_letters: bool) -> str:
     labels: dict[tuple[RecordState, RecordState], list[str]] = {}
     for step in STEPS:
-        for before, after in _moves(step):
-            labels.setdefault((before, after), []).append(step.label)
+        for edge in _moves(step):
+            if (RecordState.ARCHIVING in edge) == with_dead_letters:
+                labels.setdefault(edge, []).append(step.label)
     edges = [(before, after, "<br/>".join(names)) for (before, after), names in labels.items()]
-    return _diagram(cells.state_of(cells.FRESH), edges, {state: state.name.capitalize() for state in RecordState})
+    first = None if with_dead_letters else cells.state_of(cells.FRESH)
+    return _diagram(first, edges, {state: state.name.capitalize() for state in RecordState})
 
 
 def _moves(step: Step) -> Iterator[tuple[RecordState, RecordState]]:
@@ -128,11 +130,13 @@ def _moves(step: Step) -> Iterator[tuple[RecordState, RecordState]]:
         after = {cells.state_of(step.table[cells.cell(before, count)]) for count in step.delivery_counts}
         assert len(after) == 1, f"{step.label}: what becomes of {before.name} depends on the delivery count"
         if after != {before}:
-            yield before, *after
+            yield before, after.pop()
 
 
-def _diagram(first: S, edges: Iterable[tuple[S, S, str]], names: Mapping[S, str]) -> str:
-    lines = ["stateDiagram-v2", f"    [*] --> {names[first]}"]
+def _diagram(first: S | None, edges: Iterable[tuple[S, S, str]], names: Mapping[S, str]) -> str:
+    lines = ["stateDiagram-v2", "    direction LR"]
+    if first is not None:
+        lines.append(f"    [*] --> {names[first]}")
     for before, after, label in edges:
         lines.append(f"    {names[before]} --> {names[after]}" + (f": {label}" if label else ""))
     return "\n".join(lines)
