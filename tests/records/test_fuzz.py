@@ -1,4 +1,4 @@
-"""Long fuzzing of everything in this room that reads bytes from strangers: `pytest -m long`."""
+"""Long fuzzing of everything in this package that reads bytes from strangers: `pytest -m long`."""
 
 from __future__ import annotations
 

@@ -83,11 +83,11 @@ def test_no_space_left_on_the_disk_of_the_table(
 
 def test_a_file_that_may_not_grow(penstock_broker: Broker, spark: SparkSession, tmp_path: Path) -> None:
     penstock_broker.create_topic("t", 2)
-    root, mended = tmp_path / "lake", tmp_path / "mended"
+    root, repaired = tmp_path / "lake", tmp_path / "repaired"
     produce(penstock_broker)
 
     def limited(batch: pa.RecordBatch) -> pa.RecordBatch:
-        if not mended.exists():
+        if not repaired.exists():
             resource.setrlimit(resource.RLIMIT_FSIZE, (100_000, resource.getrlimit(resource.RLIMIT_FSIZE)[1]))
         return batch.select(["partition", "offset", "value"])
 
@@ -96,6 +96,6 @@ def test_a_file_that_may_not_grow(penstock_broker: Broker, spark: SparkSession, 
         run(penstock_broker, spark, root, "delta", parse=limited, schema=pa.schema(fields))
     assert places(spark, root, "delta") == []
     assert not list(root.glob("*.parquet"))  # what was half written is gone
-    mended.touch()
+    repaired.touch()
     assert run(penstock_broker, spark, root, "delta", parse=limited, schema=pa.schema(fields)).rows == 2 * ROWS
     assert places(spark, root, "delta") == expected(ROWS)

@@ -1,6 +1,6 @@
 """What the broker knows of itself, as Prometheus text.
 
-Each room registers a collector; nothing is computed until somebody asks. Names follow Kafka's metrics as the usual JMX
+Each part registers a collector; nothing is computed until somebody asks. Names follow Kafka's metrics as the usual JMX
 exporters render them: lower case, the bean's type and name joined by underscores.
 """
 

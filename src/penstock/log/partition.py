@@ -1,4 +1,4 @@
-"""A partition's log: the face of this room.
+"""A partition's log: what other packages use of this one.
 
 `append` writes one batch behind the last one (to the page cache; durability is the flusher's business), `read` finds
 the byte range that answers a fetch without reading it. There is one replica, so the high watermark is the log end

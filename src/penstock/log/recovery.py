@@ -137,7 +137,7 @@ def recover_segments(
     epochs: LeaderEpochs,
     now_ms: int,
 ) -> Recovered:
-    """Check and mend the segments behind the recovery point, and bring the producer state up to the log's end."""
+    """Check and repair the segments behind the recovery point, and bring the producer state up to the log's end."""
     if len(segments) > 1 and not segments[-1].size:
         # A roll that failed after its first file was created may have been followed by appends to the segment before:
         # the empty one says nothing about where that ends.

@@ -320,7 +320,7 @@ class RangeFetcher:
 
 
 class _Refused(Exception):
-    """Carries an error that trying again cannot mend past the loop that tries again."""
+    """Carries an error that trying again cannot fix past the loop that tries again."""
 
     def __init__(self, reason: BaseException) -> None:
         super().__init__(str(reason))
