@@ -5,8 +5,9 @@
 
 `Broker` runs in a thread of its own, so tests of any kind can use it; `AsyncBroker` runs in the event loop of the test.
 Both can be told to fail (`broker.fail("Produce", ErrorCode.NOT_LEADER_OR_FOLLOWER, times=2)`), to be slow and to drop
-connections. `VirtualClock` drives the coordinators, which have no clock of their own. With pytest there is nothing to
-import: the fixtures `penstock_broker` and `penstock_session_broker` come with the installation.
+connections. `MemoryBroker` has neither files nor sockets. `VirtualClock` drives the coordinators, which have no clock
+of their own. With pytest there is nothing to import: the fixtures `penstock_broker` and `penstock_session_broker` come
+with the installation.
 """
 
 from __future__ import annotations
@@ -18,9 +19,10 @@ from penstock.testing.clock import VirtualClock
 if TYPE_CHECKING:
     from penstock.testing.broker import AsyncBroker, Broker
     from penstock.testing.faults import Fault
+    from penstock.testing.memory import MemoryBroker
     from penstock.wire.errors import ErrorCode
 
-__all__ = ["AsyncBroker", "Broker", "ErrorCode", "Fault", "VirtualClock"]
+__all__ = ["AsyncBroker", "Broker", "ErrorCode", "Fault", "MemoryBroker", "VirtualClock"]
 
 
 def __getattr__(name: str) -> object:
@@ -29,6 +31,10 @@ def __getattr__(name: str) -> object:
         from penstock.testing import broker
 
         return getattr(broker, name)
+    if name == "MemoryBroker":
+        from penstock.testing.memory import MemoryBroker
+
+        return MemoryBroker
     if name == "Fault":
         from penstock.testing.faults import Fault
 

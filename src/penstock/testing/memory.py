@@ -1,13 +1,14 @@
-"""Connections within the process: a transport and a listener that need no sockets.
+"""A broker within the process that has neither files nor sockets, and the connections to it.
 
-    listener = MemoryListener()
-    ...                               # hand it to a broker, which starts it
-    client = listener.connect()
-    client.send(request)
-    response = await client.read_frame()
+    async with MemoryBroker() as broker:
+        client = broker.connect()
+        response = await client.ask(m.MetadataRequest(), m.MetadataResponse)
 
-Both ends belong to one event loop. What is under way in a direction is bounded as the buffers of a socket are, so that
-a client that does not read holds up the broker just as it would over a network.
+Its catalog, its storage and its listener are kept in memory, and a test can have them do what disks and networks rarely
+do: `broker.catalog.refuse_changes(...)`, `broker.storage.hold_commits()`, `broker.storage.lose_leadership(log)`.
+
+Both ends of a connection belong to one event loop. What is under way in a direction is bounded as the buffers of a
+socket are, so that a client that does not read holds up the broker just as it would over a network.
 """
 
 from __future__ import annotations
@@ -15,11 +16,27 @@ from __future__ import annotations
 import asyncio
 import os
 import struct
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from types import TracebackType
+from typing import Self, TypeVar
 
+from penstock.broker.config import BrokerConfig
 from penstock.broker.file_range import FileRange
+from penstock.broker.foundation import Foundation, LayFoundation, OnFailure, Settings
 from penstock.broker.listeners import Address, Connected
+from penstock.broker.parts import Parts
+from penstock.broker.server import Broker as Server
+from penstock.broker.world import World
+from penstock.catalog.memory import MemoryCatalog
+from penstock.storage.memory import MemoryStorage
+from penstock.testing.broker import FAST_CONFIGS
+from penstock.wire import messages as m
+from penstock.wire.api import api_of
+from penstock.wire.conversation import Conversation
 
+R = TypeVar("R", bound=m.Message)
+
+_STOP_SECONDS = 30.0
 _CAPACITY_BYTES = 64 << 10
 _SIZE = struct.Struct(">i")
 
@@ -203,3 +220,102 @@ class MemoryListener:
 
     def close(self) -> None:
         self._loop = self._connected = None
+
+
+class WireClient:
+    """Whole requests over a connection, in the newest version or one of your choice."""
+
+    def __init__(self, connection: MemoryClient, client_id: str) -> None:
+        self.connection = connection
+        self._conversation = Conversation("memory", client_id)
+
+    def post(self, request: m.Message, version: int | None = None) -> None:
+        """Send a request; its response, unless it is one that gets none (`acks=0`), is still to be taken."""
+        info = api_of(type(request))
+        is_answered = not isinstance(request, m.ProduceRequest) or request.acks != 0
+        newest = info.max_version if version is None else version
+        self.connection.send(b"".join(self._conversation.send(request, info.response if is_answered else None, newest)))
+
+    async def take(self, response: type[R]) -> R:
+        """Wait for the response to the oldest request that has none."""
+        frame = await self.connection.read_frame()
+        if frame is None:
+            raise ConnectionError("the broker closed the connection")
+        view = memoryview(frame)
+        message = self._conversation.answered(view).decode(view)
+        assert isinstance(message, response)
+        return message
+
+    async def ask(self, request: m.Message, response: type[R], version: int | None = None) -> R:
+        """Send a request and wait for its response."""
+        self.post(request, version)
+        return await self.take(response)
+
+    def close(self) -> None:
+        self.connection.close()
+
+
+def memory_foundation(catalog: MemoryCatalog, storage: MemoryStorage, listener: MemoryListener) -> LayFoundation:
+    """What a broker without files and sockets stands on."""
+
+    def lay(settings: Settings, config: BrokerConfig, world: World, on_failure: OnFailure) -> Foundation:
+        return Foundation(catalog, storage, lambda: [listener])
+
+    return lay
+
+
+class MemoryBroker:
+    """A broker in the running event loop. `acks=all` waits until the storage has committed, which it does at once."""
+
+    def __init__(self, configs: Mapping[str, object] | None = None) -> None:
+        own = {name: str(value) for name, value in (configs or {}).items()}
+        self._configs = {**FAST_CONFIGS, "penstock.acks.all.flush": "true", **own}
+        self.catalog = MemoryCatalog()
+        self.storage = MemoryStorage(lambda callback: asyncio.get_running_loop().call_soon(callback))
+        self._listener = MemoryListener(Address("PLAINTEXT", "localhost", 9092))
+        self._server: Server | None = None
+        self._task: asyncio.Task[None] | None = None
+
+    async def __aenter__(self) -> Self:
+        await self.start()
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
+    ) -> None:
+        await self.stop()
+
+    async def start(self) -> None:
+        if self._task is not None:
+            raise RuntimeError("the broker is running already")
+        settings = Settings(configs=dict(self._configs))
+        server = Server(settings, memory_foundation(self.catalog, self.storage, self._listener))
+        await server.start()
+        self._server = server
+        self._task = asyncio.create_task(server.serve())
+
+    async def stop(self) -> None:
+        """Stop serving. Catalog and storage keep what they have, and `start` serves it again."""
+        server, task = self._server, self._task
+        self._server = self._task = None
+        if server is not None and task is not None:
+            server.stop()
+            await asyncio.wait_for(task, _STOP_SECONDS)
+
+    async def restart(self) -> None:
+        await self.stop()
+        await self.start()
+
+    @property
+    def parts(self) -> Parts:
+        if self._server is None:
+            raise RuntimeError("the broker is not running: use it in an `async with` block, or call start()")
+        return self._server.parts
+
+    def connect(self, client_id: str = "memory") -> WireClient:
+        return WireClient(self._listener.connect(), client_id)
+
+    def create_topic(self, name: str, partitions: int = 1, **configs: object) -> None:
+        """Create a topic; configs with underscores for dots: `create_topic("t", cleanup_policy="compact")`."""
+        named = {key.replace("_", "."): str(value) for key, value in configs.items()}
+        self.parts.topics.create(name, partitions, named)
