@@ -274,3 +274,62 @@ class TestHeldCommits:
             broker.storage.commit()
             assert (await soon(client.take(m.EndTxnResponse))).error_code == 0
             assert await fetch(reader, "orders", isolation=READ_COMMITTED) == [b"one"]
+
+
+class TestLostLeadership:
+    """Another broker leads a partition from now on: clients are sent to look for it."""
+
+    async def test_a_producer_that_waits_is_told(self) -> None:
+        async with MemoryBroker() as broker:
+            broker.create_topic("orders")
+            broker.storage.hold_commits()
+            client = broker.connect()
+            client.post(produce_request("orders", b"lost"), 12)
+            await look_around()
+            broker.storage.lose_leadership(log_of(broker, "orders"))
+            result = result_of(await soon(client.take(m.ProduceResponse)))
+            assert result.error_code == ErrorCode.NOT_LEADER_OR_FOLLOWER
+            assert result.base_offset == -1
+
+    async def test_producers_and_readers_that_come_later_are_told(self) -> None:
+        async with MemoryBroker() as broker:
+            broker.create_topic("orders")
+            client = broker.connect()
+            await produce(client, "orders", b"one")
+            broker.storage.lose_leadership(log_of(broker, "orders"))
+            assert await produce(client, "orders", b"two") == ErrorCode.NOT_LEADER_OR_FOLLOWER
+            assert await produce(client, "orders", b"two", acks=1) == ErrorCode.NOT_LEADER_OR_FOLLOWER
+            response = await soon(client.ask(fetch_request("orders"), m.FetchResponse, 12))
+            assert response.responses[0].partitions[0].error_code == ErrorCode.NOT_LEADER_OR_FOLLOWER
+
+    async def test_a_group_is_sent_to_another_coordinator(self) -> None:
+        async with MemoryBroker({"offsets.topic.num.partitions": 1}) as broker:
+            broker.create_topic("orders")
+            client = broker.connect()
+            await find_coordinator(client, "g")
+            broker.storage.hold_commits()
+            client.post(commit_request("g", "orders", 2), 9)
+            await look_around()
+            broker.storage.lose_leadership(log_of(broker, "__consumer_offsets"))
+            response = await soon(client.take(m.OffsetCommitResponse))
+            assert response.topics[0].partitions[0].error_code == ErrorCode.NOT_COORDINATOR
+            assert await commit_offset(client, "g", "orders", 3) == ErrorCode.NOT_COORDINATOR
+
+    async def test_a_marker_that_an_administrator_wrote_is_reported_as_lost(self) -> None:
+        async with MemoryBroker() as broker:
+            broker.create_topic("orders")
+            client = broker.connect()
+            end = await begin_transaction(client, "orders", b"one")
+            request = m.WriteTxnMarkersRequest
+            topic = request.WritableTxnMarkerTopic(name="orders", partition_indexes=[0])
+            marker = request.WritableTxnMarker(
+                producer_id=end.producer_id, producer_epoch=end.producer_epoch, topics=[topic], coordinator_epoch=0
+            )
+            broker.storage.hold_commits()
+            client.post(request(markers=[marker]), 1)
+            await look_around()
+            assert not client.connection.received
+            broker.storage.lose_leadership(log_of(broker, "orders"))
+            response = await soon(client.take(m.WriteTxnMarkersResponse))
+            [result] = response.markers[0].topics[0].partitions
+            assert result.error_code == ErrorCode.NOT_LEADER_OR_FOLLOWER

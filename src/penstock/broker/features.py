@@ -14,6 +14,7 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Iterable
 from typing import NamedTuple
 
+from penstock.broker.storage_errors import changing
 from penstock.catalog.contract import Catalog
 from penstock.wire.api import ApiKey
 from penstock.wire.errors import InvalidUpdateVersion
@@ -90,7 +91,8 @@ class Features:
         return all(self._levels[feature] > 0 for feature, keys in _APIS.items() if key in keys)
 
     def update(self, updates: Iterable[Update], *, validate_only: bool = False) -> None:
-        """Change levels, all or none. Raises InvalidUpdateVersion for the first that cannot be changed."""
+        """Change levels, all or none. Raises InvalidUpdateVersion for the first that cannot be changed, and what the
+        client is told when the catalog refuses."""
         latest = {update.feature: update for update in updates}
         for update in latest.values():
             wrong = self._fault(update)
@@ -102,7 +104,8 @@ class Features:
         changed = {update.feature: update.level for update in latest.values() if self._is_change(update)}
         if validate_only or not changed:
             return
-        self.epoch = self._catalog.set_features(changed)
+        with changing("the levels of features"):
+            self.epoch = self._catalog.set_features(changed)
         self._levels |= changed
         for listener in self.listeners:
             listener()

@@ -1,12 +1,19 @@
 """Producer ids, unique for the life of the cluster.
 
 They come in blocks of a thousand that the catalog remembers before the first of them is given away, so that none is
-ever given twice, whatever happens to the broker.
+ever given twice, whatever happens to the broker. While the catalog refuses a new block, producers are asked to try
+again with COORDINATOR_LOAD_IN_PROGRESS, as in Kafka.
 """
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Callable
+
+from penstock.catalog.contract import CatalogError
+from penstock.wire.errors import CoordinatorLoadInProgress
+
+log = logging.getLogger("penstock.broker")
 
 
 class ProducerIds:
@@ -19,7 +26,11 @@ class ProducerIds:
 
     def next(self) -> int:
         if self._next == self._end:
-            block = self._allocate_block()
+            try:
+                block = self._allocate_block()
+            except CatalogError as error:
+                log.error("no producer ids are to be had: %s", error)
+                raise CoordinatorLoadInProgress(str(error)) from error
             self._next, self._end = block.start, block.stop
         self._next += 1
         return self._next - 1

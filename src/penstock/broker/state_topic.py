@@ -7,8 +7,9 @@ from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING
 
 from penstock.broker.file_range import FileRange, until_cached
+from penstock.broker.storage_errors import error_for_clients
 from penstock.storage.contract import StorageError
-from penstock.wire.errors import KafkaStorageError
+from penstock.wire.errors import CoordinatorNotAvailable, KafkaStorageError
 
 if TYPE_CHECKING:
     from penstock.broker.cluster_view import ClusterView
@@ -52,7 +53,7 @@ class PartitionStateLog:
         try:
             return self._partition.append_internal(batch, now_ms).position
         except StorageError as error:
-            raise KafkaStorageError(str(error)) from error
+            raise error_for_clients(error) from error
 
     async def read(self, offset: int, max_bytes: int) -> bytes:
         await asyncio.sleep(0)
@@ -62,10 +63,13 @@ class PartitionStateLog:
                 await until_cached(self._world, FileRange(found.file, found.position, found.size))
             return found.read()
         except StorageError as error:
-            raise KafkaStorageError(str(error)) from error
+            raise error_for_clients(error) from error
 
     def when_durable(self, position: int, then: Callable[[Exception | None], None]) -> None:
-        self._durability.when_durable([(self._partition.log, position)], then)
+        def ended(failure: StorageError | None) -> None:
+            then(None if failure is None else error_for_clients(failure))
+
+        self._durability.when_durable([(self._partition.log, position)], ended)
 
     def make_durable_soon(self) -> None:
         self._durability.begin(self._partition.log)
@@ -74,7 +78,7 @@ class PartitionStateLog:
         try:
             self._partition.log.delete_records(offset, self._world.now_ms())
         except StorageError as error:
-            raise KafkaStorageError(str(error)) from error
+            raise error_for_clients(error) from error
 
 
 class InternalTopic:
@@ -91,7 +95,11 @@ class InternalTopic:
         return None if topic is None else self._owner.logs(topic)
 
     def create(self) -> list[PartitionStateLog]:
-        return self._owner.logs(self._owner.topics.create(self.name, self._partitions, self._configs))
+        try:
+            topic = self._owner.topics.create(self.name, self._partitions, self._configs)
+        except KafkaStorageError as error:
+            raise CoordinatorNotAvailable(error.message) from error
+        return self._owner.logs(topic)
 
     def on_deleted(self, callback: Callable[[], None]) -> None:
         def deleted(topic: Topic) -> None:

@@ -2,16 +2,19 @@
 
 The catalog says which topics there are; the storage keeps a log for each partition. Creating a topic is logs first,
 catalog last; deleting is catalog first, logs last: a crash in between leaves logs that no topic owns, which the next
-start removes or sets aside.
+start removes or sets aside. A change that catalog or storage refuse leaves nothing behind, and raises the KafkaError
+that the client is told.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from penstock import guard
+from penstock.broker.storage_errors import changing
 from penstock.broker.topics import INTERNAL_TOPICS, MAX_PARTITIONS, Partition, Topic, check_name
 from penstock.records.validation import ProduceRules
 from penstock.storage.contract import LogConfig, Storage
@@ -35,14 +38,15 @@ class TopicManager:
         self._config = configs.broker
         self._world = world
         self.on_topic_deleted: list[Callable[[Topic], None]] = []
-        """Called while the topic is still there."""
+        """Called while the topic can still be looked up, when it is certain that it goes."""
         configs.listeners.append(self._resolve_all)
 
     def open_all(self) -> None:
         for row in self._catalog.topics():
             topic = Topic(row.name, row.topic_id, dict(row.configs), row.partitions)
             self._resolve(topic)
-            self._host(topic, range(row.partitions))
+            for index in range(row.partitions):
+                topic.host(self._open(topic, index))
             self._cluster.add_topic(topic)
         self._storage.opened()
 
@@ -68,47 +72,66 @@ class TopicManager:
             raise InvalidPartitions(f"Number of partitions must be between 1 and {MAX_PARTITIONS}.")
         topic = Topic(name, self._world.new_id(), dict(configs), partitions)
         self._resolve(topic)
-        self._host(topic, range(partitions))
-        self._catalog.create_topic(name, topic.topic_id, partitions, topic.configs)
+        with changing(f"topic {name}"), self._opened(topic, range(partitions)) as added:
+            self._catalog.create_topic(name, topic.topic_id, partitions, topic.configs)
+        for partition in added:
+            topic.host(partition)
         self._cluster.add_topic(topic)
         self._cluster.topics_changed()
         return topic
 
     def delete(self, topic: Topic) -> None:
         """Take a topic out of use. The space of its records is freed by a thread."""
+        with changing(f"topic {topic.name}"):
+            self._catalog.delete_topic(topic.topic_id)
         for callback in self.on_topic_deleted:
             guard.attempt(f"clearing up after the topic {topic.name}", callback, topic)
-        self._catalog.delete_topic(topic.topic_id)
         self._cluster.remove_topic(topic)
-        leftovers = []
-        for partition in topic.hosted_partitions():
-            leftovers.append(self._storage.delete_log(partition.log))
+        partitions = topic.hosted_partitions()
+        self._delete_logs(partitions)
+        for partition in partitions:
             partition.wake()
         self._cluster.topics_changed()
-        self._world.in_thread(lambda: _run_all(leftovers))
 
     def grow(self, topic: Topic, partitions: int) -> None:
-        added = self._open(topic, range(topic.partition_count, partitions))
-        self._catalog.set_partitions(topic.topic_id, partitions)
+        new = range(topic.partition_count, partitions)
+        with changing(f"topic {topic.name}"), self._opened(topic, new) as added:
+            self._catalog.set_partitions(topic.topic_id, partitions)
         topic.partition_count = partitions
         for partition in added:
             topic.host(partition)
         self._cluster.topics_changed()
 
-    def _host(self, topic: Topic, indexes: range) -> None:
-        for partition in self._open(topic, indexes):
-            topic.host(partition)
+    @contextmanager
+    def _opened(self, topic: Topic, indexes: range) -> Iterator[list[Partition]]:
+        """New partitions, of which the catalog learns inside the block; their logs go again if that fails."""
+        added: list[Partition] = []
+        try:
+            for index in indexes:
+                added.append(self._open(topic, index))  # noqa: PERF401 - known one by one, in case the next fails
+            yield added
+        except Exception:
+            self._delete_logs(added)
+            raise
 
-    def _open(self, topic: Topic, indexes: range) -> list[Partition]:
-        return [
-            Partition(topic, index, self._storage.open_log(topic.name, index, topic.topic_id, topic.log_config))
-            for index in indexes
-        ]
+    def _open(self, topic: Topic, index: int) -> Partition:
+        return Partition(topic, index, self._storage.open_log(topic.name, index, topic.topic_id, topic.log_config))
+
+    def _delete_logs(self, partitions: Iterable[Partition]) -> None:
+        leftovers: list[Callable[[], None]] = []
+
+        def delete(partition: Partition) -> None:
+            leftovers.append(self._storage.delete_log(partition.log))
+
+        for partition in partitions:
+            guard.attempt(f"deleting the log of {partition.topic.name}-{partition.index}", delete, partition)
+        self._world.in_thread(lambda: _run_all(leftovers))
 
     # -- configs ---------------------------------------------------------------------------------------------------
 
     def set_configs(self, topic: Topic, configs: Mapping[str, str]) -> None:
-        self._catalog.set_topic_configs(topic.topic_id, dict(configs))
+        with changing(f"the configs of topic {topic.name}"):
+            self._catalog.set_topic_configs(topic.topic_id, dict(configs))
         topic.configs = dict(configs)
         self._apply_configs(topic)
 

@@ -23,13 +23,14 @@ from collections.abc import Callable, Iterable
 from functools import partial
 from typing import TYPE_CHECKING
 
-from penstock.storage.contract import StorageError
+from penstock.storage.contract import LeadershipLost, StorageError
 from penstock.transactions.metadata import MAX_PRODUCER_EPOCH, TopicPartition, TransactionMetadata, TransactionVersion
 from penstock.transactions.shard import AddPartitions, TransactionShard, WriteMarkers
 from penstock.transactions.states import TransactionState
 from penstock.wire.errors import (
     CoordinatorLoadInProgress,
     InvalidProducerEpoch,
+    NotLeaderOrFollower,
     TransactionCoordinatorFenced,
     UnknownTopicOrPartition,
 )
@@ -139,7 +140,7 @@ class TransactionDurability:
                 # The partition has seen a newer epoch: whatever was open there has been ended by somebody else.
                 log.warning("marker of %s for %s-%d not written: %s", markers.transactional_id, name, index, error)
                 gone.append((name, index))
-            except (CoordinatorLoadInProgress, StorageError) as error:
+            except (CoordinatorLoadInProgress, NotLeaderOrFollower, StorageError) as error:
                 log.warning("marker of %s for %s-%d is tried again: %s", markers.transactional_id, name, index, error)
                 failed.append((name, index))
             else:
@@ -153,8 +154,12 @@ class TransactionDurability:
     def _marker_is_durable(
         self, handle: Handle, markers: WriteMarkers, where: TopicPartition, failure: StorageError | None
     ) -> None:
-        if failure is None and not self._is_stopped:  # a failure stops the broker
+        if self._is_stopped:
+            return
+        if failure is None:
             self._marked(handle, markers, where)
+        elif isinstance(failure, LeadershipLost):  # any other failure stops the broker
+            self._world.call_later(_RETRY_SECONDS, self._write_markers, handle, markers, [where])
 
     # -- 5. when the markers are durable: the completion -----------------------------------------------------------
 

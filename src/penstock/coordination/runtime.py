@@ -25,7 +25,13 @@ from penstock.records.batch import BatchHeader, CorruptBatch, iter_headers
 from penstock.records.builder import build_batch
 from penstock.records.control import ControlType, parse_control
 from penstock.records.record import iter_records
-from penstock.wire.errors import CoordinatorLoadInProgress, ErrorCode, KafkaError, RecordListTooLarge
+from penstock.wire.errors import (
+    CoordinatorLoadInProgress,
+    ErrorCode,
+    KafkaError,
+    NotLeaderOrFollower,
+    RecordListTooLarge,
+)
 from penstock.wire.hashing import coordinator_partition
 
 log = logging.getLogger("penstock.coordinator")
@@ -341,8 +347,12 @@ class CoordinatorRuntime(Generic[S]):
 
     def _fail(self, handle: ShardHandle[S], effects: Effects, failure: Exception) -> None:
         # What does not fit will not fit the next time: the client must not be told to try again.
-        too_large = isinstance(failure, RecordListTooLarge)
-        code = ErrorCode.UNKNOWN_SERVER_ERROR if too_large else ErrorCode.COORDINATOR_NOT_AVAILABLE
+        if isinstance(failure, RecordListTooLarge):
+            code = ErrorCode.UNKNOWN_SERVER_ERROR
+        elif isinstance(failure, NotLeaderOrFollower):
+            code = ErrorCode.NOT_COORDINATOR
+        else:
+            code = ErrorCode.COORDINATOR_NOT_AVAILABLE
         others = handle.shard.append_failed(effects, code)
         for reply in effects.replies:
             guard.attempt(self._answering, reply.fail, code)

@@ -1,6 +1,7 @@
 """All configs of a running broker: the ones it was started with, and the ones that the catalog remembers.
 
-What is set at run time is checked, written to the catalog, and only then counts. Whoever has worked something out from
+What is set at run time is checked, written to the catalog, and only then counts; what the catalog refuses raises the
+KafkaError that the client is told. Whoever has worked something out from
 configs (a topic's log, say) is told through `listeners` to do so again.
 """
 
@@ -11,6 +12,7 @@ from collections.abc import Callable, Collection, Mapping
 from penstock.broker.config.client_metrics import check_client_metrics, client_metrics_entries
 from penstock.broker.config.definitions import ConfigError, Value
 from penstock.broker.config.resolver import BrokerConfig, Entry, GroupConfigs, TopicConfigs, check_dynamic
+from penstock.broker.storage_errors import changing
 from penstock.catalog.contract import Catalog
 from penstock.wire.config_resources import ResourceType
 
@@ -66,7 +68,7 @@ class Configs:
     def set_broker(self, name: str, overrides: Mapping[str, str]) -> None:
         """Replace what was set at run time for a broker, or for all; it counts at once."""
         self.check_broker(name, overrides)
-        self._catalog.set_configs(ResourceType.BROKER, name, overrides)
+        self._write(ResourceType.BROKER, name, overrides)
         _replace(self._brokers, name, overrides)
         self._apply()
         for listener in self.listeners:
@@ -95,7 +97,7 @@ class Configs:
     def set_group(self, group: str, overrides: Mapping[str, str]) -> None:
         """Replace a group's configs."""
         self.check_group(overrides)
-        self._catalog.set_configs(ResourceType.GROUP, group, overrides)
+        self._write(ResourceType.GROUP, group, overrides)
         _replace(self._groups, group, overrides)
 
     # -- client metrics subscriptions ------------------------------------------------------------------------------
@@ -113,8 +115,12 @@ class Configs:
     def set_client_metrics(self, name: str, overrides: Mapping[str, str]) -> None:
         """Replace a subscription's configs; without any it ceases to exist."""
         check_client_metrics(overrides)
-        self._catalog.set_configs(ResourceType.CLIENT_METRICS, name, overrides)
+        self._write(ResourceType.CLIENT_METRICS, name, overrides)
         _replace(self._client_metrics, name, overrides)
+
+    def _write(self, kind: ResourceType, name: str, overrides: Mapping[str, str]) -> None:
+        with changing(f"the configs of {kind.name} {name!r}"):
+            self._catalog.set_configs(kind, name, overrides)
 
     def _apply(self) -> None:
         self.broker.set_dynamic(self._brokers.get(ALL_BROKERS, {}), self._brokers.get(str(self.broker.node_id), {}))

@@ -14,7 +14,7 @@ from penstock.broker.features import Update
 from penstock.broker.requests import Request
 from penstock.broker.topics import METADATA_TOPIC
 from penstock.wire import messages as m
-from penstock.wire.errors import ErrorCode, InvalidUpdateVersion
+from penstock.wire.errors import ErrorCode, KafkaError
 from penstock.wire.messages import ZERO_UUID
 
 if TYPE_CHECKING:
@@ -166,7 +166,7 @@ class ClusterHandlers:
         updates = [Update(each.feature, each.max_version_level, each.upgrade_type) for each in body.feature_updates]
         try:
             self._features.update(updates, validate_only=body.validate_only)
-        except InvalidUpdateVersion as error:
+        except KafkaError as error:
             return m.UpdateFeaturesResponse(error_code=error.code, error_message=error.message)
         return m.UpdateFeaturesResponse(
             results=[

@@ -62,7 +62,9 @@ class GroupHandlers:
             return response(coordinators=[self._coordinator(request, body.key_type, k) for k in body.coordinator_keys])
         found = self._coordinator(request, body.key_type, body.key)
         # "NONE" is Kafka's message for success in these versions.
-        message = "NONE" if found.error_code == ErrorCode.NONE else InvalidRequest.what
+        message: str | None = "NONE"
+        if found.error_code != ErrorCode.NONE:
+            message = InvalidRequest.what if found.error_code == ErrorCode.INVALID_REQUEST else found.error_message
         return response(
             error_code=found.error_code, error_message=message, node_id=found.node_id, host=found.host, port=found.port
         )
@@ -76,10 +78,11 @@ class GroupHandlers:
             prepare_topic = None
         if prepare_topic is None:
             message = None if key_type == SHARE else f"There is no coordinator of type {key_type}."
-            refused = coordinator(key=key, error_code=ErrorCode.INVALID_REQUEST, error_message=message)
-            refused.node_id, refused.host, refused.port = -1, "", -1
-            return refused
-        prepare_topic()
+            return _no_coordinator(key, ErrorCode.INVALID_REQUEST, message)
+        try:
+            prepare_topic()
+        except KafkaError as error:
+            return _no_coordinator(key, error.code, error.message)
         broker = self._cluster.this_broker(request.connection.listener_name)
         # A null message would be right for newer versions, but Kafka leaves the field at its default.
         return coordinator(key=key, node_id=broker.node_id, host=broker.host, port=broker.port, error_message="")
@@ -255,6 +258,12 @@ class GroupHandlers:
                 handle.shard.delete_groups(partial(part_done, index), self._commands.context_of(request), group_ids)
             )
         return pending if by_shard else response
+
+
+def _no_coordinator(key: str, code: ErrorCode, message: str | None) -> m.FindCoordinatorResponse.Coordinator:
+    return m.FindCoordinatorResponse.Coordinator(
+        key=key, node_id=-1, host="", port=-1, error_code=code, error_message=message
+    )
 
 
 def _is_share_key(key: str) -> bool:

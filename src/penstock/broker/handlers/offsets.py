@@ -12,6 +12,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from penstock.broker.requests import Request
+from penstock.broker.storage_errors import changing
 from penstock.broker.topics import Partition, leader_epoch_error
 from penstock.storage.contract import IsolationLevel
 from penstock.wire import messages as m
@@ -155,6 +156,7 @@ def _delete_records(partition: Partition, offset: int, now_ms: int) -> int:
         raise PolicyViolation("Records of a topic that is only compacted cannot be deleted.")
     if offset < -1:
         raise OffsetOutOfRange()
-    low_watermark = partition.log.delete_records(offset, now_ms)
+    with changing(f"the start of {partition.topic.name}-{partition.index}"):
+        low_watermark = partition.log.delete_records(offset, now_ms)
     partition.wake()
     return low_watermark

@@ -21,6 +21,7 @@ from typing import TYPE_CHECKING
 from penstock.broker.admission import FIRST_VERSION_THAT_ADDS, Admission, MixedProducers
 from penstock.broker.durability import NotDurableInTime
 from penstock.broker.requests import NO_RESPONSE, Answer, Pending, Request
+from penstock.broker.storage_errors import error_for_clients
 from penstock.broker.topics import Partition, Topic
 from penstock.records.batch import TRANSACTIONAL, BatchHeader
 from penstock.records.validation import RecordsRejected, TimestampsRejected, sole_batch, validate_produced
@@ -31,7 +32,6 @@ from penstock.wire.errors import (
     InvalidRequiredAcks,
     InvalidTopic,
     KafkaError,
-    KafkaStorageError,
     OutOfOrderSequenceNumber,
     TransactionalIdAuthorizationFailed,
     UnknownTopicId,
@@ -191,7 +191,7 @@ class ProduceHandlers:
         try:
             return partition.log.append(batch, header, now_ms=now_ms, transaction_version=transaction_version)
         except StorageError as error:
-            raise KafkaStorageError(str(error)) from error
+            raise error_for_clients(error) from error
 
     def _answer_when_durable(
         self,
@@ -237,7 +237,7 @@ def _check_admission(admission: Admission | None, partition: Partition) -> None:
 def _fail(response: m.ProduceResponse, failure: StorageError) -> None:
     """Answer without the certainty that the records are on disk."""
     is_late = isinstance(failure, NotDurableInTime)
-    code = ErrorCode.REQUEST_TIMED_OUT if is_late else ErrorCode.KAFKA_STORAGE_ERROR
+    code = ErrorCode.REQUEST_TIMED_OUT if is_late else error_for_clients(failure).code
     for topic in response.responses:
         for partition in topic.partition_responses:
             if partition.error_code == ErrorCode.NONE:

@@ -14,7 +14,6 @@ from typing import TYPE_CHECKING, Protocol
 from penstock.broker.config import ConfigError
 from penstock.broker.requests import Request
 from penstock.broker.topics import MAX_PARTITIONS, METADATA_TOPIC, check_name
-from penstock.storage.contract import StorageError
 from penstock.wire import messages as m
 from penstock.wire.errors import (
     ErrorCode,
@@ -25,7 +24,6 @@ from penstock.wire.errors import (
     InvalidRequest,
     InvalidTopic,
     KafkaError,
-    KafkaStorageError,
     PolicyViolation,
     TopicAlreadyExists,
     TopicDeletionDisabled,
@@ -101,9 +99,6 @@ class TopicHandlers:
             except KafkaError as error:
                 result.error_code = error.code
                 result.error_message = error.message
-            except StorageError as error:
-                result.error_code = ErrorCode.KAFKA_STORAGE_ERROR
-                result.error_message = str(error)
         return response
 
     def _partitions_asked(self, asked: m.CreateTopicsRequest.CreatableTopic) -> int:
@@ -279,7 +274,4 @@ class TopicHandlers:
                 )
             self._check_assignments(asked.assignments)
         if not validate_only:
-            try:
-                self._topics.grow(topic, asked.count)
-            except StorageError as error:
-                raise KafkaStorageError(str(error)) from error
+            self._topics.grow(topic, asked.count)

@@ -9,6 +9,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from penstock.broker.requests import Answer, Request
+from penstock.broker.storage_errors import error_for_clients
 from penstock.storage.contract import Appended, StorageError
 from penstock.transactions.metadata import TopicPartition, TransactionVersion
 from penstock.transactions.shard import WriteMarkers
@@ -39,12 +40,12 @@ class TxnMarkerHandlers:
                 for index in topic.partition_indexes:
                     codes = results.setdefault(marker.producer_id, {})
                     codes[(topic.name, index)] = self._write_marker(marker, topic.name, index, appends)
-        response = _markers_response(results)
         pending = request.defer()
 
         def durable(failure: StorageError | None) -> None:
-            if failure is None:  # otherwise the broker is about to stop
-                pending.complete(response)
+            if failure is not None:
+                _fail(results, error_for_clients(failure).code)
+            pending.complete(_markers_response(results))
 
         self._durability.when_durable([(partition.log, appended.position) for partition, appended in appends], durable)
         return pending
@@ -73,14 +74,19 @@ class TxnMarkerHandlers:
         )
         try:
             appends.append((partition, self._markers.append(partition, markers)))
-        except StorageError:
-            return ErrorCode.KAFKA_STORAGE_ERROR
+        except StorageError as error:
+            return error_for_clients(error).code
         except KafkaError as error:
             # A coordinator that sent this does not know the group coordinator's errors.
             return (
                 ErrorCode.NOT_LEADER_OR_FOLLOWER if error.code == ErrorCode.COORDINATOR_LOAD_IN_PROGRESS else error.code
             )
         return ErrorCode.NONE
+
+
+def _fail(results: dict[int, Codes], code: ErrorCode) -> None:
+    for codes in results.values():
+        codes.update({where: code for where, old in codes.items() if old == ErrorCode.NONE})
 
 
 def _markers_response(results: dict[int, Codes]) -> m.WriteTxnMarkersResponse:
