@@ -3,11 +3,21 @@
 from __future__ import annotations
 
 import asyncio
+import socket
 
 import pytest
 
+from penstock.broker.config import BrokerConfig
+from penstock.broker.foundation import Foundation, OnFailure, Settings
+from penstock.broker.listeners import Address, Listener, ListenError
+from penstock.broker.server import Broker as Server
+from penstock.broker.world import World
+from penstock.catalog.memory import MemoryCatalog
 from penstock.log.partition import PartitionLog
+from penstock.storage.contract import StorageError
+from penstock.storage.memory import MemoryStorage
 from penstock.testing import AsyncBroker, Broker
+from penstock.testing.memory import MemoryListener
 from penstock.wire import messages as m
 from tests.broker.raw import RawClient
 
@@ -108,3 +118,75 @@ class TestFailures:
             server.parts.topics.delete(topic)
             assert heard == [topic]
             assert server.parts.cluster.find_topic("t") is None
+
+
+class Life:
+    """A server over a foundation in memory; `steps` is what happened to it, in order."""
+
+    def __init__(self, configs: dict[str, str] | None = None) -> None:
+        self.steps: list[str] = []
+        self.listener = MemoryListener(Address("PLAINTEXT", "localhost", 9092))
+        self.can_listen = True
+        self.on_failure: OnFailure
+        self.server = Server(Settings(configs=configs or {}), self.lay)
+
+    def lay(self, settings: Settings, config: BrokerConfig, world: World, on_failure: OnFailure) -> Foundation:
+        steps = self.steps
+
+        class Catalog(MemoryCatalog):
+            def close(self) -> None:
+                steps.append("catalog closed")
+
+        class Storage(MemoryStorage):
+            def opened(self) -> None:
+                super().opened()
+                steps.append("logs opened")
+
+            def close(self) -> None:
+                super().close()
+                steps.append("storage closed")
+
+        self.on_failure = on_failure
+        return Foundation(Catalog(), Storage(world.call_soon), self.listen, lambda: steps.append("released"))
+
+    def listen(self) -> list[Listener]:
+        if not self.can_listen:
+            raise ListenError("the address is in use")
+        self.steps.append("listening")
+        return [self.listener]
+
+
+class TestLife:
+    async def test_clients_can_connect_when_the_logs_are_open_and_everything_is_closed_in_order(self) -> None:
+        life = Life()
+        await life.server.start()
+        assert life.steps == ["logs opened", "listening"]
+        client = life.listener.connect()
+        life.server.stop()
+        await asyncio.wait_for(life.server.serve(), 30)
+        assert life.steps[2:] == ["storage closed", "catalog closed", "released"]
+        assert client.is_closed
+
+    async def test_a_broker_that_cannot_listen_gives_back_what_it_holds(self) -> None:
+        life = Life()
+        life.can_listen = False
+        with pytest.raises(ListenError):
+            await life.server.start()
+        assert life.steps == ["logs opened", "catalog closed", "released"]
+
+    async def test_a_broker_that_cannot_start_does_not_go_on_listening(self) -> None:
+        with socket.create_server(("127.0.0.1", 0)) as taken:
+            life = Life({"penstock.metrics.listen": f"127.0.0.1:{taken.getsockname()[1]}"})
+            with pytest.raises(ListenError):
+                await life.server.start()
+        with pytest.raises(ConnectionRefusedError):
+            life.listener.connect()
+        assert life.steps[-2:] == ["catalog closed", "released"]
+
+    async def test_a_storage_that_fails_stops_the_broker(self) -> None:
+        life = Life()
+        await life.server.start()
+        life.on_failure(StorageError("the disk is gone"))
+        with pytest.raises(StorageError, match="the disk is gone"):
+            await asyncio.wait_for(life.server.serve(), 30)
+        assert life.steps[-1] == "released"

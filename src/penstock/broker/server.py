@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+from contextlib import ExitStack
 
 from penstock.broker.config import BrokerConfig, check_listeners
 from penstock.broker.foundation import Foundation, LayFoundation, Settings, local_foundation
@@ -35,17 +36,18 @@ class Broker:
         """Open everything and begin to listen. Raises ListenError, StorageError or ConfigError with what to do."""
         world = LoopWorld(asyncio.get_running_loop())
         self._foundation = self._lay_foundation(self.settings, self.config, world, self._storage_failed)
-        try:
+        with ExitStack() as undo:
+            undo.callback(self._foundation.release)
+            undo.callback(self._foundation.catalog.close)
             self.parts = parts = Parts(self.config, world, self._foundation)
             parts.open()
             advertised = [parse_address(text) for text in self.settings.advertise or self.config.advertised_listeners]
+            undo.callback(parts.acceptor.close_listeners)
             parts.acceptor.start(self._foundation.open_listeners(), advertised)
             if self.config.penstock_metrics_listen:
                 await parts.monitoring.start(self.config.penstock_metrics_listen)
                 parts.build_all()
-        except BaseException:
-            self._foundation.release()
-            raise
+            undo.pop_all()
         parts.upkeep.start()
 
     @property

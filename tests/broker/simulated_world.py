@@ -1,0 +1,46 @@
+"""A world without an event loop: time passes when the test says so, and work for threads is done at once."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from typing import TypeVar
+
+from tests.coordination.simulated import SimulatedTime
+
+T = TypeVar("T")
+
+
+class SimulatedWorld(SimulatedTime):
+    def __init__(self) -> None:
+        super().__init__()
+        self.threads = 0
+        """How much work was given to threads."""
+
+    def monotonic(self) -> float:
+        return self.now_ms() / 1000
+
+    def call_soon_threadsafe(self, callback: Callable[[], object]) -> None:
+        self.call_soon(callback)
+
+    def in_thread(self, work: Callable[[], T]) -> asyncio.Future[T]:
+        self.threads += 1
+        done: asyncio.Future[T] = asyncio.Future(loop=_NoLoop())  # type: ignore[arg-type]
+        done.set_result(work())
+        return done
+
+    def add_reader(self, descriptor: int, callback: Callable[[], object]) -> None:
+        raise NotImplementedError("this world has no file descriptors")
+
+    def remove_reader(self, descriptor: int) -> None:
+        raise NotImplementedError("this world has no file descriptors")
+
+    def random_between(self, low: int, high: int) -> int:
+        return low
+
+
+class _NoLoop:
+    """Enough of a loop for a future that nobody waits for."""
+
+    def get_debug(self) -> bool:
+        return False

@@ -1,0 +1,93 @@
+"""What the embedded broker stands on is its own, is opened whole or not at all, and is given back."""
+
+from __future__ import annotations
+
+import socket
+from pathlib import Path
+
+import pytest
+
+from penstock.broker.config import BrokerConfig
+from penstock.broker.foundation import CATALOG_FILE, Foundation, Settings, local_foundation
+from penstock.broker.listeners import ListenError
+from penstock.catalog.contract import CatalogError
+from penstock.log.errors import FolderInUse
+from penstock.storage.contract import StorageError
+from tests.broker.simulated_world import SimulatedWorld
+
+
+def free_port() -> int:
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        return int(server.getsockname()[1])
+
+
+def never_fails(error: StorageError) -> None:
+    raise error
+
+
+def lay(settings: Settings) -> Foundation:
+    return local_foundation(settings, BrokerConfig({}), SimulatedWorld(), never_fails)
+
+
+def give_back(foundation: Foundation) -> None:
+    foundation.storage.close()
+    foundation.catalog.close()
+    foundation.release()
+
+
+@pytest.fixture
+def settings(tmp_path: Path) -> Settings:
+    return Settings(tmp_path / "not" / "there" / "yet", ["127.0.0.1:0"])
+
+
+def test_the_data_folder_is_made_and_holds_the_catalog(settings: Settings) -> None:
+    foundation = lay(settings)
+    assert (settings.data / CATALOG_FILE).is_file()
+    cluster_id = foundation.catalog.cluster_id
+    give_back(foundation)
+    again = lay(settings)
+    assert again.catalog.cluster_id == cluster_id
+    give_back(again)
+
+
+def test_a_folder_has_one_broker_at_a_time(settings: Settings) -> None:
+    first = lay(settings)
+    with pytest.raises(FolderInUse, match="in use by another process"):
+        lay(settings)
+    give_back(first)
+    give_back(lay(settings))
+
+
+def test_a_catalog_that_cannot_be_used_leaves_the_folder_unlocked(settings: Settings) -> None:
+    settings.data.mkdir(parents=True)
+    (settings.data / CATALOG_FILE).write_bytes(b"no database" * 1000)
+    with pytest.raises(CatalogError):
+        lay(settings)
+    (settings.data / CATALOG_FILE).unlink()
+    give_back(lay(settings))
+
+
+def test_listeners_are_opened_when_they_are_asked_for(settings: Settings) -> None:
+    port = free_port()
+    settings.listen = [f"127.0.0.1:{port}", "127.0.0.1:0"]
+    foundation = lay(settings)
+    with socket.create_server(("127.0.0.1", port)):
+        pass
+    listeners = foundation.open_listeners()
+    assert listeners[0].port == port
+    assert listeners[1].port > 0
+    for listener in listeners:
+        listener.close()
+    give_back(foundation)
+
+
+def test_a_listener_that_cannot_be_opened_closes_those_opened_before_it(settings: Settings) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        port = free_port()
+        settings.listen = [f"127.0.0.1:{port}", f"127.0.0.1:{taken.getsockname()[1]}"]
+        foundation = lay(settings)
+        with pytest.raises(ListenError, match="in use by another program"):
+            foundation.open_listeners()
+        with socket.create_server(("127.0.0.1", port)):
+            pass
+        give_back(foundation)
