@@ -8,7 +8,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from penstock.log.offset_index import OffsetIndex
+from penstock.log.files import DiskReader
+from penstock.log.offset_index import OffsetIndex, StoredIndex
 
 
 def filled(*entries: tuple[int, int]) -> OffsetIndex:
@@ -42,7 +43,7 @@ def test_lookups_find_the_last_entry_at_or_below() -> None:
 
 
 @given(st.lists(st.tuples(st.integers(0, 2**31 - 1), st.integers(0, 2**31 - 1)), max_size=50))
-def test_a_mapped_index_answers_like_the_one_in_memory(
+def test_an_index_in_a_file_answers_like_the_one_in_memory(
     tmp_path_factory: pytest.TempPathFactory, entries: list[tuple[int, int]]
 ) -> None:
     offsets = sorted({offset for offset, _ in entries})
@@ -50,23 +51,40 @@ def test_a_mapped_index_answers_like_the_one_in_memory(
     index = filled(*zip(offsets, positions, strict=False))
     path = str(tmp_path_factory.mktemp("index") / "x.index")
     Path(path).write_bytes(index.to_bytes())
-    mapped, loaded = OffsetIndex.mapped(path), OffsetIndex.loaded(path)
-    assert mapped is not None
+    stored, loaded = StoredIndex.opened(path, DiskReader()), OffsetIndex.loaded(path, DiskReader())
+    assert stored is not None
     assert loaded is not None
-    assert len(mapped) == len(loaded) == len(index)
+    assert len(stored) == len(loaded) == len(index)
     for value in [0, *offsets, *positions]:
-        for other in (mapped, loaded):
+        for other in (stored, loaded):
             assert other.lookup(value) == index.lookup(value)
             assert other.before_position(value) == index.before_position(value)
             assert other.offset_at_or_after(value) == index.offset_at_or_after(value)
-    assert mapped.to_bytes() == index.to_bytes()
+    assert loaded.to_bytes() == index.to_bytes()
+
+
+def test_an_index_of_many_pages_answers_like_the_one_in_memory(tmp_path: Path) -> None:
+    entries = [(10 * slot + 4, 4096 * slot + 7) for slot in range(2000)]
+    index = filled(*entries)
+    path = str(tmp_path / "x.index")
+    Path(path).write_bytes(index.to_bytes())
+    stored = StoredIndex.opened(path, DiskReader())
+    assert stored is not None
+    for slot in [0, 1, 1999, 511, 512, 513, 1023, 1024, 1025, 1500, 3]:
+        offset, position = entries[slot]
+        for step in (-1, 0, 1):
+            assert stored.lookup(offset + step) == index.lookup(offset + step)
+            assert stored.before_position(position + step) == index.before_position(position + step)
+            assert stored.offset_at_or_after(position + step) == index.offset_at_or_after(position + step)
+    last_position = entries[-1][1]
+    assert [stored.is_plausible(size) for size in (last_position, last_position + 1)] == [False, True]
 
 
 def test_a_file_of_an_odd_size_or_none_at_all_is_unusable(tmp_path: Path) -> None:
     (tmp_path / "odd").write_bytes(b"123456789")
     for name in ("odd", "missing"):
-        assert OffsetIndex.mapped(str(tmp_path / name)) is None
-        assert OffsetIndex.loaded(str(tmp_path / name)) is None
+        assert StoredIndex.opened(str(tmp_path / name), DiskReader()) is None
+        assert OffsetIndex.loaded(str(tmp_path / name), DiskReader()) is None
 
 
 def test_a_last_entry_beyond_the_segment_is_implausible() -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
+from penstock.log.files import DiskReader
 from penstock.log.time_index import TimeIndex, read_last_entry
 
 
@@ -33,13 +34,13 @@ def test_a_lookup_gives_an_offset_before_which_everything_is_older() -> None:
 def test_it_is_read_back_whole_or_only_its_last_entry(tmp_path: Path) -> None:
     path = tmp_path / "x.timeindex"
     path.write_bytes(filled((10, 3), (20, 8)).to_bytes())
-    loaded = TimeIndex.loaded(str(path))
+    loaded = TimeIndex.loaded(str(path), DiskReader())
     assert loaded is not None
     assert loaded.to_bytes() == path.read_bytes()
-    assert read_last_entry(str(path)) == (20, 8)
+    assert read_last_entry(str(path), DiskReader()) == (20, 8)
     path.write_bytes(b"")
-    assert read_last_entry(str(path)) == (-1, -1)
+    assert read_last_entry(str(path), DiskReader()) == (-1, -1)
     path.write_bytes(b"odd")
-    assert read_last_entry(str(path)) is None
-    assert TimeIndex.loaded(str(path)) is None
-    assert read_last_entry(str(tmp_path / "missing")) is None
+    assert read_last_entry(str(path), DiskReader()) is None
+    assert TimeIndex.loaded(str(path), DiskReader()) is None
+    assert read_last_entry(str(tmp_path / "missing"), DiskReader()) is None

@@ -6,9 +6,10 @@ import asyncio
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING
 
+from penstock.broker.cold_reads import until_fetched
 from penstock.broker.file_range import FileRange, until_cached
 from penstock.broker.storage_errors import error_for_clients
-from penstock.storage.contract import StorageError
+from penstock.storage.contract import ColdRead, FetchSlice, StorageError
 from penstock.wire.errors import CoordinatorNotAvailable, KafkaStorageError
 
 if TYPE_CHECKING:
@@ -58,12 +59,19 @@ class PartitionStateLog:
     async def read(self, offset: int, max_bytes: int) -> bytes:
         await asyncio.sleep(0)
         try:
-            found = self._partition.log.read(offset, max_bytes)
+            found = await self._find(offset, max_bytes)
             if found.file is not None:
                 await until_cached(self._world, FileRange(found.file, found.position, found.size))
             return found.read()
         except StorageError as error:
             raise error_for_clients(error) from error
+
+    async def _find(self, offset: int, max_bytes: int) -> FetchSlice:
+        while True:
+            try:
+                return self._partition.log.read(offset, max_bytes)
+            except ColdRead as cold:
+                await until_fetched(self._world, cold)
 
     def when_durable(self, position: int, then: Callable[[Exception | None], None]) -> None:
         def ended(failure: StorageError | None) -> None:

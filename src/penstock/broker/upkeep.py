@@ -7,6 +7,8 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 from penstock import guard
+from penstock.broker.cold_reads import when_fetched
+from penstock.storage.contract import ColdRead
 
 if TYPE_CHECKING:
     from penstock.broker.cluster_view import ClusterView
@@ -66,9 +68,23 @@ class Upkeep:
         self._timers.clear()
 
     def apply_retention(self) -> None:
-        now_ms = self._world.now_ms()
         for partition in self._cluster.hosted_partitions():
-            guard.attempt(f"retention of {partition.topic.name}-{partition.index}", _retain, partition, now_ms)
+            guard.attempt(f"retention of {partition.topic.name}-{partition.index}", self._retain, partition)
+
+    def _retain(self, partition: Partition) -> None:
+        topic = partition.topic
+
+        def fetched(failure: BaseException | None) -> None:
+            if failure is not None:
+                log.error("retention of %s-%d failed: %s", topic.name, partition.index, failure)
+            elif self._timers and self._cluster.find_topic(topic.name) is topic:
+                guard.attempt(f"retention of {topic.name}-{partition.index}", self._retain, partition)
+
+        try:
+            if partition.log.apply_retention(self._world.now_ms()):
+                log.info("retention deleted segments of %s-%d", topic.name, partition.index)
+        except ColdRead as cold:
+            when_fetched(self._world, cold, fetched)
 
     def expire_producers(self) -> None:
         """Forget the idempotent producers that were silent for `producer.id.expiration.ms`."""
@@ -76,8 +92,3 @@ class Upkeep:
         for log_ in self._storage.logs():
             what = f"expiry of the producers of {log_.topic}-{log_.partition}"
             guard.attempt(what, log_.expire_producers, now_ms)
-
-
-def _retain(partition: Partition, now_ms: int) -> None:
-    if partition.log.apply_retention(now_ms):
-        log.info("retention deleted segments of %s-%d", partition.topic.name, partition.index)

@@ -2,11 +2,21 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 from penstock.guard import SelfExplanatory
 
 
 class StorageError(SelfExplanatory):
     """The disk refused (full, read-only, broken). Nothing half-written is visible; nothing may be acknowledged."""
+
+
+class ColdRead(Exception):
+    """What is to be read is not in memory. Run each of `fetches` in a thread, where it may wait, and try again."""
+
+    def __init__(self, *fetches: Callable[[], None]) -> None:
+        super().__init__("not in memory")
+        self.fetches = fetches
 
 
 class FolderInUse(Exception):

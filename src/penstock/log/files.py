@@ -1,23 +1,32 @@
-"""Open files, kept few and closed only when nobody reads from them any more.
+"""Open files, kept few and closed only when nobody reads from them any more, and reads that do not wait.
 
 A segment's file is opened when it is first needed. A `SegmentFile` closes itself when its last holder lets it go, so a
 slow `sendfile` or a running `fdatasync` keeps working while the segment behind it is deleted, compacted away or evicted
 from the cache of open files: no lock and no bookkeeping of readers is needed.
+
+The event loop must not wait for the disk. Once a storage has opened its logs, a read of bytes that are not in the page
+cache raises `ColdRead` (`DiskReader`); a thread fetches them, and whoever wanted them tries again.
 """
 
 from __future__ import annotations
 
+import errno
 import fcntl
 import os
+import threading
 from collections import deque
 from collections.abc import Iterable
 from pathlib import Path
 from typing import Protocol
 
-from penstock.log.errors import FolderInUse, StorageError
+from penstock.log.errors import ColdRead, FolderInUse, StorageError
 
 DEFAULT_OPEN_FILES_MAX = 512
 DELETED_SUFFIX = ".deleted"
+
+_FETCH_BYTES = 64 << 10
+_FETCHED_BYTES_MAX = 4 << 20
+_CANNOT_TELL = (errno.EOPNOTSUPP, errno.EINVAL, errno.ENOSYS)
 
 
 class SegmentFile:
@@ -37,6 +46,66 @@ class SegmentFile:
             os.close(self.fd)
 
 
+class DiskReader:
+    """Reads from files without waiting for the disk, unless `may_wait`.
+
+    What a thread has fetched is kept until other fetches displace it: a reader that comes back gets it even if the
+    kernel has dropped it in the meantime, so each attempt gets further than the one before.
+    """
+
+    __slots__ = ("_fetched", "_lock", "may_wait")
+
+    def __init__(self) -> None:
+        self.may_wait = True
+        """As while logs are opened; and for ever on a file system that cannot tell what is in memory."""
+        self._fetched: dict[tuple[int, ...], bytes] = {}
+        self._lock = threading.Lock()
+
+    def read(self, file: SegmentFile, size: int, position: int) -> bytes:
+        """Read exactly `size` bytes, or fewer only where the file ends. Raises ColdRead."""
+        if self.may_wait:
+            return pread_all(file, size, position)
+        buffer = bytearray(size)
+        try:
+            got = os.preadv(file.fd, [buffer], position, os.RWF_NOWAIT)
+            while got < size:
+                # The end of the file, or of what is in memory.
+                more = os.preadv(file.fd, [memoryview(buffer)[got:]], position + got, os.RWF_NOWAIT)
+                if not more:
+                    return bytes(buffer[:got])
+                got += more
+        except BlockingIOError:
+            return self._fetched_bytes(file, size, position)
+        except OSError as error:
+            if error.errno not in _CANNOT_TELL:
+                raise
+            self.may_wait = True
+            return pread_all(file, size, position)
+        return bytes(buffer)
+
+    def read_file(self, path: str) -> bytes:
+        """Read a whole file. Raises OSError and ColdRead."""
+        file = SegmentFile(path, os.O_RDONLY)
+        return self.read(file, os.fstat(file.fd).st_size, 0)
+
+    def _fetched_bytes(self, file: SegmentFile, size: int, position: int) -> bytes:
+        status = os.fstat(file.fd)
+        # The time of change is part of the key because another file may get the number of a deleted one.
+        key = (status.st_dev, status.st_ino, status.st_ctime_ns, position, size)
+        fetched = self._fetched.get(key)
+        if fetched is not None:
+            return fetched
+
+        def fetch() -> None:
+            data = pread_all(file, max(size, _FETCH_BYTES), position)[:size]
+            with self._lock:
+                self._fetched[key] = data
+                while len(self._fetched) > 1 and sum(map(len, self._fetched.values())) > _FETCHED_BYTES_MAX:
+                    del self._fetched[next(iter(self._fetched))]
+
+        raise ColdRead(fetch)
+
+
 class FileOwner(Protocol):
     """What the cache of open files needs to know of a segment."""
 
@@ -47,9 +116,10 @@ class FileOwner(Protocol):
 class OpenFiles:
     """Bounds how many segments keep their file open: the first one not used since the last look lets go of it."""
 
-    __slots__ = ("_limit", "_owners")
+    __slots__ = ("_limit", "_owners", "reader")
 
     def __init__(self, limit: int = DEFAULT_OPEN_FILES_MAX) -> None:
+        self.reader = DiskReader()
         self._limit = limit
         self._owners: deque[FileOwner] = deque()
 

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from penstock.log.files import pread_all
 from penstock.log.segment import BatchAt, Segment
 from penstock.records.record import Record, iter_records
 
@@ -46,4 +45,4 @@ def youngest_record(segments: Iterable[Segment]) -> Record | None:
 
 
 def _records_at(segment: Segment, batch: BatchAt) -> Iterable[Record]:
-    return iter_records(pread_all(segment.open_file(), batch.size, batch.position))
+    return iter_records(segment.read_batch(batch))

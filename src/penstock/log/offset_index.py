@@ -5,52 +5,23 @@ A sparse list of (offset, position) pairs: the last offset of a batch and where 
 batch headers. On disk (`.index`) an entry is 8 bytes: int32 offset relative to the segment's base, int32 position.
 
 The index can always be rebuilt from the segment, so it is kept in memory while the segment grows and is written when
-the segment rolls or the log closes. The index of an older segment is mapped from its file, which costs no memory of
-its own.
+the segment rolls or the log closes. The index of an older segment stays in its file (`StoredIndex`): in memory are
+every 512th entry and the page that was used last.
 """
 
 from __future__ import annotations
 
-import mmap
 import os
-import struct
 from array import array
 from bisect import bisect_left, bisect_right
-from collections.abc import Sequence
-from typing import overload
+
+from penstock.log.files import DiskReader, SegmentFile
 
 ENTRY_SIZE = 8
-_INT32 = struct.Struct(">i").unpack_from
+_PAGE_ENTRIES = 512
 
-
-class _Column(Sequence[int]):
-    """One int32 column of a mapped index file, as a sequence that `bisect` can search."""
-
-    __slots__ = ("_at", "_data", "_length")
-
-    def __init__(self, data: mmap.mmap | bytes, at: int) -> None:
-        self._data = data
-        self._at = at
-        self._length = len(data) // ENTRY_SIZE
-
-    def __len__(self) -> int:
-        return self._length
-
-    @overload
-    def __getitem__(self, index: int) -> int: ...
-
-    @overload
-    def __getitem__(self, index: slice) -> list[int]: ...
-
-    def __getitem__(self, index: int | slice) -> int | list[int]:
-        if isinstance(index, slice):
-            return [self[each] for each in range(*index.indices(self._length))]
-        if index < 0:
-            index += self._length
-        if not 0 <= index < self._length:
-            raise IndexError(index)
-        value: int = _INT32(self._data, index * ENTRY_SIZE + self._at)[0]
-        return value
+Columns = tuple["array[int]", "array[int]"]
+"""Offsets and positions."""
 
 
 class OffsetIndex:
@@ -59,55 +30,29 @@ class OffsetIndex:
     __slots__ = ("_offsets", "_positions", "changed")
 
     def __init__(self) -> None:
-        self._offsets: array[int] | _Column = array("i")
-        self._positions: array[int] | _Column = array("i")
+        self._offsets: array[int] = array("i")
+        self._positions: array[int] = array("i")
         self.changed = False
 
     @classmethod
-    def mapped(cls, path: str) -> OffsetIndex | None:
-        """A read-only index over its file, or None if there is no usable file."""
+    def loaded(cls, path: str, reader: DiskReader) -> OffsetIndex | None:
+        """A growable copy of the index in a file, or None if there is no usable file. Raises ColdRead."""
         try:
-            fd = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
-        except OSError:
-            return None
-        try:
-            size = os.fstat(fd).st_size
-            if size % ENTRY_SIZE:
-                return None
-            data: mmap.mmap | bytes = mmap.mmap(fd, size, prot=mmap.PROT_READ) if size else b""
-        finally:
-            os.close(fd)
-        index = cls()
-        index._offsets = _Column(data, 0)
-        index._positions = _Column(data, 4)
-        return index
-
-    @classmethod
-    def loaded(cls, path: str) -> OffsetIndex | None:
-        """A growable copy of the index in a file, or None if there is no usable file."""
-        try:
-            with open(path, "rb", buffering=0) as file:
-                data = file.read()
+            data = reader.read_file(path)
         except OSError:
             return None
         if len(data) % ENTRY_SIZE:
             return None
-        both = array("i", data)
-        both.byteswap()
         index = cls()
-        index._offsets = both[0::2]
-        index._positions = both[1::2]
+        index._offsets, index._positions = _columns(data)
         return index
 
     def __len__(self) -> int:
         return len(self._offsets)
 
     def append(self, relative_offset: int, position: int) -> None:
-        offsets, positions = self._offsets, self._positions
-        assert isinstance(offsets, array), "a mapped index does not grow"
-        assert isinstance(positions, array), "a mapped index does not grow"
-        offsets.append(relative_offset)
-        positions.append(position)
+        self._offsets.append(relative_offset)
+        self._positions.append(position)
         self.changed = True
 
     def entry(self, slot: int) -> tuple[int, int]:
@@ -134,7 +79,83 @@ class OffsetIndex:
 
     def to_bytes(self) -> bytes:
         both = array("i", bytes(ENTRY_SIZE * len(self)))
-        both[0::2] = array("i", self._offsets)
-        both[1::2] = array("i", self._positions)
+        both[0::2] = self._offsets
+        both[1::2] = self._positions
         both.byteswap()
         return both.tobytes()
+
+
+class StoredIndex:
+    """The index in a file, read page by page. Its methods raise ColdRead, and OSError if the file has gone."""
+
+    __slots__ = ("_first_offsets", "_first_positions", "_last", "_length", "_page", "_page_number", "_path", "_reader")
+
+    def __init__(self, path: str, reader: DiskReader, data: bytes) -> None:
+        whole = memoryview(data).cast("i")
+        self._path = path
+        self._reader = reader
+        self._length = len(data) // ENTRY_SIZE
+        self._first_offsets = array("i", whole[0 :: 2 * _PAGE_ENTRIES].tolist())
+        self._first_positions = array("i", whole[1 :: 2 * _PAGE_ENTRIES].tolist())
+        self._first_offsets.byteswap()
+        self._first_positions.byteswap()
+        self._page: Columns = _columns(data[: _PAGE_ENTRIES * ENTRY_SIZE])
+        self._page_number = 0
+        offsets, positions = _columns(data[-ENTRY_SIZE:])
+        self._last = (offsets[0], positions[0]) if offsets else (-1, 0)
+
+    @classmethod
+    def opened(cls, path: str, reader: DiskReader) -> StoredIndex | None:
+        """The index in a file, or None if there is no usable file."""
+        try:
+            data = reader.read_file(path)
+        except OSError:
+            return None
+        return None if len(data) % ENTRY_SIZE else cls(path, reader, data)
+
+    def __len__(self) -> int:
+        return self._length
+
+    def lookup(self, relative_offset: int) -> tuple[int, int]:
+        """See `OffsetIndex`, as for the others."""
+        number = bisect_right(self._first_offsets, relative_offset) - 1
+        if number < 0:
+            return -1, 0
+        offsets, positions = self._load(number)
+        slot = bisect_right(offsets, relative_offset) - 1
+        return (offsets[slot], positions[slot]) if slot >= 0 else (-1, 0)
+
+    def before_position(self, position: int) -> tuple[int, int]:
+        number = bisect_right(self._first_positions, position) - 1
+        if number < 0:
+            return -1, 0
+        offsets, positions = self._load(number)
+        slot = bisect_right(positions, position) - 1
+        return (offsets[slot], positions[slot]) if slot >= 0 else (-1, 0)
+
+    def offset_at_or_after(self, position: int) -> int:
+        following = bisect_left(self._first_positions, position)
+        if following > 0:
+            offsets, positions = self._load(following - 1)
+            slot = bisect_left(positions, position)
+            if slot < len(positions):
+                return offsets[slot]
+        return self._first_offsets[following] if following < len(self._first_offsets) else -1
+
+    def is_plausible(self, segment_size: int) -> bool:
+        offset, position = self._last
+        return not self._length or (offset >= 0 and 0 <= position < segment_size)
+
+    def _load(self, number: int) -> Columns:
+        if number != self._page_number:
+            file = SegmentFile(self._path, os.O_RDONLY)
+            size = _PAGE_ENTRIES * ENTRY_SIZE
+            self._page = _columns(self._reader.read(file, size, number * size))
+            self._page_number = number
+        return self._page
+
+
+def _columns(data: bytes) -> Columns:
+    both = array("i", data)
+    both.byteswap()
+    return both[0::2], both[1::2]

@@ -22,7 +22,7 @@ from pathlib import Path
 
 from penstock.log.cleaner.swap import complete_swap, decide_swap, discard_cleaned
 from penstock.log.config import LogConfig
-from penstock.log.errors import StorageError
+from penstock.log.errors import ColdRead, StorageError
 from penstock.log.files import OpenFiles, RetiredFiles, remove_if_there, sync_path, write_file
 from penstock.log.leader_epochs import LeaderEpochs
 from penstock.log.lookup import first_record_since, youngest_record
@@ -402,8 +402,15 @@ class PartitionLog:
                 f"Message batch size is {size} bytes in append to partition {self.topic}-{self.partition}, which "
                 f"exceeds the maximum configured segment size of {self._segment_bytes}."
             )
-        self._arm()
         segment = self._active
+        if not self._prepared:
+            try:
+                segment.prepare_to_append()
+            except ColdRead:
+                # A producer would have to wait for the disk to go on with what an earlier run has written.
+                return self._roll(now_ms)
+            self._prepared = True
+        self._arm()
         if segment.size and (
             segment.size + size > self._segment_bytes
             or last_offset > self._last_offset_max
@@ -417,9 +424,6 @@ class PartitionLog:
     def _arm(self) -> None:
         """Work out when the active segment must roll, so that an append only compares three numbers."""
         segment = self._active
-        if not self._prepared:
-            segment.prepare_to_append()
-            self._prepared = True
         self._last_offset_max = segment.base_offset + RELATIVE_OFFSET_MAX
         if segment.first_timestamp is None:
             # The first append comes back here, and so does the second, which then finds the first one's timestamp.
@@ -538,7 +542,8 @@ class PartitionLog:
     ) -> FetchSlice:
         """The byte range that answers a fetch: whole batches of one segment, from the one that holds `offset` on.
 
-        At most `max_bytes`, except that `min_one_batch` lets the first batch exceed them.
+        At most `max_bytes`, except that `min_one_batch` lets the first batch exceed them. Raises ColdRead when an index
+        or the headers on the way are not in memory; whether the range itself is, is not looked at.
         """
         end_offset = self.log_end_offset
         if not self.log_start_offset <= offset <= end_offset:

@@ -7,21 +7,25 @@ last whole batch before a given byte ends.
 
 Lookups use the offset index and then walk over batch headers. The position of the latest batches is also kept in a
 small window in memory, because nearly every fetch is for one of them: it is answered without touching the file.
+
+Whatever reads from the files raises ColdRead rather than wait for the disk, once the storage has opened its logs, and
+leaves the segment as it was.
 """
 
 from __future__ import annotations
 
 import os
 import struct
+import threading
 from array import array
 from bisect import bisect_left
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import NamedTuple
 
-from penstock.log.errors import StorageError
+from penstock.log.errors import ColdRead, StorageError
 from penstock.log.files import OpenFiles, SegmentFile, pread_all, pwrite_all, write_file
-from penstock.log.offset_index import OffsetIndex
-from penstock.log.time_index import TimeIndex, read_last_entry
+from penstock.log.offset_index import OffsetIndex, StoredIndex
+from penstock.log.time_index import TimeIndex, read_last_entry, stored_offset_before
 from penstock.log.transaction_index import TransactionIndex
 
 LOG_SUFFIX = ".log"
@@ -31,6 +35,7 @@ TXN_INDEX_SUFFIX = ".txnindex"
 SUFFIXES = (LOG_SUFFIX, INDEX_SUFFIX, TIME_INDEX_SUFFIX, TXN_INDEX_SUFFIX)
 
 RELATIVE_OFFSET_MAX = 2**31 - 1
+_REBUILDING = threading.Lock()
 _TAIL_MAX = 256
 _WALK_CHUNK = 4096
 _HEADER_SIZE = 61
@@ -54,14 +59,20 @@ def file_stem(folder: str, base_offset: int) -> str:
     return f"{folder}/{base_offset:020d}"
 
 
-def walk_batches(file: SegmentFile, position: int, end: int, chunk_size: int = _WALK_CHUNK) -> Iterator[BatchAt]:
+def walk_batches(
+    file: SegmentFile,
+    position: int,
+    end: int,
+    chunk_size: int = _WALK_CHUNK,
+    read: Callable[[SegmentFile, int, int], bytes] = pread_all,
+) -> Iterator[BatchAt]:
     """The batches from `position`, which must be a batch's start, to `end`. One that goes beyond `end` is left out."""
     chunk = b""
     chunk_at = position
     while position + _HEADER_SIZE <= end:
         at = position - chunk_at
         if at + _HEADER_SIZE > len(chunk):
-            chunk = pread_all(file, min(chunk_size, end - position), position)
+            chunk = read(file, min(chunk_size, end - position), position)
             chunk_at, at = position, 0
             if len(chunk) < _HEADER_SIZE:
                 return
@@ -79,6 +90,8 @@ class Segment:
     __slots__ = (
         "_offset_index",
         "_open_files",
+        "_reader",
+        "_rebuilt",
         "_tail_offsets",
         "_tail_positions",
         "_time_index",
@@ -120,13 +133,16 @@ class Segment:
         """The first batch's max timestamp, which time-based rolling counts from; None until it is known."""
         self.max_timestamp = -1
         self.max_timestamp_offset = -1
-        self.txn_index = TransactionIndex(self.stem + TXN_INDEX_SUFFIX, None if has_txn_index else [])
+        self._reader = open_files.reader
+        self.txn_index = TransactionIndex(self.stem + TXN_INDEX_SUFFIX, None if has_txn_index else [], self._reader)
         self.file: SegmentFile | None = None
         self.file_used = False
         self._open_files = open_files
-        self._offset_index: OffsetIndex | None = None
+        self._offset_index: OffsetIndex | StoredIndex | None = None
         self._time_index: TimeIndex | None = None
         self._time_loaded = False
+        self._rebuilt: Segment | None = None
+        """The same segment with the indexes that a thread has made anew."""
         self._tail_offsets: array[int] = array("q")
         self._tail_positions: array[int] = array("q")
 
@@ -180,6 +196,7 @@ class Segment:
         self._open_files.forget(self)
         self._offset_index = None
         self._time_index = None
+        self._rebuilt = None
 
     def sync(self) -> None:
         """Bring the batches to the disk. A file that was deleted in the meantime needs no sync."""
@@ -194,18 +211,19 @@ class Segment:
     # Appending
 
     def prepare_to_append(self) -> None:
-        """Bring into memory what appending to a segment from an earlier run needs."""
+        """Bring into memory what appending to a segment from an earlier run needs. Raises ColdRead."""
         self.load_timestamps()
-        if self._offset_index is None or not self._offset_index.changed:  # else recovery has just made it
-            index = OffsetIndex.loaded(self.stem + INDEX_SUFFIX)
+        if not isinstance(self._offset_index, OffsetIndex):  # else it has just been made
+            index = OffsetIndex.loaded(self.stem + INDEX_SUFFIX, self._reader)
             if index is None or not index.is_plausible(self.size):
                 self.rebuild_indexes()
             else:
                 self._offset_index = index
                 self.index_entries = len(index)
         if self._time_index is None:
-            self._time_index = TimeIndex.loaded(self.stem + TIME_INDEX_SUFFIX) or TimeIndex()
+            self._time_index = TimeIndex.loaded(self.stem + TIME_INDEX_SUFFIX, self._reader) or TimeIndex()
         self.first_batch_timestamp()
+        self.txn_index.load()
 
     def append(self, batch: bytes | bytearray | memoryview, last_offset: int, timestamp: int) -> None:
         """Write one whole batch behind the last one, with its base offset already in place."""
@@ -241,7 +259,7 @@ class Segment:
 
     def _add_index_entry(self, last_offset: int, position: int) -> None:
         offset_index, time_index = self._offset_index, self._time_index
-        assert offset_index is not None
+        assert isinstance(offset_index, OffsetIndex)
         assert time_index is not None
         offset_index.append(last_offset - self.base_offset, position)
         self.index_entries += 1
@@ -257,7 +275,7 @@ class Segment:
     def write_indexes(self) -> None:
         """Save the indexes of a segment that was appended to. They can be rebuilt, so a full disk is no error here."""
         offset_index, time_index = self._offset_index, self._time_index
-        if offset_index is None or time_index is None:
+        if not isinstance(offset_index, OffsetIndex) or time_index is None:
             return
         time_index.maybe_append(self.max_timestamp, self.max_timestamp_offset - self.base_offset)
         try:
@@ -273,7 +291,7 @@ class Segment:
     def freeze(self) -> None:
         """The segment has rolled: save its indexes, and keep none of them in memory."""
         self.write_indexes()
-        if self._offset_index is not None and not self._offset_index.changed:
+        if isinstance(self._offset_index, OffsetIndex) and not self._offset_index.changed:
             self._offset_index = None
         if self._time_index is not None and not self._time_index.changed:
             self._time_index = None
@@ -307,7 +325,13 @@ class Segment:
 
     def batches_from(self, offset: int) -> Iterator[BatchAt]:
         """Batches in order, starting at or somewhat before the one that holds `offset`."""
-        return walk_batches(self.open_file(), self._indexed_position(offset), self.size)
+        return self._walk(self._indexed_position(offset))
+
+    def _walk(self, position: int) -> Iterator[BatchAt]:
+        return walk_batches(self.open_file(), position, self.size, read=self._reader.read)
+
+    def read_batch(self, batch: BatchAt) -> bytes:
+        return self._reader.read(self.open_file(), batch.size, batch.position)
 
     def _indexed_position(self, offset: int) -> int:
         relative = offset - self.base_offset
@@ -321,7 +345,7 @@ class Segment:
         """Whether an index entry tells the truth. An index is not checksummed, so a damaged one is found here."""
         if position < 0:
             return False
-        header = pread_all(self.open_file(), _HEADER_SIZE, position)
+        header = self._reader.read(self.open_file(), _HEADER_SIZE, position)
         if len(header) < _HEADER_SIZE:
             return False
         base_offset, _, last_delta, _, _ = _POSITION_FIELDS(header, 0)
@@ -338,7 +362,7 @@ class Segment:
         entry_offset, position = self._lookup_index().before_position(limit)
         if position <= start or not self._is_batch(position, self.base_offset + entry_offset):
             position = start
-        for batch in walk_batches(self.open_file(), position, self.size):
+        for batch in self._walk(position):
             if batch.position > limit:
                 break
             position = batch.position
@@ -349,7 +373,7 @@ class Segment:
 
     def batch_size_at(self, position: int) -> int:
         """Size of the batch that begins at `position`."""
-        header = pread_all(self.open_file(), 12, position)
+        header = self._reader.read(self.open_file(), 12, position)
         return int.from_bytes(header[8:], "big") + 12
 
     def offset_bound_after(self, position: int) -> int:
@@ -357,10 +381,10 @@ class Segment:
         relative = self._lookup_index().offset_at_or_after(position)
         return self.base_offset + relative if relative >= 0 else -1
 
-    def _lookup_index(self) -> OffsetIndex:
+    def _lookup_index(self) -> OffsetIndex | StoredIndex:
         index = self._offset_index
         if index is None:
-            index = OffsetIndex.mapped(self.stem + INDEX_SUFFIX)
+            index = StoredIndex.opened(self.stem + INDEX_SUFFIX, self._reader)
             if index is None or not index.is_plausible(self.size):
                 self.rebuild_indexes()
                 index = self._offset_index
@@ -375,10 +399,10 @@ class Segment:
         """Learn the largest timestamp of a segment from an earlier run: the last entry of its time index."""
         if self._time_loaded:
             return
-        self._time_loaded = True
-        last = read_last_entry(self.stem + TIME_INDEX_SUFFIX)
+        last = read_last_entry(self.stem + TIME_INDEX_SUFFIX, self._reader)
         if last is not None and last == (-1, -1):
             if not self.size or self._has_no_timestamps():
+                self._time_loaded = True
                 return
             last = None
         if last is not None:
@@ -386,12 +410,13 @@ class Segment:
             batch = self.find(self.base_offset + relative) if relative >= 0 else None
             if batch is not None and batch.max_timestamp == timestamp:
                 self.max_timestamp, self.max_timestamp_offset = timestamp, self.base_offset + relative
+                self._time_loaded = True
                 return
         self.rebuild_indexes()
 
     def _has_no_timestamps(self) -> bool:
         """An empty time index is right only if no batch carries a timestamp; the first one tells."""
-        first = next(walk_batches(self.open_file(), 0, self.size), None)
+        first = next(self._walk(0), None)
         return first is None or first.max_timestamp < 0
 
     def largest_timestamp(self) -> int:
@@ -404,28 +429,66 @@ class Segment:
     def first_batch_timestamp(self) -> int:
         """The first batch's max timestamp, -1 if there is none; time-based rolling and compaction count from it."""
         if self.first_timestamp is None and self.size:
-            first = next(walk_batches(self.open_file(), 0, self.size), None)
+            first = next(self._walk(0), None)
             self.first_timestamp = first.max_timestamp if first is not None else None
         return self.first_timestamp if self.first_timestamp is not None else -1
 
     def batches_since(self, timestamp: int) -> Iterator[BatchAt]:
         """The batches that may hold a record at or after `timestamp`, in order."""
-        index = self._time_index
-        if index is None:
-            index = TimeIndex.loaded(self.stem + TIME_INDEX_SUFFIX) or TimeIndex()
-        relative = index.offset_before(timestamp)
+        if self._time_index is not None:
+            relative = self._time_index.offset_before(timestamp)
+        else:
+            relative = stored_offset_before(self.stem + TIME_INDEX_SUFFIX, timestamp, self._reader)
         start = self._indexed_position(self.base_offset + relative) if relative >= 0 else 0
-        for batch in walk_batches(self.open_file(), start, self.size):
+        for batch in self._walk(start):
             if batch.max_timestamp >= timestamp:
                 yield batch
 
     def rebuild_indexes(self) -> None:
-        """Make both indexes anew from the batches, as appending them did."""
+        """Make both indexes anew from the batches, as appending them did.
+
+        That takes reading the whole segment: where nobody may wait for it, a thread does, and this adopts the result.
+        """
+        if self._reader.may_wait:
+            self._make_indexes()
+        elif self._rebuilt is not None:
+            self._adopt(self._rebuilt)
+        else:
+            raise ColdRead(self._rebuild_apart)
+        self.write_indexes()
+
+    def _make_indexes(self) -> None:
         self.start_rebuild()
         for batch in walk_batches(self.open_file(), 0, self.size, 1 << 16):
             self.note_batch(batch.position, batch.size, batch.last_offset, batch.max_timestamp)
         self.finish_rebuild()
-        self.write_indexes()
+
+    def _rebuild_apart(self) -> None:
+        """Read the segment and make its indexes, in a thread. What the event loop uses is left alone."""
+        with _REBUILDING:
+            if self._rebuilt is None:
+                rebuilt = Segment(
+                    os.path.dirname(self.stem),
+                    self.base_offset,
+                    self.size,
+                    OpenFiles(),
+                    created_ms=self.created_ms,
+                    index_interval_bytes=self.index_interval_bytes,
+                    has_txn_index=False,
+                )
+                rebuilt.file = self.file  # which may have been deleted in the meantime
+                rebuilt._make_indexes()
+                self._rebuilt = rebuilt
+
+    def _adopt(self, rebuilt: Segment) -> None:
+        for batch in self._walk(rebuilt.size):  # what was appended in the meantime
+            rebuilt.note_batch(batch.position, batch.size, batch.last_offset, batch.max_timestamp)
+            rebuilt.size += batch.size
+        self._rebuilt = None
+        self._offset_index, self._time_index, self._time_loaded = rebuilt._offset_index, rebuilt._time_index, True
+        self.max_timestamp, self.max_timestamp_offset = rebuilt.max_timestamp, rebuilt.max_timestamp_offset
+        self.bytes_since_index, self.index_entries = rebuilt.bytes_since_index, rebuilt.index_entries
+        self.first_timestamp = rebuilt.first_timestamp
 
     def start_rebuild(self) -> None:
         """Forget the indexes; `note_batch` for every batch and `finish_rebuild` make new ones."""
@@ -447,6 +510,6 @@ class Segment:
     def finish_rebuild(self) -> None:
         """The indexes are whole. Saving them is up to whoever calls this, or to the next roll."""
         offset_index, time_index = self._offset_index, self._time_index
-        assert offset_index is not None
+        assert isinstance(offset_index, OffsetIndex)
         assert time_index is not None
         offset_index.changed = time_index.changed = True

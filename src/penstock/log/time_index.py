@@ -8,9 +8,12 @@ lookups need for segments whose data they never touch.
 
 from __future__ import annotations
 
+import os
 import struct
 from array import array
 from bisect import bisect_left
+
+from penstock.log.files import DiskReader, SegmentFile
 
 ENTRY_SIZE = 12
 _ENTRY = struct.Struct(">qi")
@@ -27,11 +30,10 @@ class TimeIndex:
         self.changed = False
 
     @classmethod
-    def loaded(cls, path: str) -> TimeIndex | None:
-        """A copy of the index in a file, or None if there is no usable file."""
+    def loaded(cls, path: str, reader: DiskReader) -> TimeIndex | None:
+        """A copy of the index in a file, or None if there is no usable file. Raises ColdRead."""
         try:
-            with open(path, "rb", buffering=0) as file:
-                data = file.read()
+            data = reader.read_file(path)
         except OSError:
             return None
         if len(data) % ENTRY_SIZE:
@@ -70,17 +72,29 @@ class TimeIndex:
         return bytes(data)
 
 
-def read_last_entry(path: str) -> tuple[int, int] | None:
+def read_last_entry(path: str, reader: DiskReader) -> tuple[int, int] | None:
     """The last entry in a file without reading the rest; (-1, -1) of an empty file, None of an unusable one."""
     try:
-        with open(path, "rb", buffering=0) as file:
-            size = file.seek(0, 2)
-            if size % ENTRY_SIZE:
-                return None
-            if not size:
-                return -1, -1
-            file.seek(size - ENTRY_SIZE)
-            timestamp, offset = _ENTRY.unpack(file.read(ENTRY_SIZE))
-            return timestamp, offset
+        file = SegmentFile(path, os.O_RDONLY)
+        size = os.fstat(file.fd).st_size
+        if size % ENTRY_SIZE:
+            return None
+        if not size:
+            return -1, -1
+        timestamp, offset = _ENTRY.unpack(reader.read(file, ENTRY_SIZE, size - ENTRY_SIZE))
+        return timestamp, offset
     except (OSError, struct.error):
         return None
+
+
+def stored_offset_before(path: str, timestamp: int, reader: DiskReader) -> int:
+    """`TimeIndex.offset_before` of the index in a file; -1 if there is no usable file. Raises ColdRead."""
+    try:
+        data = reader.read_file(path)
+    except OSError:
+        return -1
+    if len(data) % ENTRY_SIZE:
+        return -1
+    entries = range(len(data) // ENTRY_SIZE)
+    slot = bisect_left(entries, timestamp, key=lambda slot: _ENTRY.unpack_from(data, slot * ENTRY_SIZE)[0]) - 1
+    return int(_ENTRY.unpack_from(data, slot * ENTRY_SIZE)[1]) if slot >= 0 else -1

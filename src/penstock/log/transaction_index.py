@@ -11,7 +11,7 @@ import os
 import struct
 from typing import NamedTuple
 
-from penstock.log.files import write_all
+from penstock.log.files import DiskReader, write_all
 
 _ENTRY = struct.Struct(">hqqqq")
 ENTRY_SIZE = _ENTRY.size
@@ -32,10 +32,13 @@ class TransactionIndex:
     whose `save` fails is not closed properly, so the next start makes the index anew.
     """
 
-    __slots__ = ("_entries", "_saved", "_synced", "path")
+    __slots__ = ("_entries", "_reader", "_saved", "_synced", "path")
 
-    def __init__(self, path: str, entries: list[AbortedTransaction] | None = None) -> None:
+    def __init__(
+        self, path: str, entries: list[AbortedTransaction] | None = None, reader: DiskReader | None = None
+    ) -> None:
         self.path = path
+        self._reader = reader if reader is not None else DiskReader()
         self._entries = entries
         self._saved = self._synced = len(entries) if entries is not None else 0
 
@@ -50,9 +53,19 @@ class TransactionIndex:
         return index
 
     @property
+    def may_have_entries(self) -> bool:
+        """False if it is known to be empty. Reads nothing."""
+        return self._entries is None or bool(self._entries)
+
+    @property
     def entries(self) -> list[AbortedTransaction]:
+        """Read from the file when they are first needed. Raises ColdRead."""
+        return self.load()
+
+    def load(self) -> list[AbortedTransaction]:
+        """Have the entries in memory, so that `append` reads nothing."""
         if self._entries is None:
-            self._entries = read_transaction_index(self.path)
+            self._entries = read_transaction_index(self.path, self._reader)
             self._saved = self._synced = len(self._entries)
         return self._entries
 
@@ -90,11 +103,10 @@ class TransactionIndex:
         return False
 
 
-def read_transaction_index(path: str) -> list[AbortedTransaction]:
+def read_transaction_index(path: str, reader: DiskReader | None = None) -> list[AbortedTransaction]:
     """The whole entries of a file in order; a torn or senseless tail is left out."""
     try:
-        with open(path, "rb", buffering=0) as file:
-            data = file.read()
+        data = (reader if reader is not None else DiskReader()).read_file(path)
     except FileNotFoundError:
         return []
     entries: list[AbortedTransaction] = []

@@ -21,6 +21,7 @@ import contextlib
 import os
 from collections.abc import Collection
 from pathlib import Path
+from typing import NamedTuple
 
 from penstock.log.checkpoints import (
     LOG_START_OFFSETS,
@@ -39,6 +40,14 @@ BOOT_ID = ".penstock_boot"
 LOG_ENDS = ".penstock_log_ends"
 LEADER_EPOCH = ".penstock_leader_epoch"
 _KERNELS_BOOT_ID = Path("/proc/sys/kernel/random/boot_id")
+
+
+class Progress(NamedTuple):
+    """How far the logs have come at some time."""
+
+    recovery_points: dict[TopicPartition, int]
+    log_start_offsets: dict[TopicPartition, int]
+    log_ends: bytes
 
 
 class Checkpoints:
@@ -82,15 +91,15 @@ class Checkpoints:
             log.leader_epoch = self.leader_epoch
 
     def save(self, logs: Collection[PartitionLog]) -> None:
-        self._write(RECOVERY_POINTS, {(log.topic, log.partition): log.recovery_point for log in logs})
-        self._write(
-            LOG_START_OFFSETS,
-            {(log.topic, log.partition): log.log_start_offset for log in logs if log.log_start_offset},
-        )
-        ends = _ends_bytes(logs)
-        if ends != self._noted_ends:
-            self._replace(LOG_ENDS, ends)
-            self._noted_ends = ends
+        self.write(take_stock(logs))
+
+    def write(self, progress: Progress) -> None:
+        """Write what has changed. It waits for the disk; only one thread at a time may be in here."""
+        self._write(RECOVERY_POINTS, progress.recovery_points)
+        self._write(LOG_START_OFFSETS, progress.log_start_offsets)
+        if progress.log_ends != self._noted_ends:
+            self._replace(LOG_ENDS, progress.log_ends)
+            self._noted_ends = progress.log_ends
 
     def _replace(self, name: str, data: bytes, *, sync: bool = False) -> None:
         try:
@@ -121,6 +130,14 @@ class Checkpoints:
             return  # stopped before all has followed from lost writes: the next start has to know
         sync_path(str(self._folder / LOG_ENDS))
         write_file(str(self._mark), b'{"version":0}', sync=True)
+
+
+def take_stock(logs: Collection[PartitionLog]) -> Progress:
+    return Progress(
+        {(log.topic, log.partition): log.recovery_point for log in logs},
+        {(log.topic, log.partition): log.log_start_offset for log in logs if log.log_start_offset},
+        _ends_bytes(logs),
+    )
 
 
 def _ends_bytes(logs: Collection[PartitionLog]) -> bytes:

@@ -18,6 +18,10 @@ NotLeaderOrFollower, and those who wait for durability get LeadershipLost: what 
 has to turn to the new leader. Every acquisition of leadership raises the leader epoch, and so does a recovery that cuts
 off records which somebody may have seen. The embedded engine never loses leadership.
 
+**Nobody waits.** What reads stored records (`read`, the lookups by timestamp, `apply_retention`) raises ColdRead when
+something that it needs is not in memory, and has then changed nothing. A thread runs what the exception carries, which
+may wait, and the call is worth another try. An engine may raise it again: one thing may lead to the next.
+
 **Threads.** All of it belongs to the event loop's thread; callbacks arrive there.
 """
 
@@ -27,6 +31,7 @@ from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING, NamedTuple, Protocol
 
 from penstock.log.config import LogConfig as LogConfig
+from penstock.log.errors import ColdRead as ColdRead
 from penstock.log.errors import LeadershipLost as LeadershipLost
 from penstock.log.errors import StorageError as StorageError
 from penstock.log.files import SegmentFile as SegmentFile

@@ -9,18 +9,20 @@ from __future__ import annotations
 import logging
 import os
 import shutil
+import threading
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from penstock import guard
 from penstock.log.config import LogConfig
 from penstock.log.errors import StorageError
 from penstock.log.files import OpenFiles
 from penstock.log.flusher import Callback, Flusher
 from penstock.log.partition import PartitionLog
-from penstock.storage.checkpoint import Checkpoints
+from penstock.storage.checkpoint import Checkpoints, take_stock
 from penstock.storage.contract import Log, Volume
 
 if TYPE_CHECKING:
@@ -52,6 +54,7 @@ class LocalStorage:
         self._open_files = OpenFiles()
         self._flusher = Flusher(call_soon, self._disk_failed)
         self._logs: dict[tuple[str, int], PartitionLog] = {}
+        self._saving: threading.Thread | None = None
 
     @property
     def may_have_lost_writes(self) -> bool:
@@ -86,6 +89,7 @@ class LocalStorage:
     def opened(self) -> None:
         self._remove_strays()
         self._checkpoints.opened(self._logs.values())
+        self._open_files.reader.may_wait = False
 
     def _remove_strays(self) -> None:
         """Finish deletions that a crash interrupted; set aside folders that the catalog does not know.
@@ -131,13 +135,20 @@ class LocalStorage:
         self._checkpoints.keep_boot()
 
     def save_progress(self) -> None:
-        self._checkpoints.save(self._logs.values())
+        """In a thread, because checkpoints are synced. While one is being written the next waits for its time."""
+        if self._saving is None or not self._saving.is_alive():
+            progress = take_stock(self._logs.values())
+            work = partial(guard.attempt, "saving the checkpoints", self._checkpoints.write, progress)
+            self._saving = threading.Thread(target=work, name="penstock-checkpoints", daemon=True)
+            self._saving.start()
 
     def _disk_failed(self, error: StorageError) -> None:
         self._checkpoints.forget_boot()
         self._on_fatal(error)
 
     def close(self) -> None:
+        if self._saving is not None:
+            self._saving.join()
         self._flusher.close()
         if self._flusher.failure is not None:
             return

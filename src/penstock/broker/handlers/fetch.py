@@ -4,7 +4,7 @@ A fetch is answered at once when it has `MinBytes` of data, an error, or no pati
 on its partitions and looks again when one of them grows (for `read_committed`: when a transaction ends), until its time
 is up. The first partition with data may exceed the size limits so that a large batch always gets through; after that
 the limits hold. Batches go out as they are stored: the response names ranges of segment files (`FileRange`), which the
-kernel sends.
+kernel sends. A fetch that needs an index or headers which are not in memory waits until threads have fetched them.
 
 Sessions (KIP-227) are in `fetch_sessions`. A fetch from a follower (ReplicaId ≥ 0) is refused: this broker's logs are
 replicated by the storage below it.
@@ -12,14 +12,16 @@ replicated by the storage below it.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import logging
+from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING
 
+from penstock.broker.cold_reads import when_fetched
 from penstock.broker.fetch_sessions import TOPIC_IDS_VERSION, FetchContext, FetchPartition
 from penstock.broker.file_range import FileRange
 from penstock.broker.requests import Answer, Pending, Request
 from penstock.broker.topics import Partition, Topic, leader_epoch_error
-from penstock.storage.contract import IsolationLevel
+from penstock.storage.contract import ColdRead, IsolationLevel
 from penstock.wire import messages as m
 from penstock.wire.errors import ErrorCode, KafkaError, OffsetOutOfRange, UnknownServerError
 
@@ -29,13 +31,26 @@ if TYPE_CHECKING:
     from penstock.broker.fetch_sessions import FetchSessions
     from penstock.broker.world import World
 
+logger = logging.getLogger("penstock.broker")
+
 Found = tuple[FetchPartition, m.FetchResponse.PartitionData]
 
 
 class FetchWait:
-    """A parked fetch. It is woken by its partitions, or by its timer."""
+    """A parked fetch. It is woken by its partitions, by its timer, or when what it needs is in memory."""
 
-    __slots__ = ("_context", "_handlers", "_pending", "_request", "_scheduled", "_timer", "_waiting_on", "_world")
+    __slots__ = (
+        "_context",
+        "_handlers",
+        "_is_fetching",
+        "_pending",
+        "_request",
+        "_scheduled",
+        "_time_is_up",
+        "_timer",
+        "_waiting_on",
+        "_world",
+    )
 
     def __init__(
         self,
@@ -51,8 +66,10 @@ class FetchWait:
         self._context = context
         self._pending = request.defer()
         self._scheduled = False
+        self._is_fetching = False
+        self._time_is_up = False
         self._waiting_on = waiting_on
-        self._timer = world.call_later(request.body.max_wait_ms / 1000, self._look, True)
+        self._timer = world.call_later(max(request.body.max_wait_ms, 0) / 1000, self._expire)
         self._wait()
 
     @property
@@ -63,23 +80,45 @@ class FetchWait:
         """Look again soon: once, however many appends arrive until then."""
         if not self._scheduled:
             self._scheduled = True
-            self._world.call_soon(self._look, False)
+            self._world.call_soon(self._look)
+
+    def fetch_first(self, cold: ColdRead) -> None:
+        """Look again when threads have fetched what is missing, whether the time is up or not."""
+        self._is_fetching = True
+        when_fetched(self._world, cold, self._fetched)
+
+    def _fetched(self, failure: BaseException | None) -> None:
+        self._is_fetching = False
+        if failure is not None:
+            logger.error("closed the connection of %s: a fetch failed: %s", self._request.client_host, failure)
+            self._finish()
+            self._pending.close_connection()
+        else:
+            self._look()
+
+    def _expire(self) -> None:
+        self._time_is_up = True
+        self._look()
 
     def _wait(self) -> None:
         for partition in self._waiting_on:
             partition.waiters.add(self)
 
-    def _look(self, time_is_up: bool) -> None:
+    def _look(self) -> None:
         self._scheduled = False
-        if self._pending.done:
+        if self._pending.done or self._is_fetching:
             return
         if not self._pending.is_open:
             self._finish()
             return
         body = self._request.body
-        found, size, waiting_on, is_final = self._handlers.read(self._request, self._context)
+        try:
+            found, size, waiting_on, is_final = self._handlers.read(self._request, self._context)
+        except ColdRead as cold:
+            self.fetch_first(cold)
+            return
         is_gone = len(waiting_on) < len(self._waiting_on)  # a topic was deleted, which Kafka tells at once
-        if time_is_up or is_final or is_gone or size >= body.min_bytes:
+        if self._time_is_up or is_final or is_gone or size >= body.min_bytes or not waiting_on:
             self._finish()
             self._pending.complete(_respond(self._request, self._context, found))
         else:
@@ -110,7 +149,12 @@ class FetchHandlers:
             return m.FetchResponse(error_code=error.code)
         if is_odd and context.incremental:
             return _refuse(request, body)
-        found, size, waiting_on, is_final = self.read(request, context)
+        try:
+            found, size, waiting_on, is_final = self.read(request, context)
+        except ColdRead as cold:
+            wait = FetchWait(self, self._world, request, context, [])
+            wait.fetch_first(cold)
+            return wait.pending
         if is_final or size >= body.min_bytes or body.max_wait_ms <= 0 or not waiting_on:
             return _respond(request, context, found)
         return FetchWait(self, self._world, request, context, waiting_on).pending
@@ -121,7 +165,7 @@ class FetchHandlers:
         """Read all partitions once.
 
         Returns what was found, how many bytes, the partitions that can be waited on, and whether an answer must not
-        wait.
+        wait. Raises ColdRead with all that is missing.
         """
         body = request.body
         budget = min(body.max_bytes, self._config.fetch_max_bytes)
@@ -131,6 +175,7 @@ class FetchHandlers:
         waiting_on: list[Partition] = []
         total = 0
         is_final = False
+        missing: list[Callable[[], None]] = []
         cluster = self._cluster
         topic: Topic | None = None
         topic_key: str | bytes | None = None
@@ -160,8 +205,13 @@ class FetchHandlers:
                 _fail(data, error.code)
                 is_final = True
                 continue
+            except ColdRead as cold:
+                missing += cold.fetches
+                continue
             total += len(data.records) if data.records is not None else 0
             waiting_on.append(partition)
+        if missing:
+            raise ColdRead(*missing)
         return found, total, waiting_on, is_final
 
     def _names_something(self, request: Request[m.FetchRequest], body: m.FetchRequest) -> bool:

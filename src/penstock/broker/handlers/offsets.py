@@ -4,17 +4,20 @@ ListOffsets takes a time, or one of the special timestamps: -1 latest (the last 
 earliest, -3 the record with the largest timestamp, -4 earliest local (the same as -2, there is no second tier), -5
 latest tiered and -6 earliest pending upload (none). A time after the last record finds nothing: offset -1, no error.
 Which special timestamps are known depends on the version; an unknown one is UNSUPPORTED_VERSION for its partition. A
-partition named twice is an INVALID_REQUEST.
+partition named twice is an INVALID_REQUEST. What a lookup by time needs and is not in memory is fetched by threads, and
+the request is answered then.
 """
 
 from __future__ import annotations
 
+from collections.abc import Awaitable, Callable
 from typing import TYPE_CHECKING
 
-from penstock.broker.requests import Request
+from penstock.broker.cold_reads import until_fetched
+from penstock.broker.requests import Answer, Request
 from penstock.broker.storage_errors import changing
 from penstock.broker.topics import Partition, leader_epoch_error
-from penstock.storage.contract import IsolationLevel
+from penstock.storage.contract import ColdRead, IsolationLevel
 from penstock.wire import messages as m
 from penstock.wire.errors import (
     InvalidRequest,
@@ -38,6 +41,11 @@ _NO_EPOCH = -1
 _CONSUMER = -1
 _DEBUGGING_CONSUMER = -2
 
+_Lookup = tuple[
+    str, list[m.ListOffsetsRequest.ListOffsetsPartition], m.ListOffsetsResponse.ListOffsetsPartitionResponse
+]
+"""A topic, what is asked of one of its partitions, and where the answer goes."""
+
 
 class OffsetHandlers:
     def __init__(self, cluster: ClusterView, world: World) -> None:
@@ -50,27 +58,55 @@ class OffsetHandlers:
             raise UnknownTopicOrPartition
         return self._cluster.hosted(topic, index)
 
-    def list_offsets(self, request: Request[m.ListOffsetsRequest]) -> m.ListOffsetsResponse:
-        body = request.body
+    def list_offsets(self, request: Request[m.ListOffsetsRequest]) -> Answer | Awaitable[Answer]:
         response = m.ListOffsetsResponse()
+        lookups: list[_Lookup] = []
         topics: dict[str, dict[int, list[m.ListOffsetsRequest.ListOffsetsPartition]]] = {}
-        for topic in body.topics:
+        for topic in request.body.topics:
             for asked in topic.partitions:
                 topics.setdefault(topic.name, {}).setdefault(asked.partition_index, []).append(asked)
         for name, partitions in topics.items():
             answers = m.ListOffsetsResponse.ListOffsetsTopicResponse(name=name)
             response.topics.append(answers)
-            for index, (asked, *again) in partitions.items():
+            for index, asked_of_it in partitions.items():
                 answer = m.ListOffsetsResponse.ListOffsetsPartitionResponse(partition_index=index)
                 answers.partitions.append(answer)
-                try:
-                    if body.isolation_level not in (IsolationLevel.READ_UNCOMMITTED, IsolationLevel.READ_COMMITTED):
-                        raise UnknownServerError
-                    if again:
-                        raise InvalidRequest
-                    self._list_offset(request, name, asked, answer)
-                except KafkaError as error:
-                    answer.error_code = error.code
+                lookups.append((name, asked_of_it, answer))
+        missing, fetches = self._look_up(request, lookups)
+        return self._look_again(request, response, missing, fetches) if missing else response
+
+    def _look_up(
+        self, request: Request[m.ListOffsetsRequest], lookups: list[_Lookup]
+    ) -> tuple[list[_Lookup], list[Callable[[], None]]]:
+        """Answer what can be answered now. Returns the rest, and what has to be fetched for it."""
+        body = request.body
+        missing: list[_Lookup] = []
+        fetches: list[Callable[[], None]] = []
+        for lookup in lookups:
+            topic, (asked, *again), answer = lookup
+            try:
+                if body.isolation_level not in (IsolationLevel.READ_UNCOMMITTED, IsolationLevel.READ_COMMITTED):
+                    raise UnknownServerError
+                if again:
+                    raise InvalidRequest
+                self._list_offset(request, topic, asked, answer)
+            except KafkaError as error:
+                answer.error_code = error.code
+            except ColdRead as cold:
+                missing.append(lookup)
+                fetches += cold.fetches
+        return missing, fetches
+
+    async def _look_again(
+        self,
+        request: Request[m.ListOffsetsRequest],
+        response: m.ListOffsetsResponse,
+        missing: list[_Lookup],
+        fetches: list[Callable[[], None]],
+    ) -> Answer:
+        while missing:
+            await until_fetched(self._world, ColdRead(*fetches))
+            missing, fetches = self._look_up(request, missing)
         return response
 
     def _list_offset(

@@ -9,13 +9,15 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
+from penstock.broker.cold_reads import when_fetched
 from penstock.broker.share.configs import duration_ms
 from penstock.broker.share.live import LiveSharePartition
 from penstock.broker.topics import Partition, Topic
 from penstock.queues.sessions import TopicIdPartition
 from penstock.queues.share_partition import SharePartition
 from penstock.queues.state import UNKNOWN, SharePartitionKey
-from penstock.wire.errors import KafkaError, UnknownTopicId
+from penstock.storage.contract import ColdRead
+from penstock.wire.errors import CoordinatorLoadInProgress, KafkaError, KafkaStorageError, UnknownTopicId
 
 if TYPE_CHECKING:
     from penstock.broker.cluster_view import ClusterView
@@ -49,6 +51,8 @@ class ShareWindows:
         self._started_ms = world.now_ms()
         self._live: dict[SharePartitionKey, LiveSharePartition] = {}
         self._by_group: dict[str, dict[SharePartitionKey, LiveSharePartition]] = {}
+        self._fetching: dict[SharePartitionKey, BaseException | None] = {}
+        """Windows whose start is looked up in records that threads bring into memory; why a thread could not."""
 
     def all(self) -> Iterable[LiveSharePartition]:
         return self._live.values()
@@ -64,11 +68,18 @@ class ShareWindows:
         return self._live.get((group_id, *partition))
 
     def open(self, group_id: str, partition: TopicIdPartition) -> LiveSharePartition:
-        """The window of a partition for a group, made from its stored state if need be."""
+        """The window of a partition for a group, made from its stored state if need be.
+
+        Raises CoordinatorLoadInProgress while it is worth another try in a moment.
+        """
         key = (group_id, *partition)
         found = self._live.get(key)
         if found is None:
-            found = self._live[key] = self._load(key, self.partition(partition))
+            try:
+                found = self._live[key] = self._load(key, self.partition(partition))
+            except ColdRead as cold:
+                self._fetch(key, cold)
+                raise CoordinatorLoadInProgress() from None
             self._by_group.setdefault(group_id, {})[key] = found
         return found
 
@@ -111,6 +122,21 @@ class ShareWindows:
             self._dead_letters.resume(live, interrupted, settings)
         self._metrics.partition_loaded(self._world.now_ms() - started_ms)
         return live
+
+    def _fetch(self, key: SharePartitionKey, cold: ColdRead) -> None:
+        """Have threads fetch what the window needs, once however many ask for it. Raises why they could not."""
+
+        def fetched(failure: BaseException | None) -> None:
+            if failure is not None:
+                self._fetching[key] = failure
+            else:
+                del self._fetching[key]
+
+        if self._fetching.get(key) is not None:
+            raise KafkaStorageError(str(self._fetching.pop(key)))
+        if key not in self._fetching:
+            self._fetching[key] = None
+            when_fetched(self._world, cold, fetched)
 
     def _reset_offset(self, policy: str, partition: Partition) -> int:
         """Where `share.auto.offset.reset` lets a group begin."""

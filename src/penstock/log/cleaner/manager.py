@@ -13,17 +13,19 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
+import threading
 from collections.abc import Callable, Iterable
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Protocol
 
+from penstock import guard
 from penstock.log.checkpoints import CLEANER_OFFSETS, TopicPartition, read_checkpoint, write_checkpoint
 from penstock.log.cleaner.jobs import CleanedGroup, CleanedRound, FailedRound, Outcome, outcome_from_json
 from penstock.log.cleaner.selection import Dirtiness, is_worth_cleaning, measure, plan_round
 from penstock.log.cleaner.swap import discard_leftovers
-from penstock.log.errors import StorageError
+from penstock.log.errors import ColdRead, StorageError
 from penstock.log.files import remove_if_there, write_file
 from penstock.log.partition import PartitionLog
 
@@ -113,6 +115,7 @@ class CleanerManager:
         self._process: subprocess.Popen[bytes] | None = None
         self._pending = b""
         self._current: PartitionLog | None = None
+        self._fetching: threading.Thread | None = None
         self._next_look_ms = 0
         self._last_look_ms: int | None = None
         self._rounds = self._failures = self._bytes_read = self._bytes_written = 0
@@ -149,7 +152,10 @@ class CleanerManager:
         logs = []
         for log in self._compacted_logs():
             key = (log.topic, log.partition)
-            dirtiness = measure(log, self._cleaned.get(key), now_ms)
+            try:
+                dirtiness = measure(log, self._cleaned.get(key), now_ms)
+            except ColdRead:
+                dirtiness = measure(log, self._cleaned.get(key), None)
             logs.append(
                 LogStatus(
                     topic=log.topic,
@@ -193,16 +199,24 @@ class CleanerManager:
     def _start_dirtiest(self, now_ms: int) -> None:
         self._last_look_ms = now_ms
         best: tuple[float, PartitionLog, Dirtiness] | None = None
+        missing: list[Callable[[], None]] = []
         for log in self._compacted_logs():
             key = (log.topic, log.partition)
             if key in self._uncleanable or now_ms < self._retry_at_ms.get(key, 0):
                 continue
-            dirtiness = measure(log, self._cleaned.get(key), now_ms)
+            try:
+                dirtiness = measure(log, self._cleaned.get(key), now_ms)
+            except ColdRead as cold:
+                missing += cold.fetches
+                continue
             if is_worth_cleaning(log, dirtiness) and (best is None or dirtiness.ratio > best[0]):
                 best = (dirtiness.ratio, log, dirtiness)
+        if missing:
+            self._fetch(missing)
         if best is None:
             self._end_process()
-            self._next_look_ms = now_ms + self._config.backoff_ms
+            if not missing:
+                self._next_look_ms = now_ms + self._config.backoff_ms
             return
         _, log, dirtiness = best
         try:
@@ -220,6 +234,17 @@ class CleanerManager:
             self._failed(log, f"cannot start the cleaner process: {error.strerror}", now_ms)
             return
         self._current = log
+
+    def _fetch(self, missing: list[Callable[[], None]]) -> None:
+        """Have a thread bring timestamps into memory: the logs that need them are looked at the next time."""
+
+        def fetch() -> None:
+            for each in missing:
+                guard.attempt("reading timestamps for the cleaner", each)
+
+        if self._fetching is None or not self._fetching.is_alive():
+            self._fetching = threading.Thread(target=fetch, name="penstock-cleaner-reads", daemon=True)
+            self._fetching.start()
 
     # The process
 

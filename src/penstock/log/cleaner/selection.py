@@ -34,8 +34,11 @@ class Dirtiness:
         return self.dirty_bytes / total if total else 0.0
 
 
-def measure(log: PartitionLog, cleaned_offset: int | None, now_ms: int) -> Dirtiness:
-    """`cleaned_offset` is where the last round ended, None if there was none."""
+def measure(log: PartitionLog, cleaned_offset: int | None, now_ms: int | None) -> Dirtiness:
+    """`cleaned_offset` is where the last round ended, None if there was none. Raises ColdRead.
+
+    Without a time the age of segments is not looked at, and nothing is read.
+    """
     first_dirty = log.log_start_offset if cleaned_offset is None else cleaned_offset
     if not log.log_start_offset <= first_dirty <= log.log_end_offset:
         first_dirty = log.log_start_offset
@@ -81,7 +84,7 @@ def plan_round(
             for segment in segments[:-1]
             if segment.base_offset < dirtiness.upper_bound_offset
         ],
-        txn_index_segments=[segment.base_offset for segment in segments if segment.txn_index.entries],
+        txn_index_segments=[segment.base_offset for segment in segments if segment.txn_index.may_have_entries],
         first_dirty_offset=dirtiness.first_dirty_offset,
         upper_bound_offset=dirtiness.upper_bound_offset,
         segment_bytes=config.segment_bytes,
@@ -98,14 +101,14 @@ def plan_round(
     )
 
 
-def _is_too_young(segment: Segment, log: PartitionLog, now_ms: int) -> bool:
+def _is_too_young(segment: Segment, log: PartitionLog, now_ms: int | None) -> bool:
     lag_ms = log.config.min_compaction_lag_ms
-    return lag_ms > 0 and segment.largest_timestamp() > now_ms - lag_ms
+    return lag_ms > 0 and now_ms is not None and segment.largest_timestamp() > now_ms - lag_ms
 
 
-def _is_overdue(segment: Segment, log: PartitionLog, now_ms: int) -> bool:
+def _is_overdue(segment: Segment, log: PartitionLog, now_ms: int | None) -> bool:
     lag_ms = log.config.max_compaction_lag_ms
-    if lag_ms == _FOREVER:
+    if lag_ms == _FOREVER or now_ms is None:
         return False
     first = segment.first_batch_timestamp()
     return first >= 0 and now_ms - first > lag_ms

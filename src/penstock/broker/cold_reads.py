@@ -1,0 +1,27 @@
+"""Has threads fetch what a log did not find in memory (`ColdRead`), and then whoever wanted it tries again."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+
+from penstock.broker.world import World
+from penstock.storage.contract import ColdRead
+
+Fetched = Callable[[BaseException | None], None]
+"""Called with None, or with what kept a thread from fetching: another try would fail in the same way."""
+
+
+def when_fetched(world: World, cold: ColdRead, then: Fetched) -> None:
+    fetching = asyncio.gather(*[world.in_thread(fetch) for fetch in cold.fetches])
+
+    def done(fetched: asyncio.Future[list[None]]) -> None:
+        if not fetched.cancelled():
+            then(fetched.exception())
+
+    fetching.add_done_callback(done)
+
+
+async def until_fetched(world: World, cold: ColdRead) -> None:
+    """Return when the read is worth another try. Raises what kept a thread from fetching."""
+    await asyncio.gather(*[world.in_thread(fetch) for fetch in cold.fetches])
