@@ -1,7 +1,8 @@
-"""Open files and whole-file writes."""
+"""Open files, reads that do not wait, and whole-file writes."""
 
 from __future__ import annotations
 
+import errno
 import os
 import subprocess
 import sys
@@ -9,8 +10,8 @@ from pathlib import Path
 
 import pytest
 
-from penstock.log.errors import FolderInUse
-from penstock.log.files import FolderLock, OpenFiles, RetiredFiles, SegmentFile, pread_all, write_file
+from penstock.log.errors import ColdRead, FolderInUse
+from penstock.log.files import DiskReader, FolderLock, OpenFiles, RetiredFiles, SegmentFile, pread_all, write_file
 
 
 class Owner:
@@ -89,3 +90,74 @@ def test_the_same_process_cannot_lock_it_twice_either(tmp_path: Path) -> None:
         FolderLock(tmp_path)
     lock.release()
     FolderLock(tmp_path).release()
+
+
+@pytest.fixture
+def stored(tmp_path: Path) -> SegmentFile:
+    path = tmp_path / "segment"
+    path.write_bytes(bytes(range(200)))
+    return SegmentFile(str(path))
+
+
+@pytest.fixture
+def reader() -> DiskReader:
+    """One that must not wait."""
+    reader = DiskReader()
+    reader.may_wait = False
+    return reader
+
+
+def refuse(monkeypatch: pytest.MonkeyPatch, number: int) -> None:
+    def preadv(*_: object) -> int:
+        raise OSError(number, os.strerror(number))
+
+    monkeypatch.setattr(os, "preadv", preadv)
+
+
+def test_what_is_in_memory_is_read_at_once(stored: SegmentFile, reader: DiskReader) -> None:
+    os.pread(stored.fd, 200, 0)
+    assert reader.read(stored, 3, 5) == b"\5\6\7"
+    assert reader.read(stored, 10, 198) == b"\xc6\xc7"
+    assert reader.read(stored, 10, 200) == b""
+
+
+def test_what_was_fetched_is_read_although_the_kernel_has_dropped_it_again(
+    stored: SegmentFile, reader: DiskReader, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Else a broker that is short of memory would fetch for ever."""
+    refuse(monkeypatch, errno.EAGAIN)
+    for position in (5, 100):
+        with pytest.raises(ColdRead) as cold:
+            reader.read(stored, 3, position)
+        for fetch in cold.value.fetches:
+            fetch()
+    assert reader.read(stored, 3, 5) == b"\5\6\7"
+    assert reader.read(stored, 3, 100) == b"\x64\x65\x66"
+
+
+def test_what_was_fetched_is_not_taken_for_what_was_written_since(
+    stored: SegmentFile, reader: DiskReader, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    refuse(monkeypatch, errno.EAGAIN)
+    with pytest.raises(ColdRead) as cold:
+        reader.read(stored, 3, 5)
+    for fetch in cold.value.fetches:
+        fetch()
+    os.utime(stored.fd, (1, 1))
+    with pytest.raises(ColdRead):
+        reader.read(stored, 3, 5)
+
+
+def test_a_reader_waits_where_the_file_system_cannot_tell_what_is_in_memory(
+    stored: SegmentFile, reader: DiskReader, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    refuse(monkeypatch, errno.EOPNOTSUPP)
+    assert reader.read(stored, 3, 5) == b"\5\6\7"
+
+
+def test_a_disk_that_cannot_be_read_is_an_error(
+    stored: SegmentFile, reader: DiskReader, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    refuse(monkeypatch, errno.EIO)
+    with pytest.raises(OSError, match="Input/output"):
+        reader.read(stored, 3, 5)

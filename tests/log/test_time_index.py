@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from penstock.log.files import DiskReader
-from penstock.log.time_index import TimeIndex, read_last_entry
+from penstock.log.time_index import TimeIndex, read_last_entry, stored_offset_before
 
 
 def filled(*entries: tuple[int, int]) -> TimeIndex:
@@ -44,3 +44,14 @@ def test_it_is_read_back_whole_or_only_its_last_entry(tmp_path: Path) -> None:
     assert read_last_entry(str(path), DiskReader()) is None
     assert TimeIndex.loaded(str(path), DiskReader()) is None
     assert read_last_entry(str(tmp_path / "missing"), DiskReader()) is None
+
+
+def test_an_index_in_a_file_answers_like_the_one_in_memory(tmp_path: Path) -> None:
+    path = tmp_path / "x.timeindex"
+    index = filled((10, 4), (20, 8), (30, 12))
+    path.write_bytes(index.to_bytes())
+    for timestamp in (5, 10, 11, 20, 25, 30, 31):
+        assert stored_offset_before(str(path), timestamp, DiskReader()) == index.offset_before(timestamp)
+    path.write_bytes(b"odd")
+    assert stored_offset_before(str(path), 30, DiskReader()) == -1
+    assert stored_offset_before(str(tmp_path / "missing"), 30, DiskReader()) == -1

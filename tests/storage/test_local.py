@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import logging
 import os
+import threading
 from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
+from penstock.log.checkpoints import RECOVERY_POINTS, read_checkpoint
 from penstock.log.partition import PartitionLog
 from penstock.records.batch import parse_header
 from penstock.records.builder import build_batch
@@ -18,6 +21,7 @@ from penstock.storage.local import LocalStorage
 NOW = 1_700_000_000_000
 TOPIC_ID = bytes(range(16))
 CONFIG = LogConfig()
+WAIT_SECONDS = 30
 
 
 def start(folder: Path, logs: int = 2) -> tuple[LocalStorage, list[PartitionLog]]:
@@ -44,6 +48,14 @@ def append(log: PartitionLog, value: str = "v") -> None:
 def lose_the_last_batch(log: PartitionLog) -> None:
     path = log.folder / f"{0:020d}.log"
     os.truncate(path, path.stat().st_size * (log.log_end_offset - 1) // log.log_end_offset)
+
+
+def save_progress(storage: LocalStorage) -> None:
+    """As a timer has it done, to the end."""
+    storage.save_progress()
+    assert storage._saving is not None
+    storage._saving.join(WAIT_SECONDS)
+    assert not storage._saving.is_alive()
 
 
 def cut_power(folder: Path) -> None:
@@ -103,7 +115,7 @@ def test_ends_that_were_noted_before_a_power_cut_are_forgotten(tmp_path: Path) -
     storage, (log, _) = start(tmp_path)
     append(log)
     append(log)
-    storage.save_progress()
+    save_progress(storage)
     lose_the_last_batch(log)
     cut_power(tmp_path)
     _, (log, _) = start(tmp_path)
@@ -193,3 +205,63 @@ def test_a_folder_of_no_topic_is_set_aside_and_a_half_deleted_one_removed(tmp_pa
     (aside,) = names - {"t-0", "notes"}
     assert aside.startswith("lost-0.")
     assert aside.endswith("-stray")
+
+
+def test_checkpoints_are_synced_by_a_thread(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    storage, (log, _) = start(tmp_path)
+    append(log)
+    log.sync()
+    threads: list[threading.Thread] = []
+    fdatasync = os.fdatasync
+
+    def watched(fd: int) -> None:
+        threads.append(threading.current_thread())
+        fdatasync(fd)
+
+    monkeypatch.setattr(os, "fdatasync", watched)
+    save_progress(storage)
+    assert threads
+    assert threading.current_thread() not in threads
+    assert read_checkpoint(tmp_path / RECOVERY_POINTS) == {("t", 0): 1, ("t", 1): 0}
+
+
+def test_checkpoints_that_could_not_be_written_are_written_the_next_time(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    storage, (log, _) = start(tmp_path)
+    append(log)
+    log.sync()
+
+    def full(fd: int) -> None:
+        raise OSError(28, "No space left on device")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(os, "fdatasync", full)
+        save_progress(storage)
+    [complaint] = [record.getMessage() for record in caplog.records if record.levelno >= logging.ERROR]
+    assert "No space left on device" in complaint
+    save_progress(storage)
+    assert read_checkpoint(tmp_path / RECOVERY_POINTS)["t", 0] == 1
+
+
+def test_a_stop_waits_for_checkpoints_that_are_being_written(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Else older ones could take the place of the last."""
+    storage, (log, _) = start(tmp_path)
+    append(log)
+    log.sync()
+    may_go_on = threading.Event()
+    fdatasync = os.fdatasync
+
+    def slow(fd: int) -> None:
+        if threading.current_thread().name == "penstock-checkpoints":
+            may_go_on.wait(WAIT_SECONDS)
+        fdatasync(fd)
+
+    monkeypatch.setattr(os, "fdatasync", slow)
+    storage.save_progress()
+    append(log)
+    closing = threading.Thread(target=storage.close)
+    closing.start()
+    may_go_on.set()
+    closing.join(WAIT_SECONDS)
+    assert read_checkpoint(tmp_path / RECOVERY_POINTS)["t", 0] == 2

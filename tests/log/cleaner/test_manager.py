@@ -15,6 +15,7 @@ import pytest
 from penstock.log.checkpoints import CLEANER_OFFSETS, read_checkpoint
 from penstock.log.cleaner.manager import CleanerConfig, CleanerManager
 from penstock.log.config import LogConfig
+from penstock.log.files import OpenFiles
 from penstock.log.partition import PartitionLog
 from tests.log.cleaner.clean_helpers import latest, records, write
 from tests.log.log_helpers import NOW, TOPIC_ID, append, open_log, plain
@@ -209,3 +210,29 @@ def test_keyless_records_written_before_the_policy_changed_do_not_stop_it(
     fill(log)
     poll_until(manager, lambda: manager.status(NOW).rounds == 1)
     assert len(records(log)) == 5
+
+
+def test_timestamps_that_are_on_disk_only_are_read_by_a_thread(
+    tmp_path: Path, log: PartitionLog, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    fill(log)
+    log.close()
+    config = replace(COMPACT, max_compaction_lag_ms=1000, min_cleanable_dirty_ratio=1.0)
+    open_files = OpenFiles()
+    log = open_log(tmp_path, config, clean=True, recovery_point=log.log_end_offset, open_files=open_files)
+    open_files.reader.may_wait = False
+    refused: list[int] = []
+
+    def preadv(fd: int, *_: object) -> int:
+        refused.append(fd)
+        raise BlockingIOError
+
+    monkeypatch.setattr(os, "preadv", preadv)
+    manager = CleanerManager(tmp_path, lambda: [log])
+    try:
+        assert manager.status(NOW + 5000).logs[0].dirty_bytes > 0, "how old the log is takes reading, how large does not"
+        size = log.size
+        poll_until(manager, lambda: log.size < size, NOW + 5000)
+        assert refused
+    finally:
+        manager.close()
