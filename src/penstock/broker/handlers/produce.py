@@ -153,15 +153,13 @@ class ProduceHandlers:
         admission: Admission | None,
     ) -> tuple[Partition, Appended, bool]:
         """Append a batch; the last of the results says whether it is part of a transaction."""
-        if not topic.has_partition(data.index):
-            raise UnknownTopicOrPartition()
+        partition = topic.hosted(data.index)
         if not -1 <= body.acks <= 1:
             if admission is not None:
-                _check_admission(admission, topic.hosted(data.index))
+                _check_admission(admission, partition)
             raise InvalidRequiredAcks()
         if topic.is_internal and request.client_id != ADMIN_CLIENT_ID:
             raise InvalidTopic(f"The topic {topic.name} is written by the broker only.")
-        partition = topic.hosted(data.index)
         records = data.records
         assert isinstance(records, memoryview | None)
         header = sole_batch(records, request.api_version)
