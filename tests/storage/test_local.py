@@ -265,3 +265,19 @@ def test_a_stop_waits_for_checkpoints_that_are_being_written(tmp_path: Path, mon
     may_go_on.set()
     closing.join(WAIT_SECONDS)
     assert read_checkpoint(tmp_path / RECOVERY_POINTS)["t", 0] == 2
+
+
+def test_a_log_is_not_taken_for_a_deleted_one_of_the_same_name(tmp_path: Path) -> None:
+    storage, (old, _) = start(tmp_path)
+    for _ in range(5):
+        append(old)
+    old.sync()
+    old.delete_records(4, NOW)
+    save_progress(storage)
+    storage.delete_log(old)()
+    new = storage.open_log("t", 0, bytes(16), CONFIG)
+    append(new)
+    storage = LocalStorage(tmp_path, lambda: NOW, lambda function: function(), lambda error: None)
+    reopened = storage.open_log("t", 0, bytes(16), CONFIG)
+    assert (reopened.log_start_offset, reopened.log_end_offset, reopened.recovery_point) == (0, 1, 0)
+    assert not reopened.was_cut

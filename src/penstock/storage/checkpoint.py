@@ -90,6 +90,10 @@ class Checkpoints:
         for log in cut:
             log.leader_epoch = self.leader_epoch
 
+    def knows(self, topic: str, partition: int) -> bool:
+        """Whether the checkpoints have an offset of a log of this name."""
+        return (topic, partition) in self.recovery_points or (topic, partition) in self.log_start_offsets
+
     def save(self, logs: Collection[PartitionLog]) -> None:
         self.write(take_stock(logs))
 

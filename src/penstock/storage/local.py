@@ -55,6 +55,7 @@ class LocalStorage:
         self._flusher = Flusher(call_soon, self._disk_failed)
         self._logs: dict[tuple[str, int], PartitionLog] = {}
         self._saving: threading.Thread | None = None
+        self._is_open = False
 
     @property
     def may_have_lost_writes(self) -> bool:
@@ -68,6 +69,8 @@ class LocalStorage:
 
     def open_log(self, topic: str, partition: int, topic_id: bytes, config: LogConfig) -> PartitionLog:
         known = self._checkpoints
+        if self._is_open:
+            self._forget_namesake(topic, partition)
         opened = PartitionLog.open(
             self.folder,
             topic,
@@ -86,10 +89,21 @@ class LocalStorage:
         self._logs[topic, partition] = opened
         return opened
 
+    def _forget_namesake(self, topic: str, partition: int) -> None:
+        """A new log must not be taken for a deleted one of the same name, whose offsets are in the checkpoints.
+
+        After a crash they would tell that records are deleted, or safe on disk, which are neither. One save takes care
+        of all partitions of a topic.
+        """
+        self._finish_saving()
+        if self._checkpoints.knows(topic, partition):
+            self._checkpoints.save(self._logs.values())
+
     def opened(self) -> None:
         self._remove_strays()
         self._checkpoints.opened(self._logs.values())
         self._open_files.reader.may_wait = False
+        self._is_open = True
 
     def _remove_strays(self) -> None:
         """Finish deletions that a crash interrupted; set aside folders that the catalog does not know.
@@ -142,13 +156,16 @@ class LocalStorage:
             self._saving = threading.Thread(target=work, name="penstock-checkpoints", daemon=True)
             self._saving.start()
 
+    def _finish_saving(self) -> None:
+        if self._saving is not None:
+            self._saving.join()
+
     def _disk_failed(self, error: StorageError) -> None:
         self._checkpoints.forget_boot()
         self._on_fatal(error)
 
     def close(self) -> None:
-        if self._saving is not None:
-            self._saving.join()
+        self._finish_saving()
         self._flusher.close()
         if self._flusher.failure is not None:
             return
