@@ -59,7 +59,9 @@ def segments(broker: Broker) -> list[Path]:
     return sorted(broker.data.rglob("t-0/*.log"))
 
 
-def fetch(broker: Broker, offset: int, isolation: int = READ_UNCOMMITTED, **limits: int) -> m.FetchResponse.PartitionData:
+def fetch(
+    broker: Broker, offset: int, isolation: int = READ_UNCOMMITTED, **limits: int
+) -> m.FetchResponse.PartitionData:
     request = m.FetchRequest
     partition = request.FetchPartition(partition=0, fetch_offset=offset, partition_max_bytes=100_000)
     body = request(max_wait_ms=0, min_bytes=1, max_bytes=1 << 20, isolation_level=isolation)

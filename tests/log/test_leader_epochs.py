@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 
+from penstock.log import leader_epochs
 from penstock.log.leader_epochs import LeaderEpochs
 
 
@@ -57,3 +58,34 @@ def test_a_senseless_file_counts_as_empty(tmp_path: Path, text: str) -> None:
     path = tmp_path / "leader-epoch-checkpoint"
     path.write_text(text)
     assert LeaderEpochs(str(path)).entries == []
+
+
+def test_a_history_that_is_made_anew_is_written_once_and_only_if_it_differs(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A start after a crash does this for every log that was written to."""
+    path = tmp_path / "leader-epoch-checkpoint"
+    epochs = LeaderEpochs(str(path))
+    epochs.assign(0, 0)
+    epochs.assign(3, 10)
+    written: list[str] = []
+    write_file = leader_epochs.write_file
+
+    def watched(path: str, data: bytes) -> None:
+        written.append(path)
+        write_file(path, data)
+
+    monkeypatch.setattr(leader_epochs, "write_file", watched)
+    with epochs.written_once():
+        epochs.truncate_end(0)
+        epochs.assign(0, 0)
+        epochs.assign(3, 10)
+    assert written == []
+    with epochs.written_once():
+        epochs.truncate_end(0)
+        epochs.assign(0, 0)
+        epochs.assign(2, 5)
+    assert len(written) == 1
+    assert LeaderEpochs(str(path)).entries == [(0, 0), (2, 5)]
+    epochs.assign(4, 20)
+    assert len(written) == 2

@@ -7,6 +7,8 @@ Consumers use it to notice that the log was truncated behind their back (KIP-320
 from __future__ import annotations
 
 from bisect import bisect_right
+from collections.abc import Iterator
+from contextlib import contextmanager
 from itertools import pairwise
 
 from penstock.log.errors import StorageError
@@ -16,11 +18,12 @@ UNDEFINED = (-1, -1)
 
 
 class LeaderEpochs:
-    __slots__ = ("_entries", "_path")
+    __slots__ = ("_entries", "_is_held", "_path")
 
     def __init__(self, path: str | None) -> None:
         """Without a path the epochs are kept in memory only."""
         self._path = path
+        self._is_held = False
         self._entries: list[tuple[int, int]] = _read(path) if path is not None else []
 
     @property
@@ -73,8 +76,19 @@ class LeaderEpochs:
         if first:
             self._write()
 
+    @contextmanager
+    def written_once(self) -> Iterator[None]:
+        """Write what has become of the history at the end, and only if it is not the one from before."""
+        before, self._is_held = self._entries.copy(), True
+        try:
+            yield
+        finally:
+            self._is_held = False
+        if self._entries != before:
+            self._write()
+
     def _write(self) -> None:
-        if self._path is None:
+        if self._path is None or self._is_held:
             return
         lines = ["0", str(len(self._entries)), *(f"{epoch} {start}" for epoch, start in self._entries), ""]
         try:

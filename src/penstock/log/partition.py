@@ -214,16 +214,17 @@ class PartitionLog:
             self.recovery_point = min(recovery_point, end_offset)
             self._unsynced = segments[first_suspect_slot(segments, self.recovery_point) : -1]
         else:
-            recovered = recover_segments(
-                folder,
-                segments,
-                found.snapshots,
-                recovery_point=recovery_point,
-                log_start_offset=self.log_start_offset,
-                state=self.producer_state,
-                epochs=self.epochs,
-                now_ms=now_ms,
-            )
+            with self.epochs.written_once():
+                recovered = recover_segments(
+                    folder,
+                    segments,
+                    found.snapshots,
+                    recovery_point=recovery_point,
+                    log_start_offset=self.log_start_offset,
+                    state=self.producer_state,
+                    epochs=self.epochs,
+                    now_ms=now_ms,
+                )
             end_offset = recovered.log_end_offset
             self.truncated_bytes = recovered.truncated_bytes
             self.recovery_point = min(recovery_point, end_offset)

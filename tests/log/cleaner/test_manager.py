@@ -230,7 +230,9 @@ def test_timestamps_that_are_on_disk_only_are_read_by_a_thread(
     monkeypatch.setattr(os, "preadv", preadv)
     manager = CleanerManager(tmp_path, lambda: [log])
     try:
-        assert manager.status(NOW + 5000).logs[0].dirty_bytes > 0, "how old the log is takes reading, how large does not"
+        assert manager.status(NOW + 5000).logs[0].dirty_bytes > 0, (
+            "how old the log is takes reading, how large does not"
+        )
         size = log.size
         poll_until(manager, lambda: log.size < size, NOW + 5000)
         assert refused
