@@ -76,7 +76,7 @@ def all_bytes(log: PartitionLog) -> bytes:
     parts = []
     offset = log.log_start_offset
     while offset < log.log_end_offset:
-        data = log.read_bytes(offset, 1 << 20)
+        data = log.read(offset, 1 << 20).read()
         if not data:
             break
         parts.append(data)

@@ -14,7 +14,6 @@ Offsets, in Kafka's words: log start offset <= last stable offset <= high waterm
 from __future__ import annotations
 
 import os
-from base64 import urlsafe_b64encode
 from bisect import bisect_right
 from collections.abc import Callable
 from contextlib import suppress
@@ -23,26 +22,21 @@ from pathlib import Path
 from penstock.log.cleaner.swap import complete_swap, decide_swap, discard_cleaned
 from penstock.log.config import LogConfig
 from penstock.log.errors import ColdRead, StorageError
-from penstock.log.files import OpenFiles, RetiredFiles, remove_if_there, sync_path, write_file
+from penstock.log.files import OpenFiles, RetiredFiles, remove_if_there, sync_path
+from penstock.log.folder import DELETED_FOLDER_SUFFIX, claim_folder, unused_name
 from penstock.log.leader_epochs import LeaderEpochs
 from penstock.log.lookup import first_record_since, youngest_record
 from penstock.log.producer_state import AppendOrigin, EndMarker, ProducerState
 from penstock.log.recovery import (
     first_suspect_slot,
     list_folder,
-    load_producer_state,
+    load_unchanged,
     read_marker,
     recover_segments,
     snapshot_path,
+    unchanged_end,
 )
-from penstock.log.results import (
-    ActiveProducer,
-    Appended,
-    FetchSlice,
-    IsolationLevel,
-    NotedEnd,
-    TimestampAndOffset,
-)
+from penstock.log.results import ActiveProducer, Appended, FetchSlice, IsolationLevel, NotedEnd, TimestampAndOffset
 from penstock.log.retention import below_log_start, expired_by_size, expired_by_time
 from penstock.log.segment import LOG_SUFFIX, RELATIVE_OFFSET_MAX, SUFFIXES, Segment, file_stem
 from penstock.log.transaction_index import AbortedTransaction
@@ -52,9 +46,6 @@ from penstock.wire.errors import OffsetOutOfRange, RecordListTooLarge
 _NEVER = 2**63
 _ALWAYS = -2
 LEADER_EPOCHS_FILE = "leader-epoch-checkpoint"
-PARTITION_METADATA_FILE = "partition.metadata"
-DELETED_FOLDER_SUFFIX = "-delete"
-STRAY_FOLDER_SUFFIX = "-stray"
 
 
 class PartitionLog:
@@ -159,7 +150,8 @@ class PartitionLog:
         log = cls(folder, topic, partition, topic_id, config, open_files if open_files is not None else OpenFiles())
         latest_epoch = log.epochs.latest
         try:
-            if log._claim_folder():
+            existed, log._created = claim_folder(folder, topic_id)
+            if existed:
                 log._load(now_ms, clean, recovery_point, log_start_offset, noted_end)
             else:
                 log._start_empty(0, now_ms)
@@ -169,23 +161,6 @@ class PartitionLog:
         known_end = max(recovery_point, noted_end.log_end_offset if noted_end is not None else 0)
         log.was_cut = log.truncated_bytes > 0 or log.log_end_offset < known_end
         return log
-
-    def _claim_folder(self) -> bool:
-        """Whether the folder is there and this topic's. One of an earlier topic of the same name is put aside."""
-        metadata = self.folder / PARTITION_METADATA_FILE
-        encoded = urlsafe_b64encode(self.topic_id).rstrip(b"=").decode()
-        try:
-            stored = dict(line.split(": ", 1) for line in metadata.read_text().splitlines() if ": " in line)
-            if stored.get("topic_id", encoded) == encoded:
-                return True
-            self.folder.rename(_unused_name(self.folder, stored["topic_id"], STRAY_FOLDER_SUFFIX))
-        except FileNotFoundError:
-            pass
-        existed = self.folder.exists()
-        self.folder.mkdir(parents=True, exist_ok=True)
-        write_file(str(metadata), f"version: 0\ntopic_id: {encoded}\n".encode())
-        self._created = not existed
-        return existed
 
     def _load(
         self, now_ms: int, clean: bool, recovery_point: int, log_start_offset: int, noted_end: NotedEnd | None
@@ -209,8 +184,9 @@ class PartitionLog:
             self._start_empty(log_start_offset, now_ms)
             return
         self.log_start_offset = max(log_start_offset, segments[0].base_offset)
-        end_offset = self._unchanged_end(segments, clean, recovery_point, noted_end)
-        if end_offset >= 0 and self._load_unchanged(segments, end_offset, now_ms):
+        state = self.producer_state
+        end_offset = unchanged_end(segments, clean, recovery_point, noted_end)
+        if end_offset >= 0 and load_unchanged(folder, segments, found.snapshots, end_offset, state, now_ms):
             self.recovery_point = min(recovery_point, end_offset)
             self._unsynced = segments[first_suspect_slot(segments, self.recovery_point) : -1]
         else:
@@ -221,7 +197,7 @@ class PartitionLog:
                     found.snapshots,
                     recovery_point=recovery_point,
                     log_start_offset=self.log_start_offset,
-                    state=self.producer_state,
+                    state=state,
                     epochs=self.epochs,
                     now_ms=now_ms,
                 )
@@ -247,34 +223,6 @@ class PartitionLog:
         self.epochs.truncate_end(log_start_offset)
         self._add_segment(self._create_segment(log_start_offset, now_ms))
 
-    def _unchanged_end(
-        self, segments: list[Segment], clean: bool, recovery_point: int, noted_end: NotedEnd | None
-    ) -> int:
-        """Where the log ends if it was not written to since that was last noted, else -1."""
-        active = segments[-1]
-        if noted_end is not None:
-            # A log only grows: as long as it has the same last segment of the same size, it is the same log.
-            is_same = (active.base_offset, active.size) == (noted_end.base_offset, noted_end.size)
-            return noted_end.log_end_offset if is_same else -1
-        if clean:
-            return recovery_point
-        return active.base_offset if len(segments) == 1 and not active.size else -1
-
-    def _load_unchanged(self, segments: list[Segment], end_offset: int, now_ms: int) -> bool:
-        """Load what was saved when the log was closed or last rolled.
-
-        False if it is not all there, and the log must be recovered after all.
-        """
-        active = segments[-1]
-        if end_offset < active.base_offset or (end_offset == active.base_offset) != (active.size == 0):
-            return False
-        if not self._snapshots:
-            return end_offset == 0  # nobody has produced yet
-        if self._snapshots[-1] != end_offset:
-            return False
-        loaded = load_producer_state(str(self.folder), self._snapshots, end_offset, self.producer_state, now_ms)
-        return loaded == end_offset
-
     def close(self) -> None:
         """Make everything durable and save what lets the next start read nothing.
 
@@ -296,7 +244,7 @@ class PartitionLog:
         for segment in self._segments:
             segment.release()
         self._unsynced.clear()
-        target = _unused_name(self.folder, os.urandom(16).hex(), DELETED_FOLDER_SUFFIX)
+        target = unused_name(self.folder, os.urandom(16).hex(), DELETED_FOLDER_SUFFIX)
         try:
             self.folder.rename(target)
             sync_path(str(self.folder.parent))
@@ -588,16 +536,6 @@ class PartitionLog:
                 self._collect_aborted(found.aborted, slot, offset, stop)
         return found
 
-    def read_bytes(
-        self,
-        offset: int,
-        max_bytes: int,
-        *,
-        min_one_batch: bool = True,
-        isolation: int = IsolationLevel.READ_UNCOMMITTED,
-    ) -> bytes:
-        return self.read(offset, max_bytes, min_one_batch=min_one_batch, isolation=isolation).read()
-
     def _collect_aborted(self, aborted: list[AbortedTransaction], slot: int, offset: int, stop: int) -> None:
         """Aborted transactions that may have records in the range. One too many is harmless, one too few is not."""
         segment = self._segments[slot]
@@ -764,9 +702,3 @@ class PartitionLog:
     def purge(self, now_ms: int) -> int:
         """Remove the files whose `file.delete.delay.ms` is over. Returns how many files went."""
         return self._retired.purge(now_ms)
-
-
-def _unused_name(folder: Path, unique: str, suffix: str) -> Path:
-    """A name for a folder that is out of use, as Kafka makes it, cut to what a file system takes."""
-    tail = f".{unique}{suffix}"
-    return folder.with_name(folder.name[: 255 - len(tail)] + tail)

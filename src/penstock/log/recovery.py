@@ -21,6 +21,7 @@ from penstock.log.cleaner.swap import CLEANED_SUFFIX, SWAP_SUFFIX, finish_interr
 from penstock.log.files import DELETED_SUFFIX, pread_all, remove_if_there
 from penstock.log.leader_epochs import LeaderEpochs
 from penstock.log.producer_state import CorruptSnapshot, EndMarker, ProducerState
+from penstock.log.results import NotedEnd
 from penstock.log.segment import (
     LOG_SUFFIX,
     SUFFIXES,
@@ -111,6 +112,35 @@ def read_marker(batch: Buffer) -> EndMarker | None:
         if control.kind in (ControlType.ABORT, ControlType.COMMIT):
             return EndMarker(control.kind is ControlType.COMMIT, control.coordinator_epoch)
     return None
+
+
+def unchanged_end(segments: list[Segment], clean: bool, recovery_point: int, noted_end: NotedEnd | None) -> int:
+    """Where a log ends if it was not written to since that was last noted, else -1."""
+    active = segments[-1]
+    if noted_end is not None:
+        # A log only grows: as long as it has the same last segment of the same size, it is the same log.
+        is_same = (active.base_offset, active.size) == (noted_end.base_offset, noted_end.size)
+        return noted_end.log_end_offset if is_same else -1
+    if clean:
+        return recovery_point
+    return active.base_offset if len(segments) == 1 and not active.size else -1
+
+
+def load_unchanged(
+    folder: str, segments: list[Segment], snapshots: list[int], end_offset: int, state: ProducerState, now_ms: int
+) -> bool:
+    """Load what was saved when a log was closed or last rolled.
+
+    False if it is not all there, and the log must be recovered after all.
+    """
+    active = segments[-1]
+    if end_offset < active.base_offset or (end_offset == active.base_offset) != (active.size == 0):
+        return False
+    if not snapshots:
+        return end_offset == 0  # nobody has produced yet
+    if snapshots[-1] != end_offset:
+        return False
+    return load_producer_state(folder, snapshots, end_offset, state, now_ms) == end_offset
 
 
 def load_producer_state(folder: str, snapshots: list[int], up_to: int, state: ProducerState, now_ms: int) -> int | None:

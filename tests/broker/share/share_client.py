@@ -16,6 +16,8 @@ from penstock.wire.api import ApiKey
 from penstock.wire.messages import Message
 from tests.broker.raw import RawClient
 
+ACCEPT, RELEASE = [1], [2]
+
 R = TypeVar("R", bound=Message)
 Batch = tuple[int, int, list[int]]
 
@@ -316,3 +318,7 @@ def broken_batch(number: int, header: tuple[str, bytes] | None = None) -> bytear
     batch[middle : middle + 20] = bytes(20)
     write_crc(batch, 0, len(batch))
     return batch
+
+
+def member(wire: Wire, group: str = "g", member_id: str = "m1") -> ShareMember:
+    return ShareMember(wire, group, member_id, topic_id(wire, "jobs"))

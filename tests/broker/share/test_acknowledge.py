@@ -7,6 +7,7 @@ import pytest
 from penstock.testing import Broker
 from tests.broker.disk import WAIT_S, SlowDisk
 from tests.broker.share.share_client import (
+    ACCEPT,
     ShareMember,
     Wire,
     ack_errors,
@@ -15,8 +16,6 @@ from tests.broker.share.share_client import (
     produce,
     topic_id,
 )
-
-ACCEPT, RELEASE = [1], [2]
 
 
 def test_an_acknowledgement_is_confirmed_when_written_and_the_disk_follows(monkeypatch: pytest.MonkeyPatch) -> None:

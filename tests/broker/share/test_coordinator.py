@@ -12,6 +12,7 @@ from penstock.testing import Broker
 from penstock.wire import messages as m
 from penstock.wire.api import ApiKey
 from tests.broker.share.share_client import (
+    ACCEPT,
     ShareMember,
     Wire,
     acquired,
@@ -20,8 +21,6 @@ from tests.broker.share.share_client import (
     topic_id,
     values,
 )
-
-ACCEPT, RELEASE = [1], [2]
 
 
 def test_the_state_topic_is_pruned_and_a_restart_finds_all_it_needs() -> None:

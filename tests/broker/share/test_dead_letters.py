@@ -31,12 +31,6 @@ def broker() -> Iterator[Broker]:
         yield it
 
 
-@pytest.fixture
-def wire(broker: Broker) -> Iterator[Wire]:
-    with Wire(broker) as it:
-        yield it
-
-
 def headers(record: Record) -> dict[str, bytes | None]:
     return {name.removeprefix("__dlq.errors."): value for name, value in record.headers}
 

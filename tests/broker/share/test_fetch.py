@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-
 import pytest
 
 from penstock.broker.share.live import LiveSharePartition
@@ -19,25 +17,6 @@ from tests.broker.share.share_client import (
     topic_id,
     values,
 )
-
-ACCEPT, RELEASE = [1], [2]
-
-
-@pytest.fixture
-def broker() -> Iterator[Broker]:
-    with Broker({"group.share.min.record.lock.duration.ms": 1000}) as it:
-        it.create_topic("jobs", 2)
-        yield it
-
-
-@pytest.fixture
-def wire(broker: Broker) -> Iterator[Wire]:
-    with Wire(broker) as it:
-        yield it
-
-
-def member(wire: Wire, group: str = "g", member_id: str = "m1") -> ShareMember:
-    return ShareMember(wire, group, member_id, topic_id(wire, "jobs"))
 
 
 def test_a_partition_that_fails_does_not_cost_the_others_of_its_session(

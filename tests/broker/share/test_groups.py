@@ -2,42 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-
-import pytest
-
 from penstock.testing import Broker
 from penstock.wire import messages as m
 from penstock.wire.api import ApiKey
 from penstock.wire.errors import ErrorCode
 from tests.broker.share.share_client import (
-    ShareMember,
+    ACCEPT,
     Wire,
     ack_errors,
     acquired,
     initialize,
+    member,
     produce,
     topic_id,
 )
-
-ACCEPT, RELEASE = [1], [2]
-
-
-@pytest.fixture
-def broker() -> Iterator[Broker]:
-    with Broker({"group.share.min.record.lock.duration.ms": 1000}) as it:
-        it.create_topic("jobs", 2)
-        yield it
-
-
-@pytest.fixture
-def wire(broker: Broker) -> Iterator[Wire]:
-    with Wire(broker) as it:
-        yield it
-
-
-def member(wire: Wire, group: str = "g", member_id: str = "m1") -> ShareMember:
-    return ShareMember(wire, group, member_id, topic_id(wire, "jobs"))
 
 
 def test_a_topic_that_is_deleted_takes_the_windows_and_the_state_of_its_groups_along(

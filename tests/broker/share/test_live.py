@@ -15,19 +15,19 @@ from penstock.testing import Broker
 from penstock.wire import messages as m
 from penstock.wire.api import ApiKey
 from tests.broker.share.share_client import (
-    ShareMember,
+    ACCEPT,
+    RELEASE,
     Wire,
     ack_errors,
     acquired,
     delete_records,
     initialize,
+    member,
     produce,
     set_group_configs,
     topic_id,
     values,
 )
-
-ACCEPT, RELEASE = [1], [2]
 
 
 @pytest.fixture
@@ -35,16 +35,6 @@ def broker() -> Iterator[Broker]:
     with Broker({"group.share.min.record.lock.duration.ms": 1000}) as it:
         it.create_topic("jobs")
         yield it
-
-
-@pytest.fixture
-def wire(broker: Broker) -> Iterator[Wire]:
-    with Wire(broker) as it:
-        yield it
-
-
-def member(wire: Wire, group: str = "g", member_id: str = "m1") -> ShareMember:
-    return ShareMember(wire, group, member_id, topic_id(wire, "jobs"))
 
 
 def test_records_that_are_on_disk_only_are_read_by_a_thread_and_delivered(

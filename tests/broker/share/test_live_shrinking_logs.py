@@ -16,6 +16,8 @@ from penstock.records.builder import NewRecord, build_batch
 from penstock.records.record import iter_batches_records
 from penstock.testing import Broker
 from tests.broker.share.share_client import (
+    ACCEPT,
+    RELEASE,
     ShareMember,
     Wire,
     acquired,
@@ -25,7 +27,6 @@ from tests.broker.share.share_client import (
     values,
 )
 
-ACCEPT, RELEASE = [1], [2]
 WAIT_SECONDS = 30
 KEYS = 10
 T = TypeVar("T")
@@ -34,12 +35,6 @@ T = TypeVar("T")
 @pytest.fixture
 def broker() -> Iterator[Broker]:
     with Broker({"log.cleaner.backoff.ms": 100, "log.retention.check.interval.ms": 100}) as it:
-        yield it
-
-
-@pytest.fixture
-def wire(broker: Broker) -> Iterator[Wire]:
-    with Wire(broker) as it:
         yield it
 
 
@@ -67,7 +62,7 @@ def stored(broker: Broker) -> list[int]:
         log = server.parts.cluster.hosted("jobs", 0).log
         found: list[int] = []
         offset = log.log_start_offset
-        while data := log.read_bytes(offset, 1 << 20):
+        while data := log.read(offset, 1 << 20).read():
             found += [record.offset for record in iter_batches_records(data) if record.offset >= log.log_start_offset]
             offset = [header for _, header in iter_headers(data)][-1].next_offset
         return found

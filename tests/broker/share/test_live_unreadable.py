@@ -37,12 +37,6 @@ def broker() -> Iterator[Broker]:
         yield it
 
 
-@pytest.fixture
-def wire(broker: Broker) -> Iterator[Wire]:
-    with Wire(broker) as it:
-        yield it
-
-
 def numbers(first: int, last: int) -> list[bytes]:
     return [b"%d" % i for i in range(first, last + 1)]
 

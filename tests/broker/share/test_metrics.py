@@ -6,6 +6,8 @@ from urllib.request import urlopen
 
 from penstock.testing import Broker
 from tests.broker.share.share_client import (
+    ACCEPT,
+    RELEASE,
     ShareMember,
     Wire,
     broken_batch,
@@ -15,8 +17,6 @@ from tests.broker.share.share_client import (
     produce_batch,
     topic_id,
 )
-
-ACCEPT, RELEASE = [1], [2]
 
 
 def test_metrics_have_kafkas_names() -> None:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator
 
 import pytest
 
@@ -15,29 +14,11 @@ from tests.broker.share.share_client import (
     Wire,
     acquired,
     initialize,
+    member,
     produce,
     topic_id,
     values,
 )
-
-ACCEPT, RELEASE = [1], [2]
-
-
-@pytest.fixture
-def broker() -> Iterator[Broker]:
-    with Broker({"group.share.min.record.lock.duration.ms": 1000}) as it:
-        it.create_topic("jobs", 2)
-        yield it
-
-
-@pytest.fixture
-def wire(broker: Broker) -> Iterator[Wire]:
-    with Wire(broker) as it:
-        yield it
-
-
-def member(wire: Wire, group: str = "g", member_id: str = "m1") -> ShareMember:
-    return ShareMember(wire, group, member_id, topic_id(wire, "jobs"))
 
 
 def test_sessions_are_limited_and_the_refusal_is_held_back() -> None:

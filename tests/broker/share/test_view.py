@@ -7,6 +7,8 @@ from urllib.request import urlopen
 
 from penstock.testing import Broker
 from tests.broker.share.share_client import (
+    ACCEPT,
+    RELEASE,
     ShareMember,
     Wire,
     free_port,
@@ -14,8 +16,6 @@ from tests.broker.share.share_client import (
     produce,
     topic_id,
 )
-
-ACCEPT, RELEASE = [1], [2]
 
 
 def test_the_windows_of_a_group_can_be_seen_row_by_row() -> None:

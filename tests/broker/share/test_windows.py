@@ -3,43 +3,23 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator
-
-import pytest
 
 from penstock.records.builder import build_batch
 from penstock.testing import Broker
 from penstock.wire import messages as m
 from penstock.wire.api import ApiKey
 from tests.broker.share.share_client import (
-    ShareMember,
+    ACCEPT,
+    RELEASE,
     Wire,
     acquired,
     initialize,
+    member,
     produce,
     set_group_configs,
     topic_id,
     values,
 )
-
-ACCEPT, RELEASE = [1], [2]
-
-
-@pytest.fixture
-def broker() -> Iterator[Broker]:
-    with Broker({"group.share.min.record.lock.duration.ms": 1000}) as it:
-        it.create_topic("jobs", 2)
-        yield it
-
-
-@pytest.fixture
-def wire(broker: Broker) -> Iterator[Wire]:
-    with Wire(broker) as it:
-        yield it
-
-
-def member(wire: Wire, group: str = "g", member_id: str = "m1") -> ShareMember:
-    return ShareMember(wire, group, member_id, topic_id(wire, "jobs"))
 
 
 def test_after_a_restart_nothing_done_comes_back_and_nothing_open_is_lost(broker: Broker, wire: Wire) -> None:

@@ -53,7 +53,7 @@ def test_a_batch_that_loses_nothing_is_copied_byte_for_byte(log: PartitionLog) -
     write(log, ("a", "2"))
     log.roll(NOW)
     clean(log)
-    data = log.read_bytes(1, 1 << 20)
+    data = log.read(1, 1 << 20).read()
     assert data[: len(kept)] == kept
 
 
@@ -70,7 +70,7 @@ def test_a_batch_that_loses_records_keeps_offsets_codec_and_timestamps(log: Part
     assert (first.base_offset, first.last_offset, first.records_count, first.codec) == (0, 2, 1, codec)
     assert (first.producer_id, first.producer_epoch, first.base_sequence, first.last_sequence) == (5, 2, 9, 11)
     assert first.max_timestamp == NOW
-    (record,) = iter_records(log.read_bytes(0, 1))
+    (record,) = iter_records(log.read(0, 1).read())
     assert (record.offset, record.key, record.value, record.timestamp) == (1, b"b", b"1", NOW)
 
 
@@ -125,7 +125,7 @@ def test_a_tombstone_stays_until_its_horizon_and_then_goes(log: PartitionLog) ->
     tombstone = headers(log)[0]
     assert tombstone.has_delete_horizon
     assert tombstone.base_timestamp == NOW + DAY_MS
-    (record,) = iter_records(log.read_bytes(2, 1))
+    (record,) = iter_records(log.read(2, 1).read())
     assert record.timestamp == NOW
     write(log, ("c", "1"))
     log.roll(NOW)

@@ -1,0 +1,38 @@
+"""The folder of a partition's log: whose it is, and what it is called when it is out of use."""
+
+from __future__ import annotations
+
+from base64 import urlsafe_b64encode
+from pathlib import Path
+
+from penstock.log.files import write_file
+
+PARTITION_METADATA_FILE = "partition.metadata"
+DELETED_FOLDER_SUFFIX = "-delete"
+STRAY_FOLDER_SUFFIX = "-stray"
+
+
+def claim_folder(folder: Path, topic_id: bytes) -> tuple[bool, bool]:
+    """Make the folder a topic's. One of an earlier topic of the same name is put aside.
+
+    Returns whether it may hold records of this topic, and whether it was created.
+    """
+    metadata = folder / PARTITION_METADATA_FILE
+    encoded = urlsafe_b64encode(topic_id).rstrip(b"=").decode()
+    try:
+        stored = dict(line.split(": ", 1) for line in metadata.read_text().splitlines() if ": " in line)
+        if stored.get("topic_id", encoded) == encoded:
+            return True, False
+        folder.rename(unused_name(folder, stored["topic_id"], STRAY_FOLDER_SUFFIX))
+    except FileNotFoundError:
+        pass
+    existed = folder.exists()
+    folder.mkdir(parents=True, exist_ok=True)
+    write_file(str(metadata), f"version: 0\ntopic_id: {encoded}\n".encode())
+    return existed, not existed
+
+
+def unused_name(folder: Path, unique: str, suffix: str) -> Path:
+    """A name for a folder that is out of use, as Kafka makes it, cut to what a file system takes."""
+    tail = f".{unique}{suffix}"
+    return folder.with_name(folder.name[: 255 - len(tail)] + tail)
