@@ -41,6 +41,8 @@ def create_topics(talk: Conversation) -> None:
 
 @scenario("create_topics")
 def create_topics_with_bad_arguments(talk: Conversation) -> None:
+    talk.quietly("find_coordinator", {"key": "any", "key_type": 0}, 2)
+    talk.wait_for_topic("__consumer_offsets")
     cases: list[tuple[str, dict[str, Json]]] = [
         ("empty name", new_topic("")),
         ("dot", new_topic(".")),
