@@ -7,13 +7,31 @@ from pathlib import Path
 
 import pytest
 
-from penstock.catalog.contract import Catalog, CatalogError, TopicExists, TopicRow, UnknownTopic
+from penstock.catalog.contract import (
+    SECRET_BYTES,
+    Catalog,
+    CatalogError,
+    CredentialRow,
+    TopicExists,
+    TopicRow,
+    UnknownTopic,
+)
 from penstock.catalog.memory import MemoryCatalog
 from penstock.catalog.sqlite import SqliteCatalog
+from penstock.security.acls import AclBinding
+from penstock.wire.acls import AclOperation, AclPermission, AclResource, PatternType
 from penstock.wire.config_resources import ResourceType
 
 ID = bytes(range(16))
 OTHER_ID = bytes(range(16, 32))
+READ_ORDERS = AclBinding(AclResource.TOPIC, "orders", "User:alice", AclOperation.READ)
+DENY_ALL = AclBinding(
+    AclResource.GROUP, "g-", "User:*", AclOperation.ALL, AclPermission.DENY, "10.0.0.1", PatternType.PREFIXED
+)
+ALICE = CredentialRow("alice", 1, 4096, b"salt", b"stored", b"server")
+BOB = ALICE._replace(user="bob")
+EVERY_CLIENT_OF_ALICE = (("client-id", None), ("user", "alice"))
+EVERYBODY = (("user", None),)
 
 OpenCatalog = Callable[[], Catalog]
 Change = Callable[[Catalog], object]
@@ -55,7 +73,8 @@ def let_changes_succeed(catalog: Catalog) -> None:
 
 def everything(catalog: Catalog) -> object:
     configs = [catalog.config_resources(each) for each in ResourceType]
-    return catalog.cluster_id, catalog.features(), catalog.features_epoch(), catalog.topics(), configs
+    security = catalog.secret(), catalog.acls(), catalog.credentials(), catalog.quotas()
+    return catalog.cluster_id, catalog.features(), catalog.features_epoch(), catalog.topics(), configs, security
 
 
 def test_a_new_catalog_is_empty(catalog: Catalog) -> None:
@@ -63,6 +82,7 @@ def test_a_new_catalog_is_empty(catalog: Catalog) -> None:
     assert catalog.topics() == []
     assert (catalog.features(), catalog.features_epoch()) == ({}, 1)
     assert all(catalog.config_resources(each) == {} for each in ResourceType)
+    assert (catalog.acls(), catalog.credentials(), catalog.quotas()) == ([], [], {})
 
 
 def test_a_cluster_keeps_its_id(catalog: Catalog, reopen: OpenCatalog) -> None:
@@ -217,12 +237,18 @@ def test_what_was_written_can_be_changed_without_changing_the_catalog(catalog: C
         pytest.param(lambda catalog: catalog.delete_topic(ID), id="delete_topic"),
         pytest.param(lambda catalog: catalog.set_configs(ResourceType.GROUP, "g", {"b": "2"}), id="set_configs"),
         pytest.param(lambda catalog: catalog.set_features({"share.version": 1}), id="set_features"),
+        pytest.param(lambda catalog: catalog.change_acls([DENY_ALL], [READ_ORDERS]), id="change_acls"),
+        pytest.param(lambda catalog: catalog.change_credentials([BOB], [("alice", 1)]), id="change_credentials"),
+        pytest.param(lambda catalog: catalog.set_quotas({EVERYBODY: {"b": 2.0}}), id="set_quotas"),
         pytest.param(lambda catalog: catalog.allocate_producer_id_block(), id="allocate_producer_id_block"),
     ],
 )
 def test_a_change_that_fails_changes_nothing_and_can_be_repeated(catalog: Catalog, change: Change) -> None:
     catalog.create_topic("orders", ID, 1, {"a": "1"})
     catalog.set_configs(ResourceType.GROUP, "g", {"a": "1"})
+    catalog.change_acls([READ_ORDERS], [])
+    catalog.change_credentials([ALICE], [])
+    catalog.set_quotas({EVERYBODY: {"a": 1.0}})
     before = everything(catalog)
     let_changes_fail(catalog)
     with pytest.raises(CatalogError, match="cannot change the catalog"):
@@ -231,3 +257,58 @@ def test_a_change_that_fails_changes_nothing_and_can_be_repeated(catalog: Catalo
     let_changes_succeed(catalog)
     result = change(catalog)
     assert result == range(1000) if isinstance(result, range) else everything(catalog) != before
+
+
+# -- security ----------------------------------------------------------------------------------------------------------
+
+
+def test_a_cluster_keeps_its_secret(catalog: Catalog, reopen: OpenCatalog) -> None:
+    secret = catalog.secret()
+    assert len(secret) == SECRET_BYTES
+    catalog.close()
+    assert reopen().secret() == secret
+
+
+def test_rules_come_back_as_they_were_added(catalog: Catalog, reopen: OpenCatalog) -> None:
+    catalog.change_acls([DENY_ALL, READ_ORDERS], [])
+    catalog.change_acls([READ_ORDERS], [])
+    catalog.close()
+    again = reopen()
+    assert again.acls() == [READ_ORDERS, DENY_ALL]
+    assert isinstance(again.acls()[0].operation, AclOperation)
+
+
+def test_a_removed_rule_is_gone_and_one_that_is_absent_is_passed_over(catalog: Catalog) -> None:
+    catalog.change_acls([READ_ORDERS], [])
+    catalog.change_acls([DENY_ALL], [READ_ORDERS, READ_ORDERS._replace(host="10.0.0.1")])
+    assert catalog.acls() == [DENY_ALL]
+
+
+def test_credentials_are_replaced_by_user_and_mechanism(catalog: Catalog, reopen: OpenCatalog) -> None:
+    stronger = ALICE._replace(mechanism=2)
+    catalog.change_credentials([ALICE, stronger], [])
+    catalog.change_credentials([ALICE._replace(salt=b"new")], [("bob", 1)])
+    catalog.close()
+    assert reopen().credentials() == [ALICE._replace(salt=b"new"), stronger]
+
+
+def test_deleted_credentials_are_gone(catalog: Catalog) -> None:
+    catalog.change_credentials([ALICE, BOB], [])
+    catalog.change_credentials([], [("alice", 1)])
+    assert [row.user for row in catalog.credentials()] == ["bob"]
+
+
+def test_quotas_are_replaced_per_entity(catalog: Catalog, reopen: OpenCatalog) -> None:
+    catalog.set_quotas({EVERY_CLIENT_OF_ALICE: {"producer_byte_rate": 1024.0}, EVERYBODY: {"request_percentage": 50.5}})
+    catalog.set_quotas({EVERY_CLIENT_OF_ALICE: {"consumer_byte_rate": 2.0}})
+    catalog.close()
+    assert reopen().quotas() == {
+        EVERY_CLIENT_OF_ALICE: {"consumer_byte_rate": 2.0},
+        EVERYBODY: {"request_percentage": 50.5},
+    }
+
+
+def test_an_entity_without_quotas_is_forgotten(catalog: Catalog) -> None:
+    catalog.set_quotas({EVERYBODY: {"producer_byte_rate": 1.0}})
+    catalog.set_quotas({EVERYBODY: {}, EVERY_CLIENT_OF_ALICE: {}})
+    assert catalog.quotas() == {}

@@ -109,13 +109,13 @@ def test_the_configs_of_a_topic_from_an_earlier_version_go_with_it(tmp_path: Pat
 
 def test_an_older_file_goes_through_the_migrations_it_is_missing(tmp_path: Path) -> None:
     _database(tmp_path / "catalog.db", VERSION_1)
-    later = (*MIGRATIONS, ("ALTER TABLE feature ADD COLUMN since TEXT",), ("CREATE TABLE acl (name TEXT)",))
+    later = (*MIGRATIONS, ("ALTER TABLE feature ADD COLUMN since TEXT",), ("CREATE TABLE extra (name TEXT)",))
     connection = sqlite3.connect(tmp_path / "catalog.db", isolation_level=None)
     migrate(connection, "catalog.db", later)
     assert connection.execute("PRAGMA user_version").fetchone() == (len(later),)
     connection.execute("INSERT INTO feature VALUES ('share.version', 1, 'today')")
     migrate(connection, "catalog.db", later)
-    assert connection.execute("SELECT count(*) FROM acl").fetchone() == (0,)
+    assert connection.execute("SELECT count(*) FROM extra").fetchone() == (0,)
 
 
 def test_a_migration_that_fails_leaves_the_old_version(tmp_path: Path) -> None:

@@ -1,9 +1,9 @@
 """The contract between the broker and whatever keeps the cluster's metadata.
 
-`Catalog` keeps the cluster id, the topics with their configs, the configs set at run time, the levels of features and
-the blocks of producer ids that were given away. The broker knows this module only, never an engine's inside, and reads
-the catalog when it starts and when it changes something: nobody asks it on the way of a record. Engines: `sqlite` (a
-file in the data folder), `memory` (for tests and simulations).
+`Catalog` keeps the cluster id, the topics with their configs, the configs set at run time, the levels of features, the
+blocks of producer ids that were given away, and what security needs: rules, credentials and quotas. The broker knows
+this module only, never an engine's inside, and reads the catalog when it starts and when it changes something: nobody
+asks it on the way of a record. Engines: `sqlite` (a file in the data folder), `memory` (for tests and simulations).
 
 **Changes.** A method that changes something is atomic. When it returns, the change is durable: a topic that a client
 was told exists still exists after a power cut. When it raises CatalogError, nothing has changed. The caller applies a
@@ -17,14 +17,16 @@ itself. The embedded engine leaves the proof to the lock on the data folder.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass
-from typing import Protocol
+from typing import NamedTuple, Protocol, TypeAlias
 
 from penstock.guard import SelfExplanatory
+from penstock.security.acls import AclBinding
 from penstock.wire.config_resources import ResourceType
 
 PRODUCER_ID_BLOCK_SIZE = 1000
+SECRET_BYTES = 32
 
 
 class CatalogError(SelfExplanatory):
@@ -45,6 +47,21 @@ class TopicRow:
     topic_id: bytes
     partitions: int
     configs: dict[str, str]
+
+
+class CredentialRow(NamedTuple):
+    """How a user proves a password with one SCRAM mechanism (1 is SHA-256, 2 is SHA-512); not the password itself."""
+
+    user: str
+    mechanism: int
+    iterations: int
+    salt: bytes
+    stored_key: bytes
+    server_key: bytes
+
+
+QuotaEntity: TypeAlias = tuple[tuple[str, str | None], ...]
+"""Whom a quota is for, sorted: `(("client-id", None), ("user", "alice"))`. None is the default of its kind."""
 
 
 class Catalog(Protocol):
@@ -92,5 +109,28 @@ class Catalog(Protocol):
 
     def set_configs(self, resource_type: ResourceType, resource_name: str, configs: Mapping[str, str]) -> None:
         """Replace all configs of one resource; without any the resource is forgotten."""
+
+    # Security
+
+    def secret(self) -> bytes:
+        """32 random bytes that are the same for the life of the cluster and never leave it."""
+
+    def acls(self) -> list[AclBinding]:
+        """All rules, sorted."""
+
+    def change_acls(self, added: Collection[AclBinding], removed: Collection[AclBinding]) -> None:
+        """Add and remove rules. One that is there already, or not there any more, is passed over."""
+
+    def credentials(self) -> list[CredentialRow]:
+        """All SCRAM credentials, by user and mechanism."""
+
+    def change_credentials(self, upserted: Collection[CredentialRow], deleted: Collection[tuple[str, int]]) -> None:
+        """Add or replace credentials, and delete those of the given (user, mechanism)."""
+
+    def quotas(self) -> dict[QuotaEntity, dict[str, float]]:
+        """The quotas of each entity that has any."""
+
+    def set_quotas(self, quotas: Mapping[QuotaEntity, Mapping[str, float]]) -> None:
+        """Replace all quotas of each of these entities; one without any is forgotten."""
 
     def close(self) -> None: ...

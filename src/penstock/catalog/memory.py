@@ -5,20 +5,34 @@ A broker that starts again with the same `MemoryCatalog` finds what the one befo
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import replace
 
-from penstock.catalog.contract import PRODUCER_ID_BLOCK_SIZE, CatalogError, TopicExists, TopicRow, UnknownTopic
+from penstock.catalog.contract import (
+    PRODUCER_ID_BLOCK_SIZE,
+    SECRET_BYTES,
+    CatalogError,
+    CredentialRow,
+    QuotaEntity,
+    TopicExists,
+    TopicRow,
+    UnknownTopic,
+)
+from penstock.security.acls import AclBinding
 from penstock.wire.config_resources import ResourceType
 
 _TOPIC_ID_BYTES = 16
 
 
 class MemoryCatalog:
-    """See `contract.Catalog`. The cluster id is handed in, so that a simulation can be repeated."""
+    """See `contract.Catalog`. Cluster id and secret are handed in, so that a simulation can be repeated."""
 
-    def __init__(self, cluster_id: str = "cluster-kept-in-memory") -> None:
+    def __init__(self, cluster_id: str = "cluster-kept-in-memory", secret: bytes = bytes(SECRET_BYTES)) -> None:
         self.cluster_id = cluster_id
+        self._secret = secret
+        self._acls: set[AclBinding] = set()
+        self._credentials: dict[tuple[str, int], CredentialRow] = {}
+        self._quotas: dict[QuotaEntity, dict[str, float]] = {}
         self._features: dict[str, int] = {}
         self._features_epoch = 1
         self._next_producer_id = 0
@@ -90,6 +104,39 @@ class MemoryCatalog:
             resources[resource_name] = dict(configs)
         else:
             resources.pop(resource_name, None)
+
+    # Security
+
+    def secret(self) -> bytes:
+        return self._secret
+
+    def acls(self) -> list[AclBinding]:
+        return sorted(self._acls)
+
+    def change_acls(self, added: Collection[AclBinding], removed: Collection[AclBinding]) -> None:
+        self._check_writable()
+        self._acls.difference_update(removed)
+        self._acls.update(added)
+
+    def credentials(self) -> list[CredentialRow]:
+        return [self._credentials[key] for key in sorted(self._credentials)]
+
+    def change_credentials(self, upserted: Collection[CredentialRow], deleted: Collection[tuple[str, int]]) -> None:
+        self._check_writable()
+        for key in deleted:
+            self._credentials.pop(key, None)
+        self._credentials.update({(row.user, row.mechanism): row for row in upserted})
+
+    def quotas(self) -> dict[QuotaEntity, dict[str, float]]:
+        return {entity: dict(values) for entity, values in self._quotas.items()}
+
+    def set_quotas(self, quotas: Mapping[QuotaEntity, Mapping[str, float]]) -> None:
+        self._check_writable()
+        for entity, values in quotas.items():
+            if values:
+                self._quotas[entity] = dict(values)
+            else:
+                self._quotas.pop(entity, None)
 
     # What a test can have happen
 

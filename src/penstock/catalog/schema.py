@@ -91,7 +91,43 @@ _WITHOUT_THE_UNUSED: Migration = (
     "ALTER TABLE new_topic RENAME TO topic",
 )
 
-MIGRATIONS: tuple[Migration, ...] = (_FIRST, _FEATURES, _WITHOUT_THE_UNUSED)
+# Rules, SCRAM credentials and quotas. The name of a quota's entity is JSON: its parts in order, null for a default.
+_SECURITY: Migration = (
+    """
+    CREATE TABLE acl (
+        resource_type INTEGER NOT NULL,
+        resource_name TEXT NOT NULL,
+        principal TEXT NOT NULL,
+        operation INTEGER NOT NULL,
+        permission INTEGER NOT NULL,
+        host TEXT NOT NULL,
+        pattern_type INTEGER NOT NULL,
+        PRIMARY KEY (resource_type, resource_name, principal, operation, permission, host, pattern_type)
+    ) WITHOUT ROWID
+    """,
+    """
+    CREATE TABLE credential (
+        user TEXT NOT NULL,
+        mechanism INTEGER NOT NULL,
+        iterations INTEGER NOT NULL,
+        salt BLOB NOT NULL,
+        stored_key BLOB NOT NULL,
+        server_key BLOB NOT NULL,
+        PRIMARY KEY (user, mechanism)
+    ) WITHOUT ROWID
+    """,
+    """
+    CREATE TABLE quota (
+        entity TEXT NOT NULL,
+        name TEXT NOT NULL,
+        value REAL NOT NULL,
+        PRIMARY KEY (entity, name)
+    ) WITHOUT ROWID
+    """,
+    "ALTER TABLE cluster ADD COLUMN secret BLOB NOT NULL DEFAULT x''",
+)
+
+MIGRATIONS: tuple[Migration, ...] = (_FIRST, _FEATURES, _WITHOUT_THE_UNUSED, _SECURITY)
 
 
 def migrate(connection: sqlite3.Connection, path: str, migrations: Sequence[Migration] = MIGRATIONS) -> None:

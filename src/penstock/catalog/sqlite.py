@@ -7,14 +7,27 @@ how a file of an earlier version becomes one of this version, are in `schema`.
 from __future__ import annotations
 
 import base64
+import json
+import os
 import uuid
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from penstock.catalog.contract import PRODUCER_ID_BLOCK_SIZE, CatalogError, TopicExists, TopicRow, UnknownTopic
+from penstock.catalog.contract import (
+    PRODUCER_ID_BLOCK_SIZE,
+    SECRET_BYTES,
+    CatalogError,
+    CredentialRow,
+    QuotaEntity,
+    TopicExists,
+    TopicRow,
+    UnknownTopic,
+)
 from penstock.catalog.schema import migrate
+from penstock.security.acls import AclBinding
+from penstock.wire.acls import AclOperation, AclPermission, AclResource, PatternType
 from penstock.wire.config_resources import ResourceType
 
 if TYPE_CHECKING:
@@ -51,6 +64,7 @@ class SqliteCatalog:
                 "INSERT OR IGNORE INTO cluster (only_row, cluster_id, next_producer_id) VALUES (1, ?, 0)",
                 (_new_cluster_id(),),
             )
+            connection.execute("UPDATE cluster SET secret = ? WHERE secret = x''", (os.urandom(SECRET_BYTES),))
             return cls(connection, str(path))
         except sqlite3.Error as error:
             connection.close()
@@ -159,6 +173,73 @@ class SqliteCatalog:
                 "INSERT INTO config VALUES (?, ?, ?, ?)",
                 [(resource_type, resource_name, name, value) for name, value in configs.items()],
             )
+
+    # -- security --------------------------------------------------------------------------------------------------
+
+    def secret(self) -> bytes:
+        return bytes(self._all("SELECT secret FROM cluster")[0][0])
+
+    def acls(self) -> list[AclBinding]:
+        return [
+            AclBinding(
+                AclResource(resource_type),
+                resource_name,
+                principal,
+                AclOperation(operation),
+                AclPermission(permission),
+                host,
+                PatternType(pattern_type),
+            )
+            for resource_type, resource_name, principal, operation, permission, host, pattern_type in self._all(
+                """
+                SELECT resource_type, resource_name, principal, operation, permission, host, pattern_type FROM acl
+                ORDER BY resource_type, resource_name, principal, operation, permission, host, pattern_type
+                """
+            )
+        ]
+
+    def change_acls(self, added: Collection[AclBinding], removed: Collection[AclBinding]) -> None:
+        with self._transaction() as connection:
+            connection.executemany(
+                """
+                DELETE FROM acl WHERE resource_type = ? AND resource_name = ? AND principal = ? AND operation = ?
+                AND permission = ? AND host = ? AND pattern_type = ?
+                """,
+                removed,
+            )
+            connection.executemany("INSERT OR IGNORE INTO acl VALUES (?, ?, ?, ?, ?, ?, ?)", added)
+
+    def credentials(self) -> list[CredentialRow]:
+        return [
+            CredentialRow(*row)
+            for row in self._all(
+                """
+                SELECT user, mechanism, iterations, salt, stored_key, server_key FROM credential
+                ORDER BY user, mechanism
+                """
+            )
+        ]
+
+    def change_credentials(self, upserted: Collection[CredentialRow], deleted: Collection[tuple[str, int]]) -> None:
+        with self._transaction() as connection:
+            connection.executemany("DELETE FROM credential WHERE user = ? AND mechanism = ?", deleted)
+            connection.executemany("INSERT OR REPLACE INTO credential VALUES (?, ?, ?, ?, ?, ?)", upserted)
+
+    def quotas(self) -> dict[QuotaEntity, dict[str, float]]:
+        quotas: dict[QuotaEntity, dict[str, float]] = {}
+        for text, name, value in self._all("SELECT entity, name, value FROM quota ORDER BY entity, name"):
+            entity = tuple((kind, of) for kind, of in json.loads(text))
+            quotas.setdefault(entity, {})[name] = value
+        return quotas
+
+    def set_quotas(self, quotas: Mapping[QuotaEntity, Mapping[str, float]]) -> None:
+        with self._transaction() as connection:
+            for entity, values in quotas.items():
+                text = json.dumps(entity)
+                connection.execute("DELETE FROM quota WHERE entity = ?", (text,))
+                connection.executemany(
+                    "INSERT INTO quota VALUES (?, ?, ?)", [(text, name, value) for name, value in values.items()]
+                )
 
     # -- inside ----------------------------------------------------------------------------------------------------
 

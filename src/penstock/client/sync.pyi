@@ -3,7 +3,6 @@
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from penstock.client.admin.acls import AclBinding, AclFilter
 from penstock.client.admin.base import Outcome
 from penstock.client.admin.configs import ConfigEntry
 from penstock.client.admin.groups import GroupDescription, GroupListing, ShareOffset
@@ -22,6 +21,7 @@ from penstock.client.share_acknowledgements import AcknowledgeType
 from penstock.client.share_consumer import AckCallback
 from penstock.client.transactions import ConsumerGroupMetadata, GroupMember
 from penstock.client.types import ConsumerRecord, IsolationLevel, K, OffsetAndMetadata, OffsetAndTimestamp, RecordMetadata, SubscriptionPattern, TopicPartition, V
+from penstock.security.acls import AclBinding, AclFilter
 from penstock.wire.config_resources import ResourceType
 from penstock.wire.errors import KafkaError
 from typing import Generic, Self, Unpack, overload

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from penstock.client import Admin
-from penstock.client.admin.acls import AclBinding, AclFilter
+from penstock.client.admin import AclBinding, AclFilter
 from penstock.wire.acls import AclOperation, AclPermission, AclResource, PatternType
 from penstock.wire.errors import InvalidRequest, SecurityDisabled, UnsupportedVersion
 from tests.client.conftest import running_kafka

@@ -12,7 +12,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Unpack
 
-from penstock.client.admin.acls import AclBinding, AclFilter, Acls
+from penstock.client.admin.acls import Acls
 from penstock.client.admin.configs import ConfigEntry, Configs, ConfigSource, ConfigSynonym
 from penstock.client.admin.groups import (
     GroupDescription,
@@ -30,6 +30,7 @@ from penstock.client.admin.transactions import (
 )
 from penstock.client.cluster import Cluster
 from penstock.client.config import AdminConfig, AdminSettings, load
+from penstock.security.acls import AclBinding, AclFilter
 from penstock.wire.acls import AclOperation, AclPermission, AclResource, PatternType
 from penstock.wire.config_resources import ResourceType
 

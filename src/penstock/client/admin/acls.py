@@ -3,38 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass
-from typing import NamedTuple
 
 from penstock.client.admin.base import AdminPart
 from penstock.client.errors import check
+from penstock.security.acls import AclBinding, AclFilter
 from penstock.wire import messages as m
 from penstock.wire.acls import AclOperation, AclPermission, AclResource, PatternType
-
-
-class AclBinding(NamedTuple):
-    """One rule: `principal` from `host` may (or may not) do `operation` on the resource."""
-
-    resource_type: AclResource
-    resource_name: str
-    principal: str
-    operation: AclOperation
-    permission: AclPermission = AclPermission.ALLOW
-    host: str = "*"
-    pattern_type: PatternType = PatternType.LITERAL
-
-
-@dataclass(frozen=True, slots=True)
-class AclFilter:
-    """Which rules are meant; the defaults match every rule."""
-
-    resource_type: AclResource = AclResource.ANY
-    resource_name: str | None = None
-    principal: str | None = None
-    operation: AclOperation = AclOperation.ANY
-    permission: AclPermission = AclPermission.ANY
-    host: str | None = None
-    pattern_type: PatternType = PatternType.ANY
 
 
 class Acls(AdminPart):
