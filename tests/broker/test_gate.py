@@ -7,12 +7,12 @@ import pytest
 from penstock.broker.gate import (
     CLUSTER_OPERATIONS,
     GROUP_OPERATIONS,
-    OPERATIONS,
     TOPIC_OPERATIONS,
     Access,
-    as_bits,
 )
 from penstock.broker.handlers.table import SERVED
+from penstock.security.operations import SUPPORTED_OPERATIONS as OPERATIONS
+from penstock.security.operations import as_bits
 from penstock.wire.acls import AclOperation, AclResource
 from penstock.wire.api import ApiKey
 

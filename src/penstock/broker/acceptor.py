@@ -75,7 +75,7 @@ class Acceptor:
             self._dispatcher,
             self._scratch,
             self._config.socket_request_max_bytes,
-            listener.address.name,
+            listener.address,
         )
         connections.add(connection)
 

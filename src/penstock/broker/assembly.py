@@ -38,26 +38,26 @@ class HandlerTable:
 def _cluster(parts: Parts) -> object:
     from penstock.broker.handlers.cluster import ClusterHandlers
 
-    return ClusterHandlers(parts.cluster, parts.features, parts.storage, parts.world)
+    return ClusterHandlers(parts.cluster, parts.features, parts.storage, parts.world, parts.gate)
 
 
 def _configs(parts: Parts) -> object:
     from penstock.broker.handlers.configs import ConfigHandlers
 
-    return ConfigHandlers(parts.topics, parts.configs, parts.cluster)
+    return ConfigHandlers(parts.topics, parts.configs, parts.cluster, parts.gate)
 
 
 def _fetch(parts: Parts) -> object:
     from penstock.broker.handlers.fetch import FetchHandlers
 
-    return FetchHandlers(parts.cluster, parts.fetch_sessions, parts.config, parts.world)
+    return FetchHandlers(parts.cluster, parts.fetch_sessions, parts.config, parts.world, parts.gate)
 
 
 def _group_offsets(parts: Parts) -> object:
     from penstock.broker.handlers.group_commands import GroupCommands
     from penstock.broker.handlers.group_offsets import GroupOffsetHandlers
 
-    return GroupOffsetHandlers(GroupCommands(parts.groups, parts.world), parts.groups, parts.cluster)
+    return GroupOffsetHandlers(GroupCommands(parts.groups, parts.world), parts.groups, parts.cluster, parts.gate)
 
 
 def _groups(parts: Parts) -> object:
@@ -73,67 +73,92 @@ def _groups(parts: Parts) -> object:
             TRANSACTION: lambda: parts.transactions.runtime.ensure_topic(),
             SHARE: lambda: parts.share_groups.coordinator.runtime.ensure_topic(),
         },
+        parts.gate,
     )
 
 
 def _log_dirs(parts: Parts) -> object:
     from penstock.broker.handlers.log_dirs import LogDirHandlers
 
-    return LogDirHandlers(parts.cluster, parts.storage)
+    return LogDirHandlers(parts.cluster, parts.storage, parts.gate)
 
 
 def _metadata(parts: Parts) -> object:
     from penstock.broker.handlers.metadata import MetadataHandlers
 
-    return MetadataHandlers(parts.topics, parts.cluster, parts.config)
+    return MetadataHandlers(parts.topics, parts.cluster, parts.config, parts.gate)
 
 
 def _offsets(parts: Parts) -> object:
     from penstock.broker.handlers.offsets import OffsetHandlers
 
-    return OffsetHandlers(parts.cluster, parts.world)
+    return OffsetHandlers(parts.cluster, parts.world, parts.gate)
 
 
 def _produce(parts: Parts) -> object:
     from penstock.broker.handlers.produce import ProduceHandlers
 
-    return ProduceHandlers(parts.cluster, parts.durability, parts.world, lambda: parts.transactional_writes)
+    return ProduceHandlers(parts.cluster, parts.durability, parts.world, lambda: parts.transactional_writes, parts.gate)
 
 
 def _producers(parts: Parts) -> object:
     from penstock.broker.handlers.producers import ProducerHandlers
 
-    return ProducerHandlers(parts.cluster)
+    return ProducerHandlers(parts.cluster, parts.gate)
 
 
 def _queues(parts: Parts) -> object:
     from penstock.broker.handlers.queues import QueueHandlers
 
-    return QueueHandlers(parts.share_groups, parts.world)
+    return QueueHandlers(parts.share_groups, parts.world, parts.gate)
 
 
-def _security(parts: Parts) -> object:
-    from penstock.broker.handlers.security import SecurityHandlers
+def _acls(parts: Parts) -> object:
+    from penstock.broker.handlers.acls import AclHandlers
 
-    return SecurityHandlers()
+    return AclHandlers()
+
+
+def _client_quotas(parts: Parts) -> object:
+    from penstock.broker.handlers.client_quotas import ClientQuotaHandlers
+
+    return ClientQuotaHandlers()
+
+
+def _delegation_tokens(parts: Parts) -> object:
+    from penstock.broker.handlers.delegation_tokens import DelegationTokenHandlers
+
+    return DelegationTokenHandlers()
+
+
+def _sasl(parts: Parts) -> object:
+    from penstock.broker.handlers.sasl import SaslHandlers
+
+    return SaslHandlers()
+
+
+def _scram_credentials(parts: Parts) -> object:
+    from penstock.broker.handlers.scram_credentials import ScramCredentialHandlers
+
+    return ScramCredentialHandlers()
 
 
 def _share_offsets(parts: Parts) -> object:
     from penstock.broker.handlers.share_offsets import ShareOffsetHandlers
 
-    return ShareOffsetHandlers(parts.cluster, parts.groups, parts.share_groups.coordinator, parts.world)
+    return ShareOffsetHandlers(parts.cluster, parts.groups, parts.share_groups.coordinator, parts.world, parts.gate)
 
 
 def _share_state(parts: Parts) -> object:
     from penstock.broker.handlers.share_state import ShareStateHandlers
 
-    return ShareStateHandlers(parts.share_groups, parts.world)
+    return ShareStateHandlers(parts.share_groups, parts.world, parts.gate)
 
 
 def _topics(parts: Parts) -> object:
     from penstock.broker.handlers.topics import TopicHandlers
 
-    return TopicHandlers(parts.topics, parts.cluster, parts.config, parts.configs, parts.world)
+    return TopicHandlers(parts.topics, parts.cluster, parts.config, parts.configs, parts.world, parts.gate)
 
 
 def _transactions(parts: Parts) -> object:
@@ -145,19 +170,20 @@ def _transactions(parts: Parts) -> object:
         parts.transactions,
         parts.producer_ids,
         parts.world,
+        parts.gate,
     )
 
 
 def _txn_markers(parts: Parts) -> object:
     from penstock.broker.handlers.txn_markers import TxnMarkerHandlers
 
-    return TxnMarkerHandlers(parts.cluster, parts.transactions.markers, parts.durability)
+    return TxnMarkerHandlers(parts.cluster, parts.transactions.markers, parts.durability, parts.gate)
 
 
 def _txn_offsets(parts: Parts) -> object:
     from penstock.broker.handlers.txn_offsets import TxnOffsetHandlers
 
-    return TxnOffsetHandlers(parts.cluster, parts.groups, parts.transactions, parts.config, parts.world)
+    return TxnOffsetHandlers(parts.cluster, parts.groups, parts.transactions, parts.config, parts.world, parts.gate)
 
 
 def _versions(parts: Parts) -> object:
@@ -167,8 +193,11 @@ def _versions(parts: Parts) -> object:
 
 
 BUILDERS: dict[str, Callable[[Parts], object]] = {
+    "acls": _acls,
+    "client_quotas": _client_quotas,
     "cluster": _cluster,
     "configs": _configs,
+    "delegation_tokens": _delegation_tokens,
     "fetch": _fetch,
     "group_offsets": _group_offsets,
     "groups": _groups,
@@ -178,7 +207,8 @@ BUILDERS: dict[str, Callable[[Parts], object]] = {
     "produce": _produce,
     "producers": _producers,
     "queues": _queues,
-    "security": _security,
+    "sasl": _sasl,
+    "scram_credentials": _scram_credentials,
     "share_offsets": _share_offsets,
     "share_state": _share_state,
     "topics": _topics,

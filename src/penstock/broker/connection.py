@@ -31,12 +31,14 @@ from collections import deque
 from typing import TYPE_CHECKING
 
 from penstock.broker.file_range import FileRange
+from penstock.security.principals import ANONYMOUS, Principal
 from penstock.wire.codec import MalformedMessage
 from penstock.wire.frames import SIZE
 from penstock.wire.messages import Message
 
 if TYPE_CHECKING:
     from penstock.broker.dispatch import Dispatcher
+    from penstock.broker.listeners import Address
     from penstock.broker.requests import AnyRequest
     from penstock.broker.transport import Transport
     from penstock.broker.world import World
@@ -65,10 +67,12 @@ class Connection:
         dispatcher: Dispatcher,
         scratch: memoryview,
         max_request_bytes: int,
-        listener_name: str,
+        listener: Address,
     ) -> None:
         self.peer_host, self.peer_port = transport.peer
-        self.listener_name = listener_name
+        self.listener_name = listener.name
+        self.protocol = listener.protocol
+        self.principal: Principal = ANONYMOUS
         self.closed = False
         self.last_active = world.monotonic()
         self._transport = transport

@@ -1,16 +1,34 @@
-"""What a request does to what, in the words of Kafka's access model.
+"""The gate: what a request does to what, in the words of Kafka's access model, and whether it may.
 
 Every API names the operations that it stands for, and on which kind of resource, in the table beside the handlers
-(`handlers.table`). The names are Kafka's, and so are the numbers, which ACLs and authorized operations carry on the
-wire. Nothing is refused yet: there is no authorizer behind the table.
+(`handlers.table`). A handler asks the gate about each name in its request before it does anything, and answers what
+Kafka answers for those that are denied. Without an authorizer (`authorizer.class.name`) the gate is open: everybody may
+do everything, and every operation is an authorized one.
+
+What is denied is logged with the rule that decided, unless the request only wanted to see what it may (a list of topics
+shows what may be described, and leaves out the rest without a word). The log is bounded: a client that is denied
+thousands of times a second is one line with a count.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-from typing import NamedTuple
+import logging
+from collections.abc import Callable
+from typing import TYPE_CHECKING, NamedTuple
 
-from penstock.wire.acls import AclOperation, AclResource
+from penstock.security.acls import CLUSTER_NAME
+from penstock.security.operations import SUPPORTED_OPERATIONS, as_bits
+from penstock.wire.acls import AclOperation, AclResource, PatternType
+
+if TYPE_CHECKING:
+    from penstock.broker.requests import AnyRequest
+    from penstock.security.acls import AclBinding
+    from penstock.security.authorizer import Authorizer
+
+log = logging.getLogger("penstock.authorizer")
+
+_LOGGED_PER_WINDOW = 20
+_WINDOW_SECONDS = 10.0
 
 
 class Access(NamedTuple):
@@ -18,44 +36,112 @@ class Access(NamedTuple):
     resource: AclResource
 
 
-OPERATIONS: dict[AclResource, tuple[AclOperation, ...]] = {
-    AclResource.TOPIC: (
-        AclOperation.READ,
-        AclOperation.WRITE,
-        AclOperation.CREATE,
-        AclOperation.DELETE,
-        AclOperation.ALTER,
-        AclOperation.DESCRIBE,
-        AclOperation.DESCRIBE_CONFIGS,
-        AclOperation.ALTER_CONFIGS,
-    ),
-    AclResource.GROUP: (
-        AclOperation.READ,
-        AclOperation.DELETE,
-        AclOperation.DESCRIBE,
-        AclOperation.DESCRIBE_CONFIGS,
-        AclOperation.ALTER_CONFIGS,
-    ),
-    AclResource.CLUSTER: (
-        AclOperation.CREATE,
-        AclOperation.ALTER,
-        AclOperation.DESCRIBE,
-        AclOperation.CLUSTER_ACTION,
-        AclOperation.DESCRIBE_CONFIGS,
-        AclOperation.ALTER_CONFIGS,
-        AclOperation.IDEMPOTENT_WRITE,
-    ),
-}
-"""The operations that can be allowed on a resource whose authorized operations a client may ask for."""
-
 OPERATIONS_NOT_REQUESTED = -(2**31)
 
 
-def as_bits(operations: Iterable[AclOperation]) -> int:
-    """Authorized operations as responses carry them."""
-    return sum(1 << operation for operation in operations)
+ALL_OPERATIONS = {resource: as_bits(operations) for resource, operations in SUPPORTED_OPERATIONS.items()}
+"""The operations that mean something on a resource of each type, as responses carry them."""
+TOPIC_OPERATIONS = ALL_OPERATIONS[AclResource.TOPIC]
+GROUP_OPERATIONS = ALL_OPERATIONS[AclResource.GROUP]
+CLUSTER_OPERATIONS = ALL_OPERATIONS[AclResource.CLUSTER]
 
 
-TOPIC_OPERATIONS = as_bits(OPERATIONS[AclResource.TOPIC])
-GROUP_OPERATIONS = as_bits(OPERATIONS[AclResource.GROUP])
-CLUSTER_OPERATIONS = as_bits(OPERATIONS[AclResource.CLUSTER])
+class Gate:
+    """Whether a request may do something. `authorizer` is None while everybody may do everything."""
+
+    def __init__(self, authorizer: Authorizer | None, monotonic: Callable[[], float]) -> None:
+        self.authorizer = authorizer
+        self._denials = _Denials(monotonic)
+
+    @property
+    def is_open(self) -> bool:
+        return self.authorizer is None
+
+    def allows(self, request: AnyRequest, operation: AclOperation, resource: AclResource, name: str) -> bool:
+        """Whether whoever sent the request may do this; a denial is logged."""
+        authorizer = self.authorizer
+        if authorizer is None:
+            return True
+        connection = request.connection
+        if authorizer.allows(connection.principal, connection.peer_host, operation, resource, name):
+            return True
+        self._denials.log(authorizer, request, operation, resource, name)
+        return False
+
+    def shows(self, request: AnyRequest, operation: AclOperation, resource: AclResource, name: str) -> bool:
+        """As `allows`, for what is left out of an answer: nobody tried to do something, so nothing is logged."""
+        authorizer = self.authorizer
+        if authorizer is None:
+            return True
+        connection = request.connection
+        return authorizer.allows(connection.principal, connection.peer_host, operation, resource, name)
+
+    def allows_on_cluster(self, request: AnyRequest, operation: AclOperation) -> bool:
+        return self.allows(request, operation, AclResource.CLUSTER, CLUSTER_NAME)
+
+    def allows_on_any(self, request: AnyRequest, operation: AclOperation, resource: AclResource) -> bool:
+        """Whether there may be a resource of this type on which it is allowed."""
+        authorizer = self.authorizer
+        if authorizer is None:
+            return True
+        connection = request.connection
+        return authorizer.allows_any(connection.principal, connection.peer_host, operation, resource)
+
+    def operations(self, request: AnyRequest, resource: AclResource, name: str) -> int:
+        """The authorized operations on a resource, as responses carry them."""
+        authorizer = self.authorizer
+        if authorizer is None:
+            return ALL_OPERATIONS[resource]
+        connection = request.connection
+        return authorizer.operations(connection.principal, connection.peer_host, resource, name)
+
+    def cluster_operations(self, request: AnyRequest) -> int:
+        return self.operations(request, AclResource.CLUSTER, CLUSTER_NAME)
+
+
+class _Denials:
+    """The log of denials: so many lines in a while, then only their number."""
+
+    def __init__(self, monotonic: Callable[[], float]) -> None:
+        self._monotonic = monotonic
+        self._window_ends = 0.0
+        self._logged = 0
+        self._left_out = 0
+
+    def log(
+        self,
+        authorizer: Authorizer,
+        request: AnyRequest,
+        operation: AclOperation,
+        resource: AclResource,
+        name: str,
+    ) -> None:
+        now = self._monotonic()
+        if now >= self._window_ends:
+            if self._left_out:
+                log.warning("%d more requests were denied", self._left_out)
+            self._window_ends = now + _WINDOW_SECONDS
+            self._logged = self._left_out = 0
+        if self._logged >= _LOGGED_PER_WINDOW:
+            self._left_out += 1
+            return
+        self._logged += 1
+        connection = request.connection
+        decision = authorizer.decide(connection.principal, connection.peer_host, operation, resource, name)
+        log.warning(
+            "denied %r from %s: %s on %s %r, %s",
+            str(connection.principal),
+            connection.peer_host,
+            operation.name,
+            resource.name,
+            name,
+            decision.reason.value if decision.rule is None else _in_words(decision.rule),
+        )
+
+
+def _in_words(rule: AclBinding) -> str:
+    kind = "names that begin with" if rule.pattern_type is PatternType.PREFIXED else "the name"
+    return (
+        f"by the rule {rule.permission.name} {rule.operation.name} for {rule.principal!r} from {rule.host!r} "
+        f"about {kind} {rule.resource_name!r}"
+    )

@@ -13,6 +13,7 @@ from typing import Protocol
 
 from penstock import guard
 from penstock.broker.transport import SocketTransport, Transport
+from penstock.security.protocols import SecurityProtocol
 
 log = logging.getLogger("penstock.broker")
 
@@ -30,6 +31,7 @@ class Address:
     name: str
     host: str
     port: int
+    protocol: SecurityProtocol = SecurityProtocol.PLAINTEXT
 
     def __str__(self) -> str:
         return f"[{self.host}]:{self.port}" if ":" in self.host else f"{self.host}:{self.port}"

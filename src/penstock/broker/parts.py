@@ -20,6 +20,7 @@ from penstock.broker.dispatch import Dispatcher
 from penstock.broker.durability import Durability
 from penstock.broker.features import Features
 from penstock.broker.fetch_sessions import FetchSessions
+from penstock.broker.gate import Gate
 from penstock.broker.http import MonitoringEndpoint
 from penstock.broker.metrics import Metrics, broker_metrics
 from penstock.broker.producer_ids import ProducerIds
@@ -49,6 +50,7 @@ class Parts:
         self.catalog = foundation.catalog
         self.storage = foundation.storage
         self.configs = Configs(config, self.catalog)
+        self.gate = Gate(None, world.monotonic)
         self.features = Features(self.catalog, config.group_coordinator_rebalance_protocols)
         self.cluster = ClusterView(self.catalog.cluster_id, config.node_id, config.broker_rack)
         self.topics = TopicManager(self.cluster, self.storage, self.catalog, self.configs, world)

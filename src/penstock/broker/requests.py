@@ -19,6 +19,7 @@ from penstock.wire.messages import Message
 
 if TYPE_CHECKING:
     from penstock.broker.connection import Connection
+    from penstock.security.principals import Principal
 
 
 class _NoResponse(Enum):
@@ -56,6 +57,11 @@ class Request(Generic[Body]):
     def client_host(self) -> str:
         """The peer's address as Kafka prints it in group descriptions: `/127.0.0.1`."""
         return "/" + self.connection.peer_host
+
+    @property
+    def principal(self) -> Principal:
+        """Who sent the request."""
+        return self.connection.principal
 
     def defer(self) -> Pending:
         return Pending(self)

@@ -20,6 +20,7 @@ from penstock.wire.messages import ZERO_UUID
 if TYPE_CHECKING:
     from penstock.broker.cluster_view import ClusterView
     from penstock.broker.features import Features
+    from penstock.broker.gate import Gate
     from penstock.broker.world import World
     from penstock.storage.contract import Storage
 
@@ -30,11 +31,12 @@ _NO_STREAMS = "The cluster does not support the STREAMS group protocol: streams.
 
 
 class ClusterHandlers:
-    def __init__(self, cluster: ClusterView, features: Features, storage: Storage, world: World) -> None:
+    def __init__(self, cluster: ClusterView, features: Features, storage: Storage, world: World, gate: Gate) -> None:
         self._cluster = cluster
         self._features = features
         self._storage = storage
         self._world = world
+        self._gate = gate
 
     def elect_leaders(self, request: Request[m.ElectLeadersRequest]) -> m.ElectLeadersResponse:
         body = request.body

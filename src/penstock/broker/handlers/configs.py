@@ -32,6 +32,7 @@ from penstock.wire.errors import (
 if TYPE_CHECKING:
     from penstock.broker.cluster_view import ClusterView
     from penstock.broker.config import Configs
+    from penstock.broker.gate import Gate
     from penstock.broker.topic_manager import TopicManager
 
 _LIST_RESOURCE_TYPES = 1
@@ -46,10 +47,11 @@ class Operation(IntEnum):
 
 
 class ConfigHandlers:
-    def __init__(self, topics: TopicManager, configs: Configs, cluster: ClusterView) -> None:
+    def __init__(self, topics: TopicManager, configs: Configs, cluster: ClusterView, gate: Gate) -> None:
         self._topics = topics
         self._configs = configs
         self._cluster = cluster
+        self._gate = gate
 
     # -- describing ----------------------------------------------------------------------------------------------------
 

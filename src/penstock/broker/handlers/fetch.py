@@ -29,6 +29,7 @@ if TYPE_CHECKING:
     from penstock.broker.cluster_view import ClusterView
     from penstock.broker.config import BrokerConfig
     from penstock.broker.fetch_sessions import FetchSessions
+    from penstock.broker.gate import Gate
     from penstock.broker.world import World
 
 logger = logging.getLogger("penstock.broker")
@@ -132,11 +133,14 @@ class FetchWait:
 
 
 class FetchHandlers:
-    def __init__(self, cluster: ClusterView, sessions: FetchSessions, config: BrokerConfig, world: World) -> None:
+    def __init__(
+        self, cluster: ClusterView, sessions: FetchSessions, config: BrokerConfig, world: World, gate: Gate
+    ) -> None:
         self._cluster = cluster
         self._sessions = sessions
         self._config = config
         self._world = world
+        self._gate = gate
 
     def fetch(self, request: Request[m.FetchRequest]) -> Answer:
         body = request.body

@@ -18,6 +18,7 @@ from penstock.wire.errors import ErrorCode, KafkaError
 
 if TYPE_CHECKING:
     from penstock.broker.cluster_view import ClusterView
+    from penstock.broker.gate import Gate
     from penstock.broker.group_coordinator import GroupCoordinator
 
 _TOPIC_IDS_VERSION = 10
@@ -26,10 +27,11 @@ _TOP_LEVEL_ERROR_VERSION = 2
 
 
 class GroupOffsetHandlers:
-    def __init__(self, commands: GroupCommands, groups: GroupCoordinator, cluster: ClusterView) -> None:
+    def __init__(self, commands: GroupCommands, groups: GroupCoordinator, cluster: ClusterView, gate: Gate) -> None:
         self._commands = commands
         self._groups = groups
         self._cluster = cluster
+        self._gate = gate
 
     # ---- OffsetCommit ------------------------------------------------------------------------------------------------
 

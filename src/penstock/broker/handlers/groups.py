@@ -27,6 +27,7 @@ from penstock.wire import messages as m
 
 if TYPE_CHECKING:
     from penstock.broker.cluster_view import ClusterView
+    from penstock.broker.gate import Gate
     from penstock.broker.group_coordinator import GroupCoordinator
 from penstock.wire.errors import ErrorCode, InvalidRequest, KafkaError
 
@@ -46,12 +47,14 @@ class GroupHandlers:
         groups: GroupCoordinator,
         cluster: ClusterView,
         coordinator_topics: Mapping[int, Callable[[], object]],
+        gate: Gate,
     ) -> None:
         """`coordinator_topics`: by key type, what makes sure that a coordinator's topic is there."""
         self._commands = commands
         self._groups = groups
         self._cluster = cluster
         self._coordinator_topics = coordinator_topics
+        self._gate = gate
 
     # ---- FindCoordinator ---------------------------------------------------------------------------------------------
 

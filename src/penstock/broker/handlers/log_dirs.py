@@ -10,13 +10,15 @@ from penstock.wire import messages as m
 
 if TYPE_CHECKING:
     from penstock.broker.cluster_view import ClusterView
+    from penstock.broker.gate import Gate
     from penstock.storage.contract import Storage
 
 
 class LogDirHandlers:
-    def __init__(self, cluster: ClusterView, storage: Storage) -> None:
+    def __init__(self, cluster: ClusterView, storage: Storage, gate: Gate) -> None:
         self._cluster = cluster
         self._storage = storage
+        self._gate = gate
 
     def describe_log_dirs(self, request: Request[m.DescribeLogDirsRequest]) -> m.DescribeLogDirsResponse:
         body = request.body

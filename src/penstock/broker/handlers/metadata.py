@@ -20,6 +20,7 @@ from penstock.wire.messages import ZERO_UUID
 if TYPE_CHECKING:
     from penstock.broker.cluster_view import ClusterView
     from penstock.broker.config import BrokerConfig
+    from penstock.broker.gate import Gate
     from penstock.broker.topic_manager import TopicManager
 
 
@@ -28,10 +29,11 @@ _BROKERS, _CONTROLLERS = 1, 2
 
 
 class MetadataHandlers:
-    def __init__(self, topics: TopicManager, cluster: ClusterView, config: BrokerConfig) -> None:
+    def __init__(self, topics: TopicManager, cluster: ClusterView, config: BrokerConfig, gate: Gate) -> None:
         self._topics = topics
         self._cluster = cluster
         self._config = config
+        self._gate = gate
 
     def metadata(self, request: Request[m.MetadataRequest]) -> m.MetadataResponse:
         body = request.body

@@ -32,6 +32,7 @@ from penstock.wire.errors import (
 
 if TYPE_CHECKING:
     from penstock.broker.cluster_view import ClusterView
+    from penstock.broker.gate import Gate
     from penstock.broker.world import World
 
 LATEST, EARLIEST, MAX_TIMESTAMP, EARLIEST_LOCAL, LATEST_TIERED, EARLIEST_PENDING_UPLOAD = -1, -2, -3, -4, -5, -6
@@ -48,9 +49,10 @@ _Lookup = tuple[
 
 
 class OffsetHandlers:
-    def __init__(self, cluster: ClusterView, world: World) -> None:
+    def __init__(self, cluster: ClusterView, world: World, gate: Gate) -> None:
         self._cluster = cluster
         self._world = world
+        self._gate = gate
 
     def _partition(self, topic: str, index: int) -> Partition:
         """A name that no topic can have is an unknown one to these requests."""

@@ -42,6 +42,7 @@ if TYPE_CHECKING:
     from penstock.broker.admission import TransactionalWrites
     from penstock.broker.cluster_view import ClusterView
     from penstock.broker.durability import Durability
+    from penstock.broker.gate import Gate
     from penstock.broker.world import World
     from penstock.storage.contract import Appended, Log
 
@@ -81,11 +82,13 @@ class ProduceHandlers:
         durability: Durability,
         world: World,
         transactional_writes: Callable[[], TransactionalWrites],
+        gate: Gate,
     ) -> None:
         self._cluster = cluster
         self._durability = durability
         self._world = world
         self._transactional_writes = transactional_writes
+        self._gate = gate
 
     def produce(self, request: Request[m.ProduceRequest]) -> Answer:
         body = request.body

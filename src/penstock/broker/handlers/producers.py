@@ -10,11 +10,13 @@ from penstock.wire.errors import ErrorCode, KafkaError
 
 if TYPE_CHECKING:
     from penstock.broker.cluster_view import ClusterView
+    from penstock.broker.gate import Gate
 
 
 class ProducerHandlers:
-    def __init__(self, cluster: ClusterView) -> None:
+    def __init__(self, cluster: ClusterView, gate: Gate) -> None:
         self._cluster = cluster
+        self._gate = gate
 
     def describe_producers(self, request: Request[m.DescribeProducersRequest]) -> m.DescribeProducersResponse:
         body = request.body

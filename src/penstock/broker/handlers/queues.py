@@ -26,6 +26,7 @@ from penstock.wire import messages as m
 from penstock.wire.errors import InvalidRequest, KafkaError, ShareSessionLimitReached, UnknownTopicOrPartition
 
 if TYPE_CHECKING:
+    from penstock.broker.gate import Gate
     from penstock.broker.share.groups import ShareGroups
     from penstock.broker.world import World
 
@@ -34,9 +35,10 @@ _RENEWAL = 2
 
 
 class QueueHandlers:
-    def __init__(self, share_groups: ShareGroups, world: World) -> None:
+    def __init__(self, share_groups: ShareGroups, world: World, gate: Gate) -> None:
         self._share_groups = share_groups
         self._world = world
+        self._gate = gate
 
     def share_fetch(self, request: Request[m.ShareFetchRequest]) -> Answer:
         body = request.body

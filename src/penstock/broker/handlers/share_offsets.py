@@ -23,6 +23,7 @@ from penstock.wire.errors import ErrorCode, KafkaError, UnknownServerError, Unkn
 
 if TYPE_CHECKING:
     from penstock.broker.cluster_view import ClusterView
+    from penstock.broker.gate import Gate
     from penstock.broker.group_coordinator import GroupCoordinator
     from penstock.broker.share.coordinator import ShareCoordinator
     from penstock.broker.world import World
@@ -34,12 +35,13 @@ _NEGATIVE = "A partition is negative."
 
 class ShareOffsetHandlers:
     def __init__(
-        self, cluster: ClusterView, groups: GroupCoordinator, coordinator: ShareCoordinator, world: World
+        self, cluster: ClusterView, groups: GroupCoordinator, coordinator: ShareCoordinator, world: World, gate: Gate
     ) -> None:
         self._cluster = cluster
         self._groups = groups
         self._coordinator = coordinator
         self._world = world
+        self._gate = gate
 
     def describe_share_group_offsets(
         self, request: Request[m.DescribeShareGroupOffsetsRequest]

@@ -21,6 +21,7 @@ from penstock.wire.errors import InvalidRequest, KafkaError, NotLeaderOrFollower
 from penstock.wire.messages import Message
 
 if TYPE_CHECKING:
+    from penstock.broker.gate import Gate
     from penstock.broker.share.groups import ShareGroups
     from penstock.broker.world import World
 
@@ -76,10 +77,11 @@ class _Gathering(Generic[R]):
 
 
 class ShareStateHandlers:
-    def __init__(self, share_groups: ShareGroups, world: World) -> None:
+    def __init__(self, share_groups: ShareGroups, world: World, gate: Gate) -> None:
         self._coordinator = share_groups.coordinator
         self._windows = share_groups.windows
         self._world = world
+        self._gate = gate
 
     def _each(
         self,

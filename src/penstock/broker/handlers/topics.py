@@ -35,6 +35,7 @@ from penstock.wire.messages import ZERO_UUID
 if TYPE_CHECKING:
     from penstock.broker.cluster_view import ClusterView
     from penstock.broker.config import BrokerConfig, Configs
+    from penstock.broker.gate import Gate
     from penstock.broker.topic_manager import TopicManager
     from penstock.broker.world import World
 
@@ -59,12 +60,14 @@ class TopicHandlers:
         config: BrokerConfig,
         configs: Configs,
         world: World,
+        gate: Gate,
     ) -> None:
         self._topics = topics
         self._cluster = cluster
         self._config = config
         self._configs = configs
         self._world = world
+        self._gate = gate
 
     def create_topics(self, request: Request[m.CreateTopicsRequest]) -> m.CreateTopicsResponse:
         body = request.body

@@ -26,6 +26,7 @@ from penstock.wire.errors import ErrorCode, KafkaError
 
 if TYPE_CHECKING:
     from penstock.broker.cluster_view import ClusterView
+    from penstock.broker.gate import Gate
     from penstock.broker.group_coordinator import GroupCoordinator
     from penstock.broker.producer_ids import ProducerIds
     from penstock.broker.transaction_coordinator import TransactionCoordinator
@@ -44,12 +45,14 @@ class TransactionHandlers:
         transactions: TransactionCoordinator,
         producer_ids: ProducerIds,
         world: World,
+        gate: Gate,
     ) -> None:
         self._cluster = cluster
         self._groups = groups
         self._transactions = transactions
         self._producer_ids = producer_ids
         self._world = world
+        self._gate = gate
 
     def _context(self, request: AnyRequest) -> RequestContext:
         return RequestContext(self._world.now_ms(), request.api_version, request.client_id, request.client_host)

@@ -19,6 +19,7 @@ from penstock.wire.errors import ErrorCode, KafkaError
 if TYPE_CHECKING:
     from penstock.broker.cluster_view import ClusterView
     from penstock.broker.durability import Durability
+    from penstock.broker.gate import Gate
     from penstock.broker.topics import Partition
     from penstock.broker.transaction_markers import TransactionMarkers
 
@@ -26,10 +27,11 @@ Codes = dict[TopicPartition, ErrorCode]
 
 
 class TxnMarkerHandlers:
-    def __init__(self, cluster: ClusterView, markers: TransactionMarkers, durability: Durability) -> None:
+    def __init__(self, cluster: ClusterView, markers: TransactionMarkers, durability: Durability, gate: Gate) -> None:
         self._cluster = cluster
         self._markers = markers
         self._durability = durability
+        self._gate = gate
 
     def write_txn_markers(self, request: Request[m.WriteTxnMarkersRequest]) -> Answer:
         body = request.body

@@ -21,6 +21,7 @@ from penstock.wire.errors import ErrorCode, KafkaError
 if TYPE_CHECKING:
     from penstock.broker.cluster_view import ClusterView
     from penstock.broker.config import BrokerConfig
+    from penstock.broker.gate import Gate
     from penstock.broker.group_coordinator import GroupCoordinator
     from penstock.broker.transaction_coordinator import TransactionCoordinator
     from penstock.broker.world import World
@@ -37,12 +38,14 @@ class TxnOffsetHandlers:
         transactions: TransactionCoordinator,
         config: BrokerConfig,
         world: World,
+        gate: Gate,
     ) -> None:
         self._cluster = cluster
         self._groups = groups
         self._transactions = transactions
         self._config = config
         self._world = world
+        self._gate = gate
 
     def _context(self, request: AnyRequest) -> RequestContext:
         return RequestContext(self._world.now_ms(), request.api_version, request.client_id, request.client_host)
