@@ -1,4 +1,4 @@
-"""The admin client: topics, configs, groups of every type and their offsets, transactions, ACLs.
+"""The admin client: topics, configs, groups of every type and their offsets, transactions, ACLs, users.
 
     async with Admin(bootstrap_servers="127.0.0.1:9092") as admin:
         await admin.create_topic("orders", 6)
@@ -14,6 +14,7 @@ from typing import Unpack
 
 from penstock.client.admin.acls import Acls
 from penstock.client.admin.configs import ConfigEntry, Configs, ConfigSource, ConfigSynonym
+from penstock.client.admin.credentials import Credentials, ScramCredentialInfo, ScramDeletion, ScramUpsertion
 from penstock.client.admin.groups import (
     GroupDescription,
     GroupListing,
@@ -33,6 +34,7 @@ from penstock.client.config import AdminConfig, AdminSettings, load
 from penstock.security.acls import AclBinding, AclFilter
 from penstock.wire.acls import AclOperation, AclPermission, AclResource, PatternType
 from penstock.wire.config_resources import ResourceType
+from penstock.wire.scram import ScramMechanism
 
 __all__ = [
     "AclBinding",
@@ -53,13 +55,17 @@ __all__ = [
     "PatternType",
     "ProducerState",
     "ResourceType",
+    "ScramCredentialInfo",
+    "ScramDeletion",
+    "ScramMechanism",
+    "ScramUpsertion",
     "ShareOffset",
     "TransactionDescription",
     "TransactionListing",
 ]
 
 
-class Admin(Topics, Configs, Groups, Transactions, Acls):
+class Admin(Topics, Configs, Groups, Transactions, Acls, Credentials):
     """See the module's text. `cluster.request` and `cluster.call` send any other API."""
 
     def __init__(self, config: Mapping[str, object] | None = None, /, **settings: Unpack[AdminSettings]) -> None:

@@ -1,0 +1,108 @@
+"""Users and their passwords: SCRAM credentials (KIP-554).
+
+A password never leaves this process. What is sent is the password salted and iterated, which is enough to log in to
+this cluster and no other: send it over TLS.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import hashlib
+import secrets
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from typing import NamedTuple
+
+from penstock.client.admin.base import AdminPart, Outcome
+from penstock.client.errors import UsageError, check, kafka_error
+from penstock.wire import messages as m
+from penstock.wire.errors import ErrorCode
+from penstock.wire.scram import DEFAULT_ITERATIONS, ScramMechanism
+
+_SALT_BYTES = 24
+
+
+class ScramCredentialInfo(NamedTuple):
+    """What a broker tells of a credential: never the password, nor anything to guess it from."""
+
+    mechanism: ScramMechanism
+    iterations: int
+
+
+@dataclass(frozen=True, slots=True)
+class ScramUpsertion:
+    """Sets the password of a user for one mechanism. A salt is made up unless one is given."""
+
+    user: str
+    password: str = field(repr=False)
+    mechanism: ScramMechanism = ScramMechanism.SCRAM_SHA_512
+    iterations: int = DEFAULT_ITERATIONS
+    salt: bytes | None = field(default=None, repr=False)
+
+
+@dataclass(frozen=True, slots=True)
+class ScramDeletion:
+    """Deletes the password of a user for one mechanism."""
+
+    user: str
+    mechanism: ScramMechanism
+
+
+class Credentials(AdminPart):
+    async def describe_user_scram_credentials(
+        self, users: Iterable[str] | None = None
+    ) -> dict[str, tuple[ScramCredentialInfo, ...]]:
+        """The mechanisms and iterations of every user, or of those of `users` that have a credential."""
+        named = m.DescribeUserScramCredentialsRequest.UserName
+        wanted = None if users is None else [named(name=name) for name in dict.fromkeys(users)]
+        if wanted is not None and not wanted:
+            return {}
+        answer = await self.cluster.call(
+            m.DescribeUserScramCredentialsRequest(users=wanted),
+            m.DescribeUserScramCredentialsResponse,
+            check_answer=lambda answer: check(answer.error_code, answer.error_message),
+        )
+        found: dict[str, tuple[ScramCredentialInfo, ...]] = {}
+        for result in answer.results:
+            if result.error_code == ErrorCode.RESOURCE_NOT_FOUND:
+                continue
+            check(result.error_code, result.error_message, f"user {result.user!r}")
+            found[result.user] = tuple(
+                ScramCredentialInfo(ScramMechanism(info.mechanism), info.iterations) for info in result.credential_infos
+            )
+        return dict(sorted(found.items()))
+
+    async def alter_user_scram_credentials(
+        self, upsertions: Iterable[ScramUpsertion] = (), deletions: Iterable[ScramDeletion] = ()
+    ) -> Outcome:
+        """Set and delete passwords; returns what went wrong by user, None for those that worked."""
+        request = m.AlterUserScramCredentialsRequest(
+            deletions=[
+                m.AlterUserScramCredentialsRequest.ScramCredentialDeletion(
+                    name=deletion.user, mechanism=int(deletion.mechanism)
+                )
+                for deletion in deletions
+            ],
+            upsertions=[await asyncio.to_thread(_salted, upsertion) for upsertion in upsertions],
+        )
+        if not request.deletions and not request.upsertions:
+            raise UsageError("alter_user_scram_credentials got nothing to change")
+        answer = await self.cluster.call_controller(request, m.AlterUserScramCredentialsResponse)
+        return {
+            result.user: kafka_error(result.error_code, result.error_message, f"user {result.user!r}")
+            if result.error_code
+            else None
+            for result in answer.results
+        }
+
+
+def _salted(upsertion: ScramUpsertion) -> m.AlterUserScramCredentialsRequest.ScramCredentialUpsertion:
+    salt = secrets.token_bytes(_SALT_BYTES) if upsertion.salt is None else upsertion.salt
+    password = upsertion.password.encode()
+    return m.AlterUserScramCredentialsRequest.ScramCredentialUpsertion(
+        name=upsertion.user,
+        mechanism=int(upsertion.mechanism),
+        iterations=upsertion.iterations,
+        salt=salt,
+        salted_password=hashlib.pbkdf2_hmac(upsertion.mechanism.hash_name, password, salt, upsertion.iterations),
+    )
