@@ -62,6 +62,13 @@ class TestBounds:
         assert len(shell.closed) == 1
         assert not shell.connect().is_closed
 
+    async def test_a_listener_may_have_a_bound_of_its_own(self) -> None:
+        shell = Shell({"listener.name.plaintext.max.connections": "1"})
+        other = MemoryListener(Address("OTHER", "localhost", 9093))
+        shell.acceptor.start([shell.listener, other], [])
+        clients = [shell.connect(), shell.connect(), other.connect("10.0.0.1"), other.connect("10.0.0.1")]
+        assert [each.is_closed for each in clients] == [False, True, False, False]
+
     async def test_one_address_may_have_so_many_and_others_are_not_concerned(self) -> None:
         shell = Shell({"max.connections.per.ip": "1"})
         shell.start()

@@ -9,8 +9,19 @@ import socket
 import pytest
 
 from penstock.broker import listeners
-from penstock.broker.listeners import Address, ListenError, SocketListener, is_loopback, parse_address, reachable_host
+from penstock.broker.config import BrokerConfig, ConfigError
+from penstock.broker.config.listeners import PROTOCOL_MAP
+from penstock.broker.listeners import (
+    Address,
+    ListenError,
+    SocketListener,
+    is_loopback,
+    parse_address,
+    reachable_host,
+    resolve_addresses,
+)
 from penstock.broker.transport import Transport
+from penstock.security.protocols import SecurityProtocol
 
 WAIT_SECONDS = 30
 ANY_PORT = Address("PLAINTEXT", "127.0.0.1", 0)
@@ -49,6 +60,44 @@ class TestAddresses:
     def test_all_interfaces_are_advertised_by_the_name_of_the_machine(self) -> None:
         assert reachable_host("0.0.0.0") == reachable_host("") == socket.gethostname()
         assert reachable_host("10.0.0.1") == "10.0.0.1"
+
+
+class TestProtocols:
+    @staticmethod
+    def protocols(configs: dict[str, str], *texts: str) -> list[SecurityProtocol]:
+        return [address.protocol for address in resolve_addresses(texts, BrokerConfig(configs))]
+
+    def test_the_name_of_a_protocol_stands_for_it(self) -> None:
+        names = [each.value for each in SecurityProtocol]
+        assert self.protocols({}, *(f"{name}://:0" for name in names)) == list(SecurityProtocol)
+        assert self.protocols({}, "127.0.0.1:0") == [SecurityProtocol.PLAINTEXT]
+
+    def test_the_map_says_what_other_names_mean(self) -> None:
+        configs = {PROTOCOL_MAP: "INTERNAL:PLAINTEXT, OUT:SASL_SSL"}
+        assert self.protocols(configs, "INTERNAL://:1", "out://:2", "SSL://:3") == [
+            SecurityProtocol.PLAINTEXT,
+            SecurityProtocol.SASL_SSL,
+            SecurityProtocol.SSL,
+        ]
+
+    def test_a_name_without_a_protocol_is_refused_with_what_to_write(self) -> None:
+        with pytest.raises(ConfigError, match=rf"Set {PROTOCOL_MAP}=A:SSL,INTERNAL:SASL_SSL, with the protocol"):
+            self.protocols({PROTOCOL_MAP: "A:SSL"}, "INTERNAL://:1")
+        with pytest.raises(ConfigError, match=r"'TLS' of INTERNAL is no security protocol. Use one of PLAINTEXT"):
+            self.protocols({PROTOCOL_MAP: "INTERNAL:TLS"}, "INTERNAL://:1")
+
+    def test_listeners_of_controllers_are_not_opened(self) -> None:
+        config = BrokerConfig({"controller.listener.names": "CONTROLLER"})
+        addresses = resolve_addresses(["PLAINTEXT://:1", "CONTROLLER://:2"], config)
+        assert [address.name for address in addresses] == ["PLAINTEXT"]
+
+    def test_two_of_one_name_are_refused(self) -> None:
+        with pytest.raises(ListenError, match=r"INSIDE://HOST:PORT with .*=INSIDE:PLAINTEXT"):
+            self.protocols({}, "127.0.0.1:1", "PLAINTEXT://127.0.0.1:2")
+
+    def test_several_without_names_are_numbered(self) -> None:
+        addresses = resolve_addresses(["127.0.0.1:1", "127.0.0.1:2"], BrokerConfig())
+        assert [address.name for address in addresses] == ["PLAINTEXT", "PLAINTEXT-2"]
 
 
 class TestListening:

@@ -64,6 +64,14 @@ class Acceptor:
             log.warning("refused %s: %d connections are open (max.connections)", host, len(connections))
             transport.close()
             return
+        name = listener.address.name
+        allowed = int(self._config.for_listener(name).text("max.connections"))
+        if allowed <= len(connections) and sum(each.listener_name == name for each in connections) >= allowed:
+            log.warning(
+                "refused %s: %d connections are open through listener %s (max.connections)", host, allowed, name
+            )
+            transport.close()
+            return
         allowed = self._connections_per_ip(host)
         if allowed <= len(connections) and sum(each.peer_host == host for each in connections) >= allowed:
             log.warning("refused %s: it has %d connections open (max.connections.per.ip)", host, allowed)

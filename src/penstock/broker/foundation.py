@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, TypeAlias
 
-from penstock.broker.listeners import Listener, SocketListener, parse_address
+from penstock.broker.listeners import Listener, ListenError, SocketListener, resolve_addresses
 from penstock.catalog.contract import Catalog
 from penstock.catalog.sqlite import SqliteCatalog
 from penstock.log.files import FolderLock
@@ -65,9 +65,12 @@ def local_foundation(settings: Settings, config: BrokerConfig, world: World, on_
 def _sockets(settings: Settings, config: BrokerConfig) -> list[Listener]:
     listeners: list[Listener] = []
     try:
-        for text in settings.listen:
+        addresses = resolve_addresses(settings.listen, config)
+        if not addresses:
+            raise ListenError("no listener is left for clients: controller.listener.names names all of them")
+        for address in addresses:
             opened = SocketListener(
-                parse_address(text),
+                address,
                 backlog=config.socket_listen_backlog_size,
                 send_buffer_bytes=config.socket_send_buffer_bytes,
                 receive_buffer_bytes=config.socket_receive_buffer_bytes,

@@ -7,13 +7,17 @@ import errno
 import ipaddress
 import logging
 import socket
-from collections.abc import Callable
-from dataclasses import dataclass
-from typing import Protocol
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Protocol
 
 from penstock import guard
+from penstock.broker.config.listeners import protocol_of
 from penstock.broker.transport import SocketTransport, Transport
 from penstock.security.protocols import SecurityProtocol
+
+if TYPE_CHECKING:
+    from penstock.broker.config import BrokerConfig
 
 log = logging.getLogger("penstock.broker")
 
@@ -49,6 +53,30 @@ def parse_address(text: str, default_name: str = "PLAINTEXT") -> Address:
     if not port.isdigit() or int(port) > 65535:
         raise ListenError(f"{text!r} is not an address; write HOST:PORT, for example 127.0.0.1:{DEFAULT_PORT}")
     return Address(name.upper(), host, int(port))
+
+
+def resolve_addresses(texts: Iterable[str], config: BrokerConfig) -> list[Address]:
+    """Addresses with their security protocols; those of controllers, which nobody opens, are left out.
+
+    Names are unique, because clients are told the address of the listener that they came through: further addresses
+    that were given without a name are numbered. Raises ListenError or ConfigError with what to write.
+    """
+    of_controllers = {name.upper() for name in config.controller_listener_names}
+    found: dict[str, Address] = {}
+    for text in texts:
+        address = parse_address(text)
+        if address.name in of_controllers:
+            continue
+        name = address.name
+        if name in found and "://" not in text:
+            name = f"{name}-{len(found) + 1}"
+        elif name in found:
+            raise ListenError(
+                f"two listeners are named {name}; name one of them otherwise, for example INSIDE://HOST:PORT with "
+                f"listener.security.protocol.map=INSIDE:{name}"
+            )
+        found[name] = replace(address, name=name, protocol=protocol_of(address.name, config.static))
+    return list(found.values())
 
 
 def is_loopback(host: str) -> bool:

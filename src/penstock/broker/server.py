@@ -12,7 +12,7 @@ from contextlib import ExitStack
 
 from penstock.broker.config import BrokerConfig, check_listeners
 from penstock.broker.foundation import Foundation, LayFoundation, Settings, local_foundation
-from penstock.broker.listeners import parse_address
+from penstock.broker.listeners import resolve_addresses
 from penstock.broker.parts import Parts
 from penstock.broker.world import LoopWorld
 
@@ -41,7 +41,7 @@ class Broker:
             undo.callback(self._foundation.catalog.close)
             self.parts = parts = Parts(self.config, world, self._foundation)
             parts.open()
-            advertised = [parse_address(text) for text in self.settings.advertise or self.config.advertised_listeners]
+            advertised = resolve_addresses(self.settings.advertise or self.config.advertised_listeners, self.config)
             undo.callback(parts.acceptor.close_listeners)
             parts.acceptor.start(self._foundation.open_listeners(), advertised)
             if self.config.penstock_metrics_listen:

@@ -108,9 +108,12 @@ class TestListeners:
 
     def test_are_what_the_map_makes_of_their_names(self) -> None:
         protocols = {"listener.security.protocol.map": "INSIDE:PLAINTEXT,OUTSIDE:SASL_SSL,SSL:PLAINTEXT"}
-        check_listeners(protocols, ["INSIDE://:1", "SSL://:2", "127.0.0.1:3", "OTHER://:4"])
+        check_listeners(protocols, ["INSIDE://:1", "SSL://:2", "127.0.0.1:3"])
         with pytest.raises(ConfigError, match=r"OUTSIDE://:5, which listener.security.protocol.map makes SASL_SSL"):
             check_listeners(protocols, ["OUTSIDE://:5"])
+
+    def test_of_controllers_promise_nothing(self) -> None:
+        BrokerConfig({"listeners": "PLAINTEXT://:9092,CONTROLLER://:9093", "controller.listener.names": "CONTROLLER"})
 
     def test_that_only_the_map_names_promise_nothing(self) -> None:
         default = BROKER["listener.security.protocol.map"].default

@@ -33,7 +33,7 @@ class TestTheBrokersConfigs:
         assert BrokerConfig({"broker.id": "8"}).node_id == 8
 
     def test_without_use_or_unknown_are_accepted_and_listed(self) -> None:
-        for_one_listener = "listener.name.internal.max.connections"
+        for_one_listener = "listener.name.internal.num.network.threads"
         config = BrokerConfig({"num.io.threads": "4", "my.own": "thing", "num.partitions": "3", for_one_listener: "5"})
         assert config.unused == [for_one_listener, "num.io.threads"]
         assert config.unknown == ["my.own"]

@@ -4,6 +4,7 @@ from penstock.broker.config.broker import BROKER
 from penstock.broker.config.configs import ALL_BROKERS, Configs
 from penstock.broker.config.definitions import ConfigError, ConfigType, Definition, Value
 from penstock.broker.config.group import GROUP
+from penstock.broker.config.listeners import ListenerConfig
 from penstock.broker.config.refusals import check_listeners
 from penstock.broker.config.resolver import BrokerConfig, Entry, GroupConfigs, Source, Synonym, TopicConfigs
 from penstock.broker.config.sources import from_environment, read_properties
@@ -22,6 +23,7 @@ __all__ = [
     "Definition",
     "Entry",
     "GroupConfigs",
+    "ListenerConfig",
     "Source",
     "Synonym",
     "TopicConfigs",

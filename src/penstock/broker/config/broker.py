@@ -29,6 +29,8 @@ compression.zstd.level int =3 -131072..22 @cluster
     Level when batches are compressed again with zstd.
 connections.max.idle.ms long =600000
     A connection without requests for so long is closed.
+controller.listener.names list
+    Listeners of Kafka's controllers; none is opened, because broker and controller are one process.
 delete.topic.enable bool =true
     Whether topics may be deleted.
 errors.deadletterqueue.auto.create.topics.enable bool =false @cluster internal
@@ -108,7 +110,7 @@ group.share.record.lock.duration.ms int =30000 1000..3600000
 group.share.session.timeout.ms int =45000 >=1
     Silence after which a member of a share group is removed.
 listener.security.protocol.map string =SASL_SSL:SASL_SSL,PLAINTEXT:PLAINTEXT,SSL:SSL,SASL_PLAINTEXT:SASL_PLAINTEXT @broker
-    The security protocol of each listener, as NAME:PROTOCOL, separated by commas; only PLAINTEXT is served.
+    The security protocol of each listener, as NAME:PROTOCOL, separated by commas.
 listeners list =PLAINTEXT://:9092 @broker
     Addresses to listen on, as NAME://host:port.
 log.cleaner.backoff.ms long =15000 >=0 @cluster

@@ -23,7 +23,6 @@ config.providers list = @cluster
 connection.failed.authentication.delay.ms int =100 >=0
 connections.max.reauth.ms long =0
 controlled.shutdown.enable bool =true
-controller.listener.names list
 controller.performance.always.log.threshold.ms long =2000 >=0 internal
 controller.performance.sample.period.ms long =60000 >=100 internal
 controller.quorum.append.linger.ms int =25 >=0

@@ -15,13 +15,10 @@ from dataclasses import dataclass
 
 from penstock.broker.config.broker import BROKER
 from penstock.broker.config.definitions import ConfigError
+from penstock.broker.config.listeners import LISTENER_CONFIGS, PROTOCOL_MAP, bare_name, protocol_of
+from penstock.security.protocols import SecurityProtocol
 
-LISTENER_PREFIX = "listener.name."
-"""A config with this, a listener's name and a dot before its own name holds for that listener alone."""
-SERVED_PROTOCOLS = frozenset({"PLAINTEXT"})
-_PROTOCOLS = frozenset({"PLAINTEXT", "SSL", "SASL_PLAINTEXT", "SASL_SSL"})
-_PROTOCOL_MAP = "listener.security.protocol.map"
-_LISTENER_CONFIGS = ("listeners", "advertised.listeners")
+SERVED_PROTOCOLS = frozenset({SecurityProtocol.PLAINTEXT})
 
 _NO_TLS = "Penstock does not serve TLS yet, so connections would not be encrypted"
 _NO_SASL = "Penstock does not serve SASL yet, so nobody would be authenticated"
@@ -98,13 +95,13 @@ _DEFAULT_IS_A_PROMISE = frozenset(name for name in _RULES if name.endswith(".top
 }
 
 # Kafka opens and closes listeners when these change; Penstock reads them at the start only.
-_AT_THE_START_ONLY = ("listeners", _PROTOCOL_MAP)
+_AT_THE_START_ONLY = ("listeners", PROTOCOL_MAP)
 
 
 def check_promises(configs: Mapping[str, str]) -> None:
     """Raise ConfigError if one of these well-formed configs promises what is not done."""
     for name, value in configs.items():
-        bare = _without_listener(name)
+        bare = bare_name(name)
         rule = _RULES.get(bare) or next((rule for prefix, rule in _FAMILIES if bare.startswith(prefix)), None)
         if rule is not None and not _is_default(bare, value) and rule.promises(value.strip()):
             raise ConfigError(f"Cannot accept {_shown(bare, name, value)}: {rule.reason}. {rule.remedy}.")
@@ -122,35 +119,24 @@ def check_promises_at_run_time(configs: Mapping[str, str]) -> None:
 
 
 def check_listeners(configs: Mapping[str, str], addresses: Iterable[str] = ()) -> None:
-    """Raise ConfigError if a listener of `configs`, or one of `addresses`, asks for more than plaintext."""
-    named = [(name, text) for name in _LISTENER_CONFIGS for text in configs.get(name, "").split(",")]
-    protocols = _protocols(configs.get(_PROTOCOL_MAP, ""))
+    """Raise ConfigError if the protocol of a listener of `configs`, or of one of `addresses`, is unknown or not served.
+
+    Listeners of controllers are left out: none is opened.
+    """
+    of_controllers = {name.strip().upper() for name in configs.get("controller.listener.names", "").split(",")}
+    named = [(name, text) for name in LISTENER_CONFIGS for text in configs.get(name, "").split(",")]
     for source, text in [*named, *(("listener", text) for text in addresses)]:
-        listener, separator, _ = text.strip().upper().partition("://")
-        if not separator:
+        listener, separator, _ = text.strip().partition("://")
+        if not separator or listener.upper() in of_controllers:
             continue
-        protocol = protocols.get(listener) or (listener if listener in _PROTOCOLS else "PLAINTEXT")
+        protocol = protocol_of(listener, configs)
         if protocol not in SERVED_PROTOCOLS:
-            mapped = "" if protocol == listener else f", which {_PROTOCOL_MAP} makes {protocol},"
-            reason = _NO_SASL if protocol.startswith("SASL") else _NO_TLS
+            mapped = "" if protocol.value == listener.upper() else f", which {PROTOCOL_MAP} makes {protocol.value},"
+            reason = _NO_SASL if protocol.has_sasl else _NO_TLS
             raise ConfigError(
                 f"Cannot accept {source} {text.strip()}{mapped}: {reason}. Use PLAINTEXT://, and only in a network "
                 "that you trust."
             )
-
-
-def _protocols(text: str) -> dict[str, str]:
-    pairs = (item.upper().partition(":") for item in text.split(","))
-    return {listener.strip(): protocol.strip() for listener, _, protocol in pairs}
-
-
-def _without_listener(name: str) -> str:
-    """`listener.name.NAME.ssl.keystore.type` and `listener.name.NAME.MECHANISM.sasl.jaas.config` set what ends them."""
-    if not name.startswith(LISTENER_PREFIX):
-        return name
-    bare = name.removeprefix(LISTENER_PREFIX).partition(".")[2]
-    _, mechanism_ends, rest = bare.partition(".")
-    return rest if mechanism_ends and rest.startswith("sasl.") else bare
 
 
 def _is_default(name: str, value: str) -> bool:

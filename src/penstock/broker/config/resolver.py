@@ -20,12 +20,8 @@ from penstock.broker.config import topic as topic_table
 from penstock.broker.config.broker import BROKER, SYNONYMS
 from penstock.broker.config.definitions import ConfigError, ConfigType, Definition, Scope, Value, format_value
 from penstock.broker.config.group import GROUP
-from penstock.broker.config.refusals import (
-    LISTENER_PREFIX,
-    check_listeners,
-    check_promises,
-    check_promises_at_run_time,
-)
+from penstock.broker.config.listeners import ListenerConfig, definition_of, holds_for_listeners
+from penstock.broker.config.refusals import check_listeners, check_promises, check_promises_at_run_time
 from penstock.broker.config.topic import TOPIC
 from penstock.broker.config.values import BrokerValues
 
@@ -87,7 +83,7 @@ class BrokerConfig(BrokerValues):
         check_promises(self.static)
         check_listeners(self.static)
         self.unused = sorted(name for name in self.static if _is_unused(name))
-        self.unknown = sorted(name for name in self.static if name not in BROKER and not _is_unused(name))
+        self.unknown = sorted(name for name in self.static if definition_of(name) is None)
         self._merged: dict[str, str]
         self._refresh()
 
@@ -100,10 +96,20 @@ class BrokerConfig(BrokerValues):
     def value(self, name: str) -> Value | None:
         """What counts for `name`."""
         text = self._merged.get(name)
-        return BROKER[name].default_value() if text is None else BROKER[name].parse(text)
+        definition = BROKER.get(name) or definition_of(name)
+        assert definition is not None
+        return definition.default_value() if text is None else definition.parse(text)
+
+    def text(self, name: str) -> str | None:
+        """What `name` was set to, as it was written; None if it was not."""
+        return self._merged.get(name)
 
     def is_set(self, name: str) -> bool:
         return name in self._merged
+
+    def for_listener(self, listener_name: str) -> ListenerConfig:
+        """The configs that hold for one listener, also those that change later."""
+        return ListenerConfig(self, listener_name)
 
     def entries(self, names: Collection[str] | None = None) -> list[Entry]:
         """All configs of this broker, or those of `names` that exist, as DescribeConfigs answers for its id."""
@@ -136,7 +142,8 @@ class BrokerConfig(BrokerValues):
     def synonyms(self, name: str) -> list[Synonym]:
         """Every setting that could give `name` its value, the one that counts first, in Kafka's order."""
         names = _SYNONYMS_OF.get(name, (name,))
-        is_sensitive = name not in BROKER or BROKER[name].is_sensitive
+        definition = definition_of(name)
+        is_sensitive = definition is None or definition.is_sensitive
         layers: tuple[tuple[Mapping[str, str], Source], ...] = (
             (self.dynamic_broker, Source.DYNAMIC_BROKER),
             (self.dynamic_default, Source.DYNAMIC_DEFAULT_BROKER),
@@ -159,7 +166,7 @@ class BrokerConfig(BrokerValues):
         return found
 
     def _entry(self, name: str) -> Entry:
-        definition = BROKER.get(name)
+        definition = definition_of(name)
         synonyms = self.synonyms(name)
         source = synonyms[0].source if synonyms else Source.DEFAULT
         if definition is None:
@@ -312,7 +319,7 @@ class GroupConfigs:
 
 def check_static(name: str, value: str) -> None:
     """Raise ConfigError if the broker cannot be started with this config."""
-    definition = BROKER.get(name)
+    definition = definition_of(name)
     if definition is not None:
         definition.parse(value)
     elif name.startswith(OWN_PREFIX):
@@ -322,23 +329,26 @@ def check_static(name: str, value: str) -> None:
 
 def check_dynamic(changes: Mapping[str, str], *, for_all_brokers: bool) -> None:
     """Raise ConfigError, in Kafka's words, unless these may be set at run time. A name that is unknown may."""
-    known = [name for name in changes if name in BROKER]
-    fixed = [name for name in known if BROKER[name].scope is Scope.READ_ONLY]
+    known = {name: definition for name in changes if (definition := definition_of(name)) is not None}
+    fixed = [name for name, definition in known.items() if definition.scope is Scope.READ_ONLY]
     if fixed:
         raise ConfigError(f"Cannot update these configs dynamically: [{', '.join(fixed)}]")
-    single = [name for name in known if BROKER[name].scope is Scope.PER_BROKER]
+    single = [name for name, definition in known.items() if definition.scope is Scope.PER_BROKER]
     if for_all_brokers and single:
         raise ConfigError(
             f"Cannot update these configs at default cluster level, broker id must be specified: [{', '.join(single)}]"
         )
-    for name in known:
-        BROKER[name].parse(changes[name])
+    for name, definition in known.items():
+        definition.parse(changes[name])
     check_promises_at_run_time(changes)
 
 
 def _is_unused(name: str) -> bool:
     """Whether Kafka has this config and Penstock has no use for it."""
-    return not BROKER[name].is_used if name in BROKER else name.startswith(LISTENER_PREFIX)
+    definition = definition_of(name)
+    if definition is None:
+        return False
+    return not definition.is_used or (name != definition.name and not holds_for_listeners(definition.name))
 
 
 def _number_the_node(static: dict[str, str]) -> None:

@@ -18,6 +18,7 @@ class BrokerValues:
     compression_type: str
     compression_zstd_level: int
     connections_max_idle_ms: int
+    controller_listener_names: list[str]
     delete_topic_enable: bool
     errors_deadletterqueue_auto_create_topics_enable: bool
     errors_deadletterqueue_topic_name_prefix: str
