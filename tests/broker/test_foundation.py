@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from penstock.broker.config import BrokerConfig
-from penstock.broker.foundation import CATALOG_FILE, Foundation, Settings, local_foundation
+from penstock.broker.foundation import CATALOG_FILE, Foundation, Settings, local_foundation, open_catalog
 from penstock.broker.listeners import ListenError
 from penstock.catalog.contract import CatalogError
 from penstock.log.errors import FolderInUse
@@ -90,4 +90,16 @@ def test_a_listener_that_cannot_be_opened_closes_those_opened_before_it(settings
             foundation.open_listeners()
         with socket.create_server(("127.0.0.1", port)):
             pass
+        give_back(foundation)
+
+
+def test_the_catalog_of_a_folder_can_be_opened_only_while_no_broker_has_it(settings: Settings) -> None:
+    with open_catalog(settings.data) as catalog:
+        cluster_id = catalog.cluster_id
+    foundation = lay(settings)
+    try:
+        assert foundation.catalog.cluster_id == cluster_id
+        with pytest.raises(FolderInUse), open_catalog(settings.data):
+            pass
+    finally:
         give_back(foundation)

@@ -95,3 +95,17 @@ def test_a_folder_that_does_not_exist_is_reported() -> None:
 def test_importing_the_engine_does_not_load_sqlite() -> None:
     program = "import sys, penstock.catalog.sqlite; sys.exit('sqlite3' in sys.modules)"
     assert subprocess.run([sys.executable, "-c", program], timeout=60).returncode == 0
+
+
+def test_only_the_owner_can_read_the_files(catalog: SqliteCatalog, path: Path) -> None:
+    catalog.set_features({"f": 1})
+    assert {file.name: file.stat().st_mode & 0o777 for file in path.parent.iterdir()} == {
+        name: 0o600 for name in (path.name, f"{path.name}-wal", f"{path.name}-shm")
+    }
+
+
+def test_files_of_an_earlier_version_become_private(path: Path) -> None:
+    SqliteCatalog.open(path).close()
+    path.chmod(0o644)
+    with closing(SqliteCatalog.open(path)):
+        assert path.stat().st_mode & 0o777 == 0o600

@@ -6,7 +6,8 @@ test may hand a broker another one, for example in memory.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, TypeAlias
@@ -60,6 +61,21 @@ def local_foundation(settings: Settings, config: BrokerConfig, world: World, on_
         lock.release()
         raise
     return Foundation(catalog, storage, lambda: _sockets(settings, config), lock.release)
+
+
+@contextmanager
+def open_catalog(data: Path) -> Iterator[Catalog]:
+    """The catalog of a folder on which no broker runs, under the folder's lock. The folder is created if need be."""
+    data.mkdir(parents=True, exist_ok=True)
+    lock = FolderLock(data)
+    try:
+        catalog = SqliteCatalog.open(data / CATALOG_FILE)
+        try:
+            yield catalog
+        finally:
+            catalog.close()
+    finally:
+        lock.release()
 
 
 def _sockets(settings: Settings, config: BrokerConfig) -> list[Listener]:

@@ -9,6 +9,7 @@ from __future__ import annotations
 import base64
 import json
 import os
+import stat
 import uuid
 from collections.abc import Collection, Iterator, Mapping
 from contextlib import contextmanager
@@ -34,6 +35,7 @@ if TYPE_CHECKING:
     import sqlite3
 
 _BUSY_TIMEOUT_SECONDS = 5.0
+_PRIVATE = 0o600
 
 
 class SqliteCatalog:
@@ -50,10 +52,11 @@ class SqliteCatalog:
         import sqlite3  # here, because most commands of the command line never open a catalog
 
         try:
+            _keep_private(path)
             connection = sqlite3.connect(
                 path, timeout=_BUSY_TIMEOUT_SECONDS, isolation_level=None, check_same_thread=False
             )
-        except sqlite3.Error as error:
+        except (sqlite3.Error, OSError) as error:
             raise CatalogError(f"cannot open the catalog {path}: {error}") from error
         try:
             connection.execute("PRAGMA journal_mode = WAL")
@@ -272,6 +275,13 @@ class SqliteCatalog:
 
 def _unknown(topic_id: bytes) -> UnknownTopic:
     return UnknownTopic(f"there is no topic with id {topic_id.hex()}")
+
+
+def _keep_private(path: str | Path) -> None:
+    """Only the owner reads what passwords are checked against; SQLite gives the files beside it the same mode."""
+    os.close(os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, _PRIVATE))
+    if stat.S_IMODE(os.stat(path).st_mode) & 0o077:
+        os.chmod(path, _PRIVATE)
 
 
 def _new_cluster_id() -> str:
