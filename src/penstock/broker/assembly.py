@@ -116,7 +116,7 @@ def _queues(parts: Parts) -> object:
 def _acls(parts: Parts) -> object:
     from penstock.broker.handlers.acls import AclHandlers
 
-    return AclHandlers()
+    return AclHandlers(parts.catalog, parts.gate)
 
 
 def _client_quotas(parts: Parts) -> object:

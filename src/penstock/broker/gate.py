@@ -13,9 +13,10 @@ thousands of times a second is one line with a count.
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING, NamedTuple
 
+from penstock import guard
 from penstock.security.acls import CLUSTER_NAME
 from penstock.security.operations import SUPPORTED_OPERATIONS, as_bits
 from penstock.wire.acls import AclOperation, AclResource, PatternType
@@ -51,11 +52,20 @@ class Gate:
 
     def __init__(self, authorizer: Authorizer | None, monotonic: Callable[[], float]) -> None:
         self.authorizer = authorizer
+        self.on_rules_changed: list[Callable[[], None]] = []
         self._denials = _Denials(monotonic)
 
     @property
     def is_open(self) -> bool:
         return self.authorizer is None
+
+    def change_rules(self, added: Iterable[AclBinding], removed: Iterable[AclBinding]) -> None:
+        """Decide by other rules from now on, and tell those who let requests wait."""
+        if self.authorizer is not None:
+            self.authorizer.remove(removed)
+            self.authorizer.add(added)
+            for callback in self.on_rules_changed:
+                guard.attempt("checking what waits against changed rules", callback)
 
     def allows(self, request: AnyRequest, operation: AclOperation, resource: AclResource, name: str) -> bool:
         """Whether whoever sent the request may do this; a denial is logged."""

@@ -39,6 +39,8 @@ if TYPE_CHECKING:
     from penstock.broker.group_coordinator import GroupCoordinator
     from penstock.broker.share.groups import ShareGroups
     from penstock.broker.transaction_coordinator import TransactionCoordinator
+    from penstock.catalog.contract import Catalog
+    from penstock.security.authorizer import Authorizer
 
 _COORDINATORS = ("groups", "transactions", "share_groups")
 
@@ -50,7 +52,7 @@ class Parts:
         self.catalog = foundation.catalog
         self.storage = foundation.storage
         self.configs = Configs(config, self.catalog)
-        self.gate = Gate(None, world.monotonic)
+        self.gate = Gate(_authorizer(config, self.catalog), world.monotonic)
         self.features = Features(self.catalog, config.group_coordinator_rebalance_protocols)
         self.cluster = ClusterView(self.catalog.cluster_id, config.node_id, config.broker_rack)
         self.topics = TopicManager(self.cluster, self.storage, self.catalog, self.configs, world)
@@ -186,6 +188,19 @@ class Parts:
         """Compaction is not even imported before there is a compacted topic."""
         if self.is_built("cleaning") or any(topic.log_config.compacts for topic in self.cluster.topics()):
             self.cleaning.poll()
+
+
+def _authorizer(config: BrokerConfig, catalog: Catalog) -> Authorizer | None:
+    """What decides what clients may do; None while everybody may do everything."""
+    if not config.authorizer_class_name:
+        return None
+    from penstock.security.authorizer import Authorizer
+
+    return Authorizer(
+        catalog.acls(),
+        super_users=(text.strip() for text in config.super_users.split(";") if text.strip()),
+        allow_everyone=config.allow_everyone_if_no_acl_found.lower() == "true",
+    )
 
 
 class _Startable(Protocol):

@@ -118,8 +118,8 @@ def test_doubles_print_so_that_java_reads_them(value: float) -> None:
     assert float(printed) == value
 
 
-def test_only_passwords_are_sensitive() -> None:
-    assert {each.type for each in ALL if each.is_sensitive} == {ConfigType.PASSWORD}
+def test_only_passwords_and_what_kafka_does_not_know_are_sensitive() -> None:
+    assert {each.type for each in ALL if each.is_sensitive} == {ConfigType.PASSWORD, ConfigType.UNKNOWN}
 
 
 def test_a_table_is_read_line_by_line() -> None:

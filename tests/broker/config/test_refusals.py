@@ -10,10 +10,12 @@ from penstock.broker.config.resolver import check_dynamic
 from penstock.broker.foundation import Settings
 from penstock.broker.server import Broker
 
+STANDARD = "org.apache.kafka.metadata.authorizer.StandardAuthorizer"
+
 REFUSED = [
     ("allow.everyone.if.no.acl.found", "false"),
     ("alter.config.policy.class.name", "com.example.Policy"),
-    ("authorizer.class.name", "org.apache.kafka.metadata.authorizer.StandardAuthorizer"),
+    ("authorizer.class.name", "com.example.Authorizer"),
     ("client.quota.callback.class", "com.example.Quotas"),
     ("config.providers", "file"),
     ("connections.max.reauth.ms", "3600000"),
@@ -55,6 +57,7 @@ def test_a_start_with_a_promise_that_is_not_kept_fails_and_says_why(name: str, v
     [
         ("allow.everyone.if.no.acl.found", "true"),
         ("authorizer.class.name", ""),
+        ("authorizer.class.name", "org.apache.kafka.metadata.authorizer.StandardAuthorizer"),
         ("controller.quorum.voters", "1@localhost:9093"),
         ("default.replication.factor", "1"),
         ("listener.name.plaintext.ssl.client.auth", "none"),
@@ -121,6 +124,27 @@ class TestListeners:
         BrokerConfig({"listener.security.protocol.map": f"CONTROLLER:PLAINTEXT,{default}"})
 
 
+class TestAuthorizer:
+    @pytest.mark.parametrize("name", ["super.users", "allow.everyone.if.no.acl.found"])
+    def test_without_one_its_configs_are_refused_with_how_to_have_it(self, name: str) -> None:
+        value = {"super.users": "User:admin"}.get(name, "false")
+        with pytest.raises(ConfigError, match=r"authorizer\.class\.name is not set.*StandardAuthorizer"):
+            BrokerConfig({name: value})
+        BrokerConfig({name: value, "authorizer.class.name": STANDARD})
+
+    def test_another_is_refused_with_the_one_that_is_there(self) -> None:
+        with pytest.raises(ConfigError, match=f"Set it to {STANDARD}"):
+            BrokerConfig({"authorizer.class.name": "kafka.security.authorizer.AclAuthorizer"})
+
+    def test_a_super_user_without_a_kind_is_refused(self) -> None:
+        with pytest.raises(ConfigError, match="principalType:principalName but got admin"):
+            BrokerConfig({"authorizer.class.name": STANDARD, "super.users": "User:a; admin"})
+
+    def test_super_users_are_not_changed_at_run_time(self) -> None:
+        with pytest.raises(ConfigError, match="Cannot update these configs dynamically"):
+            check_dynamic({"super.users": "User:mallory"}, for_all_brokers=False)
+
+
 class TestAtRunTime:
     @pytest.mark.parametrize(
         ("name", "value"),
@@ -128,7 +152,6 @@ class TestAtRunTime:
             ("ssl.keystore.location", "/keys"),
             ("sasl.jaas.config", "..."),
             ("listener.name.internal.ssl.keystore.location", "/keys"),
-            ("super.users", "User:admin"),
             ("max.connection.creation.rate", "10"),
         ],
     )

@@ -13,6 +13,10 @@ add.partitions.to.txn.retry.backoff.max.ms int =100 >=0
     How long an answer may be held back while a transaction of the same id is being ended.
 advertised.listeners list
     Addresses that clients are told to connect to, where these differ from the listeners.
+allow.everyone.if.no.acl.found custom =false internal
+    Whether everybody may do everything to a resource that no ACL is about.
+authorizer.class.name string =
+    What decides what clients may do: nothing, or org.apache.kafka.metadata.authorizer.StandardAuthorizer.
 auto.create.topics.enable bool =true
     Whether a topic is created when a client first asks for it.
 broker.id int =-1
@@ -223,6 +227,8 @@ socket.request.max.bytes int =104857600 >=1
     The largest request that is read; a larger one closes the connection.
 socket.send.buffer.bytes int =409600
     Send buffer of a socket; -1 leaves it to the operating system.
+super.users custom = internal principals
+    Principals that may do everything, separated by semicolons.
 transaction.max.timeout.ms int =900000 >=1
     The longest timeout that a transactional producer may ask for.
 transaction.partition.verification.enable bool =true @cluster

@@ -13,7 +13,6 @@ add.partitions.to.txn.retry.backoff.ms int =20 >=1
 alter.config.policy.class.name class
 alter.log.dirs.replication.quota.window.num int =11 >=1
 alter.log.dirs.replication.quota.window.size.seconds int =1 >=1
-authorizer.class.name string =
 auto.leader.rebalance.enable bool =true
 background.threads int =10 >=1 @cluster
 broker.heartbeat.interval.ms int =2000

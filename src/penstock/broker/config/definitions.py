@@ -70,7 +70,8 @@ class Definition:
 
     @property
     def is_sensitive(self) -> bool:
-        return self.type is ConfigType.PASSWORD
+        # Kafka does not know what the value of a custom config means, and takes it for a secret.
+        return self.type in (ConfigType.PASSWORD, ConfigType.UNKNOWN)
 
     def parse(self, text: str) -> Value:
         """The value that `text` stands for, or a ConfigError in Kafka's words."""
@@ -131,6 +132,7 @@ _TYPES = {
     "list": ConfigType.LIST,
     "class": ConfigType.CLASS,
     "password": ConfigType.PASSWORD,
+    "custom": ConfigType.UNKNOWN,  # read by what Kafka plugs in, and unknown to Kafka itself
 }
 _BITS = {ConfigType.SHORT: 16, ConfigType.INT: 32, ConfigType.LONG: 64}
 # Patterns stay text until they are first used: few programs use any but the first, and compiling takes time at start.
@@ -247,11 +249,20 @@ def _fault_of_rebalance_protocols(value: Value) -> str:
     return "" if "classic" in str(value).split(",") else "Disabling the 'classic' protocol is not supported"
 
 
+def _fault_of_principals(value: Value) -> str:
+    for text in str(value).split(";"):
+        kind, colon, name = text.strip().partition(":")
+        if text.strip() and not (kind and colon and name):
+            return f"expected a string in format principalType:principalName but got {text.strip()}"
+    return ""
+
+
 _NAMED_RULES: dict[str, Callable[[Value], str]] = {
     "gzip-level": _fault_of_gzip_level,
     "offset-reset": _fault_of_offset_reset,
     "throttled-replicas": _fault_of_throttled_replicas,
     "non-empty": _fault_of_emptiness,
+    "principals": _fault_of_principals,
     "numbers-of-connections": _fault_of_numbers_of_connections,
     "rebalance-protocols": _fault_of_rebalance_protocols,
 }

@@ -22,7 +22,9 @@ SERVED_PROTOCOLS = frozenset({SecurityProtocol.PLAINTEXT})
 
 _NO_TLS = "Penstock does not serve TLS yet, so connections would not be encrypted"
 _NO_SASL = "Penstock does not serve SASL yet, so nobody would be authenticated"
-_NO_AUTHORIZER = "Penstock has no authorizer yet, so every client could read, write and delete"
+_STANDARD_AUTHORIZER = "org.apache.kafka.metadata.authorizer.StandardAuthorizer"
+_AUTHORIZER = "authorizer.class.name"
+_NO_AUTHORIZER = f"{_AUTHORIZER} is not set, so every client can read, write and delete"
 _NO_POLICIES = "Penstock runs no Java classes, so the policy would not be enforced"
 _ONE_BROKER = "the cluster has one broker, so there would be no further copy of the records"
 _NO_QUORUM = "Penstock is broker and controller in one process and joins no other cluster"
@@ -59,9 +61,12 @@ def _lacks_a_role(value: str) -> bool:
 
 
 _RULES: dict[str, _Rule] = {
-    "allow.everyone.if.no.acl.found": _Rule(lambda value: not _true(value), _NO_AUTHORIZER),
     "alter.config.policy.class.name": _Rule(_any, _NO_POLICIES),
-    "authorizer.class.name": _Rule(_any, _NO_AUTHORIZER),
+    _AUTHORIZER: _Rule(
+        lambda value: value != _STANDARD_AUTHORIZER,
+        "Penstock runs no Java classes, so its rules would not be enforced",
+        f"Set it to {_STANDARD_AUTHORIZER}, whose rules Penstock enforces",
+    ),
     "client.quota.callback.class": _Rule(_any, "Penstock enforces no client quotas"),
     "config.providers": _Rule(_any, "Penstock would take ${...} in values literally", "Write the values themselves"),
     "connections.max.reauth.ms": _Rule(_any, _NO_SASL),
@@ -76,18 +81,23 @@ _RULES: dict[str, _Rule] = {
         _any, "Penstock does not limit the rate of new connections", "Remove it; max.connections is obeyed"
     ),
     "offsets.topic.replication.factor": _Rule(_above_one, _ONE_BROKER, _ONE_REPLICA),
-    "principal.builder.class": _Rule(_any, _NO_AUTHORIZER),
+    "principal.builder.class": _Rule(_any, "Penstock runs no Java classes, so principals would have other names"),
     "process.roles": _Rule(_lacks_a_role, _NO_QUORUM, "Remove it, or set it to broker,controller"),
     "remote.log.storage.system.enable": _Rule(_true, "Penstock has no tiered storage"),
     "security.inter.broker.protocol": _Rule(_any, "Penstock serves plaintext only"),
     "security.providers": _Rule(_any, "Penstock runs no Java classes"),
     "share.coordinator.state.topic.replication.factor": _Rule(_above_one, _ONE_BROKER, _ONE_REPLICA),
-    "super.users": _Rule(_any, _NO_AUTHORIZER),
     "transaction.state.log.replication.factor": _Rule(_above_one, _ONE_BROKER, _ONE_REPLICA),
     "transaction.two.phase.commit.enable": _Rule(_true, "Penstock has no two-phase commit (KIP-939)"),
 }
 
 _FAMILIES = (("ssl.", _Rule(_any, _NO_TLS)), ("sasl.", _Rule(_any, _NO_SASL)))
+
+_OF_THE_AUTHORIZER = {
+    "allow.everyone.if.no.acl.found": _Rule(lambda value: not _true(value), _NO_AUTHORIZER),
+    "super.users": _Rule(_any, _NO_AUTHORIZER),
+}
+"""What promises something only while nothing decides what clients may do."""
 
 # Kafka's default of a replication factor is 3, which a cluster of one broker cannot have: naming it is a promise.
 _DEFAULT_IS_A_PROMISE = frozenset(name for name in _RULES if name.endswith(".topic.replication.factor")) | {
@@ -105,6 +115,16 @@ def check_promises(configs: Mapping[str, str]) -> None:
         rule = _RULES.get(bare) or next((rule for prefix, rule in _FAMILIES if bare.startswith(prefix)), None)
         if rule is not None and not _is_default(bare, value) and rule.promises(value.strip()):
             raise ConfigError(f"Cannot accept {_shown(bare, name, value)}: {rule.reason}. {rule.remedy}.")
+
+
+def check_authorizer(configs: Mapping[str, str]) -> None:
+    """Raise ConfigError if these configs, all that a broker starts with, describe an authorizer that is not there."""
+    if configs.get(_AUTHORIZER, "").strip():
+        return
+    for name, rule in _OF_THE_AUTHORIZER.items():
+        if name in configs and rule.promises(configs[name].strip()):
+            remedy = f"Set {_AUTHORIZER}={_STANDARD_AUTHORIZER}, or remove it"
+            raise ConfigError(f"Cannot accept {name}={configs[name].strip()}: {rule.reason}. {remedy}.")
 
 
 def check_promises_at_run_time(configs: Mapping[str, str]) -> None:

@@ -21,7 +21,12 @@ from penstock.broker.config.broker import BROKER, SYNONYMS
 from penstock.broker.config.definitions import ConfigError, ConfigType, Definition, Scope, Value, format_value
 from penstock.broker.config.group import GROUP
 from penstock.broker.config.listeners import ListenerConfig, definition_of, holds_for_listeners
-from penstock.broker.config.refusals import check_listeners, check_promises, check_promises_at_run_time
+from penstock.broker.config.refusals import (
+    check_authorizer,
+    check_listeners,
+    check_promises,
+    check_promises_at_run_time,
+)
 from penstock.broker.config.topic import TOPIC
 from penstock.broker.config.values import BrokerValues
 
@@ -82,6 +87,7 @@ class BrokerConfig(BrokerValues):
             check_static(name, value)
         check_promises(self.static)
         check_listeners(self.static)
+        check_authorizer(self.static)
         self.unused = sorted(name for name in self.static if _is_unused(name))
         self.unknown = sorted(name for name in self.static if definition_of(name) is None)
         self._merged: dict[str, str]

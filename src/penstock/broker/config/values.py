@@ -10,6 +10,8 @@ from __future__ import annotations
 class BrokerValues:
     add_partitions_to_txn_retry_backoff_max_ms: int
     advertised_listeners: list[str]
+    allow_everyone_if_no_acl_found: str
+    authorizer_class_name: str
     auto_create_topics_enable: bool
     broker_id: int
     broker_rack: str | None
@@ -118,6 +120,7 @@ class BrokerValues:
     socket_receive_buffer_bytes: int
     socket_request_max_bytes: int
     socket_send_buffer_bytes: int
+    super_users: str
     transaction_max_timeout_ms: int
     transaction_partition_verification_enable: bool
     transaction_remove_expired_transaction_cleanup_interval_ms: int

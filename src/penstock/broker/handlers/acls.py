@@ -1,28 +1,211 @@
-"""DescribeAcls, CreateAcls and DeleteAcls: without an authorizer there are no rules, as on Kafka."""
+"""DescribeAcls, CreateAcls and DeleteAcls: the rules of the authorizer, read and changed.
+
+Describing needs DESCRIBE on the cluster, changing needs ALTER. Without an authorizer (`authorizer.class.name`) there
+are no rules: SECURITY_DISABLED, as on Kafka. Each rule to create and each filter to delete by succeeds or fails on its
+own. A change is written to the catalog before it counts, and counts from then on: for what waits at the broker too.
+"""
 
 from __future__ import annotations
 
+from enum import IntEnum
+from typing import TYPE_CHECKING, TypeVar
+
 from penstock.broker.requests import Request
+from penstock.security.acls import CLUSTER_NAME, AclBinding, AclFilter
 from penstock.wire import messages as m
-from penstock.wire.errors import ErrorCode
+from penstock.wire.acls import AclOperation, AclPermission, AclResource, PatternType
+from penstock.wire.compiler import MalformedMessage
+from penstock.wire.errors import (
+    ClusterAuthorizationFailed,
+    ErrorCode,
+    InvalidRequest,
+    KafkaError,
+    PolicyViolation,
+    SecurityDisabled,
+)
+
+if TYPE_CHECKING:
+    from penstock.broker.gate import Gate
+    from penstock.broker.requests import AnyRequest
+    from penstock.catalog.contract import Catalog
+    from penstock.security.authorizer import Authorizer
 
 _NO_AUTHORIZER = "No Authorizer is configured."
+_MOST_PER_REQUEST = 10_000
+"""Kafka's own limit, which its controller's batches of records set."""
+_UNKNOWN = 0
+E = TypeVar("E", bound=IntEnum)
 
 
 class AclHandlers:
+    def __init__(self, catalog: Catalog, gate: Gate) -> None:
+        self._catalog = catalog
+        self._gate = gate
+
     def describe_acls(self, request: Request[m.DescribeAclsRequest]) -> m.DescribeAclsResponse:
-        return m.DescribeAclsResponse(error_code=ErrorCode.SECURITY_DISABLED, error_message=_NO_AUTHORIZER)
+        body = request.body
+        _refuse_unknown(body.resource_type_filter, body.pattern_type_filter, body.operation, body.permission_type)
+        try:
+            authorizer = self._authorizer_for(request, AclOperation.DESCRIBE)
+        except KafkaError as error:
+            return m.DescribeAclsResponse(error_code=error.code, error_message=error.message)
+        wanted = _filter(body)
+        return m.DescribeAclsResponse(resources=_by_resource(authorizer.matching(wanted)) if wanted is not None else [])
 
     def create_acls(self, request: Request[m.CreateAclsRequest]) -> m.CreateAclsResponse:
         body = request.body
-        refused = m.CreateAclsResponse.AclCreationResult(
-            error_code=ErrorCode.SECURITY_DISABLED, error_message=_NO_AUTHORIZER
-        )
-        return m.CreateAclsResponse(results=[refused] * len(body.creations))
+        response = m.CreateAclsResponse()
+        for each in body.creations:
+            _refuse_unknown(each.resource_type, each.resource_pattern_type, each.operation, each.permission_type)
+        try:
+            authorizer = self._authorizer_for(request, AclOperation.ALTER)
+            added: dict[AclBinding, None] = {}
+            for each in body.creations:
+                result = m.CreateAclsResponse.AclCreationResult()
+                response.results.append(result)
+                try:
+                    added[_binding(each)] = None
+                except KafkaError as error:
+                    result.error_code, result.error_message = error.code, error.message
+            new = [rule for rule in added if rule not in authorizer]
+            if len(new) > _MOST_PER_REQUEST:
+                raise PolicyViolation(f"A request may create {_MOST_PER_REQUEST} ACLs in all.")
+        except KafkaError as error:
+            refused = m.CreateAclsResponse.AclCreationResult(error_code=error.code, error_message=error.message)
+            return m.CreateAclsResponse(results=[refused] * len(body.creations))
+        self._change(new, [])
+        return response
 
     def delete_acls(self, request: Request[m.DeleteAclsRequest]) -> m.DeleteAclsResponse:
         body = request.body
-        refused = m.DeleteAclsResponse.DeleteAclsFilterResult(
-            error_code=ErrorCode.SECURITY_DISABLED, error_message=_NO_AUTHORIZER
+        response = m.DeleteAclsResponse()
+        for each in body.filters:
+            _refuse_unknown(each.resource_type_filter, each.pattern_type_filter, each.operation, each.permission_type)
+        try:
+            authorizer = self._authorizer_for(request, AclOperation.ALTER)
+            removed: dict[AclBinding, None] = {}
+            for each in body.filters:
+                result = m.DeleteAclsResponse.DeleteAclsFilterResult(error_message=None)
+                response.filter_results.append(result)
+                wanted = _filter(each)
+                if wanted is None:
+                    result.error_code = ErrorCode.INVALID_REQUEST
+                    result.error_message = f"Unknown {_unknown_part(each)}."
+                    continue
+                matching = authorizer.matching(wanted)
+                removed.update(dict.fromkeys(matching))
+                result.matching_acls = [_deleted(rule) for rule in matching]
+            if len(removed) > _MOST_PER_REQUEST:
+                raise InvalidRequest(f"Cannot remove more than {_MOST_PER_REQUEST} acls in a single delete operation.")
+        except KafkaError as error:
+            refused = m.DeleteAclsResponse.DeleteAclsFilterResult(error_code=error.code, error_message=error.message)
+            return m.DeleteAclsResponse(filter_results=[refused] * len(body.filters))
+        self._change([], list(removed))
+        return response
+
+    def _authorizer_for(self, request: AnyRequest, operation: AclOperation) -> Authorizer:
+        """The authorizer, for somebody who may do this to its rules."""
+        authorizer = self._gate.authorizer
+        if authorizer is None:
+            raise SecurityDisabled(_NO_AUTHORIZER)
+        if not self._gate.allows_on_cluster(request, operation):
+            raise ClusterAuthorizationFailed()
+        return authorizer
+
+    def _change(self, added: list[AclBinding], removed: list[AclBinding]) -> None:
+        if added or removed:
+            self._catalog.change_acls(added, removed)
+            self._gate.change_rules(added, removed)
+
+
+def _refuse_unknown(resource_type: int, pattern_type: int, operation: int, permission: int) -> None:
+    """Kafka cannot read a request in which one of these is UNKNOWN, which is 0, and closes the connection."""
+    if _UNKNOWN in (resource_type, pattern_type, operation, permission):
+        raise MalformedMessage("an ACL of unknown type")
+
+
+def _known(kind: type[E], number: int) -> E | None:
+    return kind(number) if number in kind._value2member_map_ else None
+
+
+def _name(kind: type[IntEnum], number: int) -> str:
+    known = _known(kind, number)
+    return "UNKNOWN" if known is None else known.name
+
+
+def _binding(asked: m.CreateAclsRequest.AclCreation) -> AclBinding:
+    """The rule that is to be created. Raises InvalidRequest in Kafka's words, for the fault that Kafka finds first."""
+    resource_type = _known(AclResource, asked.resource_type)
+    pattern_type = _known(PatternType, asked.resource_pattern_type)
+    operation = _known(AclOperation, asked.operation)
+    permission = _known(AclPermission, asked.permission_type)
+    if resource_type is AclResource.CLUSTER and asked.resource_name != CLUSTER_NAME:
+        raise InvalidRequest(f"The only valid name for the CLUSTER resource is {CLUSTER_NAME}")
+    if not asked.resource_name:
+        raise InvalidRequest("Invalid empty resource name")
+    if resource_type is None or resource_type is AclResource.ANY:
+        raise InvalidRequest(f"Invalid resourceType {_name(AclResource, asked.resource_type)}")
+    if pattern_type not in (PatternType.LITERAL, PatternType.PREFIXED):
+        raise InvalidRequest(f"Invalid patternType {_name(PatternType, asked.resource_pattern_type)}")
+    if operation is None or operation is AclOperation.ANY:
+        raise InvalidRequest(f"Invalid operation {_name(AclOperation, asked.operation)}")
+    if permission not in (AclPermission.DENY, AclPermission.ALLOW):
+        raise InvalidRequest(f"Invalid permissionType {_name(AclPermission, asked.permission_type)}")
+    if ":" not in asked.principal:
+        raise InvalidRequest(
+            f"Could not parse principal from `{asked.principal}` "
+            "(no colon is present separating the principal type from the principal name)"
         )
-        return m.DeleteAclsResponse(filter_results=[refused] * len(body.filters))
+    return AclBinding(
+        resource_type, asked.resource_name, asked.principal, operation, permission, asked.host, pattern_type
+    )
+
+
+def _filter(asked: m.DescribeAclsRequest | m.DeleteAclsRequest.DeleteAclsFilter) -> AclFilter | None:
+    """None if it asks for a type that there is not, which no rule has."""
+    resource_type = _known(AclResource, asked.resource_type_filter)
+    pattern_type = _known(PatternType, asked.pattern_type_filter)
+    operation = _known(AclOperation, asked.operation)
+    permission = _known(AclPermission, asked.permission_type)
+    if resource_type is None or pattern_type is None or operation is None or permission is None:
+        return None
+    return AclFilter(
+        resource_type,
+        asked.resource_name_filter,
+        asked.principal_filter,
+        operation,
+        permission,
+        asked.host_filter,
+        pattern_type,
+    )
+
+
+def _unknown_part(asked: m.DeleteAclsRequest.DeleteAclsFilter) -> str:
+    pattern = _known(AclResource, asked.resource_type_filter), _known(PatternType, asked.pattern_type_filter)
+    return "patternFilter" if None in pattern else "entryFilter"
+
+
+def _by_resource(rules: list[AclBinding]) -> list[m.DescribeAclsResponse.DescribeAclsResource]:
+    response = m.DescribeAclsResponse
+    resources: dict[tuple[int, str, int], m.DescribeAclsResponse.DescribeAclsResource] = {}
+    for rule in rules:
+        pattern = (rule.resource_type, rule.resource_name, rule.pattern_type)
+        if pattern not in resources:
+            resources[pattern] = response.DescribeAclsResource(*pattern)
+        resources[pattern].acls.append(
+            response.AclDescription(rule.principal, rule.host, rule.operation, rule.permission)
+        )
+    return list(resources.values())
+
+
+def _deleted(rule: AclBinding) -> m.DeleteAclsResponse.DeleteAclsMatchingAcl:
+    return m.DeleteAclsResponse.DeleteAclsMatchingAcl(
+        error_message=None,
+        resource_type=rule.resource_type,
+        resource_name=rule.resource_name,
+        pattern_type=rule.pattern_type,
+        principal=rule.principal,
+        host=rule.host,
+        operation=rule.operation,
+        permission_type=rule.permission,
+    )
