@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import os
 from collections import Counter
 from importlib.util import find_spec
 from pathlib import Path
@@ -44,3 +45,11 @@ def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
     if reasons:
         told = "; ".join(f"{count} ({reason})" for reason, count in reasons.most_common())
         terminalreporter.write_line(f"skipped: {told}")
+
+
+@pytest.fixture(scope="session")
+def kafka_jars() -> Path:
+    jars = Path(os.environ.get("KAFKA_JARS", Path.home() / ".cache" / "penstock" / "kafka-4.3.1"))
+    if not jars.is_dir():
+        pytest.skip(f"no Apache Kafka in {jars}; name the folder of its jars in KAFKA_JARS")
+    return jars

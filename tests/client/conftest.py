@@ -58,14 +58,6 @@ def penstock_address() -> Iterator[str]:
 
 
 @pytest.fixture(scope="session")
-def kafka_jars() -> Path:
-    jars = Path(os.environ.get("KAFKA_JARS", Path.home() / ".cache" / "penstock" / "kafka-4.3.1"))
-    if not jars.is_dir():
-        pytest.skip(f"no Apache Kafka in {jars}; name the folder of its jars in KAFKA_JARS")
-    return jars
-
-
-@pytest.fixture(scope="session")
 def kafka_address(kafka_jars: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
     with running_kafka(kafka_jars, tmp_path_factory.mktemp("kafka")) as address:
         yield address
