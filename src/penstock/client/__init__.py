@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from penstock.client.batches import RecordBatch as RecordBatch
     from penstock.client.cluster import Cluster as Cluster
     from penstock.client.consumer import Consumer as Consumer
+    from penstock.client.errors import AuthenticationFailed as AuthenticationFailed
     from penstock.client.errors import BrokerUnreachable as BrokerUnreachable
     from penstock.client.errors import CommitFailed as CommitFailed
     from penstock.client.errors import IllegalState as IllegalState
@@ -28,6 +29,7 @@ if TYPE_CHECKING:
     from penstock.client.errors import UsageError as UsageError
     from penstock.client.membership import RebalanceListener as RebalanceListener
     from penstock.client.producer import Producer as Producer
+    from penstock.client.security import Token as Token
     from penstock.client.share_acknowledgements import AcknowledgeType as AcknowledgeType
     from penstock.client.share_consumer import ShareConsumer as ShareConsumer
     from penstock.client.share_worker import Reject as Reject
@@ -43,6 +45,7 @@ if TYPE_CHECKING:
 
 _HOMES = {
     "AcknowledgeType": "penstock.client.share_acknowledgements",
+    "AuthenticationFailed": "penstock.client.errors",
     "Reject": "penstock.client.share_worker",
     "ShareConsumer": "penstock.client.share_consumer",
     "Admin": "penstock.client.admin",
@@ -69,6 +72,7 @@ _HOMES = {
     "ResourceType": "penstock.client.admin",
     "SubscriptionPattern": "penstock.client.types",
     "TlsFailed": "penstock.client.errors",
+    "Token": "penstock.client.security",
     "TopicPartition": "penstock.client.types",
     "UsageError": "penstock.client.errors",
 }

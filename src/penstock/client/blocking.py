@@ -8,12 +8,16 @@ an answer.
 from __future__ import annotations
 
 import socket
+import ssl
+import time
 from collections import deque
 from contextlib import suppress
 from typing import TypeVar
 
+from penstock.client.authentication import Authenticator, authenticate, renewal_after_s
 from penstock.client.connection import hello
 from penstock.client.errors import BrokerUnreachable, Disconnected, RequestTimeout
+from penstock.client.tls import explained
 from penstock.wire import messages as m
 from penstock.wire.conversation import NEWEST, Conversation
 from penstock.wire.frames import FrameBuffer, ProtocolViolation
@@ -26,30 +30,49 @@ _RECEIVE_BUFFER = 4 * 1024 * 1024
 class BlockingConnection:
     """Open one with `BlockingConnection.open`; send with `request`; `close` when done."""
 
-    def __init__(self, connected: socket.socket, address: tuple[str, int], client_id: str) -> None:
+    def __init__(
+        self,
+        connected: socket.socket,
+        address: tuple[str, int],
+        client_id: str,
+        authenticator: Authenticator | None = None,
+    ) -> None:
         self.address = address
         self._name = f"{address[0]}:{address[1]}"
         self._socket = connected
         self._conversation = Conversation(self._name, client_id)
         self._frames = FrameBuffer()
         self._arrived: deque[memoryview] = deque()
+        self._authenticator = authenticator
+        self._renew_at: float | None = None
 
     @classmethod
     def open(
-        cls, host: str, port: int, *, client_id: str = "penstock", connect_s: float = 10.0, timeout_s: float = 30.0
+        cls,
+        host: str,
+        port: int,
+        *,
+        client_id: str = "penstock",
+        connect_s: float = 10.0,
+        timeout_s: float = 30.0,
+        ssl_context: ssl.SSLContext | None = None,
+        authenticator: Authenticator | None = None,
     ) -> BlockingConnection:
-        """Connect and negotiate versions."""
+        """Connect, negotiate versions and authenticate."""
         try:
             connected = socket.create_connection((host, port), connect_s)
         except OSError as error:
             raise BrokerUnreachable(f"no broker answers at {host}:{port} ({error.strerror or error})") from error
-        connected.settimeout(timeout_s)
         connected.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         with suppress(OSError):
             connected.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, _RECEIVE_BUFFER)
-        connection = cls(connected, (host, port), client_id)
+        if ssl_context is not None:
+            connected = _encrypted(connected, ssl_context, host, port)
+        connected.settimeout(timeout_s)
+        connection = cls(connected, (host, port), client_id, authenticator)
         try:
             connection._negotiate()
+            connection._authenticate()
         except BaseException:
             connection.close()
             raise
@@ -60,12 +83,27 @@ class BlockingConnection:
         while not conversation.learn(self._ask(hello(), m.ApiVersionsResponse, conversation.hello_version)):
             pass
 
+    def _authenticate(self) -> None:
+        if self._authenticator is None:
+            return
+        mechanism = self._authenticator.begin_blocking()
+        exchange = authenticate(self._conversation, self._name, self._authenticator, mechanism)
+        try:
+            question = next(exchange)
+            while True:
+                question = exchange.send(self._ask(*question))
+        except StopIteration as over:
+            lifetime_ms: int = over.value
+        self._renew_at = time.monotonic() + renewal_after_s(lifetime_ms) if lifetime_ms else None
+
     def offers(self, response: type[m.Message], version: int = 0) -> bool:
         """Whether the broker speaks `version` or a newer one of an API."""
         return self._conversation.offers(response, version)
 
     def request(self, message: m.Message, response: type[R], *, at_most: int = NEWEST) -> R:
         """Send one request and wait for its answer."""
+        if self._renew_at is not None and time.monotonic() >= self._renew_at:
+            self._authenticate()
         return self._ask(message, response, self._conversation.version_for(response, at_most=at_most))
 
     def _ask(self, message: m.Message, response: type[R], version: int) -> R:
@@ -78,6 +116,8 @@ class BlockingConnection:
             decoded = self._conversation.answered(answer).decode(answer)
         except TimeoutError as error:
             raise RequestTimeout(f"{self._name} did not answer {type(message).__name__} in time") from error
+        except ssl.SSLError as error:
+            raise explained(self._name, error) from error
         except (OSError, ProtocolViolation) as error:
             raise Disconnected(f"the connection to {self._name} is lost: {error}") from error
         assert isinstance(decoded, response)
@@ -94,3 +134,17 @@ class BlockingConnection:
         with suppress(OSError):
             self._socket.shutdown(socket.SHUT_RDWR)
         self._socket.close()
+
+
+def _encrypted(connected: socket.socket, context: ssl.SSLContext, host: str, port: int) -> socket.socket:
+    try:
+        return context.wrap_socket(connected, server_hostname=host)
+    except BaseException as error:
+        connected.close()
+        if isinstance(error, ssl.SSLError):
+            raise explained(f"{host}:{port}", error) from error
+        if isinstance(error, OSError):
+            raise BrokerUnreachable(
+                f"{host}:{port} closed the connection in the TLS handshake: is it a plaintext listener?"
+            ) from error
+        raise

@@ -18,9 +18,11 @@ import random
 from collections.abc import Awaitable, Callable, Iterable
 from typing import TypeVar
 
+from penstock.client.authentication import Authenticator, wants_sasl
 from penstock.client.config import ClientConfig, parse_addresses
 from penstock.client.connection import Build, Connection
 from penstock.client.errors import (
+    AuthenticationFailed,
     BrokerUnreachable,
     Disconnected,
     IllegalState,
@@ -50,6 +52,7 @@ T = TypeVar("T")
 GROUP, TRANSACTION, SHARE = 0, 1, 2  # FindCoordinator's key types
 
 _STALE_COORDINATOR = (NotCoordinator, CoordinatorNotAvailable, Disconnected, BrokerUnreachable, RequestTimeout)
+_WRONG_SETTINGS = (AuthenticationFailed, TlsFailed)  # with which no other broker would answer either
 _NOTHING_NEW = 0.05  # seconds between metadata requests when several parts of a client ask for one at once
 
 
@@ -61,6 +64,7 @@ class Cluster:
         self.metadata = Metadata()
         self._addresses = parse_addresses(config.bootstrap_servers)
         self._ssl_context = context_of(config)
+        self._authenticator = Authenticator.of(config)
         self._connections: dict[tuple[int, str], Connection] = {}
         self._opening: dict[tuple[int, str], asyncio.Task[Connection]] = {}
         self._coordinators: dict[tuple[int, str], int] = {}
@@ -135,6 +139,7 @@ class Cluster:
             max_in_flight=config.max_in_flight_requests_per_connection,
             max_answer_bytes=config.receive_message_max_bytes,
             ssl_context=self._ssl_context,
+            authenticator=self._authenticator,
         )
 
     async def any_connection(self) -> Connection:
@@ -145,6 +150,8 @@ class Cluster:
         for node_id in random.sample(sorted(self.metadata.nodes), len(self.metadata.nodes)):
             try:
                 return await self.connection(node_id)
+            except _WRONG_SETTINGS:
+                raise
             except KafkaError:
                 continue
         return await self._bootstrap()
@@ -154,7 +161,7 @@ class Cluster:
         for host, port in self._addresses:
             try:
                 connection = await self._connect(host, port)
-            except TlsFailed:
+            except _WRONG_SETTINGS:
                 raise
             except KafkaError as error:
                 failures.append(str(error))
@@ -190,7 +197,30 @@ class Cluster:
         """Send once, to broker `node` or to any, and return the answer, whatever error codes are in it."""
         connection = await (self.any_connection() if node is None else self.connection(node, channel))
         timeout = self.config.request_timeout_ms if timeout_ms is None else timeout_ms
-        return await connection.request(message, response, timeout_ms=timeout, at_least=at_least, at_most=at_most)
+        try:
+            return await connection.request(message, response, timeout_ms=timeout, at_least=at_least, at_most=at_most)
+        except Disconnected:
+            if self._authenticator is None and not connection.is_accepted and not self._closed:
+                await self._explain_refusal(connection.address)
+            raise
+
+    async def _explain_refusal(self, address: str) -> None:
+        """Raise AuthenticationFailed if a broker wants SASL: it closes other connections at their first request.
+
+        It tells what it offers whoever asks for a mechanism that nobody has.
+        """
+        host, _, port = address.rpartition(":")
+        try:
+            connection = await self._connect(host, int(port))
+            try:
+                question = m.SaslHandshakeRequest(mechanism="")
+                answer = await connection.request(question, m.SaslHandshakeResponse, at_least=1)
+            finally:
+                await connection.close()
+        except KafkaError:
+            return  # what made us ask is reported
+        if answer.error_code == ErrorCode.UNSUPPORTED_SASL_MECHANISM:
+            raise wants_sasl(address, answer.mechanisms)
 
     async def call(
         self,

@@ -8,12 +8,21 @@ environment variable) is converted to the field's type, and an unknown name is r
 from __future__ import annotations
 
 import dataclasses
-import ssl
 import typing
 from collections.abc import Callable, Mapping, Sequence
-from typing import Literal, TypedDict, TypeVar
+from typing import Literal, TypeVar
 
 from penstock.client.errors import UsageError, nearest
+from penstock.client.security import (
+    PROTOCOLS,
+    SECRETS,
+    SYNONYMS,
+    SecurityConfig,
+    SecuritySettings,
+    check_consistent,
+    mechanism_of,
+    translated,
+)
 
 C = TypeVar("C", bound="ClientConfig")
 
@@ -21,7 +30,7 @@ DEFAULT_BOOTSTRAP = "127.0.0.1:9092"
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
-class ClientConfig:
+class ClientConfig(SecurityConfig):
     """What every client needs to reach a cluster."""
 
     bootstrap_servers: str = DEFAULT_BOOTSTRAP
@@ -37,13 +46,6 @@ class ClientConfig:
     max_in_flight_requests_per_connection: int = 5
     receive_message_max_bytes: int = 1 << 30
     allow_auto_create_topics: bool = True
-    security_protocol: str = "plaintext"
-    ssl_cafile: str = ""
-    ssl_certfile: str = ""
-    ssl_keyfile: str = ""
-    ssl_password: str = ""
-    ssl_check_hostname: bool = True
-    ssl_context: ssl.SSLContext | None = None
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
@@ -105,7 +107,7 @@ class ShareConsumerConfig(ClientConfig):
     check_crcs: bool = True
 
 
-class ClientSettings(TypedDict, total=False):
+class ClientSettings(SecuritySettings, total=False):
     """The keyword arguments of every client (the fields of `ClientConfig`)."""
 
     bootstrap_servers: str | Sequence[str]
@@ -121,13 +123,6 @@ class ClientSettings(TypedDict, total=False):
     max_in_flight_requests_per_connection: int
     receive_message_max_bytes: int
     allow_auto_create_topics: bool
-    security_protocol: Literal["plaintext", "ssl", "PLAINTEXT", "SSL"]
-    ssl_cafile: str
-    ssl_certfile: str
-    ssl_keyfile: str
-    ssl_password: str
-    ssl_check_hostname: bool
-    ssl_context: ssl.SSLContext | None
 
 
 class AdminSettings(ClientSettings, total=False):
@@ -196,11 +191,7 @@ _SYNONYMS = {
     "bootstrap": "bootstrap_servers",
     "compression": "compression_type",
     "metadata_broker_list": "bootstrap_servers",
-    "ssl_ca_location": "ssl_cafile",
-    "ssl_certificate_location": "ssl_certfile",
-    "ssl_key_location": "ssl_keyfile",
-    "ssl_key_password": "ssl_password",
-    "ssl_truststore_location": "ssl_cafile",
+    **SYNONYMS,
 }
 
 _CHOICES: dict[str, tuple[str, ...]] = {
@@ -208,7 +199,7 @@ _CHOICES: dict[str, tuple[str, ...]] = {
     "compression_type": ("none", "gzip", "snappy", "lz4", "zstd"),
     "group_protocol": ("classic", "consumer"),
     "isolation_level": ("read_uncommitted", "read_committed"),
-    "security_protocol": ("plaintext", "ssl"),
+    "security_protocol": PROTOCOLS,
     "share_acknowledgement_mode": ("implicit", "explicit"),
     "share_acquire_mode": ("batch_optimized", "record_limit"),
 }
@@ -221,11 +212,16 @@ def load(cls: type[C], config: Mapping[str, object] | None, settings: Mapping[st
     for given in (config or {}), settings:
         for name, value in given.items():
             field = name.replace(".", "_").replace("-", "_").lower()
-            field = _SYNONYMS.get(field, field)
+            obeyed = translated(_SYNONYMS.get(field, field), value)
+            if obeyed is None:
+                continue
+            field, meant = obeyed
             if field not in types:
                 raise UsageError(_unknown(name, types, dotted="." in name))
-            values[field] = _converted(name, field, value, types[field])
-    return dataclasses.replace(cls(), **values)  # type: ignore[arg-type]
+            values[field] = _converted(name, field, meant, types[field])
+    made = dataclasses.replace(cls(), **values)  # type: ignore[arg-type]
+    check_consistent(made)
+    return made
 
 
 def _field_types(cls: type[ClientConfig]) -> dict[str, object]:
@@ -245,6 +241,10 @@ def _converted(name: str, field: str, value: object, wanted: object) -> object:
         if text not in _CHOICES[field]:
             raise UsageError(f"{name} is {value!r}; it must be one of {', '.join(_CHOICES[field])}")
         return "all" if field == "acks" and text == "-1" else text
+    if field == "sasl_mechanism" and value:
+        return mechanism_of(name, value)
+    if field == "sasl_oauth_token_provider" and (callable(value) or hasattr(value, "token")):
+        return value
     kinds = typing.get_args(wanted) or (wanted,)
     if value is None and type(None) in kinds:
         return None
@@ -255,7 +255,8 @@ def _converted(name: str, field: str, value: object, wanted: object) -> object:
         return convert(value)
     except (TypeError, ValueError):
         kind = next(k.__name__ for k in _CONVERTERS if k in kinds)
-        raise UsageError(f"{name} is {value!r}; it must be {_KIND_WORDS[kind]}") from None
+        shown = "a secret of another kind" if field in SECRETS else repr(value)
+        raise UsageError(f"{name} is {shown}; it must be {_KIND_WORDS[kind]}") from None
 
 
 def _text(value: object) -> str:

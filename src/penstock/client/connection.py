@@ -4,6 +4,10 @@ What is said on it, and what the answers mean, is `penstock.wire.conversation`; 
 end. A request that gets no answer in time breaks the connection: nothing behind it can be answered before it. A broken
 connection fails everything in flight with a retriable error and is never used again; the caller opens another.
 
+A client that authenticates does so right after ApiVersions, and again before its session ends (KIP-368). Until that is
+done nothing else is sent: a broker closes a connection that sends something else in between. Requests that were sent
+before are answered as ever.
+
 Answers are received straight into the frame buffer (`asyncio.BufferedProtocol`).
 """
 
@@ -15,6 +19,7 @@ from collections import deque
 from collections.abc import Callable
 from typing import NamedTuple, TypeVar, cast
 
+from penstock.client.authentication import Authenticator, Mechanism, authenticate, renewal_after_s
 from penstock.client.errors import BrokerUnreachable, Disconnected, RequestTimeout, TlsFailed
 from penstock.client.tls import explained
 from penstock.wire import messages as m
@@ -23,6 +28,8 @@ from penstock.wire.codec import MalformedMessage
 from penstock.wire.conversation import NEWEST, Conversation, Features
 from penstock.wire.errors import KafkaError
 from penstock.wire.frames import FrameBuffer, LooksLikeTls, ProtocolViolation
+
+_RENEWAL_TIMEOUT_MS = 30_000
 
 R = TypeVar("R", bound=m.Message)
 Build = Callable[[int], m.Message]
@@ -45,8 +52,16 @@ class _Waiting(NamedTuple):
 class Connection(asyncio.BufferedProtocol):
     """Open one with `Connection.open`; send with `request`; `close` when done."""
 
-    def __init__(self, address: str, client_id: str, max_in_flight: int, max_answer_bytes: int) -> None:
+    def __init__(
+        self,
+        address: str,
+        client_id: str,
+        max_in_flight: int,
+        max_answer_bytes: int,
+        authenticator: Authenticator | None = None,
+    ) -> None:
         self.address = address
+        self.is_accepted = False  # whether the broker has answered anything but ApiVersions
         self.conversation = Conversation(address, client_id)
         self.closed = False
         self.last_used = 0.0
@@ -60,6 +75,9 @@ class Connection(asyncio.BufferedProtocol):
         self._writable = asyncio.Event()
         self._writable.set()
         self._gone = asyncio.Event()
+        self._authenticator = authenticator
+        self._renew_at: float | None = None
+        self._renewing: asyncio.Task[None] | None = None
 
     @classmethod
     async def open(
@@ -72,15 +90,19 @@ class Connection(asyncio.BufferedProtocol):
         max_in_flight: int = 5,
         max_answer_bytes: int = 1 << 30,
         ssl_context: ssl.SSLContext | None = None,
+        authenticator: Authenticator | None = None,
     ) -> Connection:
-        """Connect and negotiate versions."""
+        """Connect, negotiate versions and authenticate."""
         loop = asyncio.get_running_loop()
         address = f"{host}:{port}"
-        connection = cls(address, client_id, max_in_flight, max_answer_bytes)
+        mechanism = await authenticator.begin() if authenticator is not None else None
+        connection = cls(address, client_id, max_in_flight, max_answer_bytes, authenticator)
         try:
             async with asyncio.timeout(timeout_ms / 1000):
                 await loop.create_connection(lambda: connection, host, port, ssl=ssl_context)
                 await connection._negotiate(timeout_ms)
+                if mechanism is not None:
+                    await connection._authenticate(mechanism, timeout_ms)
         except TimeoutError:
             connection._break(RequestTimeout(f"{address} did not answer within {timeout_ms} ms"))
             raise BrokerUnreachable(f"{address} did not answer within {timeout_ms} ms") from None
@@ -93,8 +115,13 @@ class Connection(asyncio.BufferedProtocol):
                 ) from error
             raise BrokerUnreachable(f"no broker answers at {address} ({error.strerror or error})") from error
         except Disconnected as error:
+            if authenticator is not None and connection.features.api_versions:
+                raise Disconnected(f"{error} while {authenticator.who} authenticated") from error
             if ssl_context is None:
-                raise Disconnected(f"{error} before it said anything; does it want security_protocol='ssl'?") from error
+                protocol = "sasl_ssl" if authenticator is not None else "ssl"
+                raise Disconnected(
+                    f"{error} before it said anything; does it want security_protocol={protocol!r}?"
+                ) from error
             raise
         except BaseException:
             connection._break(Disconnected(f"the connection to {address} was given up"))
@@ -106,6 +133,29 @@ class Connection(asyncio.BufferedProtocol):
             version = self.conversation.hello_version
             if self.conversation.learn(await self._ask(hello(), m.ApiVersionsResponse, version, timeout_ms)):
                 return
+
+    async def _authenticate(self, mechanism: Mechanism, timeout_ms: int) -> None:
+        assert self._authenticator is not None
+        exchange = authenticate(self.conversation, self.address, self._authenticator, mechanism)
+        try:
+            question = next(exchange)
+            while True:
+                question = exchange.send(await self._send(*question, timeout_ms))
+        except StopIteration as over:
+            lifetime_ms: int = over.value
+        self._renew_at = self._loop.time() + renewal_after_s(lifetime_ms) if lifetime_ms else None
+
+    async def _renew(self, timeout_ms: int) -> None:
+        """Authenticate again. A session that cannot go on takes the connection with it."""
+        assert self._authenticator is not None
+        try:
+            await self._authenticate(await self._authenticator.begin(), timeout_ms)
+        except KafkaError as error:
+            self._break(error)
+            raise
+        except BaseException:
+            self._break(Disconnected(f"authentication with {self.address} was given up"))
+            raise
 
     # Versions
 
@@ -144,18 +194,35 @@ class Connection(asyncio.BufferedProtocol):
     async def send_only(self, message: m.Message, version: int) -> None:
         """Send a request that the broker does not answer (Produce with acks=0)."""
         async with self._turn:
+            if self._renew_at is not None:
+                await self._keep_session(_RENEWAL_TIMEOUT_MS)
             await self._writable.wait()
             self._write(message, None, version)
 
     async def _ask(self, message: m.Message, response: type[R], version: int, timeout_ms: int) -> R:
         async with self._slots:
             async with self._turn:
+                if self._renew_at is not None:
+                    await self._keep_session(timeout_ms)
                 if not self._writable.is_set():
                     await self._writable.wait()
                 future = self._send(message, response, version, timeout_ms)
             answer = await future
         assert isinstance(answer, response)
         return answer
+
+    async def _keep_session(self, timeout_ms: int) -> None:
+        """Authenticate again if it is time. Whoever awaits it may be cancelled; the exchange is led to its end."""
+        while self._renewing is not None or (self._renew_at is not None and self._loop.time() >= self._renew_at):
+            if self._renewing is None:
+                self._renewing = self._loop.create_task(self._renew(timeout_ms), name="penstock-authentication")
+                self._renewing.add_done_callback(self._renewed)
+            await asyncio.shield(self._renewing)
+
+    def _renewed(self, task: asyncio.Task[None]) -> None:
+        self._renewing = None
+        if not task.cancelled():
+            task.exception()  # whoever waited has it
 
     def _send(
         self, message: m.Message, response: type[m.Message], version: int, timeout_ms: int
@@ -201,6 +268,8 @@ class Connection(asyncio.BufferedProtocol):
         expected = self.conversation.answered(frame)
         waiting = self._waiting.popleft()
         waiting.timer.cancel()
+        if expected.response is not m.ApiVersionsResponse:
+            self.is_accepted = True
         if waiting.future.done():
             return  # whoever asked was cancelled
         try:
@@ -224,6 +293,8 @@ class Connection(asyncio.BufferedProtocol):
         return False
 
     def connection_lost(self, exc: Exception | None) -> None:
+        if isinstance(exc, ssl.SSLError):  # in TLS 1.3 a broker refuses a client's certificate after the handshake
+            self._break(explained(self.address, exc))
         self._break(Disconnected(f"{self.address} closed the connection" + (f" ({exc})" if exc else "")))
         self._gone.set()
 
@@ -243,5 +314,7 @@ class Connection(asyncio.BufferedProtocol):
 
     async def close(self) -> None:
         """Give up what is in flight and close the socket."""
+        if self._renewing is not None:
+            self._renewing.cancel()
         self._break(Disconnected(f"the connection to {self.address} was closed by this client"))
         await self._gone.wait()

@@ -13,7 +13,7 @@ import difflib
 from collections.abc import Iterable
 
 from penstock.client.types import TopicPartition
-from penstock.wire.errors import ErrorCode, KafkaError, Network, RequestTimedOut, error_class
+from penstock.wire.errors import ErrorCode, KafkaError, Network, RequestTimedOut, SaslAuthenticationFailed, error_class
 
 
 class UsageError(Exception):
@@ -33,6 +33,13 @@ class TlsFailed(KafkaError):
 
     code = ErrorCode.NETWORK_EXCEPTION
     retriable = False
+
+
+class AuthenticationFailed(SaslAuthenticationFailed):
+    """The broker does not accept who this client says it is, or there is no token to say it with.
+
+    The text says why. Trying again would not help: change the user, the password, the token or `sasl_mechanism`.
+    """
 
 
 class Disconnected(Network):
