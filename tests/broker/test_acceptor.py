@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import logging
 
 import pytest
 
@@ -107,15 +106,6 @@ class TestAddresses:
     async def test_the_name_counts_more_than_the_place(self) -> None:
         first, second = Address("OUTSIDE", "a.example.org", 1), Address("INSIDE", "b.example.org", 2)
         assert self.advertised(first, second) == [("b.example.org", 2), ("a.example.org", 1)]
-
-    @pytest.mark.parametrize(("host", "is_warned"), [("127.0.0.1", False), ("localhost", False), ("10.1.2.3", True)])
-    async def test_listening_for_everybody_is_worth_a_warning(
-        self, host: str, is_warned: bool, caplog: pytest.LogCaptureFixture
-    ) -> None:
-        shell = Shell()
-        shell.acceptor.start([MemoryListener(Address("PLAINTEXT", host, 9092))], [])
-        warned = [record for record in caplog.records if record.levelno == logging.WARNING]
-        assert bool(warned) == is_warned
 
 
 class TestSweeping:

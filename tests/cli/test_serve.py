@@ -9,6 +9,8 @@ from pathlib import Path
 
 import pytest
 
+from penstock.client.admin import ResourceType
+from penstock.client.sync import Admin
 from tests.cli.conftest import Run, command, environment
 
 
@@ -107,7 +109,7 @@ def test_a_mistyped_config_is_reported_with_the_name_that_was_meant(tmp_path: Pa
         ("--listen", "SSL://127.0.0.1:0"),
         ("-c", "listeners=SASL_SSL://127.0.0.1:0"),
         ("-c", "ssl.client.auth=required"),
-        ("-c", "authorizer.class.name=org.apache.kafka.metadata.authorizer.StandardAuthorizer"),
+        ("-c", "authorizer.class.name=com.example.Authorizer"),
     ],
 )
 def test_a_broker_that_would_not_keep_a_promise_of_safety_does_not_start(
@@ -118,6 +120,79 @@ def test_a_broker_that_would_not_keep_a_promise_of_safety_does_not_start(
     assert (broker.returncode, printed) == (1, "")
     assert "Cannot accept" in complaints
     assert "Traceback" not in complaints
+
+
+@pytest.mark.parametrize("arguments", [("--listen", "0.0.0.0:0"), ("-c", "listeners=:0")])
+def test_a_broker_is_not_opened_to_a_network_by_accident(tmp_path: Path, arguments: tuple[str, ...]) -> None:
+    broker = _serve(tmp_path, "serve", *arguments)
+    printed, complaints = broker.communicate(timeout=30)
+    assert (broker.returncode, printed) == (1, "")
+    assert "can be reached from other machines" in complaints
+    assert "penstock serve --secure" in complaints
+    assert "penstock user add NAME --data penstock-data" in complaints
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        ("--listen", "PLAINTEXT://0.0.0.0:0"),
+        ("-c", "listeners=PLAINTEXT://:0"),
+        ("--listen", "0.0.0.0:0", "--insecure"),
+    ],
+)
+def test_it_is_opened_on_purpose_with_a_warning(tmp_path: Path, arguments: tuple[str, ...]) -> None:
+    broker = _serve(tmp_path, "serve", *arguments)
+    assert broker.stdout is not None
+    assert "serves" in broker.stdout.readline()
+    code, complaints = _stopped(broker)
+    assert code == 0
+    assert "warning:" in complaints
+    assert "everybody who can reach it can connect without a login" in complaints
+
+
+SECRET = "hush-hush"
+
+
+@pytest.mark.parametrize("name", ["ssl.key.password", "listener.name.sasl_ssl.plain.sasl.jaas.config"])
+def test_a_secret_on_the_command_line_is_refused_and_not_repeated(tmp_path: Path, name: str) -> None:
+    broker = _serve(tmp_path, "serve", "--listen", "127.0.0.1:0", "-c", f"{name}={SECRET}")
+    printed, complaints = broker.communicate(timeout=30)
+    assert (broker.returncode, printed) == (1, "")
+    assert "--properties FILE" in complaints
+    assert "config.providers" in complaints
+    assert SECRET not in complaints
+
+
+def test_configs_come_from_four_places_the_nearest_first(tmp_path: Path) -> None:
+    (tmp_path / "server.properties").write_text("node.id=4\nnum.partitions=4\nlog.dirs=four\n")
+    (tmp_path / "penstock.toml").write_text('[serve.set]\n"node.id" = 3\n"num.partitions" = 3\n')
+    broker = _serve(
+        tmp_path,
+        *("serve", "--listen", "127.0.0.1:0", "--properties", "server.properties", "-c", "node.id=1"),
+        KAFKA_NODE_ID="2",
+        KAFKA_NUM_PARTITIONS="2",
+    )
+    assert broker.stdout is not None
+    line = broker.stdout.readline()
+    assert "from four" in line
+    address = next(word for word in line.split() if word.startswith("127.0.0.1:"))
+    with Admin(bootstrap_servers=address) as admin:
+        found = admin.describe_configs(ResourceType.BROKER, "1", ["num.partitions"])
+    assert found["num.partitions"].value == "2"
+    assert _stopped(broker)[0] == 0
+
+
+def test_a_value_that_cannot_be_resolved_stops_the_start(tmp_path: Path) -> None:
+    provider = "config.providers.env.class=org.apache.kafka.common.config.provider.EnvVarConfigProvider"
+    arguments = ("-c", "config.providers=env", "-c", provider, "-c", "num.partitions=${env:HOW_MANY}")
+    broker = _serve(tmp_path, "serve", "--listen", "127.0.0.1:0", *arguments)
+    _, complaints = broker.communicate(timeout=30)
+    assert broker.returncode == 1
+    assert "the environment has no variable 'HOW_MANY'" in complaints
+    broker = _serve(tmp_path, "serve", "--listen", "127.0.0.1:0", *arguments, HOW_MANY="3")
+    assert broker.stdout is not None
+    assert "serves" in broker.stdout.readline()
+    assert _stopped(broker) == (0, "")
 
 
 def test_a_port_that_is_taken_is_said_so(tmp_path: Path) -> None:

@@ -9,7 +9,7 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from penstock.broker.connection import SCRATCH_BYTES, Connection
-from penstock.broker.listeners import Address, Listener, is_loopback, reachable_host
+from penstock.broker.listeners import Address, Listener, reachable_host
 
 if TYPE_CHECKING:
     from penstock.broker.cluster_view import ClusterView
@@ -45,11 +45,6 @@ class Acceptor:
                 address.name, found or Address(address.name, reachable_host(address.host), listener.port)
             )
             listener.start(loop, partial(self.connected, listener))
-            if not is_loopback(address.host):
-                log.warning(
-                    "listening on %s without authentication: everybody who can reach it can read, write and delete",
-                    address,
-                )
 
     @property
     def port(self) -> int:

@@ -16,6 +16,7 @@ from penstock.broker.listeners import Listener, ListenError, SocketListener, res
 from penstock.catalog.contract import Catalog
 from penstock.catalog.sqlite import SqliteCatalog
 from penstock.log.files import FolderLock
+from penstock.security.protocols import SecurityProtocol
 from penstock.storage.contract import Storage, StorageError
 from penstock.storage.local import LocalStorage
 
@@ -33,7 +34,12 @@ class Settings:
     data: Path = Path("penstock-data")
     listen: list[str] = field(default_factory=lambda: ["127.0.0.1:9092"])
     advertise: list[str] = field(default_factory=list)
-    configs: dict[str, str] = field(default_factory=dict)
+    configs: dict[str, str] = field(default_factory=dict, repr=False)
+    """May hold secrets."""
+    unnamed: SecurityProtocol = SecurityProtocol.PLAINTEXT
+    """The protocol of addresses that name none."""
+    insecure: bool = False
+    """Whether an address beyond this machine may be served without authentication though it names no protocol."""
 
 
 @dataclass(slots=True)
@@ -81,7 +87,7 @@ def open_catalog(data: Path) -> Iterator[Catalog]:
 def _sockets(settings: Settings, config: BrokerConfig) -> list[Listener]:
     listeners: list[Listener] = []
     try:
-        addresses = resolve_addresses(settings.listen, config)
+        addresses = resolve_addresses(settings.listen, config, settings.unnamed.value)
         if not addresses:
             raise ListenError("no listener is left for clients: controller.listener.names names all of them")
         for address in addresses:

@@ -55,7 +55,9 @@ def parse_address(text: str, default_name: str = "PLAINTEXT") -> Address:
     return Address(name.upper(), host, int(port))
 
 
-def resolve_addresses(texts: Iterable[str], config: BrokerConfig) -> list[Address]:
+def resolve_addresses(
+    texts: Iterable[str], config: BrokerConfig, unnamed: str = SecurityProtocol.PLAINTEXT.value
+) -> list[Address]:
     """Addresses with their security protocols; those of controllers, which nobody opens, are left out.
 
     Names are unique, because clients are told the address of the listener that they came through: further addresses
@@ -64,7 +66,7 @@ def resolve_addresses(texts: Iterable[str], config: BrokerConfig) -> list[Addres
     of_controllers = {name.upper() for name in config.controller_listener_names}
     found: dict[str, Address] = {}
     for text in texts:
-        address = parse_address(text)
+        address = parse_address(text, unnamed)
         if address.name in of_controllers:
             continue
         name = address.name

@@ -38,6 +38,8 @@ async def _serve(settings: Settings) -> None:
         f" (ready in {_milliseconds_since_start()} ms)",
         flush=True,
     )
+    for warning in broker.warnings:
+        print(f"warning: {warning}", file=sys.stderr, flush=True)
     for name in broker.config.unused:
         print(f"note: {name} is set, and Penstock has no use for it", file=sys.stderr, flush=True)
     for name in broker.config.unknown:

@@ -8,9 +8,12 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import os
 from contextlib import ExitStack
 
 from penstock.broker.config import BrokerConfig, check_listeners
+from penstock.broker.config.providers import resolve
+from penstock.broker.exposure import decide
 from penstock.broker.foundation import Foundation, LayFoundation, Settings, local_foundation
 from penstock.broker.listeners import resolve_addresses
 from penstock.broker.parts import Parts
@@ -24,8 +27,10 @@ _STOP_SECONDS = 5.0
 class Broker:
     def __init__(self, settings: Settings, lay_foundation: LayFoundation = local_foundation) -> None:
         self.settings = settings
-        self.config = BrokerConfig(settings.configs)
-        check_listeners(settings.configs, [*settings.listen, *settings.advertise])
+        configs = resolve(settings.configs, os.environ)
+        self.config = BrokerConfig(configs)
+        check_listeners(configs, [*settings.listen, *settings.advertise])
+        self.warnings: tuple[str, ...] = ()
         self.parts: Parts
         self.failure: BaseException | None = None
         self._lay_foundation = lay_foundation
@@ -39,9 +44,14 @@ class Broker:
         with ExitStack() as undo:
             undo.callback(self._foundation.release)
             undo.callback(self._foundation.catalog.close)
+            self._decide_exposure()
             self.parts = parts = Parts(self.config, world, self._foundation)
             parts.open()
-            advertised = resolve_addresses(self.settings.advertise or self.config.advertised_listeners, self.config)
+            advertised = resolve_addresses(
+                self.settings.advertise or self.config.advertised_listeners,
+                self.config,
+                self.settings.unnamed.value,
+            )
             undo.callback(parts.acceptor.close_listeners)
             parts.acceptor.start(self._foundation.open_listeners(), advertised)
             if self.config.penstock_metrics_listen:
@@ -69,6 +79,19 @@ class Broker:
 
     def stop(self) -> None:
         self._stopping.set()
+
+    def _decide_exposure(self) -> None:
+        settings = self.settings
+        exposure = decide(
+            settings.listen,
+            self.config,
+            unnamed=settings.unnamed,
+            data=str(settings.data),
+            has_users=bool(self._foundation.catalog.credentials()),
+            insecure=settings.insecure,
+        )
+        settings.unnamed = exposure.unnamed
+        self.warnings = exposure.warnings
 
     async def _close(self) -> None:
         """Answer what is under way, flush, and leave the storage clean."""

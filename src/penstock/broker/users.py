@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-import hashlib
-import hmac
 import secrets
 
 from penstock.catalog.contract import Catalog, CredentialRow
-from penstock.wire.scram import DEFAULT_ITERATIONS, ScramMechanism
+from penstock.security.scram import MIN_ITERATIONS, ScramMechanism, credential_of
 
 _SALT_BYTES = 24
 
@@ -26,15 +24,5 @@ def has_user(catalog: Catalog, user: str) -> bool:
 
 
 def _credential(user: str, password: str, mechanism: ScramMechanism) -> CredentialRow:
-    salt = secrets.token_bytes(_SALT_BYTES)
-    hash_name = mechanism.hash_name
-    salted = hashlib.pbkdf2_hmac(hash_name, password.encode(), salt, DEFAULT_ITERATIONS)
-    client_key = hmac.digest(salted, b"Client Key", hash_name)
-    return CredentialRow(
-        user,
-        int(mechanism),
-        DEFAULT_ITERATIONS,
-        salt,
-        hashlib.new(hash_name, client_key).digest(),
-        hmac.digest(salted, b"Server Key", hash_name),
-    )
+    made = credential_of(mechanism, password, secrets.token_bytes(_SALT_BYTES), MIN_ITERATIONS)
+    return CredentialRow(user, int(mechanism), made.iterations, made.salt, made.stored_key, made.server_key)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 
 import click
@@ -50,14 +51,35 @@ def _read_file(ctx: click.Context, parameter: click.Parameter, value: str | None
     help="Address under which clients reach this broker, if it is another than the one it listens on.",
 )
 @option("-c", "--set", "configs", metavar="NAME=VALUE", multiple=True, help="A broker config by its name in Kafka.")
-def serve(data: Path, listen: tuple[str, ...], advertise: tuple[str, ...], configs: tuple[str, ...]) -> None:
+@option(
+    "--properties",
+    type=click.Path(exists=True, dir_okay=False, path_type=Path),
+    help="Java properties file with broker configs, such as Kafka's server.properties; the place for passwords.",
+)
+@option(
+    "--insecure",
+    is_flag=True,
+    help="Serve everybody who can reach an address without a protocol, with neither login nor encryption.",
+)
+def serve(
+    data: Path,
+    listen: tuple[str, ...],
+    advertise: tuple[str, ...],
+    configs: tuple[str, ...],
+    properties: Path | None,
+    insecure: bool,
+) -> None:
     """Run a broker until Ctrl-C.
+
+    Configs come from -c, from environment variables as in Kafka's container images (KAFKA_NUM_PARTITIONS=3), from
+    [serve.set] in the config file and from --properties; the first that has one wins. Passwords are not taken from -c,
+    which other users of the machine can read.
 
     Examples:
 
     \b
       penstock serve
-      penstock serve --data /var/lib/penstock --listen 0.0.0.0:9092 --advertise broker.example:9092
+      penstock serve --data /var/lib/penstock --properties /etc/penstock/server.properties
       penstock serve -c log.retention.hours=24 -c auto.create.topics.enable=false
     """
     from penstock.broker.config import ConfigError
@@ -67,13 +89,14 @@ def serve(data: Path, listen: tuple[str, ...], advertise: tuple[str, ...], confi
     from penstock.catalog.contract import CatalogError
     from penstock.log.errors import FolderInUse, StorageError
 
-    set_configs = _configs(configs)
     try:
+        set_configs = _configs(configs, properties)
         settings = Settings(
             data=_data(data, set_configs),
             listen=_listen(list(listen), set_configs),
             advertise=list(advertise),
             configs=set_configs,
+            insecure=insecure,
         )
         run(settings)
     except (ConfigError, ListenError, CatalogError, StorageError, FolderInUse) as error:
@@ -81,10 +104,44 @@ def serve(data: Path, listen: tuple[str, ...], advertise: tuple[str, ...], confi
         raise Failure(text[:1].upper() + text[1:]) from error
 
 
-def _configs(values: tuple[str, ...]) -> dict[str, str]:
-    """`-c` arguments, over those of the config file's [serve.set] table."""
+def _configs(values: tuple[str, ...], properties: Path | None) -> dict[str, str]:
+    """What was configured, from the command line, the environment, the config file and the properties file."""
+    from penstock.broker.config import from_environment, read_properties
+    from penstock.broker.config.providers import resolve
+
+    found = {} if properties is None else read_properties(_text_of(properties))
     from_file = (click.get_current_context().default_map or {}).get("configs", [])
-    return pairs(tuple(from_file), "[serve.set]") | pairs(values, "-c")
+    found |= pairs(tuple(from_file), "[serve.set]")
+    found |= from_environment(os.environ)
+    given = pairs(values, "-c")
+    if click.get_current_context().get_parameter_source("configs") is ParameterSource.COMMANDLINE:
+        _refuse_secrets(given)
+    return resolve(found | given, os.environ)
+
+
+def _text_of(path: Path) -> str:
+    try:
+        return path.read_text()
+    except (OSError, UnicodeDecodeError) as error:
+        raise Failure(f"{path} cannot be read: {error}") from None
+
+
+def _refuse_secrets(given: dict[str, str]) -> None:
+    """A password on a command line is in the shell's history, and `ps` shows it to everybody on the machine."""
+    from penstock.broker.config.listeners import definition_of
+    from penstock.broker.config.providers import is_variable
+
+    for name, value in given.items():
+        definition = definition_of(name)
+        if definition is not None and definition.is_sensitive and not is_variable(value):
+            variable = "KAFKA_" + name.replace("_", "__").replace("-", "___").replace(".", "_").upper()
+            raise Failure(
+                f"{name} is a secret, and -c shows it to everybody on this machine (ps) and to the shell's history.\n"
+                "  In a file:            --properties FILE, or [serve.set] in the config file\n"
+                f"  In the environment:   {variable}\n"
+                "  Or elsewhere:         config.providers, for example -c "
+                f"'{name}=${{file:/run/secrets/broker.properties:KEY}}'"
+            )
 
 
 def _listen(addresses: list[str], configs: dict[str, str]) -> list[str]:

@@ -16,7 +16,7 @@ from penstock.cli.options import CONTEXT_SETTINGS, Group, bootstrap_option, json
 from penstock.cli.output import note, print_json, print_table
 from penstock.cli.passwords import generate_option, hand_out, new_password, password_file_option
 from penstock.cli.running import with_admin
-from penstock.wire.scram import ScramMechanism
+from penstock.security.scram import ScramMechanism
 
 if TYPE_CHECKING:
     from penstock.client.admin import Admin

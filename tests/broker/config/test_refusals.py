@@ -17,7 +17,6 @@ REFUSED = [
     ("alter.config.policy.class.name", "com.example.Policy"),
     ("authorizer.class.name", "com.example.Authorizer"),
     ("client.quota.callback.class", "com.example.Quotas"),
-    ("config.providers", "file"),
     ("connections.max.reauth.ms", "3600000"),
     ("controller.quorum.bootstrap.servers", "a:9093,b:9093"),
     ("controller.quorum.voters", "1@a:9093,2@b:9093"),

@@ -31,6 +31,8 @@ compression.type string =producer {uncompressed,zstd,lz4,snappy,gzip,producer} @
     The codec in which batches are stored; producer keeps what was sent.
 compression.zstd.level int =3 -131072..22 @cluster
     Level when batches are compressed again with zstd.
+config.providers list = @cluster
+    Names of providers that resolve variables in the values of other configs, at the start.
 connections.max.idle.ms long =600000
     A connection without requests for so long is closed.
 controller.listener.names list

@@ -18,7 +18,6 @@ background.threads int =10 >=1 @cluster
 broker.heartbeat.interval.ms int =2000
 broker.session.timeout.ms int =9000
 client.quota.callback.class class
-config.providers list = @cluster
 connection.failed.authentication.delay.ms int =100 >=0
 connections.max.reauth.ms long =0
 controlled.shutdown.enable bool =true

@@ -16,6 +16,7 @@ from dataclasses import dataclass
 from penstock.broker.config.broker import BROKER
 from penstock.broker.config.definitions import ConfigError
 from penstock.broker.config.listeners import LISTENER_CONFIGS, PROTOCOL_MAP, bare_name, protocol_of
+from penstock.broker.config.providers import PROVIDERS, is_variable
 from penstock.security.protocols import SecurityProtocol
 
 SERVED_PROTOCOLS = frozenset({SecurityProtocol.PLAINTEXT})
@@ -68,7 +69,6 @@ _RULES: dict[str, _Rule] = {
         f"Set it to {_STANDARD_AUTHORIZER}, whose rules Penstock enforces",
     ),
     "client.quota.callback.class": _Rule(_any, "Penstock enforces no client quotas"),
-    "config.providers": _Rule(_any, "Penstock would take ${...} in values literally", "Write the values themselves"),
     "connections.max.reauth.ms": _Rule(_any, _NO_SASL),
     "controller.quorum.bootstrap.servers": _Rule(_several, _NO_QUORUM),
     "controller.quorum.voters": _Rule(_several, _NO_QUORUM),
@@ -133,6 +133,12 @@ def check_promises_at_run_time(configs: Mapping[str, str]) -> None:
         if name in configs:
             raise ConfigError(
                 f"Cannot accept {name}={configs[name]}: Penstock opens its listeners at the start only. "
+                "Restart the broker with it."
+            )
+    for name, value in configs.items():
+        if name == PROVIDERS or is_variable(value):
+            raise ConfigError(
+                f"Cannot accept {name}={value.strip()}: Penstock resolves variables at the start only. "
                 "Restart the broker with it."
             )
     check_promises(configs)

@@ -12,6 +12,7 @@ from collections.abc import Mapping
 from penstock.broker.config.broker import BROKER
 
 _ENVIRONMENT_PREFIX = "KAFKA_"
+_LISTENER_VARIABLES = "KAFKA_LISTENER_NAME_"
 _ESCAPE = r"(?s)\\(u[0-9a-fA-F]{4}|.)"
 _KEY_END = r"(?<!\\)(?:\\\\)*(?:\s*[=:]\s*|\s+)"
 
@@ -37,7 +38,18 @@ def read_properties(text: str) -> dict[str, str]:
 def from_environment(environment: Mapping[str, str]) -> dict[str, str]:
     """The configs that variables such as KAFKA_NUM_PARTITIONS set. Others with that prefix belong to other programs."""
     names = {_variable(name): name for name in BROKER}
-    return {names[variable]: value for variable, value in environment.items() if variable in names}
+    found = {}
+    for variable, value in environment.items():
+        name = names.get(variable)
+        if name is None and variable.startswith(_LISTENER_VARIABLES):
+            name = re.sub(
+                "___?|_",
+                lambda match: {3: "-", 2: "_", 1: "."}[len(match[0])],
+                variable.removeprefix(_ENVIRONMENT_PREFIX).lower(),
+            )
+        if name is not None:
+            found[name] = value
+    return found
 
 
 def _variable(name: str) -> str:

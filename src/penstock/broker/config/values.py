@@ -19,6 +19,7 @@ class BrokerValues:
     compression_lz4_level: int
     compression_type: str
     compression_zstd_level: int
+    config_providers: list[str]
     connections_max_idle_ms: int
     controller_listener_names: list[str]
     delete_topic_enable: bool

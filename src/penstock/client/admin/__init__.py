@@ -32,9 +32,9 @@ from penstock.client.admin.transactions import (
 from penstock.client.cluster import Cluster
 from penstock.client.config import AdminConfig, AdminSettings, load
 from penstock.security.acls import AclBinding, AclFilter
+from penstock.security.scram import ScramMechanism
 from penstock.wire.acls import AclOperation, AclPermission, AclResource, PatternType
 from penstock.wire.config_resources import ResourceType
-from penstock.wire.scram import ScramMechanism
 
 __all__ = [
     "AclBinding",

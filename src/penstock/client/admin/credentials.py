@@ -7,7 +7,6 @@ this cluster and no other: send it over TLS.
 from __future__ import annotations
 
 import asyncio
-import hashlib
 import secrets
 from collections.abc import Iterable
 from dataclasses import dataclass, field
@@ -15,9 +14,9 @@ from typing import NamedTuple
 
 from penstock.client.admin.base import AdminPart, Outcome
 from penstock.client.errors import UsageError, check, kafka_error
+from penstock.security.scram import MIN_ITERATIONS, ScramMechanism, salted_password
 from penstock.wire import messages as m
 from penstock.wire.errors import ErrorCode
-from penstock.wire.scram import DEFAULT_ITERATIONS, ScramMechanism
 
 _SALT_BYTES = 24
 
@@ -36,7 +35,8 @@ class ScramUpsertion:
     user: str
     password: str = field(repr=False)
     mechanism: ScramMechanism = ScramMechanism.SCRAM_SHA_512
-    iterations: int = DEFAULT_ITERATIONS
+    iterations: int = MIN_ITERATIONS
+    """The default is that of Kafka's tools: where users have different ones, they can be told from made-up ones."""
     salt: bytes | None = field(default=None, repr=False)
 
 
@@ -98,11 +98,10 @@ class Credentials(AdminPart):
 
 def _salted(upsertion: ScramUpsertion) -> m.AlterUserScramCredentialsRequest.ScramCredentialUpsertion:
     salt = secrets.token_bytes(_SALT_BYTES) if upsertion.salt is None else upsertion.salt
-    password = upsertion.password.encode()
     return m.AlterUserScramCredentialsRequest.ScramCredentialUpsertion(
         name=upsertion.user,
         mechanism=int(upsertion.mechanism),
         iterations=upsertion.iterations,
         salt=salt,
-        salted_password=hashlib.pbkdf2_hmac(upsertion.mechanism.hash_name, password, salt, upsertion.iterations),
+        salted_password=salted_password(upsertion.mechanism, upsertion.password, salt, upsertion.iterations),
     )
