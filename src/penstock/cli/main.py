@@ -30,6 +30,7 @@ COMMANDS: dict[str, tuple[str, str]] = {
     "load": ("penstock.cli.load:load", "Load topics into a Delta table, a folder or PostgreSQL, with Spark."),
     "pipeline": ("penstock.cli.pipeline:pipeline", "Run pipelines that a file declares, with Spark."),
     "work": ("penstock.cli.work:work", "Call a function for every record of a share group, on Spark."),
+    "check": ("penstock.cli.check:check", "Judge a recorded history of what clients did and saw."),
     "cleaner": ("penstock.cli.cleaner:cleaner", "Show whether compaction is alive, and how dirty each log is."),
 }
 

@@ -1,0 +1,26 @@
+"""Checkers of histories: from what clients did and saw, whether promises were kept.
+
+`check` takes a history (`penstock.checks.history`) from anywhere and returns what it shows and should not: lost,
+doubled, reordered and aborted records, records of a queue that two workers held or that were never finished, partitions
+with two owners, offsets that went back. The checkers know nothing of brokers, so they judge Apache Kafka alike.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from penstock.checks.groups import GroupChecker
+from penstock.checks.history import Finding, HistoryError, Operation, read_history
+from penstock.checks.queues import QueueChecker
+from penstock.checks.streams import StreamChecker
+
+__all__ = ["Finding", "HistoryError", "Operation", "check", "read_history"]
+
+
+def check(history: Iterable[Operation]) -> list[Finding]:
+    """What a history shows and should not, by line. Raises HistoryError if it is none."""
+    checkers = (StreamChecker(), QueueChecker(), GroupChecker())
+    for operation in history:
+        for checker in checkers:
+            checker.add(operation)
+    return sorted((found for checker in checkers for found in checker.finish()), key=lambda each: each.line)

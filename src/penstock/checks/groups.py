@@ -1,0 +1,94 @@
+"""Checks of consumer groups: one owner a partition, none without one, and committed offsets that do not go back.
+
+- M1 A partition never has two owners at a time.
+- M2 When the group is at rest, every partition of its topics has an owner.
+- M3 A committed offset does not go back, unless somebody reset it.
+- M4 A static member that returns in time moves no partition.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import TypeAlias
+
+from penstock.checks.history import Finding, Operation
+
+Partition: TypeAlias = tuple[str, str, int]
+"""Group, topic, partition."""
+
+
+class GroupChecker:
+    """Handed operations one by one; `findings` are complete after `finish`."""
+
+    def __init__(self) -> None:
+        self.findings: list[Finding] = []
+        self._owners: dict[Partition, set[str]] = {}
+        self._committed: dict[Partition, int] = {}
+        self._away: dict[tuple[str, str], list[Operation]] = {}
+
+    def add(self, operation: Operation) -> None:
+        op = operation["op"]
+        if op in ("own", "disown"):
+            self._change_owner(operation, op == "own")
+        elif op == "offset-commit":
+            self._commit(operation)
+        elif op == "static-away":
+            self._away[str(operation["group"]), str(operation["member"])] = []
+        elif op == "static-back":
+            self._return(operation)
+        elif op == "rest":
+            self._rest(operation)
+
+    def finish(self) -> list[Finding]:
+        return self.findings
+
+    def _change_owner(self, operation: Operation, owns: bool) -> None:
+        partition, member = _partition(operation), str(operation["member"])
+        owners = self._owners.setdefault(partition, set())
+        if owns:
+            others = owners - {member}
+            if others:
+                text = f"{member} owns {_named(partition)} while {', '.join(sorted(others))} does"
+                self._report("M1", text, operation)
+            owners.add(member)
+        else:
+            owners.discard(member)
+        for (group, away), changes in self._away.items():
+            if group == partition[0] and member != away:
+                changes.append(operation)
+
+    def _commit(self, operation: Operation) -> None:
+        if operation["result"] != "ok":
+            return
+        partition, offset = _partition(operation), int(str(operation["offset"]))
+        before = self._committed.get(partition, offset)
+        if offset < before and not operation.get("reset"):
+            text = f"the committed offset of {_named(partition)} goes back from {before} to {offset}"
+            self._report("M3", text, operation)
+        self._committed[partition] = offset
+
+    def _return(self, operation: Operation) -> None:
+        member = str(operation["member"])
+        changes = self._away.pop((str(operation["group"]), member), [])
+        for change in changes[:1]:
+            moved = f"{_named(_partition(change))} moved in line {change['line']}"
+            self._report("M4", f"the static member {member} came back in time, and {moved}", operation)
+
+    def _rest(self, operation: Operation) -> None:
+        partitions = operation["partitions"]
+        assert isinstance(partitions, Iterable)
+        for topic, index in partitions:
+            partition = (str(operation["group"]), str(topic), int(index))
+            if not self._owners.get(partition):
+                self._report("M2", f"{_named(partition)} has no owner, and the group is at rest", operation)
+
+    def _report(self, check: str, text: str, operation: Operation) -> None:
+        self.findings.append(Finding(check, text, int(str(operation["line"]))))
+
+
+def _partition(operation: Operation) -> Partition:
+    return str(operation["group"]), str(operation["topic"]), int(str(operation["partition"]))
+
+
+def _named(partition: Partition) -> str:
+    return f"{partition[1]}-{partition[2]} in {partition[0]}"

@@ -1,0 +1,112 @@
+"""Histories: what clients did and saw, one operation a line, as JSON.
+
+A history is independent of how it was made: by a simulated world, by real processes, or by a user's own program. Lines
+stand in the order in which their outcomes became known. Every line has `op`, and the fields of that operation; others
+are ignored, so that a recorder may add what helps a reader. Times are milliseconds of one clock.
+
+Streams
+
+    {"op": "send", "process": "p1", "topic": "t", "partition": 0, "value": 7, "result": "ok", "offset": 3, "txn": "x1"}
+    {"op": "poll", "process": "c1", "records": [["t", 0, 3, 7]], "how": "assign", "isolation": "read_committed"}
+    {"op": "moved", "process": "c1"}                             a seek or another assignment: positions start anew
+    {"op": "txn-end", "txn": "x1", "result": "committed"}        or "aborted", "unknown"
+    {"op": "drained"}                                            faults are over, and readers have read to the end
+
+Queues
+
+    {"op": "deliver", "group": "g", "member": "m1", "topic": "t", "partition": 0, "offset": 3, "count": 1,
+     "time": 1000, "until": 31000, "key": "k"}
+    {"op": "acknowledge", "group": "g", "member": "m1", "topic": "t", "partition": 0, "offset": 3, "kind": "accept",
+     "result": "ok", "time": 1010, "txn": "x1"}                  or "release", "reject", "renew" (with "until")
+    {"op": "archive", "group": "g", "topic": "t", "partition": 0, "offset": 3, "time": 2000}
+    {"op": "unreadable", "group": "g", "topic": "t", "partition": 0, "offset": 3, "time": 2000}
+    {"op": "window", "group": "g", "topic": "t", "partition": 0, "start": 3, "in_flight": 5, "time": 2000}
+    {"op": "share-settings", "group": "g", "delivery_limit": 5, "max_in_flight": 2000, "flush_interval": 100,
+     "key_order": false}
+    {"op": "fault", "kind": "kill", "time": 5000}                or "power-cut"
+    {"op": "settled", "group": "g", "time": 9000}                every record of the group was handled
+
+Groups
+
+    {"op": "own", "group": "g", "member": "m1", "topic": "t", "partition": 0, "time": 1000}
+    {"op": "disown", "group": "g", "member": "m1", "topic": "t", "partition": 0, "time": 2000}
+    {"op": "offset-commit", "group": "g", "topic": "t", "partition": 0, "offset": 4, "result": "ok", "reset": false}
+    {"op": "static-away", "group": "g", "member": "m1", "time": 3000}
+    {"op": "static-back", "group": "g", "member": "m1", "time": 3500}
+    {"op": "rest", "group": "g", "partitions": [["t", 0]], "time": 9000}     the group is stable, and should own these
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Iterator
+from typing import NamedTuple, TypeAlias
+
+Operation: TypeAlias = dict[str, object]
+"""One line of a history."""
+
+REQUIRED: dict[str, tuple[str, ...]] = {
+    "send": ("process", "topic", "partition", "value", "result"),
+    "poll": ("process", "records"),
+    "moved": ("process",),
+    "txn-end": ("txn", "result"),
+    "drained": (),
+    "deliver": ("group", "member", "topic", "partition", "offset", "count", "time", "until"),
+    "acknowledge": ("group", "member", "topic", "partition", "offset", "kind", "result", "time"),
+    "archive": ("group", "topic", "partition", "offset", "time"),
+    "unreadable": ("group", "topic", "partition", "offset", "time"),
+    "window": ("group", "topic", "partition", "start", "time"),
+    "share-settings": ("group",),
+    "fault": ("kind", "time"),
+    "settled": ("group", "time"),
+    "own": ("group", "member", "topic", "partition", "time"),
+    "disown": ("group", "member", "topic", "partition", "time"),
+    "offset-commit": ("group", "topic", "partition", "offset", "result"),
+    "static-away": ("group", "member", "time"),
+    "static-back": ("group", "member", "time"),
+    "rest": ("group", "partitions", "time"),
+}
+"""The operations, and the fields that each must have."""
+
+
+class HistoryError(ValueError):
+    """A line that is not an operation. The message says which line, and what it lacks."""
+
+
+class Finding(NamedTuple):
+    """Something that a history shows and should not."""
+
+    check: str
+    text: str
+    line: int
+    """The line of the history at which it became clear, from 1; 0 when it is about the history as a whole."""
+
+    def __str__(self) -> str:
+        return f"{self.check}: {self.text}" + (f" (line {self.line})" if self.line else "")
+
+
+def read_history(lines: Iterable[str | bytes]) -> Iterator[Operation]:
+    """The operations of a history in JSON lines. Raises HistoryError."""
+    for number, line in enumerate(lines, 1):
+        if not line.strip():
+            continue
+        try:
+            operation = json.loads(line)
+        except ValueError as error:
+            raise HistoryError(f"line {number} is not JSON: {error}") from error
+        yield checked(operation, number)
+
+
+def checked(operation: object, number: int) -> Operation:
+    """The operation, with its line in the field `line`. Raises HistoryError unless it is one."""
+    if not isinstance(operation, dict):
+        raise HistoryError(f"line {number} is not a JSON object")
+    op = operation.get("op")
+    required = REQUIRED.get(op) if isinstance(op, str) else None
+    if required is None:
+        raise HistoryError(f"line {number}: {op!r} is no operation; there are {', '.join(REQUIRED)}")
+    for field in required:
+        if field not in operation:
+            raise HistoryError(f"line {number}: {op} needs the field {field!r}")
+    operation["line"] = number
+    return operation

@@ -1,0 +1,35 @@
+"""Histories as JSON lines."""
+
+from __future__ import annotations
+
+import pytest
+
+from penstock.checks.history import REQUIRED, HistoryError, read_history
+
+
+def test_operations_know_their_lines() -> None:
+    lines = ['{"op": "drained"}', "", '{"op": "moved", "process": "c"}']
+    assert [(each["op"], each["line"]) for each in read_history(lines)] == [("drained", 1), ("moved", 3)]
+
+
+@pytest.mark.parametrize(
+    ("line", "message"),
+    [
+        ("{", "line 1 is not JSON"),
+        ("[1]", "line 1 is not a JSON object"),
+        ('{"op": "sned"}', "line 1: 'sned' is no operation"),
+        ("{}", "line 1: None is no operation"),
+        ('{"op": "txn-end", "txn": "x"}', "line 1: txn-end needs the field 'result'"),
+    ],
+)
+def test_what_is_no_operation_is_refused_with_its_line(line: str, message: str) -> None:
+    with pytest.raises(HistoryError, match=message):
+        list(read_history([line]))
+
+
+def test_every_operation_is_described() -> None:
+    import penstock.checks.history as module
+
+    assert module.__doc__ is not None
+    for op in REQUIRED:
+        assert f'"op": "{op}"' in module.__doc__
