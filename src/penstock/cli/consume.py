@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Literal, NamedTuple
 
 import click
 
+from penstock.cli.connecting import connection_settings
 from penstock.cli.failures import unknown_topic
 from penstock.cli.options import CONTEXT_SETTINGS, Command, bootstrap_option, option
 from penstock.cli.output import note
@@ -99,7 +100,9 @@ def consume(
     if group and partitions:
         raise click.UsageError("--group and --partition exclude each other: a group hands out the partitions itself.")
     printer = _Printer(as_json, keys, headers, offsets, separator.encode())
-    task = _Task(topic, from_, partitions, max_, exit_at_end, group or "", committed, bootstrap, printer)
+    task = _Task(
+        topic, from_, partitions, max_, exit_at_end, group or "", committed, connection_settings(bootstrap), printer
+    )
     asyncio.run(task.run())
 
 
@@ -158,7 +161,7 @@ class _Task:
         exit_at_end: bool,
         group: str,
         committed: bool,
-        bootstrap: str,
+        settings: dict[str, object],
         printer: _Printer,
     ) -> None:
         self.topic = topic
@@ -168,14 +171,14 @@ class _Task:
         self.exit_at_end = exit_at_end
         self.group = group
         self.committed = committed
-        self.bootstrap = bootstrap
+        self.settings = settings
         self.printer = printer
 
     async def run(self) -> None:
         from penstock.client.consumer import Consumer
 
         async with Consumer(
-            bootstrap_servers=self.bootstrap,
+            self.settings,
             client_id="penstock-cli",
             group_id=self.group,
             auto_offset_reset="earliest",

@@ -31,15 +31,42 @@ partitions = 6
 ```
 
 Exit status: 0 for success, 1 for failure, 2 for a wrong command line.
+
+## Connection
+
+Every command that reaches a cluster has these options. A password is never an option's value, which `ps` and the
+shell's history would show: it is in a file, in `PENSTOCK_PASSWORD`, or asked for.
+
+```text
+CONNECTION```
+
+```sh
+penstock topic list --bootstrap broker.example:9093 --user admin --ca-file ca.pem
+penstock topic list --client-config client.properties
+```
+
+In the config file they are keys as well, at the top for every command:
+
+```toml
+bootstrap = "broker.example:9093"
+user = "admin"
+password-file = "/run/secrets/admin"
+ca-file = "/etc/penstock/ca.pem"
+```
 """
+_CONNECTION = "\n\nConnection:\n"
 
 
 def pages() -> str:
     """The text of docs/cli.md."""
-    parts = [_INTRODUCTION]
+    parts: list[str] = []
+    connection = ""
     for path, command, context in _walk(cli, "penstock", None):
-        parts.append(f"## {path}\n\n```text\n{command.get_help(context).strip()}\n```\n")
-    return "\n".join(parts)
+        text, heading, options = command.get_help(context).strip().partition(_CONNECTION)
+        connection = options or connection
+        more = "\n\nConnection: as for every command that reaches a cluster" if heading else ""
+        parts.append(f"## {path}\n\n```text\n{text}{more}\n```\n")
+    return "\n".join([_INTRODUCTION.replace("CONNECTION", f"{connection}\n"), *parts])
 
 
 def _walk(

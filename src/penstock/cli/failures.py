@@ -36,7 +36,7 @@ def advice(ctx: click.Context) -> Iterator[None]:
 
 def explain(error: Exception, bootstrap: object = None) -> str | None:
     """The text for an error that a user may meet; None for one that is a bug of ours."""
-    from penstock.client.errors import BrokerUnreachable, UsageError
+    from penstock.client.errors import AuthenticationFailed, BrokerUnreachable, TlsFailed, UsageError
     from penstock.wire.errors import KafkaError
 
     if isinstance(error, BrokerUnreachable):
@@ -47,12 +47,23 @@ def explain(error: Exception, bootstrap: object = None) -> str | None:
             "  Or name another:    --bootstrap HOST:PORT (or PENSTOCK_BOOTSTRAP=HOST:PORT)\n"
             f"  ({error})"
         )
+    if isinstance(error, AuthenticationFailed):
+        return (
+            f"{_sentence(str(error))}\n"
+            "  Log in as:          --user NAME (the password is asked for, or --password-file, PENSTOCK_PASSWORD)\n"
+            "  Or without TLS:     --user NAME --security-protocol SASL_PLAINTEXT"
+        )
+    if isinstance(error, TlsFailed):
+        return f"{_sentence(str(error))}\n  Trust an authority: --ca-file FILE"
     if isinstance(error, (KafkaError, UsageError)):
-        text = str(error) or type(error).__name__
-        opening = text.partition(":")[0]
-        # A single word in front is the name of something, which is not ours to spell.
-        return text if " " not in opening else text[0].upper() + text[1:]
+        return _sentence(str(error) or type(error).__name__)
     return None
+
+
+def _sentence(text: str) -> str:
+    # A single word in front is the name of something, which is not ours to spell.
+    opening = text.partition(":")[0]
+    return text if " " not in opening else text[0].upper() + text[1:]
 
 
 def unknown_topic(name: str, topics: Iterable[str]) -> Failure:

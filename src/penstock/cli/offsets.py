@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 
 import click
 
+from penstock.cli.connecting import connection_settings
 from penstock.cli.failures import Failure
 from penstock.cli.options import CONTEXT_SETTINGS, Group, bootstrap_option, option
 from penstock.cli.output import note, print_json
@@ -54,14 +55,16 @@ def offsets() -> None:
 @option("--json", "as_json", is_flag=True, help="Print one JSON object per record.")
 def dump(group_id: str | None, partition: int | None, follow: bool, bootstrap: str, as_json: bool) -> None:
     """Print every record of __consumer_offsets, decoded."""
-    asyncio.run(_dump(group_id, partition, follow, bootstrap, as_json))
+    asyncio.run(_dump(group_id, partition, follow, connection_settings(bootstrap), as_json))
 
 
-async def _dump(group_id: str | None, partition: int | None, follow: bool, bootstrap: str, as_json: bool) -> None:
+async def _dump(
+    group_id: str | None, partition: int | None, follow: bool, settings: dict[str, object], as_json: bool
+) -> None:
     from penstock.client.consumer import Consumer
 
     async with Consumer(
-        bootstrap_servers=bootstrap,
+        settings,
         client_id="penstock-cli",
         auto_offset_reset="earliest",
         isolation_level="read_uncommitted",

@@ -112,6 +112,17 @@ class Command(click.Command):
 
     context_class = _Context
 
+    def format_options(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        sections: dict[str, list[tuple[str, str]]] = {"Options": [], "Connection": []}
+        for parameter in self.get_params(ctx):
+            record = parameter.get_help_record(ctx) if isinstance(parameter, click.Option) else None
+            if record is not None:
+                sections["Connection" if isinstance(parameter, ConnectionOption) else "Options"].append(record)
+        for title, records in sections.items():
+            if records:
+                with formatter.section(title):
+                    formatter.write_dl(records)
+
     def invoke(self, ctx: click.Context) -> object:
         try:
             with advice(ctx):
@@ -139,12 +150,79 @@ class Group(click.Group):
         return super().resolve_command(ctx, args)
 
 
-bootstrap_option = option(
-    "--bootstrap",
-    metavar="HOST:PORT",
-    default="127.0.0.1:9092",
-    show_default=True,
-    help="A broker to ask first; several are separated by commas.",
+class ConnectionOption(Option):
+    """An option about reaching a cluster, shown in a section of its own. Commands get it by `connection_settings`."""
+
+
+def bootstrap_option(function: F) -> F:
+    """The options by which a command reaches a cluster. Only `bootstrap` is an argument of the command.
+
+    The others are read by `penstock.cli.connecting`.
+    """
+    for add in reversed(_CONNECTION_OPTIONS):
+        function = add(function)
+    return function
+
+
+def connection_choices(ctx: click.Context) -> dict[str, object]:
+    """The values of the connection options that are given, by name."""
+    found = ctx.meta.get(_CHOICES)
+    return found if isinstance(found, dict) else {}
+
+
+def _keep(ctx: click.Context, parameter: click.Parameter, value: object) -> None:
+    if value is not None:
+        ctx.meta.setdefault(_CHOICES, {})[parameter.name] = value
+
+
+def _connection_option(*names: str, **attributes: object) -> Callable[[F], F]:
+    return click.option(*names, cls=ConnectionOption, expose_value=False, callback=_keep, **attributes)
+
+
+_CHOICES = "penstock.connection"
+_CONNECTION_OPTIONS: tuple[Callable[[F], F], ...] = (
+    click.option(
+        "--bootstrap",
+        cls=ConnectionOption,
+        metavar="HOST:PORT",
+        default="127.0.0.1:9092",
+        show_default=True,
+        help="A broker to ask first; several are separated by commas.",
+    ),
+    _connection_option(
+        "--user",
+        "login_user",  # some commands have an argument `user`
+        envvar="PENSTOCK_USER",
+        metavar="NAME",
+        help="Log in as this user; over TLS with SCRAM-SHA-512, unless options say otherwise.",
+    ),
+    _connection_option(
+        "--password-file",
+        type=click.Path(exists=True, dir_okay=False),
+        help="File whose first line is the user's password; else PENSTOCK_PASSWORD, else you are asked.",
+    ),
+    _connection_option(
+        "--security-protocol",
+        type=click.Choice(["PLAINTEXT", "SSL", "SASL_PLAINTEXT", "SASL_SSL"], case_sensitive=False),
+        metavar="NAME",
+        help="PLAINTEXT, SSL (TLS), SASL_SSL (TLS and a user) or SASL_PLAINTEXT (a user, readable on the way).",
+    ),
+    _connection_option(
+        "--sasl-mechanism",
+        type=click.Choice(["PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512", "OAUTHBEARER"], case_sensitive=False),
+        metavar="NAME",
+        help="PLAIN, SCRAM-SHA-256, SCRAM-SHA-512 or OAUTHBEARER.",
+    ),
+    _connection_option(
+        "--ca-file",
+        type=click.Path(exists=True, dir_okay=False),
+        help="PEM file of the authority that signed the brokers' certificates; turns TLS on.",
+    ),
+    _connection_option(
+        "--client-config",
+        type=click.Path(exists=True, dir_okay=False),
+        help="Properties file with Kafka's client settings, as for --command-config of Kafka's tools.",
+    ),
 )
 json_option = option("--json", "as_json", is_flag=True, help="Print JSON, for programs.")
 

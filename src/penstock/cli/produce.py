@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Literal, NamedTuple, cast
 
 import click
 
+from penstock.cli.connecting import connection_settings
 from penstock.cli.failures import Failure, unknown_topic
 from penstock.cli.options import CONTEXT_SETTINGS, Command, bootstrap_option, option, pairs
 from penstock.cli.output import note
@@ -84,9 +85,11 @@ def produce(
         as_json,
     )
 
+    settings = connection_settings(bootstrap)
+
     async def main() -> int:
         async with Producer(
-            bootstrap_servers=bootstrap,
+            settings,
             client_id="penstock-cli",
             compression_type=compression,
             acks=acks,

@@ -6,6 +6,8 @@ import asyncio
 from collections.abc import Awaitable, Callable
 from typing import TYPE_CHECKING, TypeVar
 
+from penstock.cli.connecting import connection_settings
+
 if TYPE_CHECKING:
     from penstock.client.admin import Admin
 
@@ -16,9 +18,11 @@ def with_admin(bootstrap: str, work: Callable[[Admin], Awaitable[T]]) -> T:
     """Run `work` with a connected admin client."""
     from penstock.client.admin import Admin
 
+    settings = connection_settings(bootstrap)
+
     async def main() -> T:
         async with Admin(
-            bootstrap_servers=bootstrap,
+            settings,
             client_id="penstock-cli",
             default_api_timeout_ms=15_000,
             socket_connection_setup_timeout_ms=5_000,

@@ -211,8 +211,7 @@ def load(cls: type[C], config: Mapping[str, object] | None, settings: Mapping[st
     values: dict[str, object] = {}
     for given in (config or {}), settings:
         for name, value in given.items():
-            field = name.replace(".", "_").replace("-", "_").lower()
-            obeyed = translated(_SYNONYMS.get(field, field), value)
+            obeyed = translated(field_of(name), value)
             if obeyed is None:
                 continue
             field, meant = obeyed
@@ -222,6 +221,12 @@ def load(cls: type[C], config: Mapping[str, object] | None, settings: Mapping[st
     made = dataclasses.replace(cls(), **values)  # type: ignore[arg-type]
     check_consistent(made)
     return made
+
+
+def field_of(name: str) -> str:
+    """The field that a setting's name means, be it dotted or another client's; unknown names as they are."""
+    field = name.replace(".", "_").replace("-", "_").lower()
+    return _SYNONYMS.get(field, field)
 
 
 def _field_types(cls: type[ClientConfig]) -> dict[str, object]:

@@ -7,9 +7,10 @@ from penstock.broker.config.group import GROUP
 from penstock.broker.config.listeners import ListenerConfig
 from penstock.broker.config.refusals import check_listeners
 from penstock.broker.config.resolver import BrokerConfig, Entry, GroupConfigs, Source, Synonym, TopicConfigs
-from penstock.broker.config.sources import from_environment, read_properties
+from penstock.broker.config.sources import from_environment
 from penstock.broker.config.spelling import describe_unknown
 from penstock.broker.config.topic import TOPIC
+from penstock.properties import read_properties
 
 __all__ = [
     "ALL_BROKERS",

@@ -1,0 +1,103 @@
+"""How a command reaches its cluster: address, user, password, TLS; as settings of the client.
+
+A password never stands on the command line, where `ps` and the shell's history show it. It comes from the file of
+`--password-file`, from PENSTOCK_PASSWORD, from the properties file of `--client-config`, or from whoever sits at the
+terminal. `--user` alone means SASL_SSL with SCRAM-SHA-512: what would send a password readable on the way has to be
+named.
+"""
+
+from __future__ import annotations
+
+import os
+from getpass import getpass
+from pathlib import Path
+
+import click
+
+from penstock.cli.failures import Failure
+from penstock.cli.options import connection_choices
+from penstock.properties import read_properties
+
+PASSWORD_VARIABLE = "PENSTOCK_PASSWORD"
+_TOLD = {
+    "login_user": "sasl_username",
+    "security_protocol": "security_protocol",
+    "sasl_mechanism": "sasl_mechanism",
+    "ca_file": "ssl_cafile",
+}
+_SETTINGS = "penstock.connection.settings"
+
+
+def connection_settings(bootstrap: str) -> dict[str, object]:
+    """The settings of a client for the command that runs; asks for a password at most once."""
+    ctx = click.get_current_context(silent=True)
+    if ctx is None:
+        return {"bootstrap_servers": bootstrap}
+    settings = ctx.meta.get(_SETTINGS)
+    if settings is None:
+        settings = ctx.meta[_SETTINGS] = _settings(ctx, bootstrap)
+    return dict(settings)
+
+
+def _settings(ctx: click.Context, bootstrap: str) -> dict[str, object]:
+    from penstock.client.config import ClientConfig, load
+    from penstock.client.errors import UsageError
+
+    choices = connection_choices(ctx)
+    file = choices.get("client_config")
+    settings = _from_file(str(file)) if file else {}
+    if "bootstrap_servers" not in settings or _is_given(ctx, "bootstrap"):
+        settings["bootstrap_servers"] = bootstrap
+    settings.update({_TOLD[name]: value for name, value in choices.items() if name in _TOLD})
+    if "sasl_username" in settings:
+        settings.setdefault("security_protocol", "SASL_SSL")
+        settings.setdefault("sasl_mechanism", "SCRAM-SHA-512")
+        if "password_file" in choices:
+            settings["sasl_password"] = _first_line(str(choices["password_file"]))
+        elif "sasl_password" not in settings:
+            settings["sasl_password"] = _password(str(settings["sasl_username"]))
+    elif "password_file" in choices:
+        raise click.UsageError("--password-file is the password of a user: name the user with --user.", ctx)
+    try:
+        load(ClientConfig, settings, {})
+    except UsageError as error:
+        raise click.UsageError(f"{file}: {error}" if file else str(error), ctx) from None
+    return settings
+
+
+def _is_given(ctx: click.Context, name: str) -> bool:
+    return ctx.get_parameter_source(name) not in (None, click.core.ParameterSource.DEFAULT)
+
+
+def _from_file(path: str) -> dict[str, object]:
+    from penstock.client.config import field_of
+
+    try:
+        given = read_properties(Path(path).read_text())
+    except (OSError, UnicodeDecodeError) as error:
+        raise Failure(f"{path} cannot be read: {error}") from None
+    return {field_of(name): value for name, value in given.items()}
+
+
+def _password(user: str) -> str:
+    password = os.environ.get(PASSWORD_VARIABLE, "")
+    if not password:
+        try:
+            os.close(os.open("/dev/tty", os.O_RDWR | os.O_NOCTTY))
+        except OSError:
+            raise click.UsageError(
+                f"There is no terminal to ask for the password of {user}; use --password-file FILE or "
+                f"{PASSWORD_VARIABLE}."
+            ) from None
+        password = getpass(f"Password of {user}: ")
+    if not password:
+        raise click.UsageError("The password is empty.")
+    return password
+
+
+def _first_line(path: str) -> str:
+    try:
+        text = Path(path).read_text()
+    except (OSError, UnicodeDecodeError) as error:
+        raise Failure(f"The password cannot be read from {path}: {error}") from None
+    return text.partition("\n")[0].rstrip("\r")
