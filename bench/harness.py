@@ -2,7 +2,8 @@
 
 A row is a function from (bench, peer) to a `Measurement`. The runner calls it for the two brokers in turn, first once
 to warm up and then three times, and compares the medians. To add a row, write the function in the module of its family
-under bench/rows/ and put it in that module's ROWS.
+under bench/rows/ and put it in that module's ROWS. A row that needs brokers with other settings says how they are
+started (`Row.on`); neighbouring rows that say the same share them.
 """
 
 from __future__ import annotations
@@ -17,7 +18,7 @@ import time
 import uuid
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import Future
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -81,6 +82,20 @@ def at_least_absolute(bound: float, metric: str = "value") -> Target:
     return Target(bound, relative=False, metric=metric)
 
 
+Setup = Callable[[type[Peer]], AbstractContextManager[Peer]]
+"""Starts a broker of this kind, and stops it afterwards."""
+
+# A deleted topic's files go at once instead of after a minute, so that a round gives its page cache back to the next.
+SETTINGS = {"log.segment.delete.delay.ms": "100"}
+
+
+@contextmanager
+def plain(kind: type[Peer]) -> Iterator[Peer]:
+    """A broker without encryption and without users."""
+    with kind(SETTINGS) as peer:
+        yield peer
+
+
 @dataclass(frozen=True, slots=True)
 class Row:
     name: str
@@ -90,6 +105,7 @@ class Row:
     targets: tuple[Target, ...] = ()
     rounds: int = 3
     warm_up: bool = True
+    on: Setup = plain
 
 
 class Bench:
@@ -105,7 +121,8 @@ class Bench:
 
     def admin(self, peer: Peer) -> AdminClient:
         if peer.bootstrap not in self._admins:
-            self._admins[peer.bootstrap] = AdminClient({"bootstrap.servers": peer.bootstrap, "log_level": 0})
+            options = {**peer.admin_properties, "bootstrap.servers": peer.bootstrap, "log_level": 0}
+            self._admins[peer.bootstrap] = AdminClient(options)
         return self._admins[peer.bootstrap]
 
     def forget(self, peer: Peer) -> None:
@@ -149,7 +166,7 @@ class Bench:
 
         With several clients each of them moves all the messages, at the same time.
         """
-        arguments = [f"{name}={value}" for name, value in properties.items()]
+        arguments = [f"{name}={value}" for name, value in {**peer.client_properties, **properties}.items()]
         fixed = [f"bootstrap={peer.bootstrap}", f"topic={topic}", f"messages={messages}", f"size={size}"]
         command = [str(LOAD), mode, *fixed, f"partitions={partitions}", *arguments]
         cpu_before = peer.cpu_s()

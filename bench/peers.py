@@ -12,16 +12,19 @@ from __future__ import annotations
 
 import atexit
 import ctypes
+import json
 import os
 import shutil
 import signal
 import socket
+import ssl
 import subprocess
 import sys
 import tempfile
 import threading
 import time
 from collections.abc import Mapping
+from contextlib import ExitStack
 from pathlib import Path
 from types import TracebackType
 from typing import Self
@@ -35,6 +38,7 @@ HOST = "127.0.0.1"
 START_TIMEOUT_S = 60.0
 STOP_TIMEOUT_S = 20.0
 CLUSTER_ID = "AAAAAAAAAAAAAAAAAAAAAQ"
+PLAINTEXT = "PLAINTEXT"
 
 # What `kafka-server-start` and `kafka-run-class` of the release pass to java.
 SHIPPED_JVM_OPTIONS = (
@@ -115,12 +119,15 @@ def _end_as_on_interrupt() -> None:
         signal.signal(signal.SIGTERM, lambda number, frame: sys.exit(128 + number))
 
 
-def answers_api_versions(port: int, timeout_s: float = 2.0) -> bool:
+def answers_api_versions(port: int, timeout_s: float = 2.0, tls: ssl.SSLContext | None = None) -> bool:
     """One ApiVersions v0 request over a fresh connection; True when the answer is a response to it."""
     conversation = Conversation(f"{HOST}:{port}", None)
     frames = FrameBuffer()
     try:
-        with socket.create_connection((HOST, port), timeout=timeout_s) as connection:
+        with ExitStack() as stack:
+            connection = stack.enter_context(socket.create_connection((HOST, port), timeout=timeout_s))
+            if tls is not None:
+                connection = stack.enter_context(tls.wrap_socket(connection, server_hostname=HOST))
             connection.sendall(b"".join(conversation.send(m.ApiVersionsRequest(), m.ApiVersionsResponse, 0)))
             while count := connection.recv_into(frames.get_buffer()):
                 for frame in frames.received(count):
@@ -136,8 +143,24 @@ class Peer:
 
     name = "broker"
 
-    def __init__(self, settings: Mapping[str, str] | None = None, folder: Path | None = None) -> None:
+    def __init__(
+        self,
+        settings: Mapping[str, str] | None = None,
+        folder: Path | None = None,
+        *,
+        protocol: str = PLAINTEXT,
+        tls: ssl.SSLContext | None = None,
+        more_listeners: Mapping[str, str] | None = None,
+    ) -> None:
         self.settings = dict(settings or {})
+        self.protocol = protocol
+        self.protocols = {protocol: protocol, **(more_listeners or {})}
+        """The security protocol of each listener by its name; the first, on `port`, is named like its protocol."""
+        self.more_ports = {name: free_port() for name in more_listeners or {}}
+        self.client_properties: dict[str, str] = {}
+        """What librdkafka needs to be let in; an administrator may need something else."""
+        self.admin_properties: dict[str, str] = {}
+        self._tls = tls
         self._owns_folder = folder is None
         self.folder = folder or Path(
             tempfile.mkdtemp(prefix=f"bench-{self.name}-", dir=os.environ.get("PENSTOCK_BENCH_DIR"))
@@ -149,6 +172,9 @@ class Peer:
     @property
     def bootstrap(self) -> str:
         return f"{HOST}:{self.port}"
+
+    def address(self, listener: str) -> str:
+        return f"{HOST}:{self.more_ports.get(listener, self.port)}"
 
     @property
     def log_file(self) -> Path:
@@ -174,7 +200,7 @@ class Peer:
                 preexec_fn=die_with_parent,
             )
         atexit.register(self.stop)
-        while not answers_api_versions(self.port):
+        while not answers_api_versions(self.port, tls=self._tls):
             if self._process.poll() is not None:
                 raise PeerError(f"{self.name} ended with code {self._process.returncode}:\n{self._log_tail()}")
             if time.monotonic() - started > START_TIMEOUT_S:
@@ -298,8 +324,12 @@ class KafkaPeer(Peer):
         settings: Mapping[str, str] | None = None,
         folder: Path | None = None,
         jvm_options: tuple[str, ...] = SHIPPED_JVM_OPTIONS,
+        *,
+        protocol: str = PLAINTEXT,
+        tls: ssl.SSLContext | None = None,
+        more_listeners: Mapping[str, str] | None = None,
     ) -> None:
-        super().__init__(settings, folder)
+        super().__init__(settings, folder, protocol=protocol, tls=tls, more_listeners=more_listeners)
         self._jvm_options = jvm_options
         self._controller_port = free_port()
 
@@ -319,20 +349,38 @@ class KafkaPeer(Peer):
             "process.roles": "broker,controller",
             "node.id": "1",
             "controller.quorum.bootstrap.servers": f"{HOST}:{self._controller_port}",
-            "listeners": f"PLAINTEXT://{HOST}:{self.port},CONTROLLER://{HOST}:{self._controller_port}",
-            "advertised.listeners": f"PLAINTEXT://{HOST}:{self.port}",
-            "inter.broker.listener.name": "PLAINTEXT",
             "controller.listener.names": "CONTROLLER",
-            "listener.security.protocol.map": "CONTROLLER:PLAINTEXT,PLAINTEXT:PLAINTEXT",
             "log.dirs": str(self.data),
+            **self._listeners(),
             **self.settings,
         }
+        if self.protocol != PLAINTEXT and "super.users" in settings:
+            settings["super.users"] += ";User:ANONYMOUS"  # the broker itself, on its listener and the controller's
         self._properties.write_text("".join(f"{name}={value}\n" for name, value in settings.items()))
         command = java_command("-XX:TieredStopAtLevel=1")
         command += ["kafka.tools.StorageTool", "format", "--standalone", "-t", CLUSTER_ID, "-c", str(self._properties)]
         done = subprocess.run(command, capture_output=True, text=True)
         if done.returncode:
             raise PeerError(f"formatting Kafka's folder failed:\n{done.stdout}{done.stderr}")
+
+    def _listeners(self) -> dict[str, str]:
+        """Where no listener is PLAINTEXT, the broker has one of its own: it talks to itself (share groups' state,
+        transaction markers) and should not need credentials for it.
+        """
+        addresses = {name: self.address(name) for name in self.protocols}
+        protocols = dict(self.protocols)
+        if PLAINTEXT not in protocols:
+            protocols[PLAINTEXT] = PLAINTEXT
+            addresses[PLAINTEXT] = f"{HOST}:{free_port()}"
+        advertised = [f"{name}://{address}" for name, address in addresses.items()]
+        return {
+            "listeners": ",".join([*advertised, f"CONTROLLER://{HOST}:{self._controller_port}"]),
+            "advertised.listeners": ",".join(advertised),
+            "inter.broker.listener.name": PLAINTEXT,
+            "listener.security.protocol.map": ",".join(
+                ["CONTROLLER:PLAINTEXT", *(f"{name}:{protocol}" for name, protocol in protocols.items())]
+            ),
+        }
 
     def command(self) -> list[str]:
         return [*java_command(*self._jvm_options), "kafka.Kafka", str(self._properties)]
@@ -347,9 +395,30 @@ class PenstockPeer(Peer):
     def data(self) -> Path:
         return self.folder / "data"
 
+    @property
+    def _configs(self) -> Path:
+        return self.folder / "penstock.toml"
+
+    def prepare(self) -> None:
+        """Settings with passwords may not stand on the command line, where every user of the machine sees them."""
+        if self._is_plain:
+            return
+        protocols = ",".join(f"{name}:{protocol}" for name, protocol in self.protocols.items())
+        settings = {"listener.security.protocol.map": protocols, **self.settings}
+        lines = (f"{json.dumps(name)} = {json.dumps(value)}\n" for name, value in settings.items())
+        self._configs.write_text("[serve.set]\n" + "".join(lines))
+
+    @property
+    def _is_plain(self) -> bool:
+        return list(self.protocols) == [PLAINTEXT]
+
     def command(self) -> list[str]:
-        options = [part for name, value in self.settings.items() for part in ("-c", f"{name}={value}")]
-        return [self.program(), "serve", "--data", str(self.data), "--listen", self.bootstrap, *options]
+        command = [self.program(), "serve", "--data", str(self.data)]
+        if self._is_plain:
+            options = [part for name, value in self.settings.items() for part in ("-c", f"{name}={value}")]
+            return [*command, "--listen", self.bootstrap, *options]
+        listen = [part for name in self.protocols for part in ("--listen", f"{name}://{self.address(name)}")]
+        return [*command, *listen, "--config", str(self._configs)]
 
     def program(self) -> str:
         beside = Path(sys.executable).parent / "penstock"

@@ -17,6 +17,7 @@ import sys
 import time
 from contextlib import ExitStack
 from dataclasses import asdict
+from itertools import groupby
 from pathlib import Path
 
 import click
@@ -32,9 +33,6 @@ from bench.rows import FAMILIES
 RESULTS = Path(__file__).parent / "results"
 PEERS: dict[str, type[Peer]] = {"kafka": KafkaPeer, "before": EarlierPeer, "penstock": PenstockPeer}
 
-# A deleted topic's files go at once instead of after a minute, so that a round gives its page cache back to the next.
-SETTINGS = {"log.segment.delete.delay.ms": "100"}
-
 Medians = dict[str, dict[str, Measurement]]
 """Row name, then broker name."""
 
@@ -46,22 +44,23 @@ def measure_rows(
     failures: dict[str, str] = {}
     planned = {row.name: (rounds or row.rounds) + row.warm_up for row in rows}
     task = progress.add_task("starting", total=sum(planned.values()) * len(names))
-    with ExitStack() as stack:
-        peers = [stack.enter_context(PEERS[name](SETTINGS)) for name in names]
-        for row in rows:
-            taken: dict[str, list[Measurement]] = {name: [] for name in names}
-            for number in range(planned[row.name]):
-                for peer in peers if number % 2 == 0 else peers[::-1]:
-                    warming = row.warm_up and number == 0
-                    progress.update(task, description=f"{row.name} on {peer.name}{', warm-up' if warming else ''}")
-                    try:
-                        measured = row.measure(bench, peer)
-                    except (PeerError, KafkaException, subprocess.SubprocessError) as error:
-                        failures[f"{row.name} on {peer.name}"] = str(error)
-                    else:
-                        taken[peer.name] += [] if warming else [measured]
-                    progress.advance(task)
-            medians[row.name] = {name: median(rounds_) for name, rounds_ in taken.items() if rounds_}
+    for setup, group in groupby(rows, key=lambda row: row.on):
+        with ExitStack() as stack:
+            peers = [stack.enter_context(setup(PEERS[name])) for name in names]
+            for row in group:
+                taken: dict[str, list[Measurement]] = {name: [] for name in names}
+                for number in range(planned[row.name]):
+                    for peer in peers if number % 2 == 0 else peers[::-1]:
+                        warming = row.warm_up and number == 0
+                        progress.update(task, description=f"{row.name} on {peer.name}{', warm-up' if warming else ''}")
+                        try:
+                            measured = row.measure(bench, peer)
+                        except (PeerError, KafkaException, subprocess.SubprocessError) as error:
+                            failures[f"{row.name} on {peer.name}"] = str(error)
+                        else:
+                            taken[peer.name] += [] if warming else [measured]
+                        progress.advance(task)
+                medians[row.name] = {name: median(rounds_) for name, rounds_ in taken.items() if rounds_}
     return medians, failures
 
 

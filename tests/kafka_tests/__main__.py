@@ -1,6 +1,7 @@
 """`python -m tests.kafka_tests WHAT ...`: Apache Kafka's own integration tests, each on a fresh broker.
 
-WHAT is a group (requests, consumer, share, rest), a class (ShareConsumerTest) or CLASS#METHOD; without it, all groups.
+WHAT is a group (requests, consumer, share, rest, security), a class (ShareConsumerTest) or CLASS#METHOD; without it,
+all groups.
 The tests come from Maven Central, as published with Apache Kafka 4.3.1. Tests that do not pass on Apache Kafka through
 this harness (on-kafka.json), most of which look inside the broker object, are left out unless they are named or --all
 is given. Needs java, javac and mvn. Ends with 1 if a test fails that passes on Apache Kafka.

@@ -80,6 +80,14 @@ GROUPS = {
         "admin.DescribeFeatures",
         "admin.ConcurrentListOffsetsRequest",
     ),
+    "security": (
+        *_server("SaslApiVersionsRequest"),
+        *_clients("consumer.SaslPlainPlaintextConsumer", "admin.DescribeAuthorizedOperations"),
+        "org.apache.kafka.server.quota.ClientQuotasRequestTest",
+        "org.apache.kafka.tools.AclCommandTest",
+        "org.apache.kafka.tools.UserScramCredentialsCommandTest",
+        "org.apache.kafka.tools.ConfigCommandIntegrationTest",
+    ),
 }
 
 

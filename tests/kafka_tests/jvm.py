@@ -40,7 +40,7 @@ def build() -> str:
         if shutil.which(tool) is None:
             raise PeerError(f"{tool} is missing: apt-get install default-jdk-headless")
     folder = Path.home() / ".cache" / "penstock" / f"kafka-tests-{KAFKA_VERSION}"
-    jars = maven_jars(HERE / "pom.xml", folder, f"kafka-clients-{KAFKA_VERSION}-test.jar")
+    jars = maven_jars(HERE / "pom.xml", folder, f"kafka-tools-{KAFKA_VERSION}-test.jar")
     classes = BUILD / "classes"
     sources = sorted((HERE / "java").rglob("*.java"))
     stamp = classes / ".compiled"

@@ -49,7 +49,9 @@ def test_a_class_that_is_chosen_whole_stays_whole() -> None:
 
 
 def test_an_unknown_name_is_refused_with_the_groups_there_are() -> None:
-    with pytest.raises(UnknownTestError, match=r"shares is neither a group \(requests, consumer, share, rest\)"):
+    with pytest.raises(
+        UnknownTestError, match=r"shares is neither a group \(requests, consumer, share, rest, security\)"
+    ):
         choose(["shares"])
 
 

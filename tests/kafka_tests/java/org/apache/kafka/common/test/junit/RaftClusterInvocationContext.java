@@ -14,6 +14,7 @@ import java.nio.file.Files;
 import java.nio.file.Path;
 import java.util.AbstractMap;
 import java.util.ArrayList;
+import java.util.Collection;
 import java.util.Comparator;
 import java.util.List;
 import java.util.Map;
@@ -22,8 +23,10 @@ import java.util.Properties;
 import java.util.Set;
 import java.util.TreeMap;
 import java.util.concurrent.CompletableFuture;
+import java.util.concurrent.ExecutionException;
 import java.util.concurrent.TimeUnit;
 import java.util.function.Function;
+import java.util.stream.Collectors;
 import java.util.stream.Stream;
 import kafka.network.SocketServer;
 import kafka.server.ControllerServer;
@@ -35,8 +38,13 @@ import org.apache.kafka.clients.admin.NewTopic;
 import org.apache.kafka.clients.consumer.GroupProtocol;
 import org.apache.kafka.common.Node;
 import org.apache.kafka.common.Uuid;
+import org.apache.kafka.common.acl.AccessControlEntry;
+import org.apache.kafka.common.acl.AclBinding;
+import org.apache.kafka.common.acl.AclBindingFilter;
 import org.apache.kafka.common.network.ListenerName;
+import org.apache.kafka.common.security.auth.SecurityProtocol;
 import org.apache.kafka.common.test.ClusterInstance;
+import org.apache.kafka.common.test.JaasUtils;
 import org.apache.kafka.common.test.api.ClusterConfig;
 import org.apache.kafka.common.test.api.Type;
 import org.apache.kafka.controller.Controller;
@@ -124,14 +132,30 @@ public class RaftClusterInvocationContext implements TestTemplateInvocationConte
             settings.putAll(config.perServerOverrideProperties().getOrDefault(0, Map.of()));
             settings.put("node.id", "0");
             ONE_REPLICA.forEach(name -> settings.put(name, "1"));
+            if (protocol() == SecurityProtocol.SASL_PLAINTEXT) addPlainUsers(settings);
             return settings;
+        }
+
+        private SecurityProtocol protocol() {
+            return config.brokerSecurityProtocol();
+        }
+
+        /** The users that Kafka's own clusters have for these tests, as whom the clients of ClusterInstance log in. */
+        private static void addPlainUsers(Map<String, String> settings) {
+            settings.putIfAbsent("sasl.enabled.mechanisms", "PLAIN");
+            settings.putIfAbsent("authorizer.class.name", "org.apache.kafka.metadata.authorizer.StandardAuthorizer");
+            settings.putIfAbsent("super.users", "User:" + JaasUtils.KAFKA_PLAIN_ADMIN);
+            settings.put("listener.name.sasl_plaintext.plain.sasl.jaas.config", String.format(
+                "org.apache.kafka.common.security.plain.PlainLoginModule required user_%s=\"%s\" user_%s=\"%s\";",
+                JaasUtils.KAFKA_PLAIN_ADMIN, JaasUtils.KAFKA_PLAIN_ADMIN_PASSWORD,
+                JaasUtils.KAFKA_PLAIN_USER1, JaasUtils.KAFKA_PLAIN_USER1_PASSWORD));
         }
 
         /** Starts tests/kafka_tests/server.py, which becomes the broker, and waits until it answers. */
         private void launch() throws IOException, InterruptedException {
             List<String> command = new ArrayList<>(List.of(
                 System.getProperty("server.python"), "-m", "tests.kafka_tests.server",
-                System.getProperty("server.kind"), folder.toString(), Integer.toString(port)));
+                System.getProperty("server.kind"), folder.toString(), Integer.toString(port), protocol().name));
             settings().forEach((name, value) -> command.add(name + "=" + value));
             File log = folder.resolve("server.log").toFile();
             spawn(new ProcessBuilder(command).redirectErrorStream(true).redirectOutput(Redirect.appendTo(log)));
@@ -321,7 +345,7 @@ public class RaftClusterInvocationContext implements TestTemplateInvocationConte
         private int partitionsOf(String topic) {
             try (Admin admin = admin()) {
                 return admin.describeTopics(List.of(topic)).allTopicNames().get().get(topic).partitions().size();
-            } catch (java.util.concurrent.ExecutionException e) {
+            } catch (ExecutionException e) {
                 return 0;
             } catch (InterruptedException e) {
                 throw new IllegalStateException(e);
@@ -365,10 +389,33 @@ public class RaftClusterInvocationContext implements TestTemplateInvocationConte
         public void deleteTopic(String name) throws InterruptedException {
             try (Admin admin = admin()) {
                 admin.deleteTopics(List.of(name)).all().get();
-            } catch (java.util.concurrent.ExecutionException e) {
+            } catch (ExecutionException e) {
                 throw new IllegalStateException(e);
             }
             waitTopicDeletion(name);
+        }
+
+        /** Asks the broker itself, which has no authorizer object here. */
+        @Override
+        public void waitAcls(AclBindingFilter filter, Collection<AccessControlEntry> expected)
+                throws InterruptedException {
+            long until = System.nanoTime() + TimeUnit.SECONDS.toNanos(30);
+            Set<AccessControlEntry> found;
+            do {
+                found = acls(filter);
+                if (found.equals(Set.copyOf(expected))) return;
+                Thread.sleep(20);
+            } while (System.nanoTime() < until);
+            throw new IllegalStateException("expected the rules " + expected + ", found " + found);
+        }
+
+        private Set<AccessControlEntry> acls(AclBindingFilter filter) throws InterruptedException {
+            try (Admin admin = admin()) {
+                return admin.describeAcls(filter).values().get().stream()
+                    .map(AclBinding::entry).collect(Collectors.toSet());
+            } catch (ExecutionException e) {
+                throw new IllegalStateException(e);
+            }
         }
 
         @Override
