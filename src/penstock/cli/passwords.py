@@ -17,7 +17,7 @@ from penstock.cli.failures import Failure
 from penstock.cli.options import option
 
 VARIABLE = "PENSTOCK_NEW_PASSWORD"
-_GENERATED_BYTES = 24
+GENERATED_BYTES = 24
 
 password_file_option = option(
     "--new-password-file",
@@ -36,7 +36,7 @@ def new_password(user: str, file: Path | None, generate: bool) -> str:
     if file is not None and generate:
         raise click.UsageError("--new-password-file and --generate exclude each other")
     if generate:
-        return secrets.token_urlsafe(_GENERATED_BYTES)
+        return secrets.token_urlsafe(GENERATED_BYTES)
     if file is not None:
         password = _first_line(file)
     elif VARIABLE in os.environ:

@@ -4,12 +4,16 @@ from __future__ import annotations
 
 import os
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import click
 from click.core import ParameterSource
 
 from penstock.cli.failures import Failure
 from penstock.cli.options import CONTEXT_SETTINGS, Command, defaults_for, load_config, option, pairs
+
+if TYPE_CHECKING:
+    from penstock.broker.foundation import Settings
 
 
 def _read_file(ctx: click.Context, parameter: click.Parameter, value: str | None) -> str | None:
@@ -57,6 +61,11 @@ def _read_file(ctx: click.Context, parameter: click.Parameter, value: str | None
     help="Java properties file with broker configs, such as Kafka's server.properties; the place for passwords.",
 )
 @option(
+    "--secure",
+    is_flag=True,
+    help="Set up a certificate, a user admin, SASL over TLS and access control on first use, and serve with them.",
+)
+@option(
     "--insecure",
     is_flag=True,
     help="Serve everybody who can reach an address without a protocol, with neither login nor encryption.",
@@ -67,6 +76,7 @@ def serve(
     advertise: tuple[str, ...],
     configs: tuple[str, ...],
     properties: Path | None,
+    secure: bool,
     insecure: bool,
 ) -> None:
     """Run a broker until Ctrl-C.
@@ -79,6 +89,7 @@ def serve(
 
     \b
       penstock serve
+      penstock serve --secure --listen 0.0.0.0:9092 --advertise broker.example:9092
       penstock serve --data /var/lib/penstock --properties /etc/penstock/server.properties
       penstock serve -c log.retention.hours=24 -c auto.create.topics.enable=false
     """
@@ -89,6 +100,8 @@ def serve(
     from penstock.catalog.contract import CatalogError
     from penstock.log.errors import FolderInUse, StorageError
 
+    if secure and insecure:
+        raise click.UsageError("--secure and --insecure exclude each other")
     try:
         set_configs = _configs(configs, properties)
         settings = Settings(
@@ -98,10 +111,25 @@ def serve(
             configs=set_configs,
             insecure=insecure,
         )
+        if secure:
+            _secure(settings)
         run(settings)
     except (ConfigError, ListenError, CatalogError, StorageError, FolderInUse) as error:
         text = str(error)
         raise Failure(text[:1].upper() + text[1:]) from error
+
+
+def _secure(settings: Settings) -> None:
+    from penstock.cli.secure import set_up
+    from penstock.security.protocols import SecurityProtocol
+
+    advertised = settings.configs.get("advertised.listeners", "").split(",")
+    addresses = [*settings.listen, *settings.advertise, *(each for each in advertised if each)]
+    setup = set_up(settings.data, addresses, settings.configs)
+    settings.configs = setup.configs | settings.configs
+    settings.unnamed = SecurityProtocol.SASL_SSL
+    for line in setup.lines:
+        click.echo(line)
 
 
 def _configs(values: tuple[str, ...], properties: Path | None) -> dict[str, str]:
