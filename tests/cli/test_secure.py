@@ -21,9 +21,8 @@ def _users(data: Path) -> set[str]:
 
 def _names(data: Path) -> set[str]:
     certificate = x509.load_pem_x509_certificate((data / "tls" / "broker.pem").read_bytes())
-    return {
-        str(name.value) for name in certificate.extensions.get_extension_for_class(x509.SubjectAlternativeName).value
-    }
+    names = certificate.extensions.get_extension_for_class(x509.SubjectAlternativeName).value
+    return {str(name.value) for name in names}
 
 
 def test_the_first_start_makes_an_administrator_and_a_certificate(tmp_path: Path) -> None:

@@ -89,5 +89,5 @@ class MonitoringEndpoint:
         except LookupError as error:
             return 404, "text/plain", f"{error}\n".encode()
         except Exception:
-            log.exception("the view %s failed", path)
+            log.exception("the view %r failed", path)
             return 500, "text/plain", b"the view failed; the broker's log says why\n"

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import logging
 import os
 import signal
 import sys
@@ -12,14 +11,13 @@ import time
 from penstock import __version__
 from penstock.broker.config import describe_unknown
 from penstock.broker.foundation import Settings
+from penstock.broker.logs import configure
 from penstock.broker.server import Broker
 
 
 def run(settings: Settings) -> None:
     """Serve until SIGINT or SIGTERM. Raises ListenError, ConfigError or StorageError with what to do next."""
-    logging.basicConfig(
-        level=os.environ.get("PENSTOCK_LOG", "WARNING").upper(), format="%(asctime)s %(levelname)s %(message)s"
-    )
+    configure(os.environ.get("PENSTOCK_LOG", "WARNING").upper())
     try:
         import uvloop
     except ImportError:

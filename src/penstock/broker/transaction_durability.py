@@ -138,10 +138,10 @@ class TransactionDurability:
                 gone.append((name, index))
             except (InvalidProducerEpoch, TransactionCoordinatorFenced) as error:
                 # The partition has seen a newer epoch: whatever was open there has been ended by somebody else.
-                log.warning("marker of %s for %s-%d not written: %s", markers.transactional_id, name, index, error)
+                log.warning("marker of %r for %s-%d not written: %s", markers.transactional_id, name, index, error)
                 gone.append((name, index))
             except (CoordinatorLoadInProgress, NotLeaderOrFollower, StorageError) as error:
-                log.warning("marker of %s for %s-%d is tried again: %s", markers.transactional_id, name, index, error)
+                log.warning("marker of %r for %s-%d is tried again: %s", markers.transactional_id, name, index, error)
                 failed.append((name, index))
             else:
                 durable = partial(self._marker_is_durable, handle, markers, (name, index))

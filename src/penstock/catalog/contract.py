@@ -59,6 +59,9 @@ class CredentialRow(NamedTuple):
     stored_key: bytes
     server_key: bytes
 
+    def __repr__(self) -> str:
+        return f"CredentialRow({self.user!r}, {self.mechanism}, {self.iterations})"
+
 
 QuotaEntity: TypeAlias = tuple[tuple[str, str | None], ...]
 """Whom a quota is for, sorted: `(("client-id", None), ("user", "alice"))`. None is the default of its kind."""

@@ -95,7 +95,7 @@ def _resolved(
 
 
 def _from_file(provider: _Provider, path: str, key: str) -> str:
-    from penstock.broker.config.sources import read_properties
+    from penstock.properties import read_properties
 
     properties = read_properties(_read(provider.allowed(path)))
     if key not in properties:

@@ -103,7 +103,7 @@ class DeadLetters:
         try:
             self._write(live, target, made, dead)
         except (StorageError, KafkaError) as error:
-            log.error("the dead letters of %s were not written: %s", live.group_id, error)
+            log.error("the dead letters of %r were not written: %s", live.group_id, error)
             self.failures[live.group_id] += 1
             live.finish_archiving(dead.first_offset, dead.last_offset)
 
@@ -125,13 +125,13 @@ class DeadLetters:
         name = settings.dead_letter_topic
         prefix = self._configs.dead_letter_prefix
         if name.startswith("__") or not name.startswith(prefix):
-            log.error("the dead-letter topic %r of %s does not begin with %r", name, live.group_id, prefix)
+            log.error("the dead-letter topic %r of %r does not begin with %r", name, live.group_id, prefix)
             return None
         topic = self._cluster.find_topic(name)
         if topic is None and self._configs.dead_letter_auto_create:
             topic = self._create(name)
         if topic is None or topic.configs.get(ENABLE_CONFIG) != "true":
-            log.error("the dead-letter topic %r of %s is missing, or lacks %s=true", name, live.group_id, ENABLE_CONFIG)
+            log.error("the dead-letter topic %r of %r is missing, or lacks %s=true", name, live.group_id, ENABLE_CONFIG)
             return None
         return topic.hosted(live.key[2] % topic.partition_count)
 

@@ -277,7 +277,7 @@ class LiveSharePartition:
                 continue
             number = sum(len(change.after) for change in transition.changes)
             log.error(
-                "%d records of %s-%d are archived for group %s: the batch of offsets %d to %d is unreadable: %s",
+                "%d records of %s-%d are archived for group %r: the batch of offsets %d to %d is unreadable: %s",
                 number,
                 self.partition.topic.name,
                 self.key[2],
@@ -374,7 +374,7 @@ class LiveSharePartition:
                 if crc_is_valid(part, 0, len(part)):
                     records += iter_batches_records(part)
             except CorruptBatch as error:
-                log.warning("the dead letters of %s lack their contents: %s", self.group_id, error)
+                log.warning("the dead letters of %r lack their contents: %s", self.group_id, error)
         return records
 
     # -- time ------------------------------------------------------------------------------------------------------

@@ -1,0 +1,38 @@
+"""The lines of the broker's log: one for each message, whatever the names in it.
+
+Clients choose names (of groups, topics, users, themselves), and names get into messages. One with a line break could
+pretend to be another line, one with an escape sequence could change what a terminal shows. So whatever cannot be
+printed is escaped, and the lines of a traceback are indented: no line of a message begins like a line of the log.
+"""
+
+from __future__ import annotations
+
+import logging
+
+FORMAT = "%(asctime)s %(levelname)s %(message)s"
+
+
+class EscapingFormatter(logging.Formatter):
+    def __init__(self) -> None:
+        super().__init__(FORMAT)
+
+    def formatMessage(self, record: logging.LogRecord) -> str:  # noqa: N802
+        return escaped(super().formatMessage(record))
+
+    def formatException(self, ei: object) -> str:  # noqa: N802
+        lines = super().formatException(ei).splitlines()  # type: ignore[arg-type]
+        return "\n".join(f"    {escaped(line)}" for line in lines)
+
+
+def escaped(text: str) -> str:
+    """The text with everything that cannot be printed written as Python would write it."""
+    if text.isprintable():
+        return text
+    return "".join(each if each.isprintable() else each.encode("unicode_escape").decode("ascii") for each in text)
+
+
+def configure(level: str) -> None:
+    """Have messages from `level` on written to standard error."""
+    handler = logging.StreamHandler()
+    handler.setFormatter(EscapingFormatter())
+    logging.basicConfig(level=level, handlers=[handler])

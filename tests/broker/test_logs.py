@@ -1,0 +1,51 @@
+"""No name that a client chooses can forge a line of the log, or change what a terminal shows."""
+
+from __future__ import annotations
+
+import io
+import logging
+
+import pytest
+
+from penstock.broker.logs import EscapingFormatter, escaped
+
+FORGED = "x\n2030-01-01 00:00:00,000 INFO all is well \x1b[2J\r\u2028"
+
+
+@pytest.fixture
+def written() -> io.StringIO:
+    return io.StringIO()
+
+
+@pytest.fixture
+def log(written: io.StringIO) -> logging.Logger:
+    handler = logging.StreamHandler(written)
+    handler.setFormatter(EscapingFormatter())
+    logger = logging.Logger("test")
+    logger.addHandler(handler)
+    return logger
+
+
+def test_a_message_is_one_printable_line(log: logging.Logger, written: io.StringIO) -> None:
+    log.warning("denied %s", FORGED)
+    (line,) = written.getvalue().splitlines()
+    assert line.isprintable()
+    assert r"x\n2030-01-01" in line
+    assert r"\x1b[2J\r\u2028" in line
+
+
+def test_a_traceback_keeps_its_lines_and_none_begins_like_one_of_the_log(
+    log: logging.Logger, written: io.StringIO
+) -> None:
+    try:
+        raise ValueError(FORGED)
+    except ValueError:
+        log.exception("it failed")
+    first, *rest = written.getvalue().splitlines()
+    assert first.endswith("ERROR it failed")
+    assert len(rest) > 3
+    assert all(line.startswith("    ") and line.isprintable() for line in rest)
+
+
+def test_names_of_all_languages_stay_readable() -> None:
+    assert escaped("Büro-日本-🐘") == "Büro-日本-🐘"
