@@ -150,6 +150,12 @@ class GuardedBroker:
         assert answer.topics[0].error_code == ErrorCode.NONE
         return answer.topics[0].topic_id
 
+    def find_coordinator(self, key: str, key_type: int = 0) -> None:
+        """Have the coordinator's topic created, as clients do before their first request."""
+        request = m.FindCoordinatorRequest(key_type=key_type, coordinator_keys=[key])
+        answer = self.root.ask(request, m.FindCoordinatorResponse, 4)
+        assert answer.coordinators[0].error_code == ErrorCode.NONE
+
     def write(self, topic: str, values: Iterable[bytes] = (b"value",)) -> None:
         answer = self.root.ask(produce_request(topic, values), m.ProduceResponse, 12)
         assert answer.responses[0].partition_responses[0].error_code == ErrorCode.NONE

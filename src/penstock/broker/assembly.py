@@ -57,7 +57,9 @@ def _group_offsets(parts: Parts) -> object:
     from penstock.broker.handlers.group_commands import GroupCommands
     from penstock.broker.handlers.group_offsets import GroupOffsetHandlers
 
-    return GroupOffsetHandlers(GroupCommands(parts.groups, parts.world), parts.groups, parts.cluster, parts.gate)
+    return GroupOffsetHandlers(
+        GroupCommands(parts.groups, parts.world, parts.gate), parts.groups, parts.cluster, parts.gate
+    )
 
 
 def _groups(parts: Parts) -> object:
@@ -65,7 +67,7 @@ def _groups(parts: Parts) -> object:
     from penstock.broker.handlers.groups import GROUP, SHARE, TRANSACTION, GroupHandlers
 
     return GroupHandlers(
-        GroupCommands(parts.groups, parts.world),
+        GroupCommands(parts.groups, parts.world, parts.gate),
         parts.groups,
         parts.cluster,
         {
@@ -110,7 +112,7 @@ def _producers(parts: Parts) -> object:
 def _queues(parts: Parts) -> object:
     from penstock.broker.handlers.queues import QueueHandlers
 
-    return QueueHandlers(parts.share_groups, parts.world, parts.gate)
+    return QueueHandlers(parts.share_groups, parts.cluster, parts.world, parts.gate)
 
 
 def _acls(parts: Parts) -> object:

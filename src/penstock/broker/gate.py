@@ -17,6 +17,7 @@ from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING, NamedTuple
 
 from penstock import guard
+from penstock.coordination.context import EVERY_TOPIC, TopicView
 from penstock.security.acls import CLUSTER_NAME
 from penstock.security.operations import SUPPORTED_OPERATIONS, as_bits
 from penstock.wire.acls import AclOperation, AclResource, PatternType
@@ -52,6 +53,7 @@ class Gate:
 
     def __init__(self, authorizer: Authorizer | None, monotonic: Callable[[], float]) -> None:
         self.authorizer = authorizer
+        self._rules_version = 0
         self.on_rules_changed: list[Callable[[], None]] = []
         self._denials = _Denials(monotonic)
 
@@ -64,6 +66,7 @@ class Gate:
         if self.authorizer is not None:
             self.authorizer.remove(removed)
             self.authorizer.add(added)
+            self._rules_version += 1
             for callback in self.on_rules_changed:
                 guard.attempt("checking what waits against changed rules", callback)
 
@@ -89,6 +92,12 @@ class Gate:
     def allows_on_cluster(self, request: AnyRequest, operation: AclOperation) -> bool:
         return self.allows(request, operation, AclResource.CLUSTER, CLUSTER_NAME)
 
+    def allows_creating(self, request: AnyRequest, topic: str) -> bool:
+        """Whether a topic of this name may be created: with CREATE on the cluster, or on the topic itself."""
+        return self.shows(request, AclOperation.CREATE, AclResource.CLUSTER, CLUSTER_NAME) or self.allows(
+            request, AclOperation.CREATE, AclResource.TOPIC, topic
+        )
+
     def allows_on_any(self, request: AnyRequest, operation: AclOperation, resource: AclResource) -> bool:
         """Whether there may be a resource of this type on which it is allowed."""
         authorizer = self.authorizer
@@ -96,6 +105,17 @@ class Gate:
             return True
         connection = request.connection
         return authorizer.allows_any(connection.principal, connection.peer_host, operation, resource)
+
+    def view(self, request: AnyRequest) -> TopicView:
+        """Which topics whoever sent the request may describe, also when it is long answered."""
+        authorizer = self.authorizer
+        if authorizer is None:
+            return EVERY_TOPIC
+        principal, host = request.connection.principal, request.connection.peer_host
+        return TopicView(
+            lambda name: authorizer.allows(principal, host, AclOperation.DESCRIBE, AclResource.TOPIC, name),
+            self._rules_version,
+        )
 
     def operations(self, request: AnyRequest, resource: AclResource, name: str) -> int:
         """The authorized operations on a resource, as responses carry them."""

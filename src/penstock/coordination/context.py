@@ -2,9 +2,20 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 
-ANONYMOUS_USER = "ANONYMOUS"
+
+@dataclass(frozen=True, slots=True)
+class TopicView:
+    """Which topics whoever sent a request may describe."""
+
+    shows: Callable[[str], bool]
+    rules_version: int = 0
+    """Another number means that other rules decide."""
+
+
+EVERY_TOPIC = TopicView(lambda name: True)
 
 
 @dataclass(frozen=True, slots=True)
@@ -15,4 +26,4 @@ class RequestContext:
     api_version: int
     client_id: str = ""
     client_host: str = "/127.0.0.1"
-    principal: str = f"User:{ANONYMOUS_USER}"
+    view: TopicView = EVERY_TOPIC

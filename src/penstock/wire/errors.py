@@ -180,14 +180,17 @@ class InvalidCommitOffsetSize(KafkaError):
 
 class TopicAuthorizationFailed(KafkaError):
     code = ErrorCode.TOPIC_AUTHORIZATION_FAILED
+    what = "Topic authorization failed."
 
 
 class GroupAuthorizationFailed(KafkaError):
     code = ErrorCode.GROUP_AUTHORIZATION_FAILED
+    what = "Group authorization failed."
 
 
 class ClusterAuthorizationFailed(KafkaError):
     code = ErrorCode.CLUSTER_AUTHORIZATION_FAILED
+    what = "Cluster authorization failed."
 
 
 class InvalidTimestamp(KafkaError):
@@ -291,6 +294,7 @@ class TransactionCoordinatorFenced(KafkaError):
 
 class TransactionalIdAuthorizationFailed(KafkaError):
     code = ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED
+    what = "Transactional Id authorization failed."
 
 
 class SecurityDisabled(KafkaError):

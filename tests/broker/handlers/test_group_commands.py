@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Any, cast
 
+from penstock.broker.gate import Gate
 from penstock.broker.group_coordinator import GroupCoordinator
 from penstock.broker.handlers.group_commands import GroupCommands
 from penstock.broker.requests import Answer, Pending, Request
@@ -59,7 +60,7 @@ class Clock:
 
 
 def run(connection: Connection, shards: dict[str, Shard], group_id: str) -> Answer:
-    commands = GroupCommands(cast(GroupCoordinator, Groups(shards)), cast(World, Clock()))
+    commands = GroupCommands(cast(GroupCoordinator, Groups(shards)), cast(World, Clock()), Gate(None, lambda: 0.0))
     body = m.HeartbeatRequest(group_id=group_id)
     request = Request(cast(Any, connection), 12, VERSION, 1, "client", body, [])
 

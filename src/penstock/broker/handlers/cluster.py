@@ -4,6 +4,8 @@ There is nothing to elect, to move or to vote about, and that is what the answer
 it. The metadata lives in the catalog; DescribeQuorum shows it as a quorum of this one broker, so that tools can tell
 that the cluster is healthy. Streams groups (KIP-1071) are not served: the feature `streams.version` is not finalized,
 and their requests get what a Kafka without that feature answers.
+
+Looking needs DESCRIBE on the cluster, changing ALTER.
 """
 
 from __future__ import annotations
@@ -14,7 +16,8 @@ from penstock.broker.features import Update
 from penstock.broker.requests import Request
 from penstock.broker.topics import METADATA_TOPIC
 from penstock.wire import messages as m
-from penstock.wire.errors import ErrorCode, KafkaError
+from penstock.wire.acls import AclOperation
+from penstock.wire.errors import ClusterAuthorizationFailed, ErrorCode, KafkaError
 from penstock.wire.messages import ZERO_UUID
 
 if TYPE_CHECKING:
@@ -25,6 +28,7 @@ if TYPE_CHECKING:
     from penstock.storage.contract import Storage
 
 _ELECTION_TYPES = (0, 1)
+_DENIED = ErrorCode.CLUSTER_AUTHORIZATION_FAILED
 _DONE = "NONE"
 """What Kafka writes where there is no error to speak of."""
 _NO_STREAMS = "The cluster does not support the STREAMS group protocol: streams.version is not finalized."
@@ -41,6 +45,10 @@ class ClusterHandlers:
     def elect_leaders(self, request: Request[m.ElectLeadersRequest]) -> m.ElectLeadersResponse:
         body = request.body
         response = m.ElectLeadersResponse()
+        if not self._gate.allows_on_cluster(request, AclOperation.ALTER):
+            response.error_code = _DENIED
+            response.replica_election_results = [_denied_election(asked) for asked in body.topic_partitions or []]
+            return response
         is_known = body.election_type in _ELECTION_TYPES
         if not is_known and body.topic_partitions:
             response.error_code = ErrorCode.INVALID_REQUEST
@@ -73,6 +81,10 @@ class ClusterHandlers:
     ) -> m.AlterPartitionReassignmentsResponse:
         body = request.body
         response = m.AlterPartitionReassignmentsResponse()
+        if not self._gate.allows_on_cluster(request, AclOperation.ALTER):
+            response.error_code, response.error_message = _DENIED, ClusterAuthorizationFailed.what
+            response.responses = [_denied_reassignment(asked) for asked in body.topics]
+            return response
         for asked in body.topics:
             topic = self._cluster.find_topic(asked.name)
             answer = m.AlterPartitionReassignmentsResponse.ReassignableTopicResponse(name=asked.name)
@@ -98,11 +110,20 @@ class ClusterHandlers:
     def list_partition_reassignments(
         self, request: Request[m.ListPartitionReassignmentsRequest]
     ) -> m.ListPartitionReassignmentsResponse:
+        if not self._gate.allows_on_cluster(request, AclOperation.DESCRIBE):
+            return m.ListPartitionReassignmentsResponse(
+                error_code=_DENIED,
+                error_message=ClusterAuthorizationFailed.what,
+                topics=[_not_listed(asked) for asked in request.body.topics or []],
+            )
         return m.ListPartitionReassignmentsResponse()
 
     def alter_replica_log_dirs(self, request: Request[m.AlterReplicaLogDirsRequest]) -> m.AlterReplicaLogDirsResponse:
         body = request.body
         response = m.AlterReplicaLogDirsResponse()
+        if not self._gate.allows_on_cluster(request, AclOperation.ALTER):
+            response.results = [_denied_move(asked) for folder in body.dirs for asked in folder.topics]
+            return response
         here = self._storage.volume().path
         folders: dict[str, dict[int, str]] = {}  # of a partition that is named twice the last
         for folder in body.dirs:
@@ -129,6 +150,8 @@ class ClusterHandlers:
     def describe_quorum(self, request: Request[m.DescribeQuorumRequest]) -> m.DescribeQuorumResponse:
         body = request.body
         response = m.DescribeQuorumResponse
+        if not self._gate.allows_on_cluster(request, AclOperation.DESCRIBE):
+            return response(error_code=_DENIED, error_message=ClusterAuthorizationFailed.what)
         here = self._cluster.this_broker(request.connection.listener_name)
         now_ms = self._world.now_ms()
         topics = []
@@ -165,6 +188,8 @@ class ClusterHandlers:
 
     def update_features(self, request: Request[m.UpdateFeaturesRequest]) -> m.UpdateFeaturesResponse:
         body = request.body
+        if not self._gate.allows_on_cluster(request, AclOperation.ALTER):
+            return m.UpdateFeaturesResponse(error_code=_DENIED, error_message=ClusterAuthorizationFailed.what)
         updates = [Update(each.feature, each.max_version_level, each.upgrade_type) for each in body.feature_updates]
         try:
             self._features.update(updates, validate_only=body.validate_only)
@@ -179,6 +204,8 @@ class ClusterHandlers:
 
     def unregister_broker(self, request: Request[m.UnregisterBrokerRequest]) -> m.UnregisterBrokerResponse:
         body = request.body
+        if not self._gate.allows_on_cluster(request, AclOperation.ALTER):
+            return m.UnregisterBrokerResponse(error_code=_DENIED, error_message=ClusterAuthorizationFailed.what)
         if body.broker_id != self._cluster.node_id:
             return m.UnregisterBrokerResponse(
                 error_code=ErrorCode.BROKER_ID_NOT_REGISTERED,
@@ -190,6 +217,8 @@ class ClusterHandlers:
 
     def add_raft_voter(self, request: Request[m.AddRaftVoterRequest]) -> m.AddRaftVoterResponse:
         body = request.body
+        if not self._gate.allows_on_cluster(request, AclOperation.ALTER):
+            return m.AddRaftVoterResponse(error_code=_DENIED, error_message=ClusterAuthorizationFailed.what)
         code, text = self._refuse_voter(body.cluster_id)
         if code is ErrorCode.INVALID_REQUEST and body.voter_id == self._cluster.node_id:
             code, text = ErrorCode.DUPLICATE_VOTER, f"Broker {body.voter_id} is the voter already."
@@ -197,6 +226,8 @@ class ClusterHandlers:
 
     def remove_raft_voter(self, request: Request[m.RemoveRaftVoterRequest]) -> m.RemoveRaftVoterResponse:
         body = request.body
+        if not self._gate.allows_on_cluster(request, AclOperation.ALTER):
+            return m.RemoveRaftVoterResponse(error_code=_DENIED, error_message=ClusterAuthorizationFailed.what)
         code, text = self._refuse_voter(body.cluster_id)
         is_named = body.voter_id >= 0 and body.voter_directory_id != ZERO_UUID
         if code is ErrorCode.INVALID_REQUEST and is_named:
@@ -223,3 +254,55 @@ class ClusterHandlers:
                 for group_id in body.group_ids
             ]
         )
+
+
+def _denied_election(asked: m.ElectLeadersRequest.TopicPartitions) -> m.ElectLeadersResponse.ReplicaElectionResult:
+    return m.ElectLeadersResponse.ReplicaElectionResult(
+        topic=asked.topic,
+        partition_result=[
+            m.ElectLeadersResponse.PartitionResult(
+                partition_id=index, error_code=_DENIED, error_message=ClusterAuthorizationFailed.what
+            )
+            for index in asked.partitions
+        ],
+    )
+
+
+def _denied_reassignment(
+    asked: m.AlterPartitionReassignmentsRequest.ReassignableTopic,
+) -> m.AlterPartitionReassignmentsResponse.ReassignableTopicResponse:
+    return m.AlterPartitionReassignmentsResponse.ReassignableTopicResponse(
+        name=asked.name,
+        partitions=[
+            m.AlterPartitionReassignmentsResponse.ReassignablePartitionResponse(
+                partition_index=partition.partition_index,
+                error_code=_DENIED,
+                error_message=ClusterAuthorizationFailed.what,
+            )
+            for partition in asked.partitions
+        ],
+    )
+
+
+def _not_listed(
+    asked: m.ListPartitionReassignmentsRequest.ListPartitionReassignmentsTopics,
+) -> m.ListPartitionReassignmentsResponse.OngoingTopicReassignment:
+    return m.ListPartitionReassignmentsResponse.OngoingTopicReassignment(
+        name=asked.name,
+        partitions=[
+            m.ListPartitionReassignmentsResponse.OngoingPartitionReassignment(partition_index=index)
+            for index in asked.partition_indexes
+        ],
+    )
+
+
+def _denied_move(
+    asked: m.AlterReplicaLogDirsRequest.AlterReplicaLogDirTopic,
+) -> m.AlterReplicaLogDirsResponse.AlterReplicaLogDirTopicResult:
+    return m.AlterReplicaLogDirsResponse.AlterReplicaLogDirTopicResult(
+        topic_name=asked.name,
+        partitions=[
+            m.AlterReplicaLogDirsResponse.AlterReplicaLogDirPartitionResult(partition_index=index, error_code=_DENIED)
+            for index in asked.partitions
+        ],
+    )

@@ -4,6 +4,8 @@ Resources are topics, this broker (by its id), all brokers (the empty name), gro
 A change is checked as a whole before any of it takes effect; AlterConfigs replaces everything that was set, the
 incremental form sets, deletes, appends to and subtracts from single configs. Requested names that do not exist are left
 out of a description, not refused.
+
+Topics and groups need DESCRIBE_CONFIGS or ALTER_CONFIGS on themselves, everything else needs it on the cluster.
 """
 
 from __future__ import annotations
@@ -17,15 +19,20 @@ from typing import TYPE_CHECKING
 from penstock.broker.config import GROUP, TOPIC, ConfigError, ConfigType, Definition, Entry
 from penstock.broker.config.broker import BROKER
 from penstock.broker.config.client_metrics import CLIENT_METRICS, check_client_metrics
-from penstock.broker.requests import Request
+from penstock.broker.requests import AnyRequest, Request
 from penstock.broker.topics import check_name
+from penstock.security.acls import CLUSTER_NAME
 from penstock.wire import messages as m
+from penstock.wire.acls import AclOperation, AclResource
 from penstock.wire.config_resources import ResourceType
 from penstock.wire.errors import (
+    ClusterAuthorizationFailed,
     ErrorCode,
+    GroupAuthorizationFailed,
     InvalidConfig,
     InvalidRequest,
     KafkaError,
+    TopicAuthorizationFailed,
     UnknownTopicOrPartition,
 )
 
@@ -46,6 +53,13 @@ class Operation(IntEnum):
     SUBTRACT = 3
 
 
+_DENIED = {
+    AclResource.TOPIC: TopicAuthorizationFailed,
+    AclResource.GROUP: GroupAuthorizationFailed,
+    AclResource.CLUSTER: ClusterAuthorizationFailed,
+}
+
+
 class ConfigHandlers:
     def __init__(self, topics: TopicManager, configs: Configs, cluster: ClusterView, gate: Gate) -> None:
         self._topics = topics
@@ -58,10 +72,17 @@ class ConfigHandlers:
     def describe_configs(self, request: Request[m.DescribeConfigsRequest]) -> m.DescribeConfigsResponse:
         body = request.body
         response = m.DescribeConfigsResponse()
+        denied = []
         for resource in body.resources:
             result = m.DescribeConfigsResponse.DescribeConfigsResult(
                 resource_type=resource.resource_type, resource_name=resource.resource_name
             )
+            try:
+                self._check(request, AclOperation.DESCRIBE_CONFIGS, resource.resource_type, resource.resource_name)
+            except KafkaError as error:
+                result.error_code, result.error_message = error.code, error.message
+                denied.append(result)
+                continue
             response.results.append(result)
             names = resource.configuration_keys
             try:
@@ -72,7 +93,19 @@ class ConfigHandlers:
                 result.error_message = None if isinstance(error, UnknownTopicOrPartition) else error.message
                 continue
             result.configs = [_described(entry, body.include_synonyms, body.include_documentation) for entry in entries]
+        response.results += denied
         return response
+
+    def _check(self, request: AnyRequest, operation: AclOperation, kind: int, name: str) -> None:
+        """Raise what Kafka answers unless this may be done to the configs of a resource."""
+        if kind == ResourceType.TOPIC:
+            resource = AclResource.TOPIC
+        elif kind == ResourceType.GROUP:
+            resource = AclResource.GROUP
+        else:
+            resource, name = AclResource.CLUSTER, CLUSTER_NAME
+        if not self._gate.allows(request, operation, resource, name):
+            raise _DENIED[resource]()
 
     def _describe(self, kind: int, name: str, names: list[str] | None) -> list[Entry]:
         if names is not None and not names:
@@ -105,6 +138,8 @@ class ConfigHandlers:
 
     def list_config_resources(self, request: Request[m.ListConfigResourcesRequest]) -> m.ListConfigResourcesResponse:
         body = request.body
+        if not self._gate.allows_on_cluster(request, AclOperation.DESCRIBE_CONFIGS):
+            return m.ListConfigResourcesResponse(error_code=ErrorCode.CLUSTER_AUTHORIZATION_FAILED)
         available: dict[int, Iterable[str]] = {
             ResourceType.TOPIC: [topic.name for topic in self._cluster.topics()],
             ResourceType.BROKER: [str(self._cluster.node_id)],
@@ -146,6 +181,7 @@ class ConfigHandlers:
                     if config.value is None:
                         raise InvalidRequest(f"Null value not supported for : {config.name}")
                     configs[config.name] = config.value
+                self._check(request, AclOperation.ALTER_CONFIGS, kind, name)
                 self._replace(kind, name, configs, body.validate_only)
             except (KafkaError, ConfigError) as error:
                 _refuse(result, error)
@@ -166,6 +202,8 @@ class ConfigHandlers:
             try:
                 if times[kind, name] > 1:
                     raise InvalidRequest("Each resource must appear at most once.")
+                _check_changes(resource.configs)
+                self._check(request, AclOperation.ALTER_CONFIGS, kind, name)
                 changed = self._changed(kind, name, resource.configs)
                 self._replace(kind, name, changed, body.validate_only)
             except (KafkaError, ConfigError) as error:
@@ -176,13 +214,6 @@ class ConfigHandlers:
         self, kind: int, name: str, changes: list[m.IncrementalAlterConfigsRequest.AlterableConfig]
     ) -> dict[str, str]:
         """What is set for a resource after these changes."""
-        if len({change.name for change in changes}) != len(changes):
-            raise InvalidRequest("Error due to duplicate config keys")
-        missing = [
-            change.name for change in changes if change.value is None and change.config_operation != Operation.DELETE
-        ]
-        if missing:
-            raise InvalidRequest(f"Null value not supported for : {','.join(missing)}")
         if kind == ResourceType.BROKER_LOGGER:
             raise self._logger_error(name, changes)
         configs = self._overrides(kind, name)
@@ -251,6 +282,16 @@ class ConfigHandlers:
             raise InvalidRequest(_LOGGERS)
         else:
             raise InvalidRequest(f"Unknown resource type {kind}")
+
+
+def _check_changes(changes: list[m.IncrementalAlterConfigsRequest.AlterableConfig]) -> None:
+    if len({change.name for change in changes}) != len(changes):
+        raise InvalidRequest("Error due to duplicate config keys")
+    missing = [
+        change.name for change in changes if change.value is None and change.config_operation != Operation.DELETE
+    ]
+    if missing:
+        raise InvalidRequest(f"Null value not supported for : {','.join(missing)}")
 
 
 def _number(name: str) -> int | None:

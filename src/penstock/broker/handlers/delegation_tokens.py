@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from penstock.broker.requests import Request
-from penstock.coordination.context import ANONYMOUS_USER
 from penstock.wire import messages as m
 from penstock.wire.errors import ErrorCode
 
@@ -16,10 +15,10 @@ class DelegationTokenHandlers:
         owner = body.owner_principal_name
         return m.CreateDelegationTokenResponse(
             error_code=ErrorCode.DELEGATION_TOKEN_REQUEST_NOT_ALLOWED,
-            principal_type=(body.owner_principal_type or "") if owner else "User",
-            principal_name=owner or ANONYMOUS_USER,
-            token_requester_principal_type="User",
-            token_requester_principal_name=ANONYMOUS_USER,
+            principal_type=(body.owner_principal_type or "") if owner else request.principal.kind,
+            principal_name=owner or request.principal.name,
+            token_requester_principal_type=request.principal.kind,
+            token_requester_principal_name=request.principal.name,
             issue_timestamp_ms=-1,
             expiry_timestamp_ms=-1,
             max_timestamp_ms=-1,

@@ -6,6 +6,8 @@ is up. The first partition with data may exceed the size limits so that a large 
 the limits hold. Batches go out as they are stored: the response names ranges of segment files (`FileRange`), which the
 kernel sends. A fetch that needs an index or headers which are not in memory waits until threads have fetched them.
 
+Who fetches needs READ on each topic, also at the time of the answer: when rules change, waiting fetches look again.
+
 Sessions (KIP-227) are in `fetch_sessions`. A fetch from a follower (ReplicaId ≥ 0) is refused: this broker's logs are
 replicated by the storage below it.
 """
@@ -19,10 +21,12 @@ from typing import TYPE_CHECKING
 from penstock.broker.cold_reads import when_fetched
 from penstock.broker.fetch_sessions import TOPIC_IDS_VERSION, FetchContext, FetchPartition
 from penstock.broker.file_range import FileRange
+from penstock.broker.handlers.table import READ_TOPIC
 from penstock.broker.requests import Answer, Pending, Request
 from penstock.broker.topics import Partition, Topic, leader_epoch_error
 from penstock.storage.contract import ColdRead, IsolationLevel
 from penstock.wire import messages as m
+from penstock.wire.acls import AclOperation
 from penstock.wire.errors import ErrorCode, KafkaError, OffsetOutOfRange, UnknownServerError
 
 if TYPE_CHECKING:
@@ -141,6 +145,14 @@ class FetchHandlers:
         self._config = config
         self._world = world
         self._gate = gate
+        gate.on_rules_changed.append(self._rules_changed)
+
+    def _rules_changed(self) -> None:
+        """Have every waiting fetch look at what it may still read."""
+        for topic in self._cluster.topics():
+            for partition in topic.hosted_partitions():
+                if partition.waiters:
+                    partition.wake()
 
     def fetch(self, request: Request[m.FetchRequest]) -> Answer:
         body = request.body
@@ -183,6 +195,9 @@ class FetchHandlers:
         cluster = self._cluster
         topic: Topic | None = None
         topic_key: str | bytes | None = None
+        gate = self._gate
+        is_denied = False
+        is_denied_replica = replica_id >= 0 and not gate.allows_on_cluster(request, AclOperation.CLUSTER_ACTION)
         for asked in context.partitions.values():
             data = m.FetchResponse.PartitionData(asked.index)
             found.append((asked, data))
@@ -191,6 +206,12 @@ class FetchHandlers:
                 topic = (
                     cluster.topic_by_id(topic_key) if isinstance(topic_key, bytes) else cluster.find_topic(topic_key)
                 )
+                name = topic.name if topic is not None else topic_key
+                is_denied = replica_id < 0 and isinstance(name, str) and not gate.allows(request, *READ_TOPIC, name)
+            if is_denied or is_denied_replica:
+                _fail(data, ErrorCode.TOPIC_AUTHORIZATION_FAILED)
+                data.aborted_transactions = []
+                continue
             if topic is None or not topic.has_partition(asked.index):
                 # A session remembers the name of a topic that it has seen, so only a new id is an unknown id.
                 is_new_id = by_id and topic is None and not asked.was_found
@@ -223,6 +244,8 @@ class FetchHandlers:
         by_id = request.api_version >= TOPIC_IDS_VERSION
         for asked in body.topics:
             topic = self._cluster.topic_by_id(asked.topic_id) if by_id else self._cluster.find_topic(asked.topic)
+            if topic is not None and not self._gate.shows(request, *READ_TOPIC, topic.name):
+                continue
             count = 0 if topic is None else topic.partition_count
             if any(0 <= each.partition < count for each in asked.partitions):
                 return True

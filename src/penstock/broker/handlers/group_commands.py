@@ -13,6 +13,7 @@ from penstock.wire import messages as m
 from penstock.wire.errors import ErrorCode, KafkaError
 
 if TYPE_CHECKING:
+    from penstock.broker.gate import Gate
     from penstock.broker.group_coordinator import GroupCoordinator
     from penstock.broker.world import World
 
@@ -21,12 +22,19 @@ Command = Callable[[GroupShard, Respond[R], RequestContext], Effects]
 
 
 class GroupCommands:
-    def __init__(self, groups: GroupCoordinator, world: World) -> None:
+    def __init__(self, groups: GroupCoordinator, world: World, gate: Gate) -> None:
         self._groups = groups
         self._world = world
+        self._gate = gate
 
     def context_of(self, request: AnyRequest) -> RequestContext:
-        return RequestContext(self._world.now_ms(), request.api_version, request.client_id, request.client_host)
+        return RequestContext(
+            self._world.now_ms(),
+            request.api_version,
+            request.client_id,
+            request.client_host,
+            self._gate.view(request),
+        )
 
     def run(
         self,

@@ -2,7 +2,9 @@
 
 Topics and partitions that do not exist are answered here (UNKNOWN_TOPIC_OR_PARTITION, or UNKNOWN_TOPIC_ID where topics
 are named by id, from version 10 on); the rest goes to the group's coordinator. OffsetFetch answers -1 without an error
-for whatever was never committed. Its errors sit per partition in version 1, at the top in 2 to 7, per group from 8 on.
+for whatever was never committed. Committing needs READ on the group and on each topic, fetching DESCRIBE on both,
+deleting DELETE on the group and READ on each topic. The errors of OffsetFetch sit per partition in version 1, at the
+top in 2 to 7, per group from 8 on.
 """
 
 from __future__ import annotations
@@ -10,7 +12,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from penstock.broker.handlers.group_commands import GroupCommands
-from penstock.broker.requests import Answer, Request
+from penstock.broker.handlers.table import DELETE_GROUP, DESCRIBE_GROUP, DESCRIBE_TOPIC, READ_GROUP, READ_TOPIC
+from penstock.broker.requests import Answer, AnyRequest, Request
 from penstock.groups.failures import commit_error
 from penstock.groups.offsets import NO_OFFSET
 from penstock.wire import messages as m
@@ -37,7 +40,9 @@ class GroupOffsetHandlers:
 
     def offset_commit(self, request: Request[m.OffsetCommitRequest]) -> Answer:
         body = request.body
-        refused = self._take_out_unknown(body, request.api_version >= _TOPIC_IDS_VERSION)
+        if not self._gate.allows(request, *READ_GROUP, body.group_id):
+            return commit_error(body, ErrorCode.GROUP_AUTHORIZATION_FAILED)
+        refused = self._take_out_refused(request, body)
 
         def shape(response: m.OffsetCommitResponse) -> m.OffsetCommitResponse:
             if refused:
@@ -54,11 +59,12 @@ class GroupOffsetHandlers:
             shape,
         )
 
-    def _take_out_unknown(
-        self, body: m.OffsetCommitRequest, by_id: bool
+    def _take_out_refused(
+        self, request: AnyRequest, body: m.OffsetCommitRequest
     ) -> list[m.OffsetCommitResponse.OffsetCommitResponseTopic]:
-        """Leave in the request what exists, with name and id; return the refusals of the rest."""
+        """Leave in the request what exists and may be read, with name and id; return the refusals of the rest."""
         response = m.OffsetCommitResponse
+        by_id = request.api_version >= _TOPIC_IDS_VERSION
         refused, known = [], []
         for asked in body.topics:
             topic = self._cluster.topic_by_id(asked.topic_id) if by_id else self._cluster.find_topic(asked.name)
@@ -66,10 +72,14 @@ class GroupOffsetHandlers:
             missing = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
             if topic is None and by_id:
                 missing = ErrorCode.UNKNOWN_TOPIC_ID
-            if topic is not None:
+            name = asked.name if topic is None else topic.name
+            is_denied = (topic is not None or not by_id) and not self._gate.allows(request, *READ_TOPIC, name)
+            if is_denied:
+                missing, count = ErrorCode.TOPIC_AUTHORIZATION_FAILED, 0
+            elif topic is not None:
                 asked.name, asked.topic_id = topic.name, topic.topic_id
             unknown = [p for p in asked.partitions if not 0 <= p.partition_index < count]
-            if unknown or topic is None:
+            if unknown or topic is None or is_denied:
                 refused.append(
                     response.OffsetCommitResponseTopic(
                         name=asked.name,
@@ -95,7 +105,7 @@ class GroupOffsetHandlers:
         if request.api_version >= _GROUPS_VERSION:
             by_id = request.api_version >= _TOPIC_IDS_VERSION
             return m.OffsetFetchResponse(
-                groups=[self._fetch_group(group, body.require_stable, by_id) for group in body.groups]
+                groups=[self._fetch_group(request, group, body.require_stable, by_id) for group in body.groups]
             )
         asked = m.OffsetFetchRequest.OffsetFetchRequestGroup(
             group_id=body.group_id,
@@ -108,7 +118,7 @@ class GroupOffsetHandlers:
                 for topic in body.topics
             ],
         )
-        group = self._fetch_group(asked, body.require_stable, by_id=False)
+        group = self._fetch_group(request, asked, body.require_stable, by_id=False)
         if group.error_code != ErrorCode.NONE and request.api_version < _TOP_LEVEL_ERROR_VERSION:
             group.topics = [_failed_topic(topic, ErrorCode(group.error_code)) for topic in asked.topics or []]
         response = m.OffsetFetchResponse
@@ -133,32 +143,47 @@ class GroupOffsetHandlers:
         )
 
     def _fetch_group(
-        self, asked: m.OffsetFetchRequest.OffsetFetchRequestGroup, require_stable: bool, by_id: bool
+        self,
+        request: AnyRequest,
+        asked: m.OffsetFetchRequest.OffsetFetchRequestGroup,
+        require_stable: bool,
+        by_id: bool,
     ) -> m.OffsetFetchResponse.OffsetFetchResponseGroup:
-        unknown = []
-        if by_id and asked.topics is not None:
-            known = []
+        if not self._gate.allows(request, *DESCRIBE_GROUP, asked.group_id):
+            return m.OffsetFetchResponse.OffsetFetchResponseGroup(
+                group_id=asked.group_id, error_code=ErrorCode.GROUP_AUTHORIZATION_FAILED
+            )
+        refused = []
+        if asked.topics is not None:
+            left = []
             for asked_topic in asked.topics:
-                topic = self._cluster.topic_by_id(asked_topic.topic_id)
-                if topic is None:
-                    unknown.append(_failed_topic(asked_topic, ErrorCode.UNKNOWN_TOPIC_ID))
+                topic = self._cluster.topic_by_id(asked_topic.topic_id) if by_id else None
+                name = asked_topic.name if topic is None else topic.name
+                if by_id and topic is None:
+                    refused.append(_failed_topic(asked_topic, ErrorCode.UNKNOWN_TOPIC_ID))
+                elif not self._gate.allows(request, *DESCRIBE_TOPIC, name):
+                    refused.append(_failed_topic(asked_topic, ErrorCode.TOPIC_AUTHORIZATION_FAILED))
                 else:
-                    asked_topic.name = topic.name
-                    known.append(asked_topic)
-            asked.topics = known
+                    asked_topic.name = name
+                    left.append(asked_topic)
+            asked.topics = left
         try:
             group = self._groups.find(asked.group_id).shard.offset_fetch(asked, require_stable)
         except KafkaError as error:
             return m.OffsetFetchResponse.OffsetFetchResponseGroup(group_id=asked.group_id, error_code=error.code)
         if group.error_code != ErrorCode.NONE:
             return group
+        if asked.topics is None:
+            group.topics = [
+                fetched for fetched in group.topics if self._gate.allows(request, *DESCRIBE_TOPIC, fetched.name)
+            ]
         if by_id and asked.topics is None:
             # Topics without an id are left out: they could not be named in the response.
             for fetched in group.topics:
                 topic = self._cluster.find_topic(fetched.name)
                 fetched.topic_id = m.ZERO_UUID if topic is None else topic.topic_id
             group.topics = [fetched for fetched in group.topics if fetched.topic_id != m.ZERO_UUID]
-        group.topics += unknown
+        group.topics += refused
         return group
 
     # ---- OffsetDelete ------------------------------------------------------------------------------------------------
@@ -166,18 +191,21 @@ class GroupOffsetHandlers:
     def offset_delete(self, request: Request[m.OffsetDeleteRequest]) -> Answer:
         body = request.body
         answer = m.OffsetDeleteResponse
+        if not self._gate.allows(request, *DELETE_GROUP, body.group_id):
+            return answer(error_code=ErrorCode.GROUP_AUTHORIZATION_FAILED)
         refused: dict[str, list[m.OffsetDeleteResponse.OffsetDeleteResponsePartition]] = {}
         for asked in body.topics:
             topic = self._cluster.find_topic(asked.name)
+            code = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+            if not self._gate.allows(request, *READ_TOPIC, asked.name):
+                topic, code = None, ErrorCode.TOPIC_AUTHORIZATION_FAILED
             count = 0 if topic is None else topic.partition_count
             if topic is None:
                 refused.setdefault(asked.name, [])
             for partition in asked.partitions:
                 if not 0 <= partition.partition_index < count:
                     refused.setdefault(asked.name, []).append(
-                        answer.OffsetDeleteResponsePartition(
-                            partition_index=partition.partition_index, error_code=ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
-                        )
+                        answer.OffsetDeleteResponsePartition(partition_index=partition.partition_index, error_code=code)
                     )
             asked.partitions = [p for p in asked.partitions if 0 <= p.partition_index < count]
         body.topics = [asked for asked in body.topics if asked.partitions]

@@ -7,6 +7,8 @@ from typing import TYPE_CHECKING
 from penstock.broker.requests import Request
 from penstock.broker.topics import Topic
 from penstock.wire import messages as m
+from penstock.wire.acls import AclOperation
+from penstock.wire.errors import ErrorCode
 
 if TYPE_CHECKING:
     from penstock.broker.cluster_view import ClusterView
@@ -22,6 +24,8 @@ class LogDirHandlers:
 
     def describe_log_dirs(self, request: Request[m.DescribeLogDirsRequest]) -> m.DescribeLogDirsResponse:
         body = request.body
+        if not self._gate.allows_on_cluster(request, AclOperation.DESCRIBE):
+            return m.DescribeLogDirsResponse(error_code=ErrorCode.CLUSTER_AUTHORIZATION_FAILED)
         asked: dict[str, set[int]] | None = None
         if body.topics is not None:
             asked = {}

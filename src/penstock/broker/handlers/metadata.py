@@ -2,18 +2,23 @@
 
 Metadata by name creates a missing topic when client and broker both allow it, and answers with the topic at once
 (Apache Kafka answers UNKNOWN_TOPIC_OR_PARTITION first and has the client ask again). An invalid name is
-INVALID_TOPIC_EXCEPTION, an unknown topic id is UNKNOWN_TOPIC_ID. Authorized operations are "all" while nothing
-authorizes. DescribeTopicPartitions pages through topics sorted by name.
+INVALID_TOPIC_EXCEPTION, an unknown topic id is UNKNOWN_TOPIC_ID. DescribeTopicPartitions pages through topics sorted by
+name.
+
+Topics that somebody may not describe are left out where all were asked for, and refused where they were named, whether
+they exist or not. Creating one needs CREATE on the cluster or on the topic. Who the brokers are is no secret.
 """
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from penstock.broker.gate import CLUSTER_OPERATIONS, OPERATIONS_NOT_REQUESTED, TOPIC_OPERATIONS
-from penstock.broker.requests import Request
+from penstock.broker.gate import OPERATIONS_NOT_REQUESTED
+from penstock.broker.handlers.table import DESCRIBE_TOPIC
+from penstock.broker.requests import AnyRequest, Request
 from penstock.broker.topics import INTERNAL_TOPICS, Topic
 from penstock.wire import messages as m
+from penstock.wire.acls import AclOperation, AclResource
 from penstock.wire.errors import ErrorCode, KafkaError
 from penstock.wire.messages import ZERO_UUID
 
@@ -48,12 +53,15 @@ class MetadataHandlers:
             controller_id=self._cluster.controller_id,
         )
         if 8 <= request.api_version <= 10:
-            response.cluster_authorized_operations = (
-                CLUSTER_OPERATIONS if body.include_cluster_authorized_operations else OPERATIONS_NOT_REQUESTED
+            response.cluster_authorized_operations = self._cluster_operations(
+                request, body.include_cluster_authorized_operations
             )
-        operations = TOPIC_OPERATIONS if body.include_topic_authorized_operations else OPERATIONS_NOT_REQUESTED
         if body.topics is None or (request.api_version == 0 and not body.topics):
-            response.topics = [self._topic(topic, operations) for topic in self._cluster.topics()]
+            response.topics = [
+                self._topic(request, topic)
+                for topic in self._cluster.topics()
+                if self._gate.shows(request, *DESCRIBE_TOPIC, topic.name)
+            ]
             return response
         if request.api_version < _BY_ID_VERSION and any(
             asked.topic_id != ZERO_UUID or asked.name is None for asked in body.topics
@@ -64,9 +72,20 @@ class MetadataHandlers:
                 ],
                 controller_id=-1,
             )
+        denied: list[m.MetadataResponse.MetadataResponseTopic] = []
         for asked in self._without_repeats(_of_one_kind(body.topics)):
-            response.topics.append(self._asked_topic(asked, body.allow_auto_topic_creation, operations))
+            answer = self._asked_topic(request, asked)
+            is_denied = answer.error_code == ErrorCode.TOPIC_AUTHORIZATION_FAILED
+            (denied if is_denied else response.topics).append(answer)
+        response.topics += denied
         return response
+
+    def _cluster_operations(self, request: AnyRequest, is_requested: bool) -> int:
+        if not is_requested:
+            return OPERATIONS_NOT_REQUESTED
+        if not self._gate.allows_on_cluster(request, AclOperation.DESCRIBE):
+            return 0
+        return self._gate.cluster_operations(request)
 
     def _without_repeats(
         self, asked: list[m.MetadataRequest.MetadataRequestTopic]
@@ -79,27 +98,50 @@ class MetadataHandlers:
         return list(by_key.values())
 
     def _asked_topic(
-        self, asked: m.MetadataRequest.MetadataRequestTopic, may_create: bool, operations: int
+        self, request: Request[m.MetadataRequest], asked: m.MetadataRequest.MetadataRequestTopic
     ) -> m.MetadataResponse.MetadataResponseTopic:
         # Java's consumer sends an empty name beside the id when it asks for topics that a pattern brought.
         if asked.name is None or asked.topic_id != ZERO_UUID:
             topic = self._cluster.topic_by_id(asked.topic_id)
             if topic is None:
                 return _topic_error(None, asked.topic_id, ErrorCode.UNKNOWN_TOPIC_ID)
-            return self._topic(topic, operations)
+            if not self._gate.allows(request, *DESCRIBE_TOPIC, topic.name):
+                return _topic_error(None, asked.topic_id, ErrorCode.TOPIC_AUTHORIZATION_FAILED)
+            return self._topic(request, topic)
+        if not self._gate.allows(request, *DESCRIBE_TOPIC, asked.name):
+            return _topic_error(asked.name, ZERO_UUID, ErrorCode.TOPIC_AUTHORIZATION_FAILED)
+        may_create = request.body.allow_auto_topic_creation
+        if may_create and self._is_creation_denied(request, asked.name):
+            return _topic_error(
+                asked.name, ZERO_UUID, ErrorCode.TOPIC_AUTHORIZATION_FAILED, asked.name in INTERNAL_TOPICS
+            )
         try:
             topic = self._topics.get_or_create(asked.name) if may_create else self._cluster.topic(asked.name)
         except KafkaError as error:
-            return _topic_error(asked.name, ZERO_UUID, error.code, asked.name in INTERNAL_TOPICS)
-        return self._topic(topic, operations)
+            answer = _topic_error(asked.name, ZERO_UUID, error.code, asked.name in INTERNAL_TOPICS)
+            answer.topic_authorized_operations = self._topic_operations(request, asked.name)
+            return answer
+        return self._topic(request, topic)
 
-    def _topic(self, topic: Topic, operations: int) -> m.MetadataResponse.MetadataResponseTopic:
+    def _is_creation_denied(self, request: AnyRequest, name: str) -> bool:
+        return (
+            self._config.auto_create_topics_enable
+            and self._cluster.find_topic(name) is None
+            and not self._gate.allows_creating(request, name)
+        )
+
+    def _topic_operations(self, request: Request[m.MetadataRequest], name: str) -> int:
+        if not request.body.include_topic_authorized_operations:
+            return OPERATIONS_NOT_REQUESTED
+        return self._gate.operations(request, AclResource.TOPIC, name)
+
+    def _topic(self, request: Request[m.MetadataRequest], topic: Topic) -> m.MetadataResponse.MetadataResponseTopic:
         return m.MetadataResponse.MetadataResponseTopic(
             name=topic.name,
             topic_id=topic.topic_id,
             is_internal=topic.is_internal,
             partitions=[self._partition(topic, index) for index in range(topic.partition_count)],
-            topic_authorized_operations=operations,
+            topic_authorized_operations=self._topic_operations(request, topic.name),
         )
 
     def _partition(self, topic: Topic, index: int) -> m.MetadataResponse.MetadataResponsePartition:
@@ -132,9 +174,7 @@ class MetadataHandlers:
                 )
                 for broker in self._cluster.brokers(request.connection.listener_name)
             ],
-            cluster_authorized_operations=CLUSTER_OPERATIONS
-            if body.include_cluster_authorized_operations
-            else OPERATIONS_NOT_REQUESTED,
+            cluster_authorized_operations=self._cluster_operations(request, body.include_cluster_authorized_operations),
         )
 
     def describe_topic_partitions(
@@ -157,6 +197,10 @@ class MetadataHandlers:
         names = sorted({topic.name for topic in body.topics}) or [topic.name for topic in self._cluster.topics()]
         if cursor is not None:
             names = [name for name in names if name >= cursor.topic_name]
+        asks = self._gate.allows if body.topics else self._gate.shows
+        allowed = {name for name in names if asks(request, *DESCRIBE_TOPIC, name)}
+        denied = [name for name in names if name not in allowed] if body.topics else []
+        names = [name for name in names if name in allowed]
         left = min(max(body.response_partition_limit, 1), self._config.max_request_partition_size_limit)
         for name in names:
             start = cursor.partition_index if cursor is not None and name == cursor.topic_name else 0
@@ -164,6 +208,7 @@ class MetadataHandlers:
                 response.next_cursor = m.DescribeTopicPartitionsResponse.Cursor(topic_name=name, partition_index=start)
                 break
             described, shown, total = self._describe_topic(name, start, left)
+            described.topic_authorized_operations = self._gate.operations(request, AclResource.TOPIC, name)
             response.topics.append(described)
             left -= max(shown, 0)
             if start + shown < total:
@@ -171,6 +216,12 @@ class MetadataHandlers:
                     topic_name=name, partition_index=start + shown
                 )
                 break
+        response.topics += [
+            m.DescribeTopicPartitionsResponse.DescribeTopicPartitionsResponseTopic(
+                error_code=ErrorCode.TOPIC_AUTHORIZATION_FAILED, name=name
+            )
+            for name in denied
+        ]
         return response
 
     def _describe_topic(
@@ -181,11 +232,7 @@ class MetadataHandlers:
         try:
             topic = self._cluster.topic(name)
         except KafkaError as error:
-            absent = response.DescribeTopicPartitionsResponseTopic(error_code=error.code, name=name)
-            absent.topic_authorized_operations = (
-                TOPIC_OPERATIONS  # they are about the name, whether there is one or not
-            )
-            return absent, 0, 0
+            return response.DescribeTopicPartitionsResponseTopic(error_code=error.code, name=name), 0, 0
         partitions = [
             self._describe_partition(topic, index) for index in range(start, min(start + limit, topic.partition_count))
         ]
@@ -194,7 +241,6 @@ class MetadataHandlers:
             topic_id=topic.topic_id,
             is_internal=topic.is_internal,
             partitions=partitions,
-            topic_authorized_operations=TOPIC_OPERATIONS,
         )
         return described, len(partitions), topic.partition_count
 

@@ -14,17 +14,22 @@ from collections.abc import Awaitable, Callable
 from typing import TYPE_CHECKING
 
 from penstock.broker.cold_reads import until_fetched
+from penstock.broker.handlers.table import DELETE_TOPIC, DESCRIBE_TOPIC
 from penstock.broker.requests import Answer, Request
 from penstock.broker.storage_errors import changing
 from penstock.broker.topics import Partition, leader_epoch_error
+from penstock.security.acls import CLUSTER_NAME
 from penstock.storage.contract import ColdRead, IsolationLevel
 from penstock.wire import messages as m
+from penstock.wire.acls import AclOperation, AclResource
 from penstock.wire.errors import (
+    ErrorCode,
     InvalidRequest,
     InvalidTopic,
     KafkaError,
     OffsetOutOfRange,
     PolicyViolation,
+    TopicAuthorizationFailed,
     UnknownServerError,
     UnknownTopicOrPartition,
     UnsupportedVersion,
@@ -64,7 +69,11 @@ class OffsetHandlers:
         response = m.ListOffsetsResponse()
         lookups: list[_Lookup] = []
         topics: dict[str, dict[int, list[m.ListOffsetsRequest.ListOffsetsPartition]]] = {}
+        denied = []
         for topic in request.body.topics:
+            if not self._gate.allows(request, *DESCRIBE_TOPIC, topic.name):
+                denied.append(_denied_offsets(topic))
+                continue
             for asked in topic.partitions:
                 topics.setdefault(topic.name, {}).setdefault(asked.partition_index, []).append(asked)
         for name, partitions in topics.items():
@@ -74,6 +83,7 @@ class OffsetHandlers:
                 answer = m.ListOffsetsResponse.ListOffsetsPartitionResponse(partition_index=index)
                 answers.partitions.append(answer)
                 lookups.append((name, asked_of_it, answer))
+        response.topics += denied
         missing, fetches = self._look_up(request, lookups)
         return self._look_again(request, response, missing, fetches) if missing else response
 
@@ -149,8 +159,13 @@ class OffsetHandlers:
     ) -> m.OffsetForLeaderEpochResponse:
         body = request.body
         response = m.OffsetForLeaderEpochResponse()
+        denied = []
+        is_broker = self._gate.shows(request, AclOperation.CLUSTER_ACTION, AclResource.CLUSTER, CLUSTER_NAME)
         for topic in body.topics:
             answers = []
+            if not is_broker and not self._gate.allows(request, *DESCRIBE_TOPIC, topic.topic):
+                denied.append(_denied_epochs(topic))
+                continue
             for asked in topic.partitions:
                 answer = m.OffsetForLeaderEpochResponse.EpochEndOffset(partition=asked.partition)
                 answers.append(answer)
@@ -164,6 +179,7 @@ class OffsetHandlers:
             response.topics.append(
                 m.OffsetForLeaderEpochResponse.OffsetForLeaderTopicResult(topic=topic.topic, partitions=answers)
             )
+        response.topics += denied
         return response
 
     def delete_records(self, request: Request[m.DeleteRecordsRequest]) -> m.DeleteRecordsResponse:
@@ -176,14 +192,43 @@ class OffsetHandlers:
         for name, partitions in offsets.items():
             answers = m.DeleteRecordsResponse.DeleteRecordsTopicResult(name=name)
             response.topics.append(answers)
+            may_delete = self._gate.allows(request, *DELETE_TOPIC, name)
             for index, offset in partitions.items():
                 answer = m.DeleteRecordsResponse.DeleteRecordsPartitionResult(partition_index=index, low_watermark=-1)
                 answers.partitions.append(answer)
                 try:
+                    if not may_delete:
+                        raise TopicAuthorizationFailed
                     answer.low_watermark = _delete_records(self._partition(name, index), offset, self._world.now_ms())
                 except KafkaError as error:
                     answer.error_code = error.code
         return response
+
+
+def _denied_offsets(topic: m.ListOffsetsRequest.ListOffsetsTopic) -> m.ListOffsetsResponse.ListOffsetsTopicResponse:
+    return m.ListOffsetsResponse.ListOffsetsTopicResponse(
+        name=topic.name,
+        partitions=[
+            m.ListOffsetsResponse.ListOffsetsPartitionResponse(
+                partition_index=asked.partition_index, error_code=ErrorCode.TOPIC_AUTHORIZATION_FAILED
+            )
+            for asked in topic.partitions
+        ],
+    )
+
+
+def _denied_epochs(
+    topic: m.OffsetForLeaderEpochRequest.OffsetForLeaderTopic,
+) -> m.OffsetForLeaderEpochResponse.OffsetForLeaderTopicResult:
+    return m.OffsetForLeaderEpochResponse.OffsetForLeaderTopicResult(
+        topic=topic.topic,
+        partitions=[
+            m.OffsetForLeaderEpochResponse.EpochEndOffset(
+                partition=asked.partition, error_code=ErrorCode.TOPIC_AUTHORIZATION_FAILED
+            )
+            for asked in topic.partitions
+        ],
+    )
 
 
 def _delete_records(partition: Partition, offset: int, now_ms: int) -> int:

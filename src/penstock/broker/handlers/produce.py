@@ -20,6 +20,7 @@ from typing import TYPE_CHECKING
 
 from penstock.broker.admission import FIRST_VERSION_THAT_ADDS, Admission, MixedProducers
 from penstock.broker.durability import NotDurableInTime
+from penstock.broker.handlers.table import WRITE_TOPIC, WRITE_TRANSACTIONAL_ID
 from penstock.broker.requests import NO_RESPONSE, Answer, Pending, Request
 from penstock.broker.storage_errors import error_for_clients
 from penstock.broker.topics import Partition, Topic
@@ -33,6 +34,7 @@ from penstock.wire.errors import (
     InvalidTopic,
     KafkaError,
     OutOfOrderSequenceNumber,
+    TopicAuthorizationFailed,
     TransactionalIdAuthorizationFailed,
     UnknownTopicId,
     UnknownTopicOrPartition,
@@ -49,6 +51,8 @@ if TYPE_CHECKING:
 ACKS_ALL = -1
 ADMIN_CLIENT_ID = "__admin_client"
 _TOPIC_IDS = 13
+_ATTRIBUTES = 22
+"""Where the lower byte of a batch's attributes is."""
 
 # Refusals that Kafka makes before it has looked at the log; with the others the answer says where the log starts.
 _BEFORE_THE_LOG = frozenset(
@@ -92,18 +96,50 @@ class ProduceHandlers:
 
     def produce(self, request: Request[m.ProduceRequest]) -> Answer:
         body = request.body
+        denied: list[m.ProduceResponse.TopicProduceResponse] = []
+        if not self._gate.is_open:
+            transactional_id = body.transactional_id
+            if (
+                transactional_id is not None
+                and _has_transactional_batch(body)
+                and not self._gate.allows(request, *WRITE_TRANSACTIONAL_ID, transactional_id)
+            ):
+                return _refuse(request, body, TransactionalIdAuthorizationFailed())
+            denied = self._take_out_denied(request, body)
         if body.transactional_id is not None:
-            return self._transactional_writes().admit(request, body, partial(self._produce, request, body))
-        return self._produce(request, body, None)
+            return self._transactional_writes().admit(request, body, partial(self._produce, request, body, denied))
+        return self._produce(request, body, denied, None)
+
+    def _take_out_denied(
+        self, request: Request[m.ProduceRequest], body: m.ProduceRequest
+    ) -> list[m.ProduceResponse.TopicProduceResponse]:
+        """Leave in the request what its sender may write, before anybody looks at it; return the refusals."""
+        by_id = request.api_version >= _TOPIC_IDS
+        denied: list[m.ProduceRequest.TopicProduceData] = []
+        for data in body.topic_data:
+            name: str | None = data.name
+            if by_id:
+                topic = self._cluster.topic_by_id(data.topic_id)
+                name = None if topic is None else topic.name  # an unknown id is answered as one
+            if name is not None and not self._gate.allows(request, *WRITE_TOPIC, name):
+                denied.append(data)
+        if not denied:
+            return []
+        body.topic_data = [data for data in body.topic_data if data not in denied]
+        return _refusals(_each_once(denied, by_id), TopicAuthorizationFailed())
 
     def _produce(
-        self, request: Request[m.ProduceRequest], body: m.ProduceRequest, admission: Admission | None
+        self,
+        request: Request[m.ProduceRequest],
+        body: m.ProduceRequest,
+        denied: list[m.ProduceResponse.TopicProduceResponse],
+        admission: Admission | None,
     ) -> Answer:
         acks = body.acks
         response = m.ProduceResponse()
         awaited: list[tuple[Log, int]] = []
         waits = acks == ACKS_ALL and self._durability.is_awaited
-        failed = False
+        failed = bool(denied)
         by_id = request.api_version >= _TOPIC_IDS
         for topic_data in body.topic_data if len(body.topic_data) == 1 else _each_once(body.topic_data, by_id):
             if not topic_data.partition_data:
@@ -138,6 +174,7 @@ class ProduceHandlers:
                         data.index, 0, appended.base_offset, appended.log_append_time_ms, appended.log_start_offset
                     )
                 )
+        response.responses += denied
         if acks == 0:
             if failed:
                 # The producer does not read responses; a closed connection is how it learns of trouble.
@@ -222,6 +259,37 @@ def _each_once(
         if known is not topic:
             known.partition_data += topic.partition_data
     return by_key.values()
+
+
+def _has_transactional_batch(body: m.ProduceRequest) -> bool:
+    return any(
+        isinstance(data.records, memoryview)
+        and len(data.records) > _ATTRIBUTES
+        and data.records[_ATTRIBUTES] & TRANSACTIONAL
+        for topic in body.topic_data
+        for data in topic.partition_data
+    )
+
+
+def _refuse(request: Request[m.ProduceRequest], body: m.ProduceRequest, error: KafkaError) -> Answer:
+    """Fail everything that a request holds."""
+    if body.acks == 0:
+        request.connection.close()
+        return NO_RESPONSE
+    by_id = request.api_version >= _TOPIC_IDS
+    return m.ProduceResponse(responses=_refusals(_each_once(body.topic_data, by_id), error, error.message))
+
+
+def _refusals(
+    topics: Iterable[m.ProduceRequest.TopicProduceData], error: KafkaError, message: str | None = None
+) -> list[m.ProduceResponse.TopicProduceResponse]:
+    answers = []
+    for topic in topics:
+        failures = [_failure(data.index, error, -1) for data in topic.partition_data]
+        for failure in failures:
+            failure.error_message = message
+        answers.append(m.ProduceResponse.TopicProduceResponse(topic.name, topic.topic_id, failures))
+    return answers
 
 
 def _check_admission(admission: Admission | None, partition: Partition) -> None:

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from penstock.broker.handlers.table import READ_TOPIC
 from penstock.broker.requests import Request
+from penstock.broker.topics import check_name
 from penstock.wire import messages as m
-from penstock.wire.errors import ErrorCode, KafkaError
+from penstock.wire.errors import ErrorCode, KafkaError, TopicAuthorizationFailed
 
 if TYPE_CHECKING:
     from penstock.broker.cluster_view import ClusterView
@@ -25,13 +27,21 @@ class ProducerHandlers:
             response.topics.append(
                 m.DescribeProducersResponse.TopicResponse(
                     name=topic.name,
-                    partitions=[self._describe(topic.name, index) for index in topic.partition_indexes],
+                    partitions=[self._describe(request, topic.name, index) for index in topic.partition_indexes],
                 )
             )
         return response
 
-    def _describe(self, topic: str, index: int) -> m.DescribeProducersResponse.PartitionResponse:
+    def _describe(
+        self, request: Request[m.DescribeProducersRequest], topic: str, index: int
+    ) -> m.DescribeProducersResponse.PartitionResponse:
         response = m.DescribeProducersResponse
+        try:
+            check_name(topic)
+            if not self._gate.allows(request, *READ_TOPIC, topic):
+                raise TopicAuthorizationFailed()
+        except KafkaError as error:
+            return response.PartitionResponse(partition_index=index, error_code=error.code, error_message=error.message)
         try:
             partition = self._cluster.hosted(topic, index)
         except KafkaError as error:

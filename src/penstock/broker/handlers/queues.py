@@ -10,6 +10,8 @@ are used up the refusal is held back for `MaxWaitMs`, so that the client does no
 Faults of the request or the session are answered at the top; faults of a partition with that partition, one code for
 all its acknowledgements. A topic id may appear more than once in a request (librdkafka does not sort): partitions are
 merged.
+
+Both need READ on the group and on each topic. When rules change, waiting fetches are checked again.
 """
 
 from __future__ import annotations
@@ -20,12 +22,20 @@ from typing import TYPE_CHECKING
 from penstock.broker.requests import Answer, AnyRequest, Request
 from penstock.broker.share.acknowledge import ShareAcknowledge
 from penstock.broker.share.fetch import ShareFetch
+from penstock.broker.share.rights import ReadRights
 from penstock.queues.acknowledgements import WireBatch, check_batches
 from penstock.queues.sessions import FINAL_EPOCH, ShareSession, TopicIdPartition, check_ids
 from penstock.wire import messages as m
-from penstock.wire.errors import InvalidRequest, KafkaError, ShareSessionLimitReached, UnknownTopicOrPartition
+from penstock.wire.errors import (
+    ErrorCode,
+    InvalidRequest,
+    KafkaError,
+    ShareSessionLimitReached,
+    UnknownTopicOrPartition,
+)
 
 if TYPE_CHECKING:
+    from penstock.broker.cluster_view import ClusterView
     from penstock.broker.gate import Gate
     from penstock.broker.share.groups import ShareGroups
     from penstock.broker.world import World
@@ -35,15 +45,21 @@ _RENEWAL = 2
 
 
 class QueueHandlers:
-    def __init__(self, share_groups: ShareGroups, world: World, gate: Gate) -> None:
+    def __init__(self, share_groups: ShareGroups, cluster: ClusterView, world: World, gate: Gate) -> None:
         self._share_groups = share_groups
+        self._cluster = cluster
         self._world = world
         self._gate = gate
+        gate.on_rules_changed.append(share_groups.sessions.rules_changed)
 
     def share_fetch(self, request: Request[m.ShareFetchRequest]) -> Answer:
         body = request.body
         groups = self._share_groups
         groups.metrics.fetches += 1
+        rights = ReadRights(self._gate, self._cluster, request, body.group_id or "")
+        if not rights.may_use_group():
+            groups.metrics.failed_fetches += 1
+            return m.ShareFetchResponse(error_code=ErrorCode.GROUP_AUTHORIZATION_FAILED)
         asked: dict[TopicIdPartition, list[m.ShareFetchRequest.AcknowledgementBatch]] = {}
         for topic in body.topics:
             for partition in topic.partitions:
@@ -77,11 +93,11 @@ class QueueHandlers:
         earlier = groups.sessions.parked.get(session)
         if earlier is not None:
             earlier.give_up()
-        fetch = ShareFetch(groups, self._world, request, session, wants_records)
+        fetch = ShareFetch(groups, self._world, request, session, rights, wants_records)
         for where, batches in asked.items():
             if batches:
                 fetch.expect_acknowledgement(where)
-                _acknowledge(groups, request, session, where, batches, body.is_renew_ack, fetch)
+                _acknowledge(groups, request, session, rights, where, batches, body.is_renew_ack, fetch)
         fetch.start()
         if is_final:
             groups.sessions.end(session)
@@ -91,6 +107,10 @@ class QueueHandlers:
         body = request.body
         groups = self._share_groups
         groups.metrics.acknowledges += 1
+        rights = ReadRights(self._gate, self._cluster, request, body.group_id or "")
+        if not rights.may_use_group():
+            groups.metrics.failed_acknowledges += 1
+            return m.ShareAcknowledgeResponse(error_code=ErrorCode.GROUP_AUTHORIZATION_FAILED)
         asked: dict[TopicIdPartition, list[m.ShareAcknowledgeRequest.AcknowledgementBatch]] = {}
         for topic in body.topics:
             for partition in topic.partitions:
@@ -107,7 +127,7 @@ class QueueHandlers:
         for where in asked:
             acknowledge.expect_acknowledgement(where)
         for where, batches in asked.items():
-            _acknowledge(groups, request, session, where, batches, body.is_renew_ack, acknowledge)
+            _acknowledge(groups, request, session, rights, where, batches, body.is_renew_ack, acknowledge)
         acknowledge.start()
         if body.share_session_epoch == FINAL_EPOCH:
             groups.sessions.end(session)
@@ -118,6 +138,7 @@ def _acknowledge(
     groups: ShareGroups,
     request: AnyRequest,
     session: ShareSession,
+    rights: ReadRights,
     where: TopicIdPartition,
     batches: Iterable[WireBatch],
     is_renew: bool,
@@ -127,6 +148,7 @@ def _acknowledge(
     try:
         groups.windows.partition(where)
         checked = check_batches(batches, renew_supported=request.api_version >= _RENEWAL, is_renew_acknowledge=is_renew)
+        rights.check_topic(where[0])
         live = groups.windows.find(session.group_id, where)
         if live is None:
             raise UnknownTopicOrPartition("The share-partition is not in use on this broker.")

@@ -7,6 +7,8 @@ is done already.
 **AlterShareGroupOffsets** starts share-partitions anew at the given offsets, wiping what was in flight; **Delete**
 forgets the group's topics. Both need a group without members. The answer goes out after the group coordinator has
 written that the change was made.
+
+Describing needs DESCRIBE on group and topics, altering READ on both, deleting DELETE on the group and READ on topics.
 """
 
 from __future__ import annotations
@@ -14,12 +16,20 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
-from penstock.broker.requests import Answer, Request
+from penstock.broker.handlers.table import DELETE_GROUP, DESCRIBE_GROUP, DESCRIBE_TOPIC, READ_GROUP, READ_TOPIC
+from penstock.broker.requests import Answer, AnyRequest, Request
 from penstock.broker.share.actions import partitions_with
 from penstock.groups.share.protocol import DeleteShareState, InitializeShareState
 from penstock.queues.state import UNKNOWN
 from penstock.wire import messages as m
-from penstock.wire.errors import ErrorCode, KafkaError, UnknownServerError, UnknownTopicOrPartition
+from penstock.wire.errors import (
+    ErrorCode,
+    GroupAuthorizationFailed,
+    KafkaError,
+    TopicAuthorizationFailed,
+    UnknownServerError,
+    UnknownTopicOrPartition,
+)
 
 if TYPE_CHECKING:
     from penstock.broker.cluster_view import ClusterView
@@ -47,13 +57,19 @@ class ShareOffsetHandlers:
         self, request: Request[m.DescribeShareGroupOffsetsRequest]
     ) -> m.DescribeShareGroupOffsetsResponse:
         body = request.body
-        return m.DescribeShareGroupOffsetsResponse(groups=[self._describe_group(group) for group in body.groups])
+        return m.DescribeShareGroupOffsetsResponse(
+            groups=[self._describe_group(request, group) for group in body.groups]
+        )
 
     def _describe_group(
-        self, group: m.DescribeShareGroupOffsetsRequest.DescribeShareGroupOffsetsRequestGroup
+        self, request: AnyRequest, group: m.DescribeShareGroupOffsetsRequest.DescribeShareGroupOffsetsRequestGroup
     ) -> m.DescribeShareGroupOffsetsResponse.DescribeShareGroupOffsetsResponseGroup:
         response = m.DescribeShareGroupOffsetsResponse
         described = response.DescribeShareGroupOffsetsResponseGroup(group_id=group.group_id)
+        if not self._gate.allows(request, *DESCRIBE_GROUP, group.group_id):
+            described.error_code = ErrorCode.GROUP_AUTHORIZATION_FAILED
+            return described
+        denied: list[m.DescribeShareGroupOffsetsRequest.DescribeShareGroupOffsetsRequestTopic] = []
         try:
             if group.topics is None:
                 known = self._groups.find(group.group_id).shard.share_state_partitions(group.group_id)
@@ -61,9 +77,14 @@ class ShareOffsetHandlers:
                     (topic.name, sorted(partitions))
                     for topic_id, partitions in known.items()
                     if (topic := self._cluster.topic_by_id(topic_id)) is not None
+                    and self._gate.allows(request, *DESCRIBE_TOPIC, topic.name)
                 ]
             else:
-                asked = self._named(group.group_id, group.topics)
+                allowed: list[m.DescribeShareGroupOffsetsRequest.DescribeShareGroupOffsetsRequestTopic] = []
+                for named in group.topics:
+                    may_see = self._gate.allows(request, *DESCRIBE_TOPIC, named.topic_name)
+                    (allowed if may_see else denied).append(named)
+                asked = self._named(group.group_id, allowed)
             for name, indexes in sorted(asked):
                 topic = self._cluster.find_topic(name)
                 described.topics.append(
@@ -76,6 +97,8 @@ class ShareOffsetHandlers:
         except KafkaError as error:
             described.topics = []
             described.error_code, described.error_message = error.code, error.message
+            return described
+        described.topics += [_not_described(named) for named in denied]
         return described
 
     def _named(
@@ -121,13 +144,18 @@ class ShareOffsetHandlers:
     def alter_share_group_offsets(self, request: Request[m.AlterShareGroupOffsetsRequest]) -> Answer:
         body = request.body
         answer = m.AlterShareGroupOffsetsResponse
+        if not self._gate.allows(request, *READ_GROUP, body.group_id):
+            error = GroupAuthorizationFailed()
+            return answer(error_code=error.code, error_message=error.message)
         if not body.group_id:
             return answer(error_code=ErrorCode.INVALID_GROUP_ID, error_message=_NO_GROUP_ID)
         by_name: dict[str, m.AlterShareGroupOffsetsResponse.AlterShareGroupOffsetsResponseTopic] = {}
         start_offsets: dict[bytes, dict[int, int]] = {}
-        refused = UnknownTopicOrPartition()
         for asked in body.topics:
             topic = self._cluster.find_topic(asked.topic_name)
+            refused: KafkaError = UnknownTopicOrPartition()
+            if not self._gate.allows(request, *READ_TOPIC, asked.topic_name):
+                topic, refused = None, TopicAuthorizationFailed()
             if topic is None and not asked.partitions:
                 continue
             if topic is not None and any(partition.partition_index < 0 for partition in asked.partitions):
@@ -176,9 +204,14 @@ class ShareOffsetHandlers:
     def delete_share_group_offsets(self, request: Request[m.DeleteShareGroupOffsetsRequest]) -> Answer:
         body = request.body
         answer = m.DeleteShareGroupOffsetsResponse
+        if not self._gate.allows(request, *DELETE_GROUP, body.group_id):
+            error = GroupAuthorizationFailed()
+            return answer(error_code=error.code, error_message=error.message)
         if not body.group_id:
             return answer(error_code=ErrorCode.INVALID_GROUP_ID, error_message=_NO_GROUP_ID)
         names = dict.fromkeys(asked.topic_name for asked in body.topics)
+        denied = [name for name in names if not self._gate.allows(request, *READ_TOPIC, name)]
+        names = {name: None for name in names if name not in denied}
         known = frozenset(topic.topic_id for name in names if (topic := self._cluster.find_topic(name)) is not None)
         try:
             handle = self._groups.find(body.group_id)
@@ -193,7 +226,16 @@ class ShareOffsetHandlers:
             assert isinstance(action, DeleteShareState)
             for (topic_id, _), code in self._coordinator.delete(body.group_id, action.partitions).items():
                 outcomes[topic_id] = outcomes.get(topic_id) or code
-        response = answer(responses=[self._deleted(name, outcomes) for name in names])
+        refused = TopicAuthorizationFailed()
+        response = answer(
+            responses=[
+                answer.DeleteShareGroupOffsetsResponseTopic(
+                    topic_name=name, error_code=refused.code, error_message=refused.message
+                )
+                for name in denied
+            ]
+            + [self._deleted(name, outcomes) for name in names]
+        )
         done = frozenset(topic_id for topic_id, code in outcomes.items() if code == ErrorCode.NONE)
         if not done:
             return response
@@ -215,3 +257,22 @@ class ShareOffsetHandlers:
             result.topic_id = topic.topic_id
             result.error_code = outcomes[topic.topic_id]
         return result
+
+
+def _not_described(
+    named: m.DescribeShareGroupOffsetsRequest.DescribeShareGroupOffsetsRequestTopic,
+) -> m.DescribeShareGroupOffsetsResponse.DescribeShareGroupOffsetsResponseTopic:
+    error = TopicAuthorizationFailed()
+    return m.DescribeShareGroupOffsetsResponse.DescribeShareGroupOffsetsResponseTopic(
+        topic_name=named.topic_name,
+        partitions=[
+            m.DescribeShareGroupOffsetsResponse.DescribeShareGroupOffsetsResponsePartition(
+                partition_index=index,
+                start_offset=UNKNOWN,
+                lag=UNKNOWN,
+                error_code=error.code,
+                error_message=error.message,
+            )
+            for index in named.partitions
+        ],
+    )

@@ -17,7 +17,14 @@ from penstock.coordination.effects import Effects, R, Respond
 from penstock.queues.state import SharePartitionKey, ShareStateShard
 from penstock.queues.transitions import StateBatch
 from penstock.wire import messages as m
-from penstock.wire.errors import InvalidRequest, KafkaError, NotLeaderOrFollower, UnknownTopicOrPartition
+from penstock.wire.acls import AclOperation
+from penstock.wire.errors import (
+    ClusterAuthorizationFailed,
+    InvalidRequest,
+    KafkaError,
+    NotLeaderOrFollower,
+    UnknownTopicOrPartition,
+)
 from penstock.wire.messages import Message
 
 if TYPE_CHECKING:
@@ -76,6 +83,26 @@ class _Gathering(Generic[R]):
             self.pending.complete(self._response(results=results))
 
 
+def _refuse(
+    request: AnyRequest, topics: Sequence[_Topic[P]], makes: tuple[Make, Callable[..., object], Callable[..., R]]
+) -> Pending:
+    response, topic_result, partition_result = makes
+    error = ClusterAuthorizationFailed()
+    refused = [
+        topic_result(
+            topic_id=topic.topic_id,
+            partitions=[
+                partition_result(partition=asked.partition, error_code=error.code, error_message=error.message)
+                for asked in topic.partitions
+            ],
+        )
+        for topic in topics
+    ]
+    pending = request.defer()
+    pending.complete(response(results=refused))
+    return pending
+
+
 class ShareStateHandlers:
     def __init__(self, share_groups: ShareGroups, world: World, gate: Gate) -> None:
         self._coordinator = share_groups.coordinator
@@ -100,6 +127,8 @@ class ShareStateHandlers:
         `is_blind`: the command itself does not look whether the partition exists.
         """
         response, topic_result, partition_result = makes
+        if not self._gate.allows_on_cluster(request, AclOperation.CLUSTER_ACTION):
+            return _refuse(request, topics, makes)
         gathering: _Gathering[R] = _Gathering(request.defer(), response, topic_result)
         waiting: list[tuple[SharePartitionKey, Command[R], Respond[R]]] = []
         is_answered = group_id and (not needs_partitions or all(topic.partitions for topic in topics))

@@ -3,6 +3,9 @@
 Every topic of a request succeeds or fails on its own, and a topic that is named twice fails with INVALID_REQUEST.
 `validate_only` does everything but the change. There is one broker, so a replication factor of 1 (or -1, the default)
 and replica assignments that name this broker are what can be had.
+
+Creating needs CREATE, deleting DELETE, on the cluster or on each topic; more partitions need ALTER on the topic. What a
+created topic is like is told to those who may describe its configs.
 """
 
 from __future__ import annotations
@@ -12,9 +15,12 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Protocol
 
 from penstock.broker.config import ConfigError
-from penstock.broker.requests import Request
+from penstock.broker.handlers.table import ALTER_TOPIC, DESCRIBE_TOPIC_CONFIGS
+from penstock.broker.requests import AnyRequest, Request
 from penstock.broker.topics import MAX_PARTITIONS, METADATA_TOPIC, check_name
+from penstock.security.acls import CLUSTER_NAME
 from penstock.wire import messages as m
+from penstock.wire.acls import AclOperation, AclResource
 from penstock.wire.errors import (
     ErrorCode,
     InvalidConfig,
@@ -26,6 +32,7 @@ from penstock.wire.errors import (
     KafkaError,
     PolicyViolation,
     TopicAlreadyExists,
+    TopicAuthorizationFailed,
     TopicDeletionDisabled,
     UnknownTopicId,
     UnknownTopicOrPartition,
@@ -74,6 +81,8 @@ class TopicHandlers:
         response = m.CreateTopicsResponse()
         times = Counter(topic.name for topic in body.topics)
         valid = [topic for topic in body.topics if times[topic.name] == 1 and topic.name != METADATA_TOPIC]
+        denied = {topic.name for topic in valid if not self._gate.allows_creating(request, topic.name)}
+        valid = [topic for topic in valid if topic.name not in denied]
         if sum(self._partitions_asked(topic) for topic in valid) > MAX_PARTITIONS_OF_REQUEST:
             response.topics = [
                 m.CreateTopicsResponse.CreatableTopicResult(
@@ -98,7 +107,13 @@ class TopicHandlers:
                     raise InvalidRequest("Duplicate topic name.")
                 if name == METADATA_TOPIC:
                     raise InvalidRequest(f"Creation of internal topic {name} is prohibited.")
+                if name in denied:
+                    raise TopicAuthorizationFailed("Authorization failed.")
                 self._create(asked, body.validate_only, result)
+                if not self._gate.shows(request, *DESCRIBE_TOPIC_CONFIGS, name):
+                    result.topic_config_error_code = ErrorCode.TOPIC_AUTHORIZATION_FAILED
+                    result.num_partitions = result.replication_factor = -1
+                    result.configs = []
             except KafkaError as error:
                 result.error_code = error.code
                 result.error_message = error.message
@@ -214,7 +229,11 @@ class TopicHandlers:
             )
         for name, topic_id in times:
             topic = self._cluster.topic_by_id(topic_id) if name is None else self._cluster.find_topic(name)
-            is_named_too = topic is not None and times[topic.name, ZERO_UUID] and times[None, topic.topic_id]
+            known_name = name if topic is None else topic.name
+            may_delete = known_name is None or self._may(request, AclOperation.DELETE, known_name)
+            is_named_too = (
+                topic is not None and may_delete and times[topic.name, ZERO_UUID] and times[None, topic.topic_id]
+            )
             if is_named_too and name is None:
                 continue  # answered under its name
             result = m.DeleteTopicsResponse.DeletableTopicResult(name=name, topic_id=topic_id)
@@ -223,6 +242,11 @@ class TopicHandlers:
                 if times[name, topic_id] > 1 or is_named_too:
                     result.topic_id = topic.topic_id if topic is not None and is_named_too else topic_id
                     raise InvalidRequest("Duplicate topic.")
+                if not may_delete and known_name is not None:
+                    is_shown = self._may(request, AclOperation.DESCRIBE, known_name)
+                    if topic is not None or not is_shown:
+                        result.name = known_name if is_shown else name
+                        raise TopicAuthorizationFailed()
                 if topic is None:
                     raise UnknownTopicId(_NO_ID) if name is None else UnknownTopicOrPartition(_NO_NAME)
                 if not self._config.delete_topic_enable:
@@ -233,6 +257,11 @@ class TopicHandlers:
                 result.error_code = error.code
                 result.error_message = error.message
         return response
+
+    def _may(self, request: AnyRequest, operation: AclOperation, topic: str) -> bool:
+        """Whether this may be done to a topic, or to all of the cluster, on the way to deleting it."""
+        on_cluster = self._gate.shows(request, AclOperation.DELETE, AclResource.CLUSTER, CLUSTER_NAME)
+        return on_cluster or self._gate.allows(request, operation, AclResource.TOPIC, topic)
 
     def create_partitions(self, request: Request[m.CreatePartitionsRequest]) -> m.CreatePartitionsResponse:
         body = request.body
@@ -245,8 +274,10 @@ class TopicHandlers:
             try:
                 if times[name] > 1:
                     raise InvalidRequest("Duplicate topic name.")
+                if not self._gate.allows(request, *ALTER_TOPIC, name):
+                    raise TopicAuthorizationFailed
                 self._grow(asked, body.validate_only)
-            except UnknownTopicOrPartition as error:
+            except (TopicAuthorizationFailed, UnknownTopicOrPartition) as error:
                 result.error_code = error.code  # which says it all: Kafka adds no sentence either
             except KafkaError as error:
                 result.error_code = error.code

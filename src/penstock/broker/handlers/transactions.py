@@ -8,20 +8,31 @@ and shapes answers.
 - AddPartitionsToTxn up to version 3 is a client's: one transaction, and any unknown partition fails the whole call
   (the good ones are then OPERATION_NOT_ATTEMPTED). From version 4 on it is a broker's, with many transactions and the
   question whether partitions are part of one (`VerifyOnly`).
+- A producer needs WRITE on its transactional id, and on the topics that it adds; one without such an id needs
+  IDEMPOTENT_WRITE on the cluster, or WRITE on some topic. Brokers need CLUSTER_ACTION.
 """
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from penstock.broker.handlers.table import (
+    DESCRIBE_TOPIC,
+    DESCRIBE_TRANSACTIONAL_ID,
+    READ_GROUP,
+    WRITE_TOPIC,
+    WRITE_TRANSACTIONAL_ID,
+)
 from penstock.broker.requests import Answer, AnyRequest, Pending, Request
 from penstock.broker.topics import INTERNAL_TOPICS, OFFSETS_TOPIC
 from penstock.coordination.context import RequestContext
+from penstock.security.acls import CLUSTER_NAME
 from penstock.transactions import listing
 from penstock.transactions.init_producer import expected_producer
 from penstock.transactions.metadata import TopicPartition, TransactionVersion
 from penstock.transactions.shard import AddPartitions, fenced_code, init_producer_id_failure
 from penstock.wire import messages as m
+from penstock.wire.acls import AclOperation, AclResource
 from penstock.wire.errors import ErrorCode, KafkaError
 
 if TYPE_CHECKING:
@@ -61,6 +72,9 @@ class TransactionHandlers:
 
     def init_producer_id(self, request: Request[m.InitProducerIdRequest]) -> Answer:
         body = request.body
+        denied = self._init_denial(request, body)
+        if denied is not None:
+            return m.InitProducerIdResponse(error_code=denied, producer_id=-1, producer_epoch=-1)
         try:
             expected_producer(body.producer_id, body.producer_epoch)
             if body.transactional_id is None:
@@ -71,6 +85,22 @@ class TransactionHandlers:
         pending = request.defer()
         handle.run(handle.shard.init_producer_id(pending.complete, self._context(request), body))
         return pending
+
+    def _init_denial(
+        self, request: Request[m.InitProducerIdRequest], body: m.InitProducerIdRequest
+    ) -> ErrorCode | None:
+        gate, transactional_id = self._gate, body.transactional_id
+        if transactional_id is not None:
+            may_write = gate.allows(request, *WRITE_TRANSACTIONAL_ID, transactional_id)
+            may_prepare = not body.enable2_pc or gate.allows(
+                request, AclOperation.TWO_PHASE_COMMIT, AclResource.TRANSACTIONAL_ID, transactional_id
+            )
+            return None if may_write and may_prepare else ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED
+        if gate.shows(request, AclOperation.IDEMPOTENT_WRITE, AclResource.CLUSTER, CLUSTER_NAME):
+            return None
+        if gate.allows_on_any(request, AclOperation.WRITE, AclResource.TOPIC):
+            return None
+        return ErrorCode.CLUSTER_AUTHORIZATION_FAILED
 
     def add_partitions_to_txn(self, request: Request[m.AddPartitionsToTxnRequest]) -> Answer:
         body = request.body
@@ -84,6 +114,10 @@ class TransactionHandlers:
                     topics=body.v3_and_below_topics,
                 )
             ]
+        if request.api_version >= FIRST_VERSION_OF_BROKERS and not self._gate.allows_on_cluster(
+            request, AclOperation.CLUSTER_ACTION
+        ):
+            return m.AddPartitionsToTxnResponse(error_code=ErrorCode.CLUSTER_AUTHORIZATION_FAILED)
         pending = request.defer()
         reply = _AddPartitionsReply(pending, len(transactions))
         for transaction in transactions:
@@ -100,7 +134,14 @@ class TransactionHandlers:
         transactional_id = transaction.transactional_id
         partitions = frozenset((topic.name, index) for topic in transaction.topics for index in topic.partitions)
         is_clients = request.api_version < FIRST_VERSION_OF_BROKERS
-        codes = {where: self._check_partition(where, is_clients) for where in partitions}
+        if is_clients and not self._gate.allows(request, *WRITE_TRANSACTIONAL_ID, transactional_id):
+            reply.add_same(transaction, ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED)
+            return
+        denied: set[str] = set()
+        if is_clients:
+            names = {name for name, _ in partitions} - INTERNAL_TOPICS
+            denied = {name for name in names if not self._gate.allows(request, *WRITE_TOPIC, name)}
+        codes = {where: self._check_partition(where, is_clients, denied) for where in partitions}
         if any(codes.values()):
             for where, code in codes.items():
                 if code == ErrorCode.NONE:
@@ -119,10 +160,10 @@ class TransactionHandlers:
             return
         self._transactions.add_partitions(add, lambda code: reply.add_same(transaction, code))
 
-    def _check_partition(self, where: TopicPartition, is_clients: bool) -> ErrorCode:
+    def _check_partition(self, where: TopicPartition, is_clients: bool, denied: set[str]) -> ErrorCode:
         name, index = where
         topic = self._cluster.find_topic(name)
-        if is_clients and name in INTERNAL_TOPICS:
+        if name in denied or (is_clients and name in INTERNAL_TOPICS):
             return ErrorCode.TOPIC_AUTHORIZATION_FAILED
         if topic is None or not topic.has_partition(index):
             return ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
@@ -130,6 +171,10 @@ class TransactionHandlers:
 
     def add_offsets_to_txn(self, request: Request[m.AddOffsetsToTxnRequest]) -> Answer:
         body = request.body
+        if not self._gate.allows(request, *WRITE_TRANSACTIONAL_ID, body.transactional_id):
+            return m.AddOffsetsToTxnResponse(error_code=ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED)
+        if not self._gate.allows(request, *READ_GROUP, body.group_id):
+            return m.AddOffsetsToTxnResponse(error_code=ErrorCode.GROUP_AUTHORIZATION_FAILED)
         pending = request.defer()
         add = AddPartitions(
             body.transactional_id,
@@ -149,6 +194,8 @@ class TransactionHandlers:
 
     def end_txn(self, request: Request[m.EndTxnRequest]) -> Answer:
         body = request.body
+        if not self._gate.allows(request, *WRITE_TRANSACTIONAL_ID, body.transactional_id):
+            return m.EndTxnResponse(error_code=ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED)
         pending = request.defer()
         try:
             self._transactions.end_txn(pending.complete, self._context(request), body)
@@ -162,12 +209,20 @@ class TransactionHandlers:
         body = request.body
         response = m.DescribeTransactionsResponse()
         for transactional_id in body.transactional_ids:
+            if not self._gate.allows(request, *DESCRIBE_TRANSACTIONAL_ID, transactional_id):
+                response.transaction_states.append(
+                    m.DescribeTransactionsResponse.TransactionState(
+                        transactional_id=transactional_id, error_code=ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED
+                    )
+                )
+                continue
             try:
                 state = self._transactions.find(transactional_id).shard.describe(transactional_id)
             except KafkaError as error:
                 state = m.DescribeTransactionsResponse.TransactionState(
                     transactional_id=transactional_id, error_code=error.code
                 )
+            state.topics = [each for each in state.topics if self._gate.allows(request, *DESCRIBE_TOPIC, each.topic)]
             response.transaction_states.append(state)
         return response
 
@@ -186,6 +241,7 @@ class TransactionHandlers:
                 state
                 for handle in self._transactions.runtime.loaded_handles()
                 for state in handle.shard.list(wanted, now_ms)
+                if self._gate.shows(request, *DESCRIBE_TRANSACTIONAL_ID, state.transactional_id)
             ],
         )
 

@@ -1,7 +1,7 @@
 """WriteTxnMarkers: how an administrator ends a transaction that hangs (`Admin.abortTransaction`).
 
 In Apache Kafka coordinators send it to the leaders of partitions as well; here they write their markers themselves
-(`broker.transaction_durability`).
+(`broker.transaction_durability`). It needs ALTER on the cluster, or CLUSTER_ACTION.
 """
 
 from __future__ import annotations
@@ -10,10 +10,12 @@ from typing import TYPE_CHECKING
 
 from penstock.broker.requests import Answer, Request
 from penstock.broker.storage_errors import error_for_clients
+from penstock.security.acls import CLUSTER_NAME
 from penstock.storage.contract import Appended, StorageError
 from penstock.transactions.metadata import TopicPartition, TransactionVersion
 from penstock.transactions.shard import WriteMarkers
 from penstock.wire import messages as m
+from penstock.wire.acls import AclOperation, AclResource
 from penstock.wire.errors import ErrorCode, KafkaError
 
 if TYPE_CHECKING:
@@ -35,6 +37,18 @@ class TxnMarkerHandlers:
 
     def write_txn_markers(self, request: Request[m.WriteTxnMarkersRequest]) -> Answer:
         body = request.body
+        may_alter = self._gate.shows(request, AclOperation.ALTER, AclResource.CLUSTER, CLUSTER_NAME)
+        if not may_alter and not self._gate.allows_on_cluster(request, AclOperation.CLUSTER_ACTION):
+            return _markers_response(
+                {
+                    marker.producer_id: {
+                        (topic.name, index): ErrorCode.CLUSTER_AUTHORIZATION_FAILED
+                        for topic in marker.topics
+                        for index in topic.partition_indexes
+                    }
+                    for marker in body.markers
+                }
+            )
         results: dict[int, Codes] = {}
         appends: list[tuple[Partition, Appended]] = []
         for marker in body.markers:

@@ -2,7 +2,8 @@
 
 The rules are the group coordinator's (`penstock.groups`). The transaction coordinator is asked first whether the
 partition of `__consumer_offsets` is part of the transaction: up to version 4 it is verified like a write; from version
-5 on the request adds the partition itself (KIP-890).
+5 on the request adds the partition itself (KIP-890). It needs WRITE on the transactional id, READ on the group and on
+each topic.
 """
 
 from __future__ import annotations
@@ -10,6 +11,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
+from penstock.broker.handlers.table import READ_GROUP, READ_TOPIC, WRITE_TRANSACTIONAL_ID
 from penstock.broker.requests import Answer, AnyRequest, Request
 from penstock.broker.topics import OFFSETS_TOPIC
 from penstock.coordination.context import RequestContext
@@ -52,7 +54,11 @@ class TxnOffsetHandlers:
 
     def txn_offset_commit(self, request: Request[m.TxnOffsetCommitRequest]) -> Answer:
         body = request.body
-        refused = self._take_out_unknown_partitions(body)
+        if not self._gate.allows(request, *WRITE_TRANSACTIONAL_ID, body.transactional_id):
+            return _all_refused(body, ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED)
+        if not self._gate.allows(request, *READ_GROUP, body.group_id):
+            return _all_refused(body, ErrorCode.GROUP_AUTHORIZATION_FAILED)
+        refused = self._take_out_refused(request, body)
         pending = request.defer()
 
         def answer(response: m.TxnOffsetCommitResponse) -> None:
@@ -101,13 +107,17 @@ class TxnOffsetHandlers:
         partition_log = self._cluster.hosted(OFFSETS_TOPIC, index).log
         return partition_log.has_open_transaction(body.producer_id, body.producer_epoch)
 
-    def _take_out_unknown_partitions(
-        self, body: m.TxnOffsetCommitRequest
+    def _take_out_refused(
+        self, request: AnyRequest, body: m.TxnOffsetCommitRequest
     ) -> list[m.TxnOffsetCommitResponse.TxnOffsetCommitResponseTopic]:
-        """Partitions that do not exist are answered here; the rest stays in the request for the group coordinator."""
+        """What may not be read or does not exist is answered here; the rest stays for the group coordinator."""
         refused: dict[str, list[int]] = {}
+        denied: set[str] = set()
         for topic in body.topics:
             hosted = self._cluster.find_topic(topic.name)
+            if not self._gate.allows(request, *READ_TOPIC, topic.name):
+                hosted = None
+                denied.add(topic.name)
             count = hosted.partition_count if hosted is not None else 0
             unknown = [each.partition_index for each in topic.partitions if not 0 <= each.partition_index < count]
             if unknown or hosted is None:
@@ -115,7 +125,12 @@ class TxnOffsetHandlers:
                 topic.partitions = [each for each in topic.partitions if 0 <= each.partition_index < count]
         body.topics = [topic for topic in body.topics if topic.partitions]
         return [
-            _offset_results(name, indexes, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION) for name, indexes in refused.items()
+            _offset_results(
+                name,
+                indexes,
+                ErrorCode.TOPIC_AUTHORIZATION_FAILED if name in denied else ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,
+            )
+            for name, indexes in refused.items()
         ]
 
 

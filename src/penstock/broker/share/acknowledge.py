@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from penstock.broker.requests import Pending, Request
-from penstock.broker.share.fetch import NO_LEADER
+from penstock.broker.share.fetch import NO_LEADER, explanation
 from penstock.queues.sessions import ShareSession, TopicIdPartition
 from penstock.wire import messages as m
 from penstock.wire.errors import ErrorCode, KafkaError
@@ -46,7 +46,7 @@ class ShareAcknowledge:
         for (topic_id, index), error in self._outcomes.items():
             data = response.PartitionData(partition_index=index)
             if error is not None:
-                data.error_code, data.error_message = error.code, error.message
+                data.error_code, data.error_message = error.code, explanation(error)
                 if error.code == ErrorCode.NOT_LEADER_OR_FOLLOWER:
                     data.current_leader = response.LeaderIdAndEpoch(leader_id=NO_LEADER, leader_epoch=NO_LEADER)
             if topic_id not in topics:

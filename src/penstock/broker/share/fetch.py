@@ -22,11 +22,13 @@ from penstock.wire.errors import (
     ErrorCode,
     KafkaError,
     KafkaStorageError,
+    TopicAuthorizationFailed,
     UnknownServerError,
 )
 
 if TYPE_CHECKING:
     from penstock.broker.share.groups import ShareGroups
+    from penstock.broker.share.rights import ReadRights
     from penstock.broker.world import Timer, World
 
 log = logging.getLogger("penstock.share")
@@ -46,9 +48,11 @@ class ShareFetch:
         world: World,
         request: Request[m.ShareFetchRequest],
         session: ShareSession,
+        rights: ReadRights,
         wants_records: bool,
     ) -> None:
         self.session = session
+        self._rights = rights
         self.pending: Pending = request.defer()
         self._windows = groups.windows
         self._sessions = groups.sessions
@@ -61,6 +65,7 @@ class ShareFetch:
         self._acknowledged: dict[TopicIdPartition, KafkaError | None] = {}
         self._acknowledgements_under_way = 0
         self._is_fetched = not wants_records
+        self._is_refused = False
         self._is_started = False
         self._timer: Timer | None = None
         self._waits_at: list[LiveSharePartition] = []
@@ -118,10 +123,29 @@ class ShareFetch:
             self._finish_fetching()
             self._maybe_answer()
 
+    def check_rights(self) -> None:
+        """Rules have changed while the fetch waited: acquire nothing that may not be read any more."""
+        if self._is_fetched:
+            return
+        if not self._rights.may_use_group():
+            self._is_refused = True
+            self._finish_fetching()
+            self._maybe_answer()
+            return
+        for partition in self.session.in_fetch_order():
+            try:
+                self._rights.check_topic(partition[0])
+            except TopicAuthorizationFailed as error:
+                self.partition_lost(partition, error)
+
+    def _open(self, partition: TopicIdPartition) -> LiveSharePartition:
+        self._rights.check_topic(partition[0])
+        return self._windows.open(self.session.group_id, partition)
+
     def _look_up_partitions(self) -> None:
         for partition in self.session.in_fetch_order():
             try:
-                live = self._windows.open(self.session.group_id, partition)
+                live = self._open(partition)
             except CoordinatorLoadInProgress:
                 self._not_loaded.append(partition)
             except Exception as error:
@@ -136,7 +160,7 @@ class ShareFetch:
         missing, self._not_loaded = self._not_loaded, []
         for partition in missing:
             try:
-                live = self._windows.open(self.session.group_id, partition)
+                live = self._open(partition)
             except CoordinatorLoadInProgress:
                 self._not_loaded.append(partition)
             except Exception as error:
@@ -227,7 +251,7 @@ class ShareFetch:
     def _fail(self, partition: TopicIdPartition, error: KafkaError) -> None:
         data = self._data(partition)
         data.error_code = error.code
-        data.error_message = error.message
+        data.error_message = explanation(error)
         if error.code == ErrorCode.NOT_LEADER_OR_FOLLOWER:
             data.current_leader = m.ShareFetchResponse.LeaderIdAndEpoch(leader_id=NO_LEADER, leader_epoch=NO_LEADER)
 
@@ -236,11 +260,14 @@ class ShareFetch:
             return
         if self.pending.done:
             return
+        if self._is_refused:
+            self.pending.complete(m.ShareFetchResponse(error_code=ErrorCode.GROUP_AUTHORIZATION_FAILED))
+            return
         for partition, error in self._acknowledged.items():
             data = self._data(partition)
             if error is not None:
                 data.acknowledge_error_code = error.code
-                data.acknowledge_error_message = error.message
+                data.acknowledge_error_message = explanation(error)
         settings = self._settings.settings(self.session.group_id)
         response = m.ShareFetchResponse(
             acquisition_lock_timeout_ms=settings.record_lock_duration_ms, responses=self._responses()
@@ -268,6 +295,11 @@ class ShareFetch:
                     )
                 topic.partitions.append(self._data(partition))
         return list(topics.values())
+
+
+def explanation(error: KafkaError) -> str | None:
+    """Kafka lets the code of what may not be read speak for itself."""
+    return None if isinstance(error, TopicAuthorizationFailed) else error.message
 
 
 def _error_for_client(partition: TopicIdPartition, error: Exception) -> KafkaError:

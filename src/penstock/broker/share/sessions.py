@@ -40,6 +40,11 @@ class OpenShareSessions(ShareSessions):
             self._metrics.session_evictions += 1
             self._release(session)
 
+    def rules_changed(self) -> None:
+        """Nobody goes on waiting for what they may not read any more."""
+        for fetch in list(self.parked.values()):
+            attempt("checking a share fetch against changed rules", fetch.check_rights)
+
     def _release(self, session: ShareSession) -> None:
         fetch = self.parked.get(session)
         if fetch is not None:

@@ -364,24 +364,31 @@ class ConsumerProtocol:
                 needed = True
             else:
                 change.regex_known = new in group.regexes
-        if needed or (new and self._regexes_are_stale(group, context.now_ms)):
+        if needed or (new and self._regexes_are_stale(group, context)):
+            group.regexes_view = context.view
             self._timers.schedule_if_absent(TimerKey(TimerKind.CONSUMER_REGEX, group.group_id), context.now_ms)
 
-    def _regexes_are_stale(self, group: ConsumerGroup, now_ms: int) -> bool:
-        if group.regexes_version != self._state.topics.version:
+    def _regexes_are_stale(self, group: ConsumerGroup, context: RequestContext) -> bool:
+        now_ms = context.now_ms
+        if group.regexes_version != (self._state.topics.version, context.view.rules_version):
             return True
         oldest_ms = min((regex.timestamp_ms for regex in group.regexes.values()), default=now_ms)
         return now_ms > oldest_ms + self._state.settings.group_consumer_regex_refresh_interval_ms
 
     def on_regex_timer(self, group: ConsumerGroup, now_ms: int) -> Effects:
-        """Match all regular expressions of the group against the topics that exist now."""
+        """Match all regular expressions of the group against the topics that exist now.
+
+        As in Kafka, they are those that the member may describe whose heartbeat asked for it.
+        """
         effects = Effects()
         topics = self._state.topics
+        view = group.regexes_view
+        names = [name for name in topics.topic_names() if view.shows(name)]
         wanted = {r for member in group.members.values() if (r := member.subscribed_topic_regex)}
         resolved = {}
         for pattern in sorted(wanted):
             regex = compile_topic_regex(pattern)
-            found = frozenset(name for name in topics.topic_names() if regex.matches(name))
+            found = frozenset(name for name in names if regex.matches(name))
             resolved[pattern] = ResolvedRegex(found, topics.version, now_ms)
         changed = False
         for pattern, found_now in resolved.items():
@@ -394,7 +401,7 @@ class ConsumerProtocol:
         digest = metadata_hash(group.subscribed_topics_with({}, resolved), topics)
         if changed or digest != group.metadata_hash:
             effects.records.append(records.consumer_group_epoch(group.group_id, group.epoch + 1, digest))
-        group.regexes_version = topics.version
+        group.regexes_version = (topics.version, view.rules_version)
         return effects
 
     # ---- leaving -----------------------------------------------------------------------------------------------------
