@@ -20,6 +20,9 @@ class SimulatedWorld(SimulatedTime):
     def monotonic(self) -> float:
         return self.now_ms() / 1000
 
+    def precise(self) -> float:
+        return self.monotonic()
+
     def call_soon_threadsafe(self, callback: Callable[[], object]) -> None:
         self.call_soon(callback)
 

@@ -12,7 +12,9 @@ from penstock.broker.config import BrokerConfig
 from penstock.broker.connection import Connection
 from penstock.broker.dispatch import Dispatcher
 from penstock.broker.listeners import Address
+from penstock.broker.quotas import Quotas
 from penstock.broker.requests import Handler
+from penstock.catalog.memory import MemoryCatalog
 from penstock.testing.memory import MemoryClient, MemoryListener
 from penstock.wire import messages as m
 from penstock.wire.api import ApiKey
@@ -33,8 +35,11 @@ class Shell:
         self.world = SimulatedWorld()
         self.cluster = ClusterView("cluster", 1, None)
         self.closed: list[Connection] = []
-        self.dispatcher = Dispatcher(no_handler, self.world, self.closed.append)
-        self.acceptor = Acceptor(BrokerConfig(configs or {}), self.cluster, self.dispatcher, self.world)
+        config = BrokerConfig(configs or {})
+        self.catalog = MemoryCatalog()
+        self.quotas = Quotas(config, self.catalog, self.world)
+        self.dispatcher = Dispatcher(no_handler, self.world, self.closed.append, self.quotas)
+        self.acceptor = Acceptor(config, self.cluster, self.dispatcher, self.world)
         self.listener = MemoryListener(Address("PLAINTEXT", "localhost", 9092))
 
     def start(self) -> None:

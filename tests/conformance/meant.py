@@ -30,10 +30,6 @@ PLAIN_DEFAULT = (
 SAYS_WHAT = (
     "Requests that make Kafka fail inside (UNKNOWN_SERVER_ERROR) get the error that says what is wrong with them."
 )
-NO_QUOTAS = (
-    "Client quotas are not enforced, so setting one is refused; a promise that is not kept would be worse. There are "
-    "none to describe, and removing one succeeds."
-)
 NO_AUTHORIZER = (
     "An ACL request with kinds that do not exist is answered with SECURITY_DISABLED, as any other without an "
     "authorizer; Kafka closes the connection."
@@ -226,26 +222,6 @@ STREAMS_GROUPS = (
 )
 
 REFUSED = (
-    *meant(
-        NO_QUOTAS,
-        "quotas/alter-client-quotas",
-        [f"alter_client_quotas: {note}" for note in ("only tries", "sets one", "two users at once")],
-        {
-            "response.entries[0].error_code": ("NONE", "INVALID_REQUEST"),
-            "response.entries[0].error_message": TEXT,
-        },
-    ),
-    *meant(
-        NO_QUOTAS,
-        "quotas/alter-client-quotas",
-        "describe_client_quotas: one is set",
-        {
-            "response.entries[0].entity[0].entity_name": ("user", ABSENT),
-            "response.entries[0].entity[0].entity_type": ("user", ABSENT),
-            "response.entries[0].values[0].key": ("producer_byte_rate", ABSENT),
-            "response.entries[0].values[0].value": (1000.0, ABSENT),
-        },
-    ),
     *meant(
         NO_SCRAM,
         "quotas/alter-user-scram-credentials",

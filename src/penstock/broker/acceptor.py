@@ -94,7 +94,7 @@ class Acceptor:
         idle_since = now - self._config.connections_max_idle_ms / 1000
         silent_since = now - SILENT_SECONDS
         for connection in [c for c in self._dispatcher.connections if c.last_active < silent_since]:
-            if connection.last_active < idle_since:
+            if connection.last_active < idle_since and not connection.is_muted:
                 connection.close()
             else:
                 connection.trim()

@@ -50,7 +50,7 @@ def _configs(parts: Parts) -> object:
 def _fetch(parts: Parts) -> object:
     from penstock.broker.handlers.fetch import FetchHandlers
 
-    return FetchHandlers(parts.cluster, parts.fetch_sessions, parts.config, parts.world, parts.gate)
+    return FetchHandlers(parts.cluster, parts.fetch_sessions, parts.config, parts.world, parts.gate, parts.quotas)
 
 
 def _group_offsets(parts: Parts) -> object:
@@ -88,7 +88,7 @@ def _log_dirs(parts: Parts) -> object:
 def _metadata(parts: Parts) -> object:
     from penstock.broker.handlers.metadata import MetadataHandlers
 
-    return MetadataHandlers(parts.topics, parts.cluster, parts.config, parts.gate)
+    return MetadataHandlers(parts.topics, parts.cluster, parts.config, parts.gate, parts.quotas)
 
 
 def _offsets(parts: Parts) -> object:
@@ -112,7 +112,7 @@ def _producers(parts: Parts) -> object:
 def _queues(parts: Parts) -> object:
     from penstock.broker.handlers.queues import QueueHandlers
 
-    return QueueHandlers(parts.share_groups, parts.cluster, parts.world, parts.gate)
+    return QueueHandlers(parts.share_groups, parts.cluster, parts.world, parts.gate, parts.quotas)
 
 
 def _acls(parts: Parts) -> object:
@@ -124,7 +124,7 @@ def _acls(parts: Parts) -> object:
 def _client_quotas(parts: Parts) -> object:
     from penstock.broker.handlers.client_quotas import ClientQuotaHandlers
 
-    return ClientQuotaHandlers()
+    return ClientQuotaHandlers(parts.quotas, parts.gate)
 
 
 def _delegation_tokens(parts: Parts) -> object:
@@ -160,7 +160,9 @@ def _share_state(parts: Parts) -> object:
 def _topics(parts: Parts) -> object:
     from penstock.broker.handlers.topics import TopicHandlers
 
-    return TopicHandlers(parts.topics, parts.cluster, parts.config, parts.configs, parts.world, parts.gate)
+    return TopicHandlers(
+        parts.topics, parts.cluster, parts.config, parts.configs, parts.world, parts.gate, parts.quotas
+    )
 
 
 def _transactions(parts: Parts) -> object:

@@ -20,6 +20,9 @@ they can be sent yet or not, and until the kernel has taken them; a file range c
 received with the request that reached the bound is set aside, one scratch buffer at most. Reading resumes at half of
 the bound. A frame larger than `socket.request.max.bytes` closes the connection. The buffer that is kept for the next
 large frame is given back when the connection falls silent.
+
+Muting. A client that exceeds a quota is made to wait (`broker.quotas`): its connection is not read, and no request that
+has arrived is handled, until a timer ends the mute. Responses go out as ever.
 """
 
 from __future__ import annotations
@@ -41,7 +44,7 @@ if TYPE_CHECKING:
     from penstock.broker.listeners import Address
     from penstock.broker.requests import AnyRequest
     from penstock.broker.transport import Transport
-    from penstock.broker.world import World
+    from penstock.broker.world import Timer, World
 
 MAX_IN_FLIGHT = 1024
 MAX_QUEUED_BYTES = 64 << 20
@@ -97,6 +100,8 @@ class Connection:
         self._warming = False
         self._in_read = False
         self._resuming = False
+        self._mute: Timer | None = None
+        self._muted_until = 0.0
         transport.add_reader(self._on_readable)
 
     # -- reading ---------------------------------------------------------------------------------------------------
@@ -155,6 +160,9 @@ class Connection:
             handle(self, view[start:position])
             if self.closed:
                 return
+            if self._mute is not None:
+                self._set_rest_aside(view, position, filled)
+                return
             if len(slots) >= MAX_IN_FLIGHT or self.queued_bytes > MAX_QUEUED_BYTES:
                 self._flush_slots()
                 if self.closed:
@@ -203,8 +211,31 @@ class Connection:
         if self._reading:
             if self._is_congested():
                 self._pause_reading()
-        elif len(self._slots) < MAX_IN_FLIGHT // 2 and self.queued_bytes <= MAX_QUEUED_BYTES // 2:
+        elif (
+            self._mute is None and len(self._slots) < MAX_IN_FLIGHT // 2 and self.queued_bytes <= MAX_QUEUED_BYTES // 2
+        ):
             self._resume_reading()
+
+    def mute(self, seconds: float) -> None:
+        """Do not read, and handle no request, for a while; the longest of several mutes counts."""
+        until = self._now() + seconds
+        if self.closed or until <= self._muted_until:
+            return
+        if self._mute is not None:
+            self._mute.cancel()
+        elif self._reading:
+            self._pause_reading()
+        self._muted_until = until
+        self._mute = self._world.call_later(seconds, self._unmute)
+
+    @property
+    def is_muted(self) -> bool:
+        return self._mute is not None
+
+    def _unmute(self) -> None:
+        self._mute = None
+        self.last_active = self._now()
+        self._pause_or_resume_reading()
 
     def _pause_reading(self) -> None:
         if not self.closed:
@@ -224,6 +255,8 @@ class Connection:
 
     def _handle_set_aside(self) -> None:
         self._resuming = False
+        if self._mute is not None:
+            return
         view, self._set_aside = self._set_aside, None
         if view is not None and not self.closed:
             self._handle_received(view, len(view))
@@ -260,7 +293,7 @@ class Connection:
         if self.closed:
             return
         try:
-            self._dispatcher.encode(request, response)
+            self._dispatcher.encode_later(request, response)
         except Exception:
             log.exception("cannot encode %s for %s", type(response).__name__, self.peer_host)
             self.close()
@@ -382,6 +415,9 @@ class Connection:
         self._out.clear()
         self._slots.clear()
         self._set_aside = None
+        if self._mute is not None:
+            self._mute.cancel()
+            self._mute = None
         self._transport.close()
         self._dispatcher.connection_closed(self)
 

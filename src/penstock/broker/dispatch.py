@@ -24,6 +24,7 @@ from penstock.wire.frames import parse_request_header, skip_tags
 from penstock.wire.messages import Message
 
 if TYPE_CHECKING:
+    from penstock.broker.quotas import Quotas
     from penstock.broker.world import World
 
 log = logging.getLogger("penstock.broker")
@@ -61,10 +62,12 @@ class Dispatcher:
         find_handler: Callable[[ApiKey], Handler],
         world: World,
         on_connection_closed: Callable[[Connection], None],
+        quotas: Quotas,
     ) -> None:
         self.find_handler = find_handler
         self._world = world
         self._on_connection_closed = on_connection_closed
+        self._quotas = quotas
         self.served: frozenset[int] = frozenset(SERVED)
         self._routes: dict[int, Route] = {}
         self._tasks: set[asyncio.Task[None]] = set()
@@ -107,12 +110,16 @@ class Dispatcher:
         slot = connection.take_slot()
         request = Request(connection, key, version, correlation_id, client_id, body, slot)
         self.requests_total[key] += 1
+        quotas = self._quotas
         try:
+            began = self._world.precise() if quotas.limits_requests else 0.0
             answer = self.faults[key](request) if self.faults and key in self.faults else None
             if answer is None:
                 answer = route.handler(request)
             if connection.closed:
                 return
+            if quotas.active:
+                quotas.handled(request, answer, len(frame), self._world.precise() - began if began else 0.0)
             if isinstance(answer, Message):
                 self.encode(request, answer)
             elif answer is NO_RESPONSE:
@@ -172,6 +179,12 @@ class Dispatcher:
         connection.close()
 
     # -- responses -------------------------------------------------------------------------------------------------
+
+    def encode_later(self, request: AnyRequest, response: Message) -> None:
+        """Encode the response to a request that had to wait."""
+        if self._quotas.limits_requests:
+            self._quotas.answered(request, response)
+        self.encode(request, response)
 
     def encode(self, request: AnyRequest, response: Message) -> None:
         """Encode a response into the slot of its request."""

@@ -124,6 +124,11 @@ class FetchSessions:
             return FetchContext(partitions, session, incremental=False)
         return self._continue(request, by_id, now_ms)
 
+    def forget(self, context: FetchContext) -> None:
+        """The client is not told of the session that its request has opened."""
+        if context.session is not None:
+            self._sessions.pop(context.session.session_id, None)
+
     def _continue(self, request: m.FetchRequest, by_id: bool, now_ms: int) -> FetchContext:
         session = self._sessions.get(request.session_id)
         if session is None:

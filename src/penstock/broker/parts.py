@@ -24,6 +24,7 @@ from penstock.broker.gate import Gate
 from penstock.broker.http import MonitoringEndpoint
 from penstock.broker.metrics import Metrics, broker_metrics
 from penstock.broker.producer_ids import ProducerIds
+from penstock.broker.quotas import Quotas
 from penstock.broker.state_topic import InternalTopics
 from penstock.broker.topic_manager import TopicManager
 from penstock.broker.topics import OFFSETS_TOPIC, SHARE_STATE_TOPIC, TRANSACTIONS_TOPIC
@@ -63,12 +64,14 @@ class Parts:
             config.max_incremental_fetch_session_cache_slots, lambda: world.random_between(1, 2**31)
         )
         self.on_connection_closed: list[Callable[[Connection], None]] = []
-        self.dispatcher = Dispatcher(HandlerTable(self).find, world, self._connection_closed)
+        self.quotas = Quotas(config, self.catalog, world)
+        self.dispatcher = Dispatcher(HandlerTable(self).find, world, self._connection_closed, self.quotas)
         self.features.listeners.append(self.dispatcher.forget_routes)
         self.acceptor = Acceptor(config, self.cluster, self.dispatcher, world)
         self.upkeep = Upkeep(config, self.cluster, self.storage, world, sweep=self._sweep, clean=self._clean)
         self.metrics = Metrics()
         self.metrics.register(lambda: broker_metrics(self.dispatcher, self.fetch_sessions, self.cluster))
+        self.metrics.register(self.quotas.metrics)
         self.monitoring = MonitoringEndpoint(self.metrics)
 
     # -- parts that are built when they are first needed -----------------------------------------------------------
@@ -182,6 +185,7 @@ class Parts:
 
     def _sweep(self) -> None:
         self.acceptor.sweep()
+        self.quotas.sweep()
         self.durability.end_late_waits()
 
     def _clean(self) -> None:

@@ -73,11 +73,12 @@ AnyRequest: TypeAlias = Request[Any]
 class Pending:
     """A reply that is still to come. Completing it twice, or after the connection has gone, does nothing."""
 
-    __slots__ = ("done", "request")
+    __slots__ = ("done", "request", "throttle_time_ms")
 
     def __init__(self, request: AnyRequest) -> None:
         self.request = request
         self.done = False
+        self.throttle_time_ms = 0
 
     @property
     def is_open(self) -> bool:
@@ -86,6 +87,8 @@ class Pending:
     def complete(self, response: Message) -> None:
         if not self.done:
             self.done = True
+            if self.throttle_time_ms:
+                response.throttle_time_ms = self.throttle_time_ms  # type: ignore[attr-defined]
             self.request.connection.respond(self.request, response)
 
     def close_connection(self) -> None:

@@ -34,6 +34,10 @@ class World(Protocol):
         """Seconds on a clock that never goes back: for waits."""
         ...
 
+    def precise(self) -> float:
+        """Seconds on a clock that shows how long work took, which the other one may be too coarse for."""
+        ...
+
     def call_later(self, seconds: float, callback: Callable[[*Ts], object], *args: *Ts) -> Timer: ...
 
     def call_soon(self, callback: Callable[[*Ts], object], *args: *Ts) -> Timer:
@@ -73,6 +77,7 @@ class LoopWorld:
     def __init__(self, loop: asyncio.AbstractEventLoop) -> None:
         self._loop = loop
         self.monotonic = loop.time
+        self.precise = time.perf_counter
         self.call_later = loop.call_later
         self.call_soon = loop.call_soon
 

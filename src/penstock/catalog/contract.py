@@ -19,10 +19,11 @@ from __future__ import annotations
 
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass
-from typing import NamedTuple, Protocol, TypeAlias
+from typing import NamedTuple, Protocol
 
 from penstock.guard import SelfExplanatory
 from penstock.security.acls import AclBinding
+from penstock.security.quotas import QuotaEntity
 from penstock.wire.config_resources import ResourceType
 
 PRODUCER_ID_BLOCK_SIZE = 1000
@@ -61,10 +62,6 @@ class CredentialRow(NamedTuple):
 
     def __repr__(self) -> str:
         return f"CredentialRow({self.user!r}, {self.mechanism}, {self.iterations})"
-
-
-QuotaEntity: TypeAlias = tuple[tuple[str, str | None], ...]
-"""Whom a quota is for, sorted: `(("client-id", None), ("user", "alice"))`. None is the default of its kind."""
 
 
 class Catalog(Protocol):

@@ -13,12 +13,12 @@ from penstock.catalog.contract import (
     SECRET_BYTES,
     CatalogError,
     CredentialRow,
-    QuotaEntity,
     TopicExists,
     TopicRow,
     UnknownTopic,
 )
 from penstock.security.acls import AclBinding
+from penstock.security.quotas import QuotaEntity
 from penstock.wire.config_resources import ResourceType
 
 _TOPIC_ID_BYTES = 16

@@ -21,13 +21,13 @@ from penstock.catalog.contract import (
     SECRET_BYTES,
     CatalogError,
     CredentialRow,
-    QuotaEntity,
     TopicExists,
     TopicRow,
     UnknownTopic,
 )
 from penstock.catalog.schema import migrate
 from penstock.security.acls import AclBinding
+from penstock.security.quotas import QuotaEntity
 from penstock.wire.acls import AclOperation, AclPermission, AclResource, PatternType
 from penstock.wire.config_resources import ResourceType
 

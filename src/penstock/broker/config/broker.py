@@ -37,6 +37,10 @@ connections.max.idle.ms long =600000
     A connection without requests for so long is closed.
 controller.listener.names list
     Listeners of Kafka's controllers; none is opened, because broker and controller are one process.
+controller.quota.window.num int =11 >=1
+    Windows of controller.quota.window.size.seconds whose worth of mutations a client may save up.
+controller.quota.window.size.seconds int =1 >=1
+    Length of one window of the quota of controller mutations.
 delete.topic.enable bool =true
     Whether topics may be deleted.
 errors.deadletterqueue.auto.create.topics.enable bool =false @cluster internal
@@ -209,6 +213,10 @@ producer.id.expiration.check.interval.ms int =600000 >=1 internal
     Pause between two looks for producers to forget.
 producer.id.expiration.ms int =86400000 >=1 @cluster
     How long a partition remembers an idle producer's sequence numbers.
+quota.window.num int =11 >=1
+    Windows over which the use of a quota is measured, the current one included.
+quota.window.size.seconds int =1 >=1
+    Length of one window; also the longest that a quota of requests or connections makes anybody wait.
 share.coordinator.cold.partition.snapshot.interval.ms int =300000 >=1 internal
     After how long without a write a share-partition's state gets a fresh snapshot.
 share.coordinator.snapshot.update.records.per.snapshot int =500 0..500

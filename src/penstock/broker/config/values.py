@@ -22,6 +22,8 @@ class BrokerValues:
     config_providers: list[str]
     connections_max_idle_ms: int
     controller_listener_names: list[str]
+    controller_quota_window_num: int
+    controller_quota_window_size_seconds: int
     delete_topic_enable: bool
     errors_deadletterqueue_auto_create_topics_enable: bool
     errors_deadletterqueue_topic_name_prefix: str
@@ -111,6 +113,8 @@ class BrokerValues:
     penstock_share_flush_interval_ms: int
     producer_id_expiration_check_interval_ms: int
     producer_id_expiration_ms: int
+    quota_window_num: int
+    quota_window_size_seconds: int
     share_coordinator_cold_partition_snapshot_interval_ms: int
     share_coordinator_snapshot_update_records_per_snapshot: int
     share_coordinator_state_topic_min_isr: int

@@ -1,68 +1,194 @@
-"""DescribeClientQuotas and AlterClientQuotas.
+"""DescribeClientQuotas and AlterClientQuotas (KIP-546; KIP-612 for addresses).
 
-There are no quotas; setting some is refused, because accepting what is then not enforced would be a false promise.
+A filter names types of entities, each with an exact name, the default, or any of them; `strict` leaves out entities
+with more types than the filter names. An alteration sets and removes quotas of one entity; each entity of a request
+succeeds or fails on its own, and what succeeds holds at once. An address is one in numbers: Kafka would look up a host
+name, here and once more when a connection is to be counted.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping
+from typing import TYPE_CHECKING
 
 from penstock.broker.requests import Request
+from penstock.security.quotas import (
+    CLIENT_ID,
+    CLIENT_QUOTAS,
+    ENTITY_TYPES,
+    IP,
+    USER,
+    Quota,
+    QuotaEntity,
+    canonical_address,
+)
 from penstock.wire import messages as m
-from penstock.wire.errors import ErrorCode
+from penstock.wire.acls import AclOperation
+from penstock.wire.errors import ClusterAuthorizationFailed, InvalidRequest, KafkaError, UnsupportedVersion
 
-_NO_QUOTAS = "This broker does not enforce client quotas, so it does not take them."
-_QUOTA_ENTITIES = ("user", "client-id", "ip")
-_EXACT = 0
-_QUOTA_MATCHES = (_EXACT, 1, 2)
+if TYPE_CHECKING:
+    from penstock.broker.gate import Gate
+    from penstock.broker.quotas import Quotas
+
+_EXACT, _DEFAULT, _ANY = 0, 1, 2
+_MATCHES = {_DEFAULT: "MATCH_TYPE_DEFAULT", _ANY: "MATCH_TYPE_SPECIFIED"}
+_DENIED = "Cluster authorization failed."
+
+# What is counted in whole bytes and connections, and the largest number that the type of each can hold.
+_WHOLE = {
+    Quota.PRODUCE.value: (2**63 - 1, "a LONG"),
+    Quota.FETCH.value: (2**63 - 1, "a LONG"),
+    Quota.CONNECTION.value: (2**31 - 1, "an INT"),
+}
+_ALLOWED_FRACTION = 1e-6
 
 
 class ClientQuotaHandlers:
+    def __init__(self, quotas: Quotas, gate: Gate) -> None:
+        self._quotas = quotas
+        self._gate = gate
+
     def describe_client_quotas(self, request: Request[m.DescribeClientQuotasRequest]) -> m.DescribeClientQuotasResponse:
         body = request.body
-        for component in body.components:
-            code, wrong = ErrorCode.INVALID_REQUEST, ""
-            if not component.entity_type:
-                wrong = "A quota belongs to a user, a client id or an address."
-            elif component.entity_type not in _QUOTA_ENTITIES:
-                code, wrong = ErrorCode.UNSUPPORTED_VERSION, f"There are no quotas of a {component.entity_type}."
-            elif component.match_type not in _QUOTA_MATCHES:
-                wrong = f"There is no match type {component.match_type}."
-            elif component.match_type == _EXACT and component.match is None:
-                wrong = "An exact match needs a name."
-            if wrong:
-                return m.DescribeClientQuotasResponse(error_code=code, error_message=wrong, entries=None)
-        return m.DescribeClientQuotasResponse(entries=[])
+        try:
+            if not self._gate.allows_on_cluster(request, AclOperation.DESCRIBE_CONFIGS):
+                raise ClusterAuthorizationFailed(_DENIED)
+            names, types = _filter(body.components)
+        except KafkaError as error:
+            return m.DescribeClientQuotasResponse(error_code=error.code, error_message=error.message, entries=None)
+        entries = []
+        for entity, values in self._quotas.entities.items():
+            parts = dict(entity)
+            is_match = all(kind in parts and parts[kind] == name for kind, name in names.items())
+            if is_match and types <= parts.keys() and not (body.strict and len(parts) != len(names) + len(types)):
+                entries.append(
+                    m.DescribeClientQuotasResponse.EntryData(
+                        entity=[
+                            m.DescribeClientQuotasResponse.EntityData(entity_type=kind, entity_name=name)
+                            for kind, name in entity
+                        ],
+                        values=[
+                            m.DescribeClientQuotasResponse.ValueData(key=key, value=value)
+                            for key, value in values.items()
+                        ],
+                    )
+                )
+        return m.DescribeClientQuotasResponse(entries=entries)
 
     def alter_client_quotas(self, request: Request[m.AlterClientQuotasRequest]) -> m.AlterClientQuotasResponse:
-        """There is nothing to take away, which succeeds; what would set a quota is refused, even if only tried."""
         body = request.body
-        answer = m.AlterClientQuotasResponse()
-        alterations: dict[frozenset[tuple[str, str | None]], list[m.AlterClientQuotasRequest.OpData]] = {}
-        for asked in body.entries:  # of two entities of one type, and of two entries for the same, the last one counts
-            named = {part.entity_type: part.entity_name for part in asked.entity}
-            alterations[frozenset(named.items())] = asked.ops
-        for parts, ops in alterations.items():
-            entity = dict(parts)
-            entry = m.AlterClientQuotasResponse.EntryData(
-                entity=[
-                    m.AlterClientQuotasResponse.EntityData(entity_type=kind, entity_name=name)
-                    for kind, name in entity.items()
-                ]
-            )
-            answer.entries.append(entry)
-            entry.error_message = _wrong_entity(entity) or (None if all(op.remove for op in ops) else _NO_QUOTAS)
-            if entry.error_message is not None:
-                entry.error_code = ErrorCode.INVALID_REQUEST
-        return answer
+        is_allowed = self._gate.allows_on_cluster(request, AclOperation.ALTER_CONFIGS)
+        results: dict[QuotaEntity, KafkaError | None] = {}
+        changed: dict[QuotaEntity, dict[str, float]] = {}
+        for asked in body.entries:
+            # Of two parts of one type the last one counts.
+            entity = tuple(sorted({part.entity_type: part.entity_name for part in asked.entity}.items()))
+            keys = [op.key for op in asked.ops]
+            try:
+                if not is_allowed:
+                    raise ClusterAuthorizationFailed(_DENIED)
+                if entity in results or len(set(keys)) < len(keys):
+                    raise InvalidRequest(f"Ignoring duplicate entity {_shown(entity)}")
+                values = changed.get(entity, self._quotas.entities.get(entity, {}))
+                changed[entity] = _altered(entity, values, asked.ops)
+                results[entity] = None
+            except KafkaError as error:
+                results[entity] = error
+        if changed and not body.validate_only:
+            self._quotas.change(changed)
+        return m.AlterClientQuotasResponse(
+            entries=[
+                m.AlterClientQuotasResponse.EntryData(
+                    error_code=0 if error is None else error.code,
+                    error_message=None if error is None else error.message,
+                    entity=[
+                        m.AlterClientQuotasResponse.EntityData(entity_type=kind, entity_name=name)
+                        for kind, name in entity
+                    ],
+                )
+                for entity, error in results.items()
+            ]
+        )
 
 
-def _wrong_entity(entity: Mapping[str, str | None]) -> str | None:
-    unknown = [kind for kind in entity if kind not in _QUOTA_ENTITIES]
-    if unknown:
-        return f"There are no quotas of a {unknown[0]}."
-    if not entity or ("ip" in entity and len(entity) > 1):
-        return "A quota belongs to a user, a client id, both, or an address."
-    if "" in entity.values():
-        return "The name of who a quota belongs to is empty."
-    return None
+def _filter(
+    components: list[m.DescribeClientQuotasRequest.ComponentData],
+) -> tuple[dict[str, str | None], frozenset[str]]:
+    """The names that a filter wants (None is a default), and the types of which any name will do."""
+    names: dict[str, str | None] = {}
+    types: set[str] = set()
+    for component in components:
+        kind, match_type, match = component.entity_type, component.match_type, component.match
+        if not kind:
+            raise InvalidRequest("Invalid empty entity type.")
+        if kind in names or kind in types:
+            raise InvalidRequest(f"Entity type {kind} cannot appear more than once in the filter.")
+        if kind not in ENTITY_TYPES:
+            raise UnsupportedVersion(f"Unsupported entity type {kind}")
+        if match_type == _EXACT and match is None:
+            raise InvalidRequest("Request specified MATCH_TYPE_EXACT, but set match string to null.")
+        if match_type in _MATCHES and match is not None:
+            raise InvalidRequest(f"Request specified {_MATCHES[match_type]}, but also specified a match string.")
+        if match_type in (_EXACT, _DEFAULT):
+            names[kind] = match
+        elif match_type == _ANY:
+            types.add(kind)
+        else:
+            raise InvalidRequest(f"Unknown match type {match_type}")
+    kinds = names.keys() | types
+    if IP in kinds and len(kinds) > 1:
+        raise InvalidRequest(
+            "Invalid entity filter component combination. IP filter component should not be used with "
+            "user or clientId filter component."
+        )
+    return names, frozenset(types)
+
+
+def _altered(
+    entity: QuotaEntity, values: Mapping[str, float], ops: list[m.AlterClientQuotasRequest.OpData]
+) -> dict[str, float]:
+    """The quotas of an entity after an alteration. Raises InvalidRequest."""
+    quotas = _check_entity(entity)
+    altered = dict(values)
+    for op in ops:
+        if op.remove:
+            altered.pop(op.key, None)
+            continue
+        if op.key not in quotas:
+            raise InvalidRequest(f"Invalid configuration key {op.key}")
+        if not op.value > 0:
+            raise InvalidRequest(f"Quota {op.key} must be greater than 0")
+        if op.key in _WHOLE:
+            largest, kind = _WHOLE[op.key]
+            if op.value > largest:
+                raise InvalidRequest(f"Proposed value for {op.key} is too large for {kind}.")
+            if op.value % 1 > _ALLOWED_FRACTION:
+                raise InvalidRequest(f"{op.key} cannot be a fractional value.")
+        altered[op.key] = op.value
+    return altered
+
+
+def _check_entity(entity: QuotaEntity) -> frozenset[str]:
+    """The names of the quotas that an entity can have. Raises InvalidRequest if it is none."""
+    if not entity:
+        raise InvalidRequest("Invalid empty client quota entity")
+    parts = dict(entity)
+    for kind, name in parts.items():
+        if kind not in ENTITY_TYPES:
+            raise InvalidRequest(f"Unhandled client quota entity type: {kind}")
+        if name == "":
+            raise InvalidRequest(f"Empty {kind} not supported")
+    if IP not in parts:
+        return frozenset(quota.value for quota in CLIENT_QUOTAS)
+    if USER in parts or CLIENT_ID in parts:
+        raise InvalidRequest("Invalid quota entity combination, IP entity shouldnot be combined with User or ClientId")
+    address = parts[IP]
+    if address is not None and canonical_address(address) is None:
+        raise InvalidRequest(f"{address} is not a valid IP or resolvable host.")
+    return frozenset({Quota.CONNECTION.value})
+
+
+def _shown(entity: QuotaEntity) -> str:
+    """An entity as Kafka's Java prints it."""
+    parts = ", ".join(f"{kind}={'null' if name is None else name}" for kind, name in entity)
+    return f"ClientQuotaEntity(entries={{{parts}}})"

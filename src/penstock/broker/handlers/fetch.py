@@ -19,7 +19,7 @@ from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING
 
 from penstock.broker.cold_reads import when_fetched
-from penstock.broker.fetch_sessions import TOPIC_IDS_VERSION, FetchContext, FetchPartition
+from penstock.broker.fetch_sessions import NO_SESSION, TOPIC_IDS_VERSION, FetchContext, FetchPartition
 from penstock.broker.file_range import FileRange
 from penstock.broker.handlers.table import READ_TOPIC
 from penstock.broker.requests import Answer, Pending, Request
@@ -34,9 +34,12 @@ if TYPE_CHECKING:
     from penstock.broker.config import BrokerConfig
     from penstock.broker.fetch_sessions import FetchSessions
     from penstock.broker.gate import Gate
+    from penstock.broker.quotas import Quotas
     from penstock.broker.world import World
 
 logger = logging.getLogger("penstock.broker")
+
+_PARTITION_BYTES = 40  # what a response takes for a partition beside its records
 
 Found = tuple[FetchPartition, m.FetchResponse.PartitionData]
 
@@ -125,7 +128,7 @@ class FetchWait:
         is_gone = len(waiting_on) < len(self._waiting_on)  # a topic was deleted, which Kafka tells at once
         if self._time_is_up or is_final or is_gone or size >= body.min_bytes or not waiting_on:
             self._finish()
-            self._pending.complete(_respond(self._request, self._context, found))
+            self._pending.complete(self._handlers.respond(self._request, self._context, found, size))
         else:
             self._waiting_on = waiting_on
             self._wait()
@@ -138,13 +141,20 @@ class FetchWait:
 
 class FetchHandlers:
     def __init__(
-        self, cluster: ClusterView, sessions: FetchSessions, config: BrokerConfig, world: World, gate: Gate
+        self,
+        cluster: ClusterView,
+        sessions: FetchSessions,
+        config: BrokerConfig,
+        world: World,
+        gate: Gate,
+        quotas: Quotas,
     ) -> None:
         self._cluster = cluster
         self._sessions = sessions
         self._config = config
         self._world = world
         self._gate = gate
+        self._quotas = quotas
         gate.on_rules_changed.append(self._rules_changed)
 
     def _rules_changed(self) -> None:
@@ -172,7 +182,7 @@ class FetchHandlers:
             wait.fetch_first(cold)
             return wait.pending
         if is_final or size >= body.min_bytes or body.max_wait_ms <= 0 or not waiting_on:
-            return _respond(request, context, found)
+            return self.respond(request, context, found, size)
         return FetchWait(self, self._world, request, context, waiting_on).pending
 
     def read(
@@ -185,6 +195,10 @@ class FetchHandlers:
         """
         body = request.body
         budget = min(body.max_bytes, self._config.fetch_max_bytes)
+        is_cut = False
+        if self._quotas.limits_fetches and (allowed := self._quotas.fetch_budget(request)) < budget:
+            budget = allowed
+            is_cut = budget < body.min_bytes
         by_id = request.api_version >= TOPIC_IDS_VERSION
         replica_id = body.replica_state.replica_id if request.api_version >= 15 else body.replica_id
         found: list[Found] = []
@@ -237,7 +251,20 @@ class FetchHandlers:
             waiting_on.append(partition)
         if missing:
             raise ColdRead(*missing)
-        return found, total, waiting_on, is_final
+        return found, total, waiting_on, is_final or (is_cut and total > 0)
+
+    def respond(
+        self, request: Request[m.FetchRequest], context: FetchContext, found: list[Found], size: int
+    ) -> m.FetchResponse:
+        """The answer with what was found, or without it if its client has fetched too much."""
+        quotas = self._quotas
+        if quotas.limits_fetches and (waits_ms := quotas.fetched(request, size + _PARTITION_BYTES * len(found))):
+            if not context.incremental:
+                # The client asks for all partitions again: it knows of none that this answer leaves out (KIP-219).
+                self._sessions.forget(context)
+            session_id = context.session_id if context.incremental else NO_SESSION
+            return m.FetchResponse(session_id=session_id, throttle_time_ms=waits_ms)
+        return _respond(request, context, found)
 
     def _names_something(self, request: Request[m.FetchRequest], body: m.FetchRequest) -> bool:
         """Whether there is anything to read, which is when Kafka looks at how it is to be read."""

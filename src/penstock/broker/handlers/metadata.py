@@ -19,13 +19,14 @@ from penstock.broker.requests import AnyRequest, Request
 from penstock.broker.topics import INTERNAL_TOPICS, Topic
 from penstock.wire import messages as m
 from penstock.wire.acls import AclOperation, AclResource
-from penstock.wire.errors import ErrorCode, KafkaError
+from penstock.wire.errors import ErrorCode, KafkaError, ThrottlingQuotaExceeded, UnknownTopicOrPartition
 from penstock.wire.messages import ZERO_UUID
 
 if TYPE_CHECKING:
     from penstock.broker.cluster_view import ClusterView
     from penstock.broker.config import BrokerConfig
     from penstock.broker.gate import Gate
+    from penstock.broker.quotas import Quotas
     from penstock.broker.topic_manager import TopicManager
 
 
@@ -34,11 +35,14 @@ _BROKERS, _CONTROLLERS = 1, 2
 
 
 class MetadataHandlers:
-    def __init__(self, topics: TopicManager, cluster: ClusterView, config: BrokerConfig, gate: Gate) -> None:
+    def __init__(
+        self, topics: TopicManager, cluster: ClusterView, config: BrokerConfig, gate: Gate, quotas: Quotas
+    ) -> None:
         self._topics = topics
         self._cluster = cluster
         self._config = config
         self._gate = gate
+        self._quotas = quotas
 
     def metadata(self, request: Request[m.MetadataRequest]) -> m.MetadataResponse:
         body = request.body
@@ -116,12 +120,22 @@ class MetadataHandlers:
                 asked.name, ZERO_UUID, ErrorCode.TOPIC_AUTHORIZATION_FAILED, asked.name in INTERNAL_TOPICS
             )
         try:
-            topic = self._topics.get_or_create(asked.name) if may_create else self._cluster.topic(asked.name)
+            topic = self._get_or_create(request, asked.name) if may_create else self._cluster.topic(asked.name)
         except KafkaError as error:
             answer = _topic_error(asked.name, ZERO_UUID, error.code, asked.name in INTERNAL_TOPICS)
             answer.topic_authorized_operations = self._topic_operations(request, asked.name)
             return answer
         return self._topic(request, topic)
+
+    def _get_or_create(self, request: Request[m.MetadataRequest], name: str) -> Topic:
+        """A topic that nobody may create now is unknown: the client will ask again."""
+        is_new = self._config.auto_create_topics_enable and self._cluster.find_topic(name) is None
+        if is_new and self._quotas.limits_mutations:
+            try:
+                self._quotas.mutations(request).record(self._config.num_partitions)
+            except ThrottlingQuotaExceeded as error:
+                raise UnknownTopicOrPartition from error
+        return self._topics.get_or_create(name)
 
     def _is_creation_denied(self, request: AnyRequest, name: str) -> bool:
         return (

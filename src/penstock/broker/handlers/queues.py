@@ -37,6 +37,7 @@ from penstock.wire.errors import (
 if TYPE_CHECKING:
     from penstock.broker.cluster_view import ClusterView
     from penstock.broker.gate import Gate
+    from penstock.broker.quotas import Quotas
     from penstock.broker.share.groups import ShareGroups
     from penstock.broker.world import World
 
@@ -45,11 +46,14 @@ _RENEWAL = 2
 
 
 class QueueHandlers:
-    def __init__(self, share_groups: ShareGroups, cluster: ClusterView, world: World, gate: Gate) -> None:
+    def __init__(
+        self, share_groups: ShareGroups, cluster: ClusterView, world: World, gate: Gate, quotas: Quotas
+    ) -> None:
         self._share_groups = share_groups
         self._cluster = cluster
         self._world = world
         self._gate = gate
+        self._quotas = quotas
         gate.on_rules_changed.append(share_groups.sessions.rules_changed)
 
     def share_fetch(self, request: Request[m.ShareFetchRequest]) -> Answer:
@@ -93,7 +97,7 @@ class QueueHandlers:
         earlier = groups.sessions.parked.get(session)
         if earlier is not None:
             earlier.give_up()
-        fetch = ShareFetch(groups, self._world, request, session, rights, wants_records)
+        fetch = ShareFetch(groups, self._world, self._quotas, request, session, rights, wants_records)
         for where, batches in asked.items():
             if batches:
                 fetch.expect_acknowledgement(where)

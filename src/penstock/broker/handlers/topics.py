@@ -2,7 +2,8 @@
 
 Every topic of a request succeeds or fails on its own, and a topic that is named twice fails with INVALID_REQUEST.
 `validate_only` does everything but the change. There is one broker, so a replication factor of 1 (or -1, the default)
-and replica assignments that name this broker are what can be had.
+and replica assignments that name this broker are what can be had. Partitions that are created and deleted count against
+the quota of controller mutations (KIP-599).
 
 Creating needs CREATE, deleting DELETE, on the cluster or on each topic; more partitions need ALTER on the topic. What a
 created topic is like is told to those who may describe its configs.
@@ -43,10 +44,13 @@ if TYPE_CHECKING:
     from penstock.broker.cluster_view import ClusterView
     from penstock.broker.config import BrokerConfig, Configs
     from penstock.broker.gate import Gate
+    from penstock.broker.quotas import Mutations, Quotas
     from penstock.broker.topic_manager import TopicManager
     from penstock.broker.world import World
 
 _BY_ID = 6
+_STRICT_CREATE, _STRICT_DELETE, _STRICT_GROW = 6, 5, 3
+"""The versions that know THROTTLING_QUOTA_EXCEEDED."""
 _BOTH = "You may not specify both topic name and topic id."
 _NO_NAME = "This server does not host this topic-partition."
 _NO_ID = "This server does not host this topic ID."
@@ -68,6 +72,7 @@ class TopicHandlers:
         configs: Configs,
         world: World,
         gate: Gate,
+        quotas: Quotas,
     ) -> None:
         self._topics = topics
         self._cluster = cluster
@@ -75,10 +80,12 @@ class TopicHandlers:
         self._configs = configs
         self._world = world
         self._gate = gate
+        self._quotas = quotas
 
     def create_topics(self, request: Request[m.CreateTopicsRequest]) -> m.CreateTopicsResponse:
         body = request.body
         response = m.CreateTopicsResponse()
+        mutations = self._quotas.mutations(request, strict_since=_STRICT_CREATE)
         times = Counter(topic.name for topic in body.topics)
         valid = [topic for topic in body.topics if times[topic.name] == 1 and topic.name != METADATA_TOPIC]
         denied = {topic.name for topic in valid if not self._gate.allows_creating(request, topic.name)}
@@ -109,7 +116,7 @@ class TopicHandlers:
                     raise InvalidRequest(f"Creation of internal topic {name} is prohibited.")
                 if name in denied:
                     raise TopicAuthorizationFailed("Authorization failed.")
-                self._create(asked, body.validate_only, result)
+                self._create(asked, body.validate_only, result, mutations)
                 if not self._gate.shows(request, *DESCRIBE_TOPIC_CONFIGS, name):
                     result.topic_config_error_code = ErrorCode.TOPIC_AUTHORIZATION_FAILED
                     result.num_partitions = result.replication_factor = -1
@@ -117,6 +124,7 @@ class TopicHandlers:
             except KafkaError as error:
                 result.error_code = error.code
                 result.error_message = error.message
+        mutations.finish(response)
         return response
 
     def _partitions_asked(self, asked: m.CreateTopicsRequest.CreatableTopic) -> int:
@@ -129,6 +137,7 @@ class TopicHandlers:
         asked: m.CreateTopicsRequest.CreatableTopic,
         validate_only: bool,
         result: m.CreateTopicsResponse.CreatableTopicResult,
+        mutations: Mutations,
     ) -> None:
         check_name(asked.name)
         if self._cluster.find_topic(asked.name) is not None:
@@ -138,6 +147,7 @@ class TopicHandlers:
             raise InvalidTopic(f"Topic '{asked.name}' collides with existing topic: {collisions[0]}")
         partitions = self._partition_count(asked)
         configs = self._checked_configs(asked)
+        mutations.record(partitions)
         result.num_partitions = partitions
         result.replication_factor = 1
         if validate_only:
@@ -212,6 +222,7 @@ class TopicHandlers:
     def delete_topics(self, request: Request[m.DeleteTopicsRequest]) -> m.DeleteTopicsResponse:
         body = request.body
         response = m.DeleteTopicsResponse()
+        mutations = self._quotas.mutations(request, strict_since=_STRICT_DELETE)
         if request.api_version >= _BY_ID:
             asked = [(topic.name, topic.topic_id) for topic in body.topics]
         else:
@@ -252,10 +263,12 @@ class TopicHandlers:
                 if not self._config.delete_topic_enable:
                     raise TopicDeletionDisabled("Topic deletion is disabled.")
                 result.name, result.topic_id = topic.name, topic.topic_id
+                mutations.record(topic.partition_count)
                 self._topics.delete(topic)
             except KafkaError as error:
                 result.error_code = error.code
                 result.error_message = error.message
+        mutations.finish(response)
         return response
 
     def _may(self, request: AnyRequest, operation: AclOperation, topic: str) -> bool:
@@ -266,6 +279,7 @@ class TopicHandlers:
     def create_partitions(self, request: Request[m.CreatePartitionsRequest]) -> m.CreatePartitionsResponse:
         body = request.body
         response = m.CreatePartitionsResponse()
+        mutations = self._quotas.mutations(request, strict_since=_STRICT_GROW)
         times = Counter(topic.name for topic in body.topics)
         for name in times:
             asked = next(topic for topic in body.topics if topic.name == name)
@@ -276,15 +290,18 @@ class TopicHandlers:
                     raise InvalidRequest("Duplicate topic name.")
                 if not self._gate.allows(request, *ALTER_TOPIC, name):
                     raise TopicAuthorizationFailed
-                self._grow(asked, body.validate_only)
+                self._grow(asked, body.validate_only, mutations)
             except (TopicAuthorizationFailed, UnknownTopicOrPartition) as error:
                 result.error_code = error.code  # which says it all: Kafka adds no sentence either
             except KafkaError as error:
                 result.error_code = error.code
                 result.error_message = error.message
+        mutations.finish(response)
         return response
 
-    def _grow(self, asked: m.CreatePartitionsRequest.CreatePartitionsTopic, validate_only: bool) -> None:
+    def _grow(
+        self, asked: m.CreatePartitionsRequest.CreatePartitionsTopic, validate_only: bool, mutations: Mutations
+    ) -> None:
         topic = self._cluster.find_topic(asked.name)
         if topic is None:
             raise UnknownTopicOrPartition
@@ -307,5 +324,6 @@ class TopicHandlers:
                     "assignment(s) were specified."
                 )
             self._check_assignments(asked.assignments)
+        mutations.record(asked.count - have)
         if not validate_only:
             self._topics.grow(topic, asked.count)

@@ -2,7 +2,8 @@
 
 The answer goes out when both sides are done: every acknowledgement that came with the request is as durable as
 configured, and records were acquired, or the time is up. Records are prepared from the session's partitions in turn,
-counted against MinBytes, and only then acquired, so that a fetch which goes on waiting holds nothing.
+counted against MinBytes and the quota of the client, and only then acquired, so that a fetch which goes on waiting or
+is throttled holds nothing.
 """
 
 from __future__ import annotations
@@ -27,6 +28,7 @@ from penstock.wire.errors import (
 )
 
 if TYPE_CHECKING:
+    from penstock.broker.quotas import Quotas
     from penstock.broker.share.groups import ShareGroups
     from penstock.broker.share.rights import ReadRights
     from penstock.broker.world import Timer, World
@@ -46,6 +48,7 @@ class ShareFetch:
         self,
         groups: ShareGroups,
         world: World,
+        quotas: Quotas,
         request: Request[m.ShareFetchRequest],
         session: ShareSession,
         rights: ReadRights,
@@ -59,8 +62,16 @@ class ShareFetch:
         self._settings = groups.settings
         self._metrics = groups.metrics
         self._world = world
+        self._quotas = quotas
+        self._request = request
         self._body = body = request.body
         self._max_bytes = min(body.max_bytes, groups.config.fetch_max_bytes)
+        self._min_bytes = body.min_bytes
+        if quotas.limits_fetches and (allowed := quotas.fetch_budget(request)) < self._max_bytes:
+            self._max_bytes = allowed
+            if allowed < body.min_bytes:
+                self._min_bytes = 1
+        self._throttle_time_ms = 0
         self._found: dict[TopicIdPartition, PartitionData] = {}
         self._acknowledged: dict[TopicIdPartition, KafkaError | None] = {}
         self._acknowledgements_under_way = 0
@@ -101,8 +112,8 @@ class ShareFetch:
             self._finish_fetching()
             return True
         prepared = self._prepare()
-        size = sum(choice.assembled.size for _, choice in prepared)
-        if not prepared or (size < self._body.min_bytes and not self._is_full(prepared)):
+        size = _size(prepared)
+        if not prepared or (size < self._min_bytes and not self._is_full(prepared)):
             return False
         self._acquire(prepared)
         self._finish_fetching()
@@ -201,6 +212,10 @@ class ShareFetch:
         return number >= self._body.max_records
 
     def _acquire(self, prepared: list[tuple[TopicIdPartition, Prepared]]) -> None:
+        if self._quotas.limits_fetches:
+            self._throttle_time_ms = self._quotas.fetched(self._request, _size(prepared))
+            if self._throttle_time_ms:
+                return  # before anything is acquired: a record that is locked and not sent would be lost for a while
         entry = m.ShareFetchResponse.AcquiredRecords
         for partition, choice in prepared:
             taken = choice.live.take(choice, self.session.member_id)
@@ -270,7 +285,9 @@ class ShareFetch:
                 data.acknowledge_error_message = explanation(error)
         settings = self._settings.settings(self.session.group_id)
         response = m.ShareFetchResponse(
-            acquisition_lock_timeout_ms=settings.record_lock_duration_ms, responses=self._responses()
+            throttle_time_ms=self._throttle_time_ms,
+            acquisition_lock_timeout_ms=settings.record_lock_duration_ms,
+            responses=self._responses(),
         )
         self.pending.complete(response)
 
@@ -300,6 +317,10 @@ class ShareFetch:
 def explanation(error: KafkaError) -> str | None:
     """Kafka lets the code of what may not be read speak for itself."""
     return None if isinstance(error, TopicAuthorizationFailed) else error.message
+
+
+def _size(prepared: list[tuple[TopicIdPartition, Prepared]]) -> int:
+    return sum(choice.assembled.size for _, choice in prepared)
 
 
 def _error_for_client(partition: TopicIdPartition, error: Exception) -> KafkaError:
