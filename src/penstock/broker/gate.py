@@ -20,6 +20,7 @@ from penstock import guard
 from penstock.coordination.context import EVERY_TOPIC, TopicView
 from penstock.security.acls import CLUSTER_NAME
 from penstock.security.operations import SUPPORTED_OPERATIONS, as_bits
+from penstock.security.principals import parse_principal
 from penstock.wire.acls import AclOperation, AclResource, PatternType
 
 if TYPE_CHECKING:
@@ -31,6 +32,7 @@ log = logging.getLogger("penstock.authorizer")
 
 _LOGGED_PER_WINDOW = 20
 _WINDOW_SECONDS = 10.0
+_FROM = " from "
 
 
 class Access(NamedTuple):
@@ -115,6 +117,23 @@ class Gate:
         return TopicView(
             lambda name: authorizer.allows(principal, host, AclOperation.DESCRIBE, AclResource.TOPIC, name),
             self._rules_version,
+        )
+
+    def authority(self, request: AnyRequest) -> str:
+        """Whoever sent the request, as text: for what the broker is to do later with their rights."""
+        return f"{request.connection.principal}{_FROM}{request.connection.peer_host}"
+
+    def allows_copying(self, authority: str, source: str, target: str) -> bool:
+        """Whether an authority may read one topic and write what it read to another."""
+        authorizer = self.authorizer
+        if authorizer is None:
+            return True
+        text, _, host = authority.rpartition(_FROM)
+        if not text:
+            return False
+        principal = parse_principal(text)
+        return authorizer.allows(principal, host, AclOperation.READ, AclResource.TOPIC, source) and authorizer.allows(
+            principal, host, AclOperation.WRITE, AclResource.TOPIC, target
         )
 
     def operations(self, request: AnyRequest, resource: AclResource, name: str) -> int:

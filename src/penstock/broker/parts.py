@@ -118,6 +118,7 @@ class Parts:
             self.durability,
             self.world,
             self.internal_topics.topic,
+            self.gate,
         )
         groups.listen(
             self.on_connection_closed, self.topics.on_topic_deleted, self.features, self.metrics, self.monitoring

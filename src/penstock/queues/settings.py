@@ -34,6 +34,7 @@ class ShareSettings:
     delivery_time_header: str = ""
     """Name of the record header that holds the earliest delivery time (milliseconds since 1970, as text)."""
     dead_letter_topic: str = ""
+    dead_letter_authority: str = ""
     dead_letter_copies_record: bool = False
 
     @property

@@ -15,6 +15,8 @@ errors.deadletterqueue.copy.record.enable bool =false internal
     Whether a dead letter carries the record's key and value; its headers always say where the record came from.
 errors.deadletterqueue.topic.name string = internal
     The topic for records that were rejected or delivered too often; without it they are only archived.
+penstock.share.deadletterqueue.authority string = internal
+    Whose rights count for dead letters: who named their topic, and from where. The broker sets it.
 penstock.share.delivery.time.header string = internal
     Name of the record header that holds the earliest time of delivery, in milliseconds since 1970 as text.
 penstock.share.retry.backoff.max.ms long =60000 >=0 internal

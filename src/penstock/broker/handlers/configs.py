@@ -5,20 +5,22 @@ A change is checked as a whole before any of it takes effect; AlterConfigs repla
 incremental form sets, deletes, appends to and subtracts from single configs. Requested names that do not exist are left
 out of a description, not refused.
 
-Topics and groups need DESCRIBE_CONFIGS or ALTER_CONFIGS on themselves, everything else needs it on the cluster.
+Topics and groups need DESCRIBE_CONFIGS or ALTER_CONFIGS on themselves, everything else needs it on the cluster. Who
+names a group's dead-letter topic needs WRITE on it too, and is whose rights count from then on.
 """
 
 from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from enum import IntEnum
 from typing import TYPE_CHECKING
 
 from penstock.broker.config import GROUP, TOPIC, ConfigError, ConfigType, Definition, Entry
 from penstock.broker.config.broker import BROKER
 from penstock.broker.config.client_metrics import CLIENT_METRICS, check_client_metrics
+from penstock.broker.handlers.table import WRITE_TOPIC
 from penstock.broker.requests import AnyRequest, Request
 from penstock.broker.topics import check_name
 from penstock.security.acls import CLUSTER_NAME
@@ -53,6 +55,9 @@ class Operation(IntEnum):
     SUBTRACT = 3
 
 
+_AUTHORITY = "penstock.share.deadletterqueue.authority"
+_DEAD_LETTER_TOPIC = "errors.deadletterqueue.topic.name"
+_DEAD_LETTER_COPIES = "errors.deadletterqueue.copy.record.enable"
 _DENIED = {
     AclResource.TOPIC: TopicAuthorizationFailed,
     AclResource.GROUP: GroupAuthorizationFailed,
@@ -182,6 +187,8 @@ class ConfigHandlers:
                         raise InvalidRequest(f"Null value not supported for : {config.name}")
                     configs[config.name] = config.value
                 self._check(request, AclOperation.ALTER_CONFIGS, kind, name)
+                if kind == ResourceType.GROUP:
+                    self._settle_authority(request, name, configs, set(configs))
                 self._replace(kind, name, configs, body.validate_only)
             except (KafkaError, ConfigError) as error:
                 _refuse(result, error)
@@ -205,10 +212,39 @@ class ConfigHandlers:
                 _check_changes(resource.configs)
                 self._check(request, AclOperation.ALTER_CONFIGS, kind, name)
                 changed = self._changed(kind, name, resource.configs)
+                if kind == ResourceType.GROUP:
+                    self._settle_authority(request, name, changed, {change.name for change in resource.configs})
                 self._replace(kind, name, changed, body.validate_only)
             except (KafkaError, ConfigError) as error:
                 _refuse(result, error)
         return response
+
+    def _settle_authority(
+        self, request: AnyRequest, group: str, configs: dict[str, str], named: Collection[str]
+    ) -> None:
+        """Note whose rights count for a group's dead letters: those of who named their topic or asked for copies."""
+        known = self._configs.group_overrides(group).get(_AUTHORITY)
+        if _AUTHORITY in named and configs.get(_AUTHORITY) != known:
+            raise InvalidConfig(f"{_AUTHORITY} is set by the broker, to whoever names the dead-letter topic.")
+        configs.pop(_AUTHORITY, None)
+        topic = configs.get(_DEAD_LETTER_TOPIC, "").strip()
+        if not topic:
+            return
+        if not {_DEAD_LETTER_TOPIC, _DEAD_LETTER_COPIES} & set(named):
+            if known is not None:
+                configs[_AUTHORITY] = known
+            return
+        if self._gate.is_open:
+            return
+        is_missing = self._cluster.find_topic(topic) is None
+        creates = is_missing and self._configs.broker.errors_deadletterqueue_auto_create_topics_enable
+        if not self._gate.allows(request, *WRITE_TOPIC, topic) or (
+            creates and not self._gate.allows_creating(request, topic)
+        ):
+            raise TopicAuthorizationFailed(
+                f"Naming the dead-letter topic {topic} needs WRITE on it, and CREATE where it is created by the broker."
+            )
+        configs[_AUTHORITY] = self._gate.authority(request)
 
     def _changed(
         self, kind: int, name: str, changes: list[m.IncrementalAlterConfigsRequest.AlterableConfig]

@@ -60,6 +60,7 @@ def settings_from(values: Mapping[str, Value]) -> ShareSettings:
         else None,
         delivery_time_header=str(values["penstock.share.delivery.time.header"]),
         dead_letter_topic=str(values["errors.deadletterqueue.topic.name"]),
+        dead_letter_authority=str(values["penstock.share.deadletterqueue.authority"]),
         dead_letter_copies_record=bool(values["errors.deadletterqueue.copy.record.enable"]),
     )
 

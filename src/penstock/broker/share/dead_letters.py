@@ -4,6 +4,9 @@ The order is what makes it safe: the record is ARCHIVING on disk, then its lette
 crash in between finds it ARCHIVING, looks whether the letter was written, and goes on from there, so that each record
 has exactly one letter. Only when there is no topic that takes it is a record archived without one, as in Kafka,
 because a record that can neither be delivered nor buried would hold the window for ever.
+
+A letter is written with the rights of whoever named the dead-letter topic: with READ on the record's topic and WRITE on
+the dead-letter topic, at the time of the letter. They could have copied the record themselves.
 """
 
 from __future__ import annotations
@@ -29,6 +32,7 @@ if TYPE_CHECKING:
     from penstock.broker.cluster_view import ClusterView
     from penstock.broker.config import BrokerConfig
     from penstock.broker.durability import Durability
+    from penstock.broker.gate import Gate
     from penstock.broker.share.configs import ShareConfigs
     from penstock.broker.share.live import LiveSharePartition
     from penstock.broker.topic_manager import TopicManager
@@ -52,6 +56,7 @@ class DeadLetters:
         world: World,
         configs: ShareConfigs,
         config: BrokerConfig,
+        gate: Gate,
     ) -> None:
         self._cluster = cluster
         self._topics = topics
@@ -59,6 +64,7 @@ class DeadLetters:
         self._world = world
         self._configs = configs
         self._config = config
+        self._gate = gate
         self.records: Counter[str] = Counter()
         self.requests: Counter[str] = Counter()
         self.failures: Counter[str] = Counter()
@@ -126,6 +132,17 @@ class DeadLetters:
         prefix = self._configs.dead_letter_prefix
         if name.startswith("__") or not name.startswith(prefix):
             log.error("the dead-letter topic %r of %r does not begin with %r", name, live.group_id, prefix)
+            return None
+        authority = settings.dead_letter_authority
+        if not self._gate.allows_copying(authority, live.partition.topic.name, name):
+            log.error(
+                "%s may not copy records from %r to %r, so %s has no dead letters: name the topic again as a user with "
+                "READ on the one and WRITE on the other",
+                repr(authority) if authority else "nobody is known who named the dead-letter topic, and nobody",
+                live.partition.topic.name,
+                name,
+                live.group_id,
+            )
             return None
         topic = self._cluster.find_topic(name)
         if topic is None and self._configs.dead_letter_auto_create:

@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from penstock.broker.connection import Connection
     from penstock.broker.durability import Durability
     from penstock.broker.features import Features
+    from penstock.broker.gate import Gate
     from penstock.broker.http import MonitoringEndpoint
     from penstock.broker.metrics import Metrics
     from penstock.broker.state_topic import MakeTopic
@@ -38,11 +39,12 @@ class ShareGroups:
         durability: Durability,
         world: World,
         make_topic: MakeTopic,
+        gate: Gate,
     ) -> None:
         self.config = config
         self.metrics = ShareMetrics()
         self.settings = ShareConfigs(configs, config)
-        self.dead_letters = DeadLetters(cluster, topics, durability, world, self.settings, config)
+        self.dead_letters = DeadLetters(cluster, topics, durability, world, self.settings, config, gate)
         self.windows = ShareWindows(cluster, world, self.settings, self.dead_letters, self.metrics)
         self.coordinator = ShareCoordinator(make_topic, cluster, world, config, self.metrics, self.windows.drop)
         self.windows.coordinator = self.coordinator
