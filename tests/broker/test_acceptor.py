@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from typing import NoReturn
 
 import pytest
 
@@ -39,8 +40,11 @@ class Shell:
         self.catalog = MemoryCatalog()
         self.quotas = Quotas(config, self.catalog, self.world)
         self.dispatcher = Dispatcher(no_handler, self.world, self.closed.append, self.quotas)
-        self.acceptor = Acceptor(config, self.cluster, self.dispatcher, self.world)
+        self.acceptor = Acceptor(config, self.cluster, self.dispatcher, self.world, self.no_authenticator)
         self.listener = MemoryListener(Address("PLAINTEXT", "localhost", 9092))
+
+    def no_authenticator(self) -> NoReturn:
+        raise AssertionError("no listener of these tests has SASL")
 
     def start(self) -> None:
         self.acceptor.start([self.listener], [])

@@ -19,7 +19,7 @@ public class Scram {
                 byte[] salt = decoder.decode(words[3]);
                 int iterations = Integer.parseInt(words[4]);
                 byte[] salted = formatter.saltedPassword(password, salt, iterations);
-                ScramCredential credential = formatter.generateCredential(salted, salt, iterations);
+                ScramCredential credential = formatter.generateCredential(salt, salted, iterations);
                 ScramMessages.ClientFirstMessage first =
                     new ScramMessages.ClientFirstMessage(ScramFormatter.saslName(user), words[5], java.util.Map.of());
                 ScramMessages.ServerFirstMessage challenge =

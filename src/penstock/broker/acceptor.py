@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from functools import partial
 from typing import TYPE_CHECKING
 
@@ -12,6 +12,7 @@ from penstock.broker.connection import SCRATCH_BYTES, Connection
 from penstock.broker.listeners import Address, Listener, reachable_host
 
 if TYPE_CHECKING:
+    from penstock.broker.authentication import Authenticator
     from penstock.broker.cluster_view import ClusterView
     from penstock.broker.config import BrokerConfig
     from penstock.broker.dispatch import Dispatcher
@@ -24,8 +25,17 @@ SILENT_SECONDS = 5.0
 
 
 class Acceptor:
-    def __init__(self, config: BrokerConfig, cluster: ClusterView, dispatcher: Dispatcher, world: World) -> None:
+    def __init__(
+        self,
+        config: BrokerConfig,
+        cluster: ClusterView,
+        dispatcher: Dispatcher,
+        world: World,
+        authenticator: Callable[[], Authenticator],
+    ) -> None:
+        """`authenticator` is called for listeners with SASL only."""
         self._config = config
+        self._authenticator = authenticator
         self._cluster = cluster
         self._dispatcher = dispatcher
         self._world = world
@@ -44,6 +54,8 @@ class Acceptor:
             self._cluster.advertise(
                 address.name, found or Address(address.name, reachable_host(address.host), listener.port)
             )
+            if address.protocol.has_sasl:
+                self._authenticator().prepare(address)
             listener.start(loop, partial(self.connected, listener))
 
     @property
@@ -81,6 +93,8 @@ class Acceptor:
             listener.address,
         )
         connections.add(connection)
+        if listener.address.protocol.has_sasl:
+            self._authenticator().connected(connection)
 
     def _connections_per_ip(self, host: str) -> int:
         overrides = (each.rpartition(":") for each in self._config.max_connections_per_ip_overrides.split(",") if each)

@@ -142,7 +142,7 @@ def _sasl(parts: Parts) -> object:
 def _scram_credentials(parts: Parts) -> object:
     from penstock.broker.handlers.scram_credentials import ScramCredentialHandlers
 
-    return ScramCredentialHandlers()
+    return ScramCredentialHandlers(parts.users, parts.gate)
 
 
 def _share_offsets(parts: Parts) -> object:

@@ -22,7 +22,8 @@ the bound. A frame larger than `socket.request.max.bytes` closes the connection.
 large frame is given back when the connection falls silent.
 
 Muting. A client that exceeds a quota is made to wait (`broker.quotas`): its connection is not read, and no request that
-has arrived is handled, until a timer ends the mute. Responses go out as ever.
+has arrived is handled, until a timer ends the mute. Responses go out as ever. `hold` does the same until `release`:
+what a client has sent behind a message that decides who it is waits for that decision.
 """
 
 from __future__ import annotations
@@ -40,6 +41,9 @@ from penstock.wire.frames import SIZE
 from penstock.wire.messages import Message
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from penstock.broker.authentication import Authentication
     from penstock.broker.dispatch import Dispatcher
     from penstock.broker.listeners import Address
     from penstock.broker.requests import AnyRequest
@@ -54,6 +58,7 @@ _SPARE_BYTES = 4 << 20
 _SMALLEST_BUFFER = 4096
 _SMALLEST_MAPPED_BUFFER = 64 << 10
 _MAX_VECTORS = 256
+_REQUEST_BYTES = 8  # what every request has
 _PART_BYTES = 64  # what Python needs to hold a byte string of a response
 _RETRY = (BlockingIOError, InterruptedError)
 
@@ -76,6 +81,8 @@ class Connection:
         self.listener_name = listener.name
         self.protocol = listener.protocol
         self.principal: Principal = ANONYMOUS
+        self.authentication: Authentication | None = None
+        """Where a client authenticates with SASL: how far it has come. None on other listeners."""
         self.closed = False
         self.last_active = world.monotonic()
         self._transport = transport
@@ -84,8 +91,13 @@ class Connection:
         self._world = world
         self._now = world.monotonic
         self._dispatcher = dispatcher
+        self.handle_frame: Callable[[Connection, memoryview], None] = dispatcher.handle
+        """Who handles the next frame: the dispatcher, once the client may send requests."""
         self._scratch = scratch
-        self._max_request_bytes = max_request_bytes
+        self.max_request_bytes = max_request_bytes
+        self.min_request_bytes = _REQUEST_BYTES
+        self.on_partial_frame: Callable[[int], None] | None = None
+        """Called with the size of a frame that has not arrived whole, before there is a buffer for it."""
         self._buffer: memoryview | None = None  # an incomplete frame; None when there is none
         self._filled = 0
         self._needed = 0
@@ -102,6 +114,7 @@ class Connection:
         self._resuming = False
         self._mute: Timer | None = None
         self._muted_until = 0.0
+        self._held = False
         transport.add_reader(self._on_readable)
 
     # -- reading ---------------------------------------------------------------------------------------------------
@@ -146,21 +159,20 @@ class Connection:
 
     def _handle_frames(self, view: memoryview, filled: int) -> None:
         position = 0
-        handle = self._dispatcher.handle
         slots = self._slots
         while filled - position >= 4:
             size: int = _unpack_size(view, position)[0]
             start = position + 4
-            if size > self._max_request_bytes or size < 8:
+            if size > self.max_request_bytes or size < self.min_request_bytes:
                 self._dispatcher.refuse_frame(self, size)
                 return
             if filled - start < size:
                 break
             position = start + size
-            handle(self, view[start:position])
+            self.handle_frame(self, view[start:position])
             if self.closed:
                 return
-            if self._mute is not None:
+            if self._mute is not None or self._held:
                 self._set_rest_aside(view, position, filled)
                 return
             if len(slots) >= MAX_IN_FLIGHT or self.queued_bytes > MAX_QUEUED_BYTES:
@@ -185,6 +197,10 @@ class Connection:
         if not rest:
             return
         self._needed = needed = 4 + _unpack_size(view, position)[0] if rest >= 4 else _SMALLEST_BUFFER
+        if self.on_partial_frame is not None:
+            self.on_partial_frame(needed)
+            if self.closed:
+                return
         if self._spare is not None and self._spare is not view and len(self._spare) >= needed:
             buffer = self._spare
         else:
@@ -203,6 +219,20 @@ class Connection:
     def _is_congested(self) -> bool:
         return len(self._slots) >= MAX_IN_FLIGHT or self.queued_bytes > MAX_QUEUED_BYTES
 
+    def hold(self) -> None:
+        """Handle no further frame, and read nothing, until `release`."""
+        self._held = True
+        if self._reading:
+            self._pause_reading()
+
+    @property
+    def is_held(self) -> bool:
+        return self._held
+
+    def release(self) -> None:
+        self._held = False
+        self._pause_or_resume_reading()
+
     def trim(self) -> None:
         """Give back what is kept only so that the next large frame need not ask for it."""
         self._spare = None
@@ -212,7 +242,10 @@ class Connection:
             if self._is_congested():
                 self._pause_reading()
         elif (
-            self._mute is None and len(self._slots) < MAX_IN_FLIGHT // 2 and self.queued_bytes <= MAX_QUEUED_BYTES // 2
+            self._mute is None
+            and not self._held
+            and len(self._slots) < MAX_IN_FLIGHT // 2
+            and self.queued_bytes <= MAX_QUEUED_BYTES // 2
         ):
             self._resume_reading()
 
@@ -255,7 +288,7 @@ class Connection:
 
     def _handle_set_aside(self) -> None:
         self._resuming = False
-        if self._mute is not None:
+        if self._mute is not None or self._held:
             return
         view, self._set_aside = self._set_aside, None
         if view is not None and not self.closed:
@@ -300,6 +333,13 @@ class Connection:
             return
         if not self._in_read:
             self._flush_slots()
+
+    def send_bare(self, slot: list[object], data: bytes) -> None:
+        """Put bytes that are no response of the protocol into a slot, and send what may be sent."""
+        if not self.closed:
+            self.fill_slot(slot, [data], len(data))
+            if not self._in_read:
+                self._flush_slots()
 
     def _flush_slots(self) -> None:
         slots, out = self._slots, self._out

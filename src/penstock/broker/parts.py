@@ -23,6 +23,7 @@ from penstock.broker.fetch_sessions import FetchSessions
 from penstock.broker.gate import Gate
 from penstock.broker.http import MonitoringEndpoint
 from penstock.broker.metrics import Metrics, broker_metrics
+from penstock.broker.newcomers import Newcomers
 from penstock.broker.producer_ids import ProducerIds
 from penstock.broker.quotas import Quotas
 from penstock.broker.state_topic import InternalTopics
@@ -35,7 +36,9 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from penstock.broker.admission import TransactionalWrites
+    from penstock.broker.authentication import Authenticator
     from penstock.broker.cleaning import Cleaning
+    from penstock.broker.credentials import Users
     from penstock.broker.foundation import Foundation
     from penstock.broker.group_coordinator import GroupCoordinator
     from penstock.broker.share.groups import ShareGroups
@@ -67,14 +70,32 @@ class Parts:
         self.quotas = Quotas(config, self.catalog, world)
         self.dispatcher = Dispatcher(HandlerTable(self).find, world, self._connection_closed, self.quotas)
         self.features.listeners.append(self.dispatcher.forget_routes)
-        self.acceptor = Acceptor(config, self.cluster, self.dispatcher, world)
+        self.newcomers = Newcomers(config, world.monotonic)
+        self.acceptor = Acceptor(config, self.cluster, self.dispatcher, world, lambda: self.authenticator)
         self.upkeep = Upkeep(config, self.cluster, self.storage, world, sweep=self._sweep, clean=self._clean)
         self.metrics = Metrics()
         self.metrics.register(lambda: broker_metrics(self.dispatcher, self.fetch_sessions, self.cluster))
         self.metrics.register(self.quotas.metrics)
+        self.metrics.register(self.newcomers.metrics)
         self.monitoring = MonitoringEndpoint(self.metrics)
 
     # -- parts that are built when they are first needed -----------------------------------------------------------
+
+    @cached_property
+    def users(self) -> Users:
+        from penstock.broker.credentials import Users
+
+        return Users(self.catalog)
+
+    @cached_property
+    def authenticator(self) -> Authenticator:
+        from penstock.broker.authentication import Authenticator
+        from penstock.broker.sasl_listeners import SaslListeners
+
+        listeners = SaslListeners(self.config, self.users, self.world)
+        authenticator = Authenticator(self.config, listeners, self.dispatcher, self.newcomers, self.world)
+        self.metrics.register(authenticator.metrics)
+        return authenticator
 
     @cached_property
     def groups(self) -> GroupCoordinator:
@@ -181,12 +202,14 @@ class Parts:
     # -- joints ----------------------------------------------------------------------------------------------------
 
     def _connection_closed(self, connection: Connection) -> None:
+        self.newcomers.settled(connection)
         for callback in self.on_connection_closed:
             guard.attempt("clearing up after a closed connection", callback, connection)
 
     def _sweep(self) -> None:
         self.acceptor.sweep()
         self.quotas.sweep()
+        self.newcomers.sweep()
         self.durability.end_late_waits()
 
     def _clean(self) -> None:

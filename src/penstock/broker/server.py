@@ -100,6 +100,8 @@ class Broker:
         parts.upkeep.stop()
         if parts.is_built("cleaning"):
             parts.cleaning.stop()
+        if parts.is_built("authenticator"):
+            parts.authenticator.stop()
         await parts.monitoring.stop()
         await parts.dispatcher.stop()
         parts.stop_coordinators()

@@ -123,14 +123,15 @@ def _set(name: str, secret: str, generated: bool, data: Path | None, bootstrap: 
 async def _upsert(admin: Admin, name: str, secret: str) -> None:
     from penstock.client.admin import ScramUpsertion
 
-    upsertions = [ScramUpsertion(name, secret, mechanism) for mechanism in ScramMechanism]
-    _raise(await admin.alter_user_scram_credentials(upsertions))
+    for mechanism in ScramMechanism:  # one by one: Kafka takes a user once in a request, whatever the mechanism
+        _raise(await admin.alter_user_scram_credentials([ScramUpsertion(name, secret, mechanism)]))
 
 
 async def _delete(admin: Admin, name: str, mechanisms: list[ScramMechanism]) -> None:
     from penstock.client.admin import ScramDeletion
 
-    _raise(await admin.alter_user_scram_credentials(deletions=[ScramDeletion(name, each) for each in mechanisms]))
+    for mechanism in mechanisms:
+        _raise(await admin.alter_user_scram_credentials(deletions=[ScramDeletion(name, mechanism)]))
 
 
 def _raise(outcome: Outcome) -> None:

@@ -17,7 +17,6 @@ REFUSED = [
     ("alter.config.policy.class.name", "com.example.Policy"),
     ("authorizer.class.name", "com.example.Authorizer"),
     ("client.quota.callback.class", "com.example.Quotas"),
-    ("connections.max.reauth.ms", "3600000"),
     ("controller.quorum.bootstrap.servers", "a:9093,b:9093"),
     ("controller.quorum.voters", "1@a:9093,2@b:9093"),
     ("cordoned.log.dirs", "*"),
@@ -32,9 +31,9 @@ REFUSED = [
     ("process.roles", "controller"),
     ("process.roles", "broker"),
     ("remote.log.storage.system.enable", "true"),
-    ("sasl.enabled.mechanisms", "PLAIN"),
-    ("sasl.mechanism.inter.broker.protocol", "PLAIN"),
-    ("security.inter.broker.protocol", "SASL_SSL"),
+    ("sasl.enabled.mechanisms", "PLAIN,GSSAPI"),
+    ("sasl.oauthbearer.jwt.validator.class", "com.example.Validator"),
+    ("sasl.server.callback.handler.class", "com.example.Handler"),
     ("share.coordinator.state.topic.replication.factor", "3"),
     ("ssl.client.auth", "required"),
     ("ssl.client.auth", "requested"),
@@ -64,7 +63,13 @@ def test_a_start_with_a_promise_that_is_not_kept_fails_and_says_why(name: str, v
         ("offsets.topic.replication.factor", "1"),
         ("process.roles", "broker,controller"),
         ("sasl.enabled.mechanisms", "GSSAPI"),
+        ("sasl.mechanism.inter.broker.protocol", "PLAIN"),
+        (
+            "listener.name.outside.oauthbearer.sasl.server.callback.handler.class",
+            "org.apache.kafka.common.security.oauthbearer.OAuthBearerValidatorCallbackHandler",
+        ),
         ("security.inter.broker.protocol", "PLAINTEXT"),
+        ("security.inter.broker.protocol", "SASL_SSL"),
         ("ssl.client.auth", "none"),
         ("ssl.enabled.protocols", "TLSv1.2, TLSv1.3"),
         ("ssl.protocol", "TLSv1.3"),
@@ -97,9 +102,9 @@ def test_a_secret_is_not_repeated() -> None:
 
 
 class TestListeners:
-    @pytest.mark.parametrize("protocol", ["SSL", "SASL_PLAINTEXT", "SASL_SSL", "ssl"])
+    @pytest.mark.parametrize("protocol", ["SSL", "SASL_SSL", "ssl"])
     @pytest.mark.parametrize("name", ["listeners", "advertised.listeners"])
-    def test_of_another_protocol_than_plaintext_are_refused(self, name: str, protocol: str) -> None:
+    def test_with_tls_are_refused(self, name: str, protocol: str) -> None:
         with pytest.raises(ConfigError, match=rf"Cannot accept {name} {protocol}://:9093: Penstock does not serve"):
             BrokerConfig({name: f"PLAINTEXT://:9092, {protocol}://:9093"})
 

@@ -34,14 +34,34 @@ class TestScramCredentials:
         return {each.user: each.error_code for each in answer.results}
 
     def test_there_are_none(self, wire: Wire) -> None:
-        assert self.describe(wire) == {}
         assert self.describe(wire, "a", "b", "b") == {"a": NOT_FOUND, "b": DUPLICATE}
 
     def test_none_can_be_deleted(self, wire: Wire) -> None:
         assert self.alter(wire, delete=[("a", SHA_256)]) == {"a": NOT_FOUND}
 
-    def test_none_is_taken_because_nothing_would_check_it(self, wire: Wire) -> None:
-        assert self.alter(wire, upsert=[("a", SHA_512, 4096)]) == {"a": ErrorCode.UNSUPPORTED_SASL_MECHANISM}
+    def test_users_are_kept_before_any_listener_has_sasl(self, wire: Wire) -> None:
+        assert self.alter(wire, upsert=[("kept", SHA_512, 4096)]) == {"kept": ErrorCode.NONE}
+        assert self.alter(wire, upsert=[("kept", SHA_256, 8192)]) == {"kept": ErrorCode.NONE}
+        request = m.DescribeUserScramCredentialsRequest
+        answer = wire.ask(request(users=None), m.DescribeUserScramCredentialsResponse, 0)
+        (described,) = [each for each in answer.results if each.user == "kept"]
+        infos = [(info.mechanism, info.iterations) for info in described.credential_infos]
+        assert infos == [(SHA_256, 8192), (SHA_512, 4096)]
+        assert self.describe(wire, "kept") == {"kept": ErrorCode.NONE}
+
+    def test_credentials_are_deleted_by_mechanism(self, wire: Wire) -> None:
+        self.alter(wire, upsert=[("gone", SHA_512, 4096)])
+        assert self.alter(wire, delete=[("gone", SHA_256)]) == {"gone": NOT_FOUND}
+        assert self.alter(wire, delete=[("gone", SHA_512)]) == {"gone": ErrorCode.NONE}
+        assert self.describe(wire, "gone") == {"gone": NOT_FOUND}
+
+    def test_a_user_is_altered_once_in_a_request_whatever_the_mechanism(self, wire: Wire) -> None:
+        assert self.alter(wire, upsert=[("twice", SHA_256, 4096), ("twice", SHA_512, 4096)]) == {"twice": DUPLICATE}
+        assert self.describe(wire, "twice") == {"twice": NOT_FOUND}
+
+    def test_one_wrong_user_does_not_hold_up_another(self, wire: Wire) -> None:
+        altered = self.alter(wire, upsert=[("fine", SHA_256, 4096), ("wrong", SHA_256, 1)])
+        assert altered == {"fine": ErrorCode.NONE, "wrong": ErrorCode.UNACCEPTABLE_CREDENTIAL}
 
     @pytest.mark.parametrize(
         ("upsertions", "error"),

@@ -33,8 +33,12 @@ compression.zstd.level int =3 -131072..22 @cluster
     Level when batches are compressed again with zstd.
 config.providers list = @cluster
     Names of providers that resolve variables in the values of other configs, at the start.
+connection.failed.authentication.delay.ms int =100 >=0
+    How long the answer to a failed authentication is held back.
 connections.max.idle.ms long =600000
     A connection without requests for so long is closed.
+connections.max.reauth.ms long =0
+    How long a session lasts before its client has to authenticate anew; 0 means without limit.
 controller.listener.names list
     Listeners of Kafka's controllers; none is opened, because broker and controller are one process.
 controller.quota.window.num int =11 >=1
@@ -217,6 +221,26 @@ quota.window.num int =11 >=1
     Windows over which the use of a quota is measured, the current one included.
 quota.window.size.seconds int =1 >=1
     Length of one window; also the longest that a quota of requests or connections makes anybody wait.
+sasl.enabled.mechanisms list =GSSAPI @broker
+    SASL mechanisms of listeners; where it is not set, SCRAM, and over TLS also PLAIN.
+sasl.jaas.config password @broker
+    Users and passwords for PLAIN (user_NAME options); without them PLAIN takes those of SCRAM.
+sasl.oauthbearer.clock.skew.seconds int =30
+    By how much the clocks of the broker and of who signs tokens may differ.
+sasl.oauthbearer.expected.audience list =
+    Audiences of which a token must name one.
+sasl.oauthbearer.expected.issuer string
+    Who must have issued a token.
+sasl.oauthbearer.jwks.endpoint.refresh.ms long =3600000
+    How often the keys that sign tokens are fetched anew.
+sasl.oauthbearer.jwks.endpoint.url string
+    Where the keys that sign tokens are: a file://, http:// or https:// address.
+sasl.oauthbearer.scope.claim.name string =scope
+    The claim of a token that names its scopes.
+sasl.oauthbearer.sub.claim.name string =sub
+    The claim of a token that names its user.
+sasl.server.max.receive.size int =524288
+    The most bytes that a frame may have before its client is authenticated.
 share.coordinator.cold.partition.snapshot.interval.ms int =300000 >=1 internal
     After how long without a write a share-partition's state gets a fresh snapshot.
 share.coordinator.snapshot.update.records.per.snapshot int =500 0..500
@@ -258,10 +282,18 @@ transactional.id.expiration.ms int =604800000 >=1
 _OWN = read_table("""
 penstock.acks.all.flush bool =true
     Whether acks=all is answered after the records are on the disk; false answers from the page cache, as Kafka does.
+penstock.authentication.timeout.ms int =30000 >=1
+    How long a client may take to authenticate, its TLS handshake included.
 penstock.metrics.listen string =
     Address as host:port where metrics and health are served over HTTP; empty serves none.
 penstock.share.flush.interval.ms int =100 >=0
     An acknowledgement of a share group is on the disk at most this long after it was confirmed; 0 confirms it then.
+penstock.unauthenticated.bytes.max long =67108864 >=1
+    Memory for frames that are arriving from clients that are not authenticated.
+penstock.unauthenticated.connections.max int =1000 >=1
+    Connections of clients that are not authenticated yet; one more closes the oldest of the address that has most.
+penstock.unauthenticated.connections.max.per.ip int =500 >=1
+    The same for one address; one more closes its oldest.
 """)
 
 BROKER = {definition.name: definition for definition in sorted(_OBEYED + _OWN + UNUSED, key=lambda each: each.name)}

@@ -18,8 +18,6 @@ background.threads int =10 >=1 @cluster
 broker.heartbeat.interval.ms int =2000
 broker.session.timeout.ms int =9000
 client.quota.callback.class class
-connection.failed.authentication.delay.ms int =100 >=0
-connections.max.reauth.ms long =0
 controlled.shutdown.enable bool =true
 controller.performance.always.log.threshold.ms long =2000 >=0 internal
 controller.performance.sample.period.ms long =60000 >=100 internal
@@ -158,8 +156,6 @@ replication.quota.window.num int =11 >=1
 replication.quota.window.size.seconds int =1 >=1
 request.timeout.ms int =30000
 sasl.client.callback.handler.class class
-sasl.enabled.mechanisms list =GSSAPI @broker
-sasl.jaas.config password @broker
 sasl.kerberos.kinit.cmd string =/usr/bin/kinit @broker
 sasl.kerberos.min.time.before.relogin long =60000 @broker
 sasl.kerberos.principal.to.local.rules list =DEFAULT @broker
@@ -191,21 +187,13 @@ sasl.oauthbearer.assertion.private.key.passphrase password
 sasl.oauthbearer.assertion.template.file string
 sasl.oauthbearer.client.credentials.client.id string
 sasl.oauthbearer.client.credentials.client.secret password
-sasl.oauthbearer.clock.skew.seconds int =30
-sasl.oauthbearer.expected.audience list =
-sasl.oauthbearer.expected.issuer string
-sasl.oauthbearer.jwks.endpoint.refresh.ms long =3600000
 sasl.oauthbearer.jwks.endpoint.retry.backoff.max.ms long =10000
 sasl.oauthbearer.jwks.endpoint.retry.backoff.ms long =100
-sasl.oauthbearer.jwks.endpoint.url string
 sasl.oauthbearer.jwt.retriever.class class =org.apache.kafka.common.security.oauthbearer.DefaultJwtRetriever
 sasl.oauthbearer.jwt.validator.class class =org.apache.kafka.common.security.oauthbearer.DefaultJwtValidator
 sasl.oauthbearer.scope string
-sasl.oauthbearer.scope.claim.name string =scope
-sasl.oauthbearer.sub.claim.name string =sub
 sasl.oauthbearer.token.endpoint.url string
 sasl.server.callback.handler.class class
-sasl.server.max.receive.size int =524288
 security.inter.broker.protocol string =PLAINTEXT {PLAINTEXT,SSL,SASL_PLAINTEXT,SASL_SSL}
 security.providers string
 server.max.startup.time.ms long =9223372036854775807 >=0 internal

@@ -19,16 +19,26 @@ from penstock.broker.config.listeners import LISTENER_CONFIGS, PROTOCOL_MAP, bar
 from penstock.broker.config.providers import PROVIDERS, is_variable
 from penstock.security.protocols import SecurityProtocol
 
-SERVED_PROTOCOLS = frozenset({SecurityProtocol.PLAINTEXT})
+SASL_MECHANISMS = ("SCRAM-SHA-512", "SCRAM-SHA-256", "PLAIN", "OAUTHBEARER")
+"""The mechanisms that clients may use."""
+SERVED_PROTOCOLS = frozenset({SecurityProtocol.PLAINTEXT, SecurityProtocol.SASL_PLAINTEXT})
 
 _NO_TLS = "Penstock does not serve TLS yet, so connections would not be encrypted"
-_NO_SASL = "Penstock does not serve SASL yet, so nobody would be authenticated"
+_NO_CLASSES = "Penstock runs no Java classes, so clients would be authenticated in another way"
 _STANDARD_AUTHORIZER = "org.apache.kafka.metadata.authorizer.StandardAuthorizer"
 _AUTHORIZER = "authorizer.class.name"
 _NO_AUTHORIZER = f"{_AUTHORIZER} is not set, so every client can read, write and delete"
 _NO_POLICIES = "Penstock runs no Java classes, so the policy would not be enforced"
 _ONE_BROKER = "the cluster has one broker, so there would be no further copy of the records"
 _NO_QUORUM = "Penstock is broker and controller in one process and joins no other cluster"
+_OAUTHBEARER = "org.apache.kafka.common.security.oauthbearer."
+_KAFKA_VALIDATORS = (
+    _OAUTHBEARER + "BrokerJwtValidator",
+    _OAUTHBEARER + "DefaultJwtValidator",
+    _OAUTHBEARER + "OAuthBearerValidatorCallbackHandler",
+    _OAUTHBEARER + "secured.OAuthBearerValidatorCallbackHandler",
+)
+"""Classes that Kafka brings along and that check tokens against a key set, as Penstock does."""
 _REMOVE = "Remove it"
 _ONE_REPLICA = "Set it to 1"
 
@@ -61,6 +71,19 @@ def _lacks_a_role(value: str) -> bool:
     return {"broker", "controller"} != {role.strip() for role in value.split(",")}
 
 
+def _is_no_jaas(value: str) -> bool:
+    from penstock.security.jaas import JaasError, parse_jaas_entry
+
+    try:
+        return not parse_jaas_entry(value)
+    except JaasError:
+        return True
+
+
+def _has_unknown_mechanism(value: str) -> bool:
+    return not {item.strip() for item in value.split(",")} <= set(SASL_MECHANISMS)
+
+
 _RULES: dict[str, _Rule] = {
     "alter.config.policy.class.name": _Rule(_any, _NO_POLICIES),
     _AUTHORIZER: _Rule(
@@ -69,7 +92,6 @@ _RULES: dict[str, _Rule] = {
         f"Set it to {_STANDARD_AUTHORIZER}, whose rules Penstock enforces",
     ),
     "client.quota.callback.class": _Rule(_any, "Penstock enforces no client quotas"),
-    "connections.max.reauth.ms": _Rule(_any, _NO_SASL),
     "controller.quorum.bootstrap.servers": _Rule(_several, _NO_QUORUM),
     "controller.quorum.voters": _Rule(_several, _NO_QUORUM),
     "cordoned.log.dirs": _Rule(_any, "Penstock keeps everything in one folder and goes on to create partitions there"),
@@ -84,14 +106,25 @@ _RULES: dict[str, _Rule] = {
     "principal.builder.class": _Rule(_any, "Penstock runs no Java classes, so principals would have other names"),
     "process.roles": _Rule(_lacks_a_role, _NO_QUORUM, "Remove it, or set it to broker,controller"),
     "remote.log.storage.system.enable": _Rule(_true, "Penstock has no tiered storage"),
-    "security.inter.broker.protocol": _Rule(_any, "Penstock serves plaintext only"),
+    "sasl.enabled.mechanisms": _Rule(
+        _has_unknown_mechanism,
+        "Penstock does not have all of these mechanisms",
+        f"Name some of {', '.join(SASL_MECHANISMS)}",
+    ),
+    "sasl.jaas.config": _Rule(
+        _is_no_jaas,
+        "it is no entry of a JAAS configuration",
+        'Write LOGIN_MODULE required NAME="VALUE" ...; with a semicolon at the end',
+    ),
+    "sasl.oauthbearer.jwt.validator.class": _Rule(lambda value: value not in _KAFKA_VALIDATORS, _NO_CLASSES),
+    "sasl.server.callback.handler.class": _Rule(lambda value: value not in _KAFKA_VALIDATORS, _NO_CLASSES),
     "security.providers": _Rule(_any, "Penstock runs no Java classes"),
     "share.coordinator.state.topic.replication.factor": _Rule(_above_one, _ONE_BROKER, _ONE_REPLICA),
     "transaction.state.log.replication.factor": _Rule(_above_one, _ONE_BROKER, _ONE_REPLICA),
     "transaction.two.phase.commit.enable": _Rule(_true, "Penstock has no two-phase commit (KIP-939)"),
 }
 
-_FAMILIES = (("ssl.", _Rule(_any, _NO_TLS)), ("sasl.", _Rule(_any, _NO_SASL)))
+_FAMILIES = (("ssl.", _Rule(_any, _NO_TLS)),)
 
 _OF_THE_AUTHORIZER = {
     "allow.everyone.if.no.acl.found": _Rule(lambda value: not _true(value), _NO_AUTHORIZER),
@@ -158,9 +191,8 @@ def check_listeners(configs: Mapping[str, str], addresses: Iterable[str] = ()) -
         protocol = protocol_of(listener, configs)
         if protocol not in SERVED_PROTOCOLS:
             mapped = "" if protocol.value == listener.upper() else f", which {PROTOCOL_MAP} makes {protocol.value},"
-            reason = _NO_SASL if protocol.has_sasl else _NO_TLS
             raise ConfigError(
-                f"Cannot accept {source} {text.strip()}{mapped}: {reason}. Use PLAINTEXT://, and only in a network "
+                f"Cannot accept {source} {text.strip()}{mapped}: {_NO_TLS}. Use PLAINTEXT://, and only in a network "
                 "that you trust."
             )
 

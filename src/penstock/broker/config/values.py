@@ -20,7 +20,9 @@ class BrokerValues:
     compression_type: str
     compression_zstd_level: int
     config_providers: list[str]
+    connection_failed_authentication_delay_ms: int
     connections_max_idle_ms: int
+    connections_max_reauth_ms: int
     controller_listener_names: list[str]
     controller_quota_window_num: int
     controller_quota_window_size_seconds: int
@@ -109,12 +111,26 @@ class BrokerValues:
     offsets_topic_num_partitions: int
     offsets_topic_segment_bytes: int
     penstock_acks_all_flush: bool
+    penstock_authentication_timeout_ms: int
     penstock_metrics_listen: str
     penstock_share_flush_interval_ms: int
+    penstock_unauthenticated_bytes_max: int
+    penstock_unauthenticated_connections_max: int
+    penstock_unauthenticated_connections_max_per_ip: int
     producer_id_expiration_check_interval_ms: int
     producer_id_expiration_ms: int
     quota_window_num: int
     quota_window_size_seconds: int
+    sasl_enabled_mechanisms: list[str]
+    sasl_jaas_config: str | None
+    sasl_oauthbearer_clock_skew_seconds: int
+    sasl_oauthbearer_expected_audience: list[str]
+    sasl_oauthbearer_expected_issuer: str | None
+    sasl_oauthbearer_jwks_endpoint_refresh_ms: int
+    sasl_oauthbearer_jwks_endpoint_url: str | None
+    sasl_oauthbearer_scope_claim_name: str
+    sasl_oauthbearer_sub_claim_name: str
+    sasl_server_max_receive_size: int
     share_coordinator_cold_partition_snapshot_interval_ms: int
     share_coordinator_snapshot_update_records_per_snapshot: int
     share_coordinator_state_topic_min_isr: int

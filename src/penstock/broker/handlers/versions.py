@@ -11,7 +11,7 @@ import re
 from collections.abc import Callable
 
 from penstock.broker.features import SUPPORTED, Features
-from penstock.broker.requests import Request
+from penstock.broker.requests import Answer, Request
 from penstock.wire import messages as m
 from penstock.wire.api import API_TABLE, ApiInfo, ApiKey
 from penstock.wire.errors import ErrorCode
@@ -38,12 +38,17 @@ class VersionHandlers:
         self._advertised = advertised
         self._features = features
 
-    def api_versions(self, request: Request[m.ApiVersionsRequest]) -> m.ApiVersionsResponse:
+    def api_versions(self, request: Request[m.ApiVersionsRequest]) -> Answer:
+        authentication = request.connection.authentication
+        if authentication is not None and authentication.refuses_versions:
+            return authentication.refuse_versions(request)
         body = request.body
         if request.api_version >= _FLEXIBLE and not (
             _SOFTWARE.fullmatch(body.client_software_name) and _SOFTWARE.fullmatch(body.client_software_version)
         ):
             return m.ApiVersionsResponse(error_code=ErrorCode.INVALID_REQUEST)
+        if authentication is not None:
+            authentication.versions_told()
         response = m.ApiVersionsResponse(
             api_keys=[_version(info.key, info.min_version, info.max_version) for info in self._advertised()],
             finalized_features_epoch=self._features.epoch,
