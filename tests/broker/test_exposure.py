@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from penstock.broker.config import BrokerConfig
-from penstock.broker.exposure import Exposure, decide
+from penstock.broker.exposure import Exposure, check_monitoring, decide
 from penstock.broker.listeners import ListenError
 from penstock.security.protocols import SecurityProtocol
 
@@ -13,8 +13,8 @@ KEYSTORE = {"ssl.keystore.location": "/etc/penstock/broker.pem", "ssl.keystore.t
 
 
 def _config(configs: dict[str, str]) -> BrokerConfig:
-    config = BrokerConfig({name: value for name, value in configs.items() if not name.startswith("ssl.")})
-    config.set_dynamic({}, {name: value for name, value in configs.items() if name.startswith("ssl.")})
+    config = BrokerConfig({name: value for name, value in configs.items() if "ssl." not in name})
+    config.set_dynamic({}, {name: value for name, value in configs.items() if "ssl." in name})
     return config
 
 
@@ -84,3 +84,22 @@ def test_what_asks_for_proof_over_tls_needs_no_warning() -> None:
 def test_a_listener_of_another_name_is_judged_by_its_protocol() -> None:
     decided = exposed("OUTSIDE://0.0.0.0:9092", listener_security_protocol_map="OUTSIDE:PLAINTEXT")
     assert "without a login" in decided.warnings[0]
+
+
+class TestMonitoring:
+    def check(self, *, users: bool, **configs: str) -> None:
+        check_monitoring("0.0.0.0:9644", _config(configs), data="d", has_users=users)
+
+    def test_beyond_this_machine_it_needs_users_and_a_certificate(self) -> None:
+        self.check(users=True, **KEYSTORE)
+        self.check(users=True, **{f"listener.name.monitoring.{name}": value for name, value in KEYSTORE.items()})
+        with pytest.raises(ListenError, match="penstock user add NAME --data d"):
+            self.check(users=False, **KEYSTORE)
+        with pytest.raises(ListenError, match="penstock tls create"):
+            self.check(users=True)
+
+    def test_both_are_named_when_both_are_missing(self) -> None:
+        with pytest.raises(ListenError) as refused:
+            self.check(users=False)
+        assert "penstock user add" in str(refused.value)
+        assert "penstock tls create" in str(refused.value)

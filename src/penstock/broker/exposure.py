@@ -17,6 +17,8 @@ from penstock.security.protocols import SecurityProtocol
 if TYPE_CHECKING:
     from penstock.broker.config import BrokerConfig
 
+MONITORING = "MONITORING"
+"""The name under which the monitoring endpoint may have TLS configs of its own: `listener.name.monitoring.ssl.…`"""
 _NO_AUTHENTICATION = "everybody who can reach it can connect without a login"
 _ENCRYPTION_ONLY = (
     "TLS without client certificates is encryption, not authentication: everybody who can reach it can connect "
@@ -43,7 +45,7 @@ def decide(
     insecure: bool,
 ) -> Exposure:
     """Raises ListenError, with the ways out, for an address that nobody may have meant to open to a network."""
-    public = [text for text in listen if "://" not in text and not is_loopback(parse_address(text).host)]
+    public = [text for text in listen if "://" not in text and is_public(text)]
     if public and unnamed is SecurityProtocol.PLAINTEXT and not insecure:
         if not has_users or not has_certificate(config, SecurityProtocol.SASL_SSL.value):
             raise ListenError(_refusal(public[0], data, has_users, config))
@@ -51,6 +53,23 @@ def decide(
     addresses = resolve_addresses(listen, config, unnamed.value)
     warnings = [warning for address in addresses if (warning := _warning(address, config))]
     return Exposure(unnamed, tuple(warnings))
+
+
+def is_public(listen: str) -> bool:
+    """Whether an address can be reached from other machines."""
+    return not is_loopback(parse_address(listen).host)
+
+
+def check_monitoring(listen: str, config: BrokerConfig, *, data: str, has_users: bool) -> None:
+    """Raises ListenError, with what to do, if the monitoring endpoint beyond this machine would let everybody look."""
+    missing = []
+    if not has_users:
+        missing.append(f"a user who may look:       penstock user add NAME --data {data}")
+    if not has_certificate(config, MONITORING):
+        missing.append("a certificate:             penstock tls create, then ssl.keystore.location (or --secure)")
+    if missing:
+        lines = [f"penstock.metrics.listen={listen} can be reached from other machines, so it needs a login over TLS."]
+        raise ListenError("\n  Add ".join([*lines, *missing]) + "\n  Or let it be reached from here only: 127.0.0.1")
 
 
 def has_certificate(config: BrokerConfig, listener_name: str) -> bool:

@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     from penstock.broker.requests import AnyRequest
     from penstock.security.acls import AclBinding
     from penstock.security.authorizer import Authorizer
+    from penstock.security.principals import Principal
 
 log = logging.getLogger("penstock.authorizer")
 
@@ -80,7 +81,17 @@ class Gate:
         connection = request.connection
         if authorizer.allows(connection.principal, connection.peer_host, operation, resource, name):
             return True
-        self._denials.log(authorizer, request, operation, resource, name)
+        self._denials.log(authorizer, connection.principal, connection.peer_host, operation, resource, name)
+        return False
+
+    def allows_visitor(
+        self, principal: Principal, host: str, operation: AclOperation, resource: AclResource, name: str
+    ) -> bool:
+        """As `allows`, for somebody who did not come over a connection of Kafka's protocol."""
+        authorizer = self.authorizer
+        if authorizer is None or authorizer.allows(principal, host, operation, resource, name):
+            return True
+        self._denials.log(authorizer, principal, host, operation, resource, name)
         return False
 
     def shows(self, request: AnyRequest, operation: AclOperation, resource: AclResource, name: str) -> bool:
@@ -160,7 +171,8 @@ class _Denials:
     def log(
         self,
         authorizer: Authorizer,
-        request: AnyRequest,
+        principal: Principal,
+        host: str,
         operation: AclOperation,
         resource: AclResource,
         name: str,
@@ -175,12 +187,11 @@ class _Denials:
             self._left_out += 1
             return
         self._logged += 1
-        connection = request.connection
-        decision = authorizer.decide(connection.principal, connection.peer_host, operation, resource, name)
+        decision = authorizer.decide(principal, host, operation, resource, name)
         log.warning(
             "denied %r from %s: %s on %s %r, %s",
-            str(connection.principal),
-            connection.peer_host,
+            str(principal),
+            host,
             operation.name,
             resource.name,
             name,

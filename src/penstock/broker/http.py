@@ -1,7 +1,9 @@
 """A small HTTP endpoint for monitoring: `GET /metrics`, `GET /health`, and JSON views that other modules register.
 
 It is off unless `penstock.metrics.listen` names an address. It reads one request per connection, of bounded size and
-within a bounded time, and never changes anything.
+within a bounded time, from a bounded number of connections, and never changes anything. Beyond this machine it is
+served over TLS, to those who log in (`Visitors`) and may see what they ask for: `/metrics` and views of the broker need
+DESCRIBE on the cluster, a view of a group DESCRIBE on that group. `/health` is for everybody.
 """
 
 from __future__ import annotations
@@ -9,40 +11,94 @@ from __future__ import annotations
 import asyncio
 import json
 import logging
+import ssl
 from collections.abc import Callable
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple, Protocol
 from urllib.parse import parse_qsl, unquote, urlsplit
 
 from penstock.broker.listeners import ListenError, parse_address
+from penstock.security.acls import CLUSTER_NAME
+from penstock.wire.acls import AclResource
 
 if TYPE_CHECKING:
     from penstock.broker.metrics import Metrics
+    from penstock.security.principals import Principal
 
 log = logging.getLogger("penstock.broker")
 
 _MAX_HEAD_BYTES = 16 << 10
+_MAX_CONNECTIONS = 100
 _PATIENCE_SECONDS = 10.0
-_REASONS = {200: "OK", 400: "Bad Request", 404: "Not Found", 405: "Method Not Allowed", 500: "Internal Server Error"}
+_HEALTH = "/health"
+_METRICS = "/metrics"
+_REASONS = {
+    200: "OK",
+    400: "Bad Request",
+    401: "Unauthorized",
+    403: "Forbidden",
+    404: "Not Found",
+    405: "Method Not Allowed",
+    500: "Internal Server Error",
+}
+_LOG_IN = 'WWW-Authenticate: Basic realm="Penstock", charset="UTF-8"\r\n'
 
 View = Callable[[dict[str, str]], object]
 """Takes the query's parameters, returns what is sent as JSON; raises LookupError for what is not there."""
 
 
+class Visitors(Protocol):
+    """Decides who may look."""
+
+    @property
+    def context(self) -> ssl.SSLContext: ...
+
+    async def authenticate(self, authorization: str, host: str) -> Principal | None:
+        """Who sends this Authorization header; None for nobody that we know."""
+        ...
+
+    def may_describe(self, principal: Principal, host: str, resource: AclResource, name: str) -> bool: ...
+
+
+class _Request(NamedTuple):
+    path: str
+    query: dict[str, str]
+    authorization: str
+
+
+class _Answer(NamedTuple):
+    status: int
+    kind: str
+    body: bytes
+
+
 class MonitoringEndpoint:
     def __init__(self, metrics: Metrics) -> None:
         self._metrics = metrics
-        self._views: dict[str, View] = {"/health": lambda _: {"status": "ok"}}
+        self._views: dict[str, View] = {_HEALTH: lambda _: {"status": "ok"}}
+        self._about_groups: set[str] = set()
         self._server: asyncio.Server | None = None
+        self._visitors: Visitors | None = None
+        self._open = 0
         self.port = 0
 
-    def register(self, path: str, view: View) -> None:
+    def register(self, path: str, view: View, *, about_groups: bool = False) -> None:
+        """Serve a view. One about groups shows the group that the query's `group` names, or all if it names none."""
         self._views[path] = view
+        if about_groups:
+            self._about_groups.add(path)
 
-    async def start(self, listen: str) -> None:
+    async def start(self, listen: str, visitors: Visitors | None = None) -> None:
+        """Serve everybody who can reach the address, or visitors only, over TLS."""
         address = parse_address(listen)
+        self._visitors = visitors
         try:
             self._server = await asyncio.start_server(
-                self._serve, address.host or None, address.port, limit=_MAX_HEAD_BYTES
+                self._serve,
+                address.host or None,
+                address.port,
+                limit=_MAX_HEAD_BYTES,
+                ssl=None if visitors is None else visitors.context,
+                ssl_handshake_timeout=None if visitors is None else _PATIENCE_SECONDS,
             )
         except OSError as error:
             raise ListenError(
@@ -55,12 +111,18 @@ class MonitoringEndpoint:
             self._server.close()
 
     async def _serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        if self._open >= _MAX_CONNECTIONS:
+            writer.close()
+            return
+        self._open += 1
         try:
             async with asyncio.timeout(_PATIENCE_SECONDS):
                 head = await reader.readuntil(b"\r\n\r\n")
-                status, kind, body = self._answer(head)
+                host = str(writer.get_extra_info("peername")[0])
+                status, kind, body = await self._answer(head, host)
                 writer.write(
                     f"HTTP/1.1 {status} {_REASONS[status]}\r\nContent-Type: {kind}\r\n"
+                    f"{_LOG_IN if status == 401 else ''}"
                     f"Content-Length: {len(body)}\r\nConnection: close\r\n\r\n".encode()
                     + body
                 )
@@ -68,26 +130,52 @@ class MonitoringEndpoint:
         except (TimeoutError, OSError, asyncio.IncompleteReadError, asyncio.LimitOverrunError):
             pass
         finally:
+            self._open -= 1
             writer.close()
 
-    def _answer(self, head: bytes) -> tuple[int, str, bytes]:
-        words = head.split(b"\r\n", 1)[0].decode("latin-1").split()
-        if len(words) != 3:
-            return 400, "text/plain", b"not an HTTP request\n"
-        if words[0] != "GET":
-            return 405, "text/plain", b"only GET is answered here\n"
-        url = urlsplit(words[1])
-        path = unquote(url.path)
-        if path == "/metrics":
-            return 200, "text/plain; version=0.0.4", self._metrics.text().encode()
-        view = self._views.get(path)
+    async def _answer(self, head: bytes, host: str) -> _Answer:
+        request = _parse(head)
+        if isinstance(request, _Answer):
+            return request
+        if self._visitors is not None and request.path != _HEALTH:
+            principal = await self._visitors.authenticate(request.authorization, host)
+            if principal is None:
+                return _Answer(401, "text/plain", b"log in with a user of the broker and the user's password\n")
+            resource, name = self._described(request)
+            if not self._visitors.may_describe(principal, host, resource, name):
+                return _Answer(403, "text/plain", f"you need DESCRIBE on {resource.name} {name}\n".encode())
+        return self._show(request)
+
+    def _described(self, request: _Request) -> tuple[AclResource, str]:
+        """What a request looks at."""
+        if request.path in self._about_groups and "group" in request.query:
+            return AclResource.GROUP, request.query["group"]
+        return AclResource.CLUSTER, CLUSTER_NAME
+
+    def _show(self, request: _Request) -> _Answer:
+        if request.path == _METRICS:
+            return _Answer(200, "text/plain; version=0.0.4", self._metrics.text().encode())
+        view = self._views.get(request.path)
         if view is None:
-            known = ", ".join(["/metrics", *sorted(self._views)])
-            return 404, "text/plain", f"there is {known}\n".encode()
+            known = ", ".join([_METRICS, *sorted(self._views)])
+            return _Answer(404, "text/plain", f"there is {known}\n".encode())
         try:
-            return 200, "application/json", json.dumps(view(dict(parse_qsl(url.query)))).encode()
+            return _Answer(200, "application/json", json.dumps(view(request.query)).encode())
         except LookupError as error:
-            return 404, "text/plain", f"{error}\n".encode()
+            return _Answer(404, "text/plain", f"{error}\n".encode())
         except Exception:
-            log.exception("the view %r failed", path)
-            return 500, "text/plain", b"the view failed; the broker's log says why\n"
+            log.exception("the view %r failed", request.path)
+            return _Answer(500, "text/plain", b"the view failed; the broker's log says why\n")
+
+
+def _parse(head: bytes) -> _Request | _Answer:
+    first, *lines = head.decode("latin-1").split("\r\n")
+    words = first.split()
+    if len(words) != 3:
+        return _Answer(400, "text/plain", b"not an HTTP request\n")
+    if words[0] != "GET":
+        return _Answer(405, "text/plain", b"only GET is answered here\n")
+    url = urlsplit(words[1])
+    headers = (line.partition(":") for line in lines)
+    authorization = next((value.strip() for name, _, value in headers if name.lower() == "authorization"), "")
+    return _Request(unquote(url.path), dict(parse_qsl(url.query)), authorization)

@@ -106,7 +106,7 @@ class Parts:
         groups = GroupCoordinator(self.configs, self.cluster, self.internal_topics.topic, self.world, actions.request)
         self.topics.on_topic_deleted.append(groups.topic_deleted)
         self.metrics.register(groups.metrics)
-        self.monitoring.register("/groups", groups.view)
+        self.monitoring.register("/groups", groups.view, about_groups=True)
         return self._started("groups", groups)
 
     @cached_property

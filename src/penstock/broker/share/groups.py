@@ -68,7 +68,7 @@ class ShareGroups:
         on_topic_deleted.append(self._topic_deleted)
         features.listeners.append(lambda: self._features_changed(features))
         metrics.register(lambda: self.metrics.collect(self.sessions, self.windows, self.dead_letters))
-        monitoring.register("/share-groups", self._view.show)
+        monitoring.register("/share-groups", self._view.show, about_groups=True)
 
     def stop(self) -> None:
         """What members hold comes back while it can still be written: the next start finds it with its deliveries."""
