@@ -4,9 +4,11 @@ import subprocess
 import sys
 
 import pytest
-from confluent_kafka.admin import AdminClient, ConfigResource, ResourceType
+from confluent_kafka import KafkaException
+from confluent_kafka.admin import AdminClient, ConfigResource, NewTopic, ResourceType
 
 from penstock.testing import Broker
+from penstock.testing.callable_broker import CallableBroker
 
 
 def test_the_fixture_is_a_running_broker(penstock_broker: Broker) -> None:
@@ -19,6 +21,23 @@ def test_the_marker_sets_broker_configs(penstock_broker: Broker) -> None:
     admin = AdminClient({"bootstrap.servers": penstock_broker.bootstrap_servers})
     resource = ConfigResource(ResourceType.BROKER, "1")
     assert admin.describe_configs([resource])[resource].result(20)["num.partitions"].value == "3"
+
+
+@pytest.mark.penstock(acls=["* create cluster"], num_partitions=2)
+def test_the_marker_sets_rules_too(penstock_broker: Broker) -> None:
+    admin = AdminClient(penstock_broker.librdkafka())
+    admin.create_topics([NewTopic("t")])["t"].result(20)
+    with pytest.raises(KafkaException, match="CLUSTER_AUTHORIZATION_FAILED"):
+        admin.describe_configs([ConfigResource(ResourceType.BROKER, "1")])[
+            ConfigResource(ResourceType.BROKER, "1")
+        ].result(20)
+
+
+def test_called_the_fixture_starts_another_broker(penstock_broker: CallableBroker) -> None:
+    other = penstock_broker({"num.partitions": 3}, super_users=["ANONYMOUS"])
+    assert other.port != penstock_broker.port
+    admin = AdminClient(other.librdkafka())
+    assert len(admin.list_topics(timeout=20).brokers) == 1
 
 
 class TestSessionBroker:

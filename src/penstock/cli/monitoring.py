@@ -1,16 +1,22 @@
 """What a Penstock broker shows beside its metrics, for commands that want more than Kafka's protocol can tell.
 
 Kafka has no request for these views, and clients of Kafka must not meet one that Kafka does not have, so they are read
-over HTTP from the address in the broker's `penstock.metrics.listen`, which is off unless it is set.
+over HTTP from the address in the broker's `penstock.metrics.listen`, which is off unless it is set. An address beyond
+this machine is served over TLS, to users who log in: the command's own user and authority are used for it too.
 """
 
 from __future__ import annotations
 
+import base64
+import ipaddress
 import json
+import ssl
 from typing import TYPE_CHECKING
 from urllib.error import HTTPError, URLError
 from urllib.parse import urlencode
-from urllib.request import urlopen
+from urllib.request import Request, urlopen
+
+import click
 
 from penstock.cli.failures import Failure
 
@@ -49,10 +55,49 @@ async def address_or_failure(admin: Admin, bootstrap: str, what: str) -> str:
 
 
 def read_view(address: str, path: str, **query: str) -> object:
-    """The JSON of a view."""
-    url = f"http://{address}{path}" + (f"?{urlencode(query)}" if query else "")
+    """The JSON of a view. `address` may begin with http:// or https://."""
+    base = address if "://" in address else f"{'http' if _is_here(address) else 'https'}://{address}"
+    request = Request(base + path + (f"?{urlencode(query)}" if query else ""))
+    context = None
+    if base.startswith("https://"):
+        context, login = _credentials()
+        if login:
+            request.add_header("Authorization", f"Basic {base64.b64encode(login.encode()).decode()}")
     try:
-        with urlopen(url, timeout=_PATIENCE_SECONDS) as response:
+        with urlopen(request, timeout=_PATIENCE_SECONDS, context=context) as response:
             return json.load(response)
-    except (HTTPError, URLError, TimeoutError, ValueError) as error:
+    except HTTPError as error:
+        raise Failure(_refusal(address, error)) from None
+    except (URLError, TimeoutError, ValueError) as error:
         raise Failure(f"{address} does not answer ({error}); is it the broker's {CONFIG}?") from None
+
+
+def _is_here(address: str) -> bool:
+    """Whether an address is of this machine, where monitoring is served without TLS."""
+    host = address.rpartition(":")[0].strip("[]")
+    try:
+        return ipaddress.ip_address(host).is_loopback
+    except ValueError:
+        return host == "localhost"
+
+
+def _credentials() -> tuple[ssl.SSLContext, str]:
+    """What the command's connection options say about trust, and the user and password for a login."""
+    from penstock.cli.connecting import connection_settings
+    from penstock.client.config import ClientConfig, load
+    from penstock.client.tls import context_of
+
+    settings = connection_settings(str(click.get_current_context().params["bootstrap"]))
+    user, password = settings.get("sasl_username"), settings.get("sasl_password")
+    return context_of(
+        load(ClientConfig, settings, {})
+    ) or ssl.create_default_context(), f"{user}:{password}" if user else ""
+
+
+def _refusal(address: str, error: HTTPError) -> str:
+    if error.code == 401:
+        return f"{address} wants a user who may look: log in with --user NAME ({CONFIG} of the broker)."
+    if error.code == 403:
+        reason = error.read(1000).decode(errors="replace").strip()
+        return f"{address} does not show this to your user: {reason} (see penstock acl add --rule describe ...)."
+    return f"{address} answers {error.code} {error.reason}; is it the broker's {CONFIG}?"

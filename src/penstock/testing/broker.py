@@ -4,16 +4,19 @@ from __future__ import annotations
 
 import asyncio
 import shutil
+import ssl
 import tempfile
 import threading
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 from types import TracebackType
 from typing import Self, TypeVar
 
-from penstock.broker.foundation import Settings
+from penstock.broker.foundation import Settings, open_catalog
 from penstock.broker.server import Broker as Server
+from penstock.security.acls import AclBinding
 from penstock.testing.faults import DelayFault, DropFault, ErrorFault, Fault, Faults, api_key
+from penstock.testing.security import Security
 from penstock.wire.api import ApiKey
 from penstock.wire.errors import ErrorCode
 
@@ -38,7 +41,19 @@ FAST_CONFIGS = {
 class _Common:
     """What both faces share: folder, settings, the port that survives a restart."""
 
-    def __init__(self, configs: Mapping[str, object] | None = None, *, data: str | Path | None = None) -> None:
+    def __init__(
+        self,
+        configs: Mapping[str, object] | None = None,
+        *,
+        data: str | Path | None = None,
+        tls: bool = False,
+        sasl: str | Iterable[str] | None = None,
+        users: Mapping[str, str] | None = None,
+        acls: Iterable[AclBinding | str] | None = None,
+        super_users: Iterable[str] | None = None,
+    ) -> None:
+        self._security = Security(tls=tls, sasl=sasl, users=users, acls=acls, super_users=super_users)
+        self._is_prepared = False
         self._configs = {**FAST_CONFIGS, **{name: str(value) for name, value in (configs or {}).items()}}
         self._temporary = data is None
         self._data = Path(tempfile.mkdtemp(prefix="penstock-")) if data is None else Path(data)
@@ -60,13 +75,42 @@ class _Common:
         """The data folder; a temporary one is removed at the end."""
         return self._data
 
+    @property
+    def ca_file(self) -> str:
+        """The PEM file of the authority that signed the broker's certificate, if it has one (`tls=True`)."""
+        self._running()
+        return self._security.ca_file
+
+    def client_settings(self, user: str | None = None) -> dict[str, str]:
+        """What a client of `penstock.client` needs to connect as this user; the only one may be left out."""
+        return {"bootstrap_servers": self.bootstrap_servers, **self._security.client(user)}
+
+    def librdkafka(self, user: str | None = None) -> dict[str, str]:
+        """The same for confluent-kafka and other clients that are built on librdkafka."""
+        return {"bootstrap.servers": self.bootstrap_servers, **self._security.librdkafka(user)}
+
+    def kafka_python(self, user: str | None = None) -> dict[str, str]:
+        """The same for kafka-python."""
+        return {"bootstrap_servers": self.bootstrap_servers, **self._security.kafka_python(user)}
+
+    def aiokafka(self, user: str | None = None) -> dict[str, str | ssl.SSLContext]:
+        """The same for aiokafka."""
+        return {"bootstrap_servers": self.bootstrap_servers, **self._security.aiokafka(user)}
+
     def _running(self) -> Server:
         if self._server is None:
             raise RuntimeError("the broker is not running: use it in a `with` block, or call start()")
         return self._server
 
     async def _open(self) -> Server:
-        server = Server(Settings(self._data, [f"127.0.0.1:{self._port}"], configs=dict(self._configs)))
+        security = self._security
+        configs = {**security.prepare(self._data), **self._configs}
+        if not self._is_prepared and (security.users or security.rules):
+            with open_catalog(self._data) as catalog:
+                security.keep(catalog)
+        self._is_prepared = True
+        listen = f"{security.protocol.value}://127.0.0.1:{self._port}"
+        server = Server(Settings(self._data, [listen], configs=configs))
         await server.start()
         self._port = server.port
         self._faults = Faults(server.parts.dispatcher)
@@ -91,11 +135,23 @@ class _Common:
 class Broker(_Common):
     """A broker in a thread of its own, with its own event loop. Every method may be called from any thread.
 
-    `configs` are Kafka's broker configs. `data` names a folder to keep; without it a temporary one is used.
+    `configs` are Kafka's broker configs. `data` names a folder to keep; without it a temporary one is used. What
+    clients must show is said by `tls`, `sasl` (mechanisms), `users` (with their passwords), `acls` (rules, or lines
+    such as "alice read topic orders") and `super_users`; `client_settings(user)` is what a client has to be given.
     """
 
-    def __init__(self, configs: Mapping[str, object] | None = None, *, data: str | Path | None = None) -> None:
-        super().__init__(configs, data=data)
+    def __init__(
+        self,
+        configs: Mapping[str, object] | None = None,
+        *,
+        data: str | Path | None = None,
+        tls: bool = False,
+        sasl: str | Iterable[str] | None = None,
+        users: Mapping[str, str] | None = None,
+        acls: Iterable[AclBinding | str] | None = None,
+        super_users: Iterable[str] | None = None,
+    ) -> None:
+        super().__init__(configs, data=data, tls=tls, sasl=sasl, users=users, acls=acls, super_users=super_users)
         self._thread: threading.Thread | None = None
         self._loop: asyncio.AbstractEventLoop | None = None
         self._failure: BaseException | None = None
@@ -211,8 +267,18 @@ class Broker(_Common):
 class AsyncBroker(_Common):
     """The same in the running event loop: `async with AsyncBroker() as broker: ...`."""
 
-    def __init__(self, configs: Mapping[str, object] | None = None, *, data: str | Path | None = None) -> None:
-        super().__init__(configs, data=data)
+    def __init__(
+        self,
+        configs: Mapping[str, object] | None = None,
+        *,
+        data: str | Path | None = None,
+        tls: bool = False,
+        sasl: str | Iterable[str] | None = None,
+        users: Mapping[str, str] | None = None,
+        acls: Iterable[AclBinding | str] | None = None,
+        super_users: Iterable[str] | None = None,
+    ) -> None:
+        super().__init__(configs, data=data, tls=tls, sasl=sasl, users=users, acls=acls, super_users=super_users)
         self._task: asyncio.Task[None] | None = None
 
     async def __aenter__(self) -> Self:
