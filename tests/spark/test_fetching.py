@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 
 from penstock.client.blocking import BlockingConnection
@@ -25,9 +27,9 @@ def opened(monkeypatch: pytest.MonkeyPatch) -> list[int]:
     ports: list[int] = []
     open_connection = BlockingConnection.open
 
-    def counting(host: str, port: int, *, client_id: str) -> BlockingConnection:
+    def counting(host: str, port: int, **settings: Any) -> BlockingConnection:
         ports.append(port)
-        return open_connection(host, port, client_id=client_id)
+        return open_connection(host, port, **settings)
 
     monkeypatch.setattr(fetching.BlockingConnection, "open", counting)
     return ports

@@ -73,7 +73,9 @@ def test_without_a_group_one_is_named_after_what_is_read() -> None:
         ({"subscribe": "a", "failOnDataLoss": "maybe"}, "true or false"),
         ({"subscribe": "a", "columns": "key,colour"}, "no column 'colour'"),
         ({"subscribe": "a", "kafka.isolation.level": "dirty"}, "read_committed"),
-        ({"subscribe": "a", "kafka.security.protocol": "SASL_SSL"}, "PLAINTEXT"),
+        ({"subscribe": "a", "kafka.security.protocol": "SASL_SSL"}, "sasl_mechanism is missing"),
+        ({"subscribe": "a", "kafka.security.protocol": "TLS"}, "plaintext, ssl, sasl_plaintext, sasl_ssl"),
+        ({"subscribe": "a", "kafka.ssl.trust.location": "x"}, "no setting 'ssl.trust.location'"),
         ({"subscribe": "a", "share.group": "g"}, "readStream"),
     ],
 )

@@ -39,6 +39,14 @@ def connection_settings(bootstrap: str) -> dict[str, object]:
     return dict(settings)
 
 
+def spark_settings(bootstrap: str) -> tuple[str, dict[str, object]]:
+    """The same for Spark: the address, and the settings of TLS and SASL."""
+    from penstock.client.config import ClientConfig, load
+
+    config = load(ClientConfig, connection_settings(bootstrap), {})
+    return config.bootstrap_servers, config.given()
+
+
 def _settings(ctx: click.Context, bootstrap: str) -> dict[str, object]:
     from penstock.client.config import ClientConfig, load
     from penstock.client.errors import UsageError

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 
 import click
 
+from penstock.cli.connecting import spark_settings
 from penstock.cli.failures import Failure, explain
 from penstock.cli.options import CONTEXT_SETTINGS, Command, bootstrap_option, json_option, option, pairs
 from penstock.cli.output import note, print_json, print_table
@@ -71,11 +72,15 @@ def load(
       penstock load orders --to lake/orders --parse json --schema 'id bigint, name string'
       penstock load orders --to postgresql://localhost/shop --table orders --every 60
     """
+    from penstock.client.security import SecurityConfig
     from penstock.spark.java import SetupError
     from penstock.spark.load import load as run_load
     from penstock.spark.options import COLUMNS
+    from penstock.spark.security import as_options
     from penstock.spark.session import check_versions, session
 
+    servers, security = spark_settings(bootstrap)
+    secured = as_options(SecurityConfig(**security))  # type: ignore[arg-type]
     try:
         check_versions()
         spark = None if dry_run else session(f"penstock load {to}", master)
@@ -86,7 +91,7 @@ def load(
             summary = run_load(
                 topics,
                 to,
-                bootstrap_servers=bootstrap,
+                bootstrap_servers=servers,
                 format=format_,
                 table=table,
                 name=name,
@@ -96,7 +101,7 @@ def load(
                 skip_bad=skip_bad,
                 columns=_names(columns) or COLUMNS,
                 partition_by=_names(partition_by),
-                options=pairs(options, "--option"),
+                options={**secured, **pairs(options, "--option")},
                 tasks=tasks,
                 compact=compact,
                 vacuum_hours=vacuum,

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 import click
 
+from penstock.cli.connecting import spark_settings
 from penstock.cli.failures import Failure
 from penstock.cli.load import explained, progress_bar
 from penstock.cli.options import CONTEXT_SETTINGS, Group, bootstrap_option, json_option, option
@@ -44,10 +45,11 @@ def run(file: str, master: str, dry_run: bool, folder: str, as_json: bool, boots
     from penstock.spark.java import SetupError
     from penstock.spark.session import session
 
+    servers, security = spark_settings(bootstrap)
     with explained():
         declared = pipelines.read_pipeline(file)
         if dry_run:
-            _show_plan(pipelines.dry_run(declared, bootstrap_servers=bootstrap), as_json)
+            _show_plan(pipelines.dry_run(declared, bootstrap_servers=servers, security=security), as_json)
             return
     try:
         spark = session(f"penstock pipeline {declared.name}", master)
@@ -56,7 +58,12 @@ def run(file: str, master: str, dry_run: bool, folder: str, as_json: bool, boots
     while True:
         with explained(), progress_bar(declared.name) as progress:
             summary = pipelines.run(
-                declared, bootstrap_servers=bootstrap, folder=folder, progress=progress, spark=spark
+                declared,
+                bootstrap_servers=servers,
+                security=security,
+                folder=folder,
+                progress=progress,
+                spark=spark,
             )
         if as_json:
             print_json(as_dict(summary))

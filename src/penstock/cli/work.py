@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, cast
 
 import click
 
+from penstock.cli.connecting import spark_settings
 from penstock.cli.failures import Failure
 from penstock.cli.load import explained
 from penstock.cli.options import CONTEXT_SETTINGS, Command, bootstrap_option, json_option, option
@@ -59,6 +60,7 @@ def work(
     from penstock.spark.session import check_versions, session
     from penstock.spark.workers import work as run_work
 
+    servers, security = spark_settings(bootstrap)
     try:
         check_versions()
         function = load_object(handler)
@@ -73,7 +75,8 @@ def work(
             group,
             cast("Handler", function),
             parallelism,
-            bootstrap_servers=bootstrap,
+            bootstrap_servers=servers,
+            security=security,
             until_empty=not follow and seconds is None,
             seconds=seconds,
             tasks=tasks,

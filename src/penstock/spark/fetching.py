@@ -27,11 +27,13 @@ from typing import NamedTuple, cast
 from penstock.client.blocking import BlockingConnection
 from penstock.client.config import parse_addresses
 from penstock.client.errors import BrokerUnreachable, kafka_error
+from penstock.client.security import SecurityConfig
 from penstock.client.types import NO_TOPIC_ID, IsolationLevel
 from penstock.client.versions import FETCH_LAST_NAMED
 from penstock.records.batch import Buffer, iter_headers
 from penstock.spark.planning import DataLoss
 from penstock.spark.ranges import OffsetRange
+from penstock.spark.security import NO_SECURITY, open_connection
 from penstock.wire import messages as m
 from penstock.wire.conversation import NEWEST
 from penstock.wire.errors import ErrorCode, KafkaError
@@ -66,6 +68,7 @@ class FetchSettings:
     fetch_bytes: int = 8 * 1024 * 1024
     poll_timeout_ms: int = 120_000
     fail_on_data_loss: bool = True
+    security: SecurityConfig = NO_SECURITY
 
 
 class Fetched(NamedTuple):
@@ -114,7 +117,14 @@ class RangeFetcher:
     def __init__(self, wanted: OffsetRange, settings: FetchSettings) -> None:
         self._range = wanted
         self._settings = settings
-        self._use = (settings.bootstrap_servers, settings.client_id, wanted.topic, wanted.partition, wanted.topic_id)
+        self._use = (
+            settings.bootstrap_servers,
+            settings.client_id,
+            settings.security,
+            wanted.topic,
+            wanted.partition,
+            wanted.topic_id,
+        )
         self._connection = _parking.take(self._use)
         self._record_bytes = _ASSUMED_RECORD_BYTES
         self._answers: queue.Queue[Fetched | BaseException | None] = queue.Queue(maxsize=1)
@@ -285,7 +295,7 @@ class RangeFetcher:
         failures: list[str] = []
         for host, port in parse_addresses(self._settings.bootstrap_servers):
             try:
-                connection = BlockingConnection.open(host, port, client_id=self._settings.client_id)
+                connection = self._open(host, port)
             except KafkaError as error:
                 if not error.retriable:
                     raise
@@ -297,6 +307,9 @@ class RangeFetcher:
                 connection.close()
                 raise
         raise BrokerUnreachable("; ".join(failures))
+
+    def _open(self, host: str, port: int) -> BlockingConnection:
+        return open_connection(host, port, self._settings.client_id, self._settings.security)
 
     def _leader_through(self, connection: BlockingConnection) -> BlockingConnection:
         topic = m.MetadataRequest.MetadataRequestTopic(name=self._range.topic)
@@ -315,7 +328,7 @@ class RangeFetcher:
                 if (broker.host, broker.port) == connection.address:
                     return connection
                 connection.close()
-                return BlockingConnection.open(broker.host, broker.port, client_id=self._settings.client_id)
+                return self._open(broker.host, broker.port)
         raise kafka_error(ErrorCode.LEADER_NOT_AVAILABLE)
 
 

@@ -16,9 +16,11 @@ from contextlib import suppress
 from typing import TypeVar
 
 from penstock.client.errors import IllegalState
+from penstock.client.security import SecurityConfig
 from penstock.client.share_acknowledgements import AcknowledgeType
 from penstock.client.share_consumer import ShareConsumer
 from penstock.client.types import ConsumerRecord, TopicPartition
+from penstock.spark.security import NO_SECURITY
 from penstock.wire.errors import KafkaError
 
 _log = logging.getLogger("penstock.spark")
@@ -89,8 +91,11 @@ def from_json(topics: Mapping[str, Mapping[str, Iterable[Iterable[int]]]]) -> Pl
 class Holder:
     """A share consumer whose records stay locked until they are accepted or released. Belongs to one event loop."""
 
-    def __init__(self, bootstrap_servers: str, group: str, client_id: str) -> None:
+    def __init__(
+        self, bootstrap_servers: str, group: str, client_id: str, security: SecurityConfig = NO_SECURITY
+    ) -> None:
         self._consumer = ShareConsumer(
+            security.given(),
             bootstrap_servers=bootstrap_servers,
             client_id=client_id,
             group_id=group,

@@ -34,6 +34,7 @@ from penstock.spark.parsing import PLACE, BatchFunction, Parser, add_date, make_
 from penstock.spark.planning import ClusterView, DataLoss, check_available, resolve
 from penstock.spark.ranges import OffsetRange, Offsets, split_ranges, to_json
 from penstock.spark.reading import arrow_schema, read_range
+from penstock.spark.security import as_options
 from penstock.spark.source import settings_of
 from penstock.spark.tables import Table, TaskWriter, WriteFailed, Written, total_rows
 
@@ -97,7 +98,8 @@ def load(
     `name` tells several loads into one table apart. `parse` is "json", "avro" or a function from RecordBatch to
     RecordBatch, with its `schema`; `keep` names the columns of the record that stay beside the parsed ones.
     `partition_by` names columns; "date" is the day of the record if there is no column of that name. `options` are
-    those of the source, for example {"kafka.isolation.level": "read_committed", "startingOffsets": …}.
+    those of the source, for example {"kafka.isolation.level": "read_committed", "startingOffsets": …}, and those of
+    TLS and SASL: {"kafka.security.protocol": "SASL_SSL", …}.
 
     With `transforms`, functions from DataFrame to DataFrame, the rows pass through Spark SQL on their way; the commit
     is the same. Then there is nothing to parse: use Spark's `from_json` and the like.
@@ -111,7 +113,7 @@ def load(
         fetch=settings_of(source),
     )
     name = name or str(source.subscription)
-    with ClusterView(source.bootstrap_servers, source.client_id) as view:
+    with ClusterView(source.bootstrap_servers, source.client_id, security=source.security) as view:
         partitions = view.partitions(source.subscription)
         with closing(open_table(to, format, table, name, plan.partition_by, partitions)) as target:
             done = target.offsets()
@@ -341,6 +343,7 @@ def _transformed(
             "fetchBytes": str(source.fetch_bytes),
             "columns": ",".join(plan.columns),
             "minPartitions": str(tasks),
+            **as_options(source.security),
         }
     )
     frame = reader.load()

@@ -14,8 +14,10 @@ from dataclasses import dataclass, field
 from typing import Literal
 
 from penstock.client.errors import UsageError, nearest
+from penstock.client.security import SecurityConfig
 from penstock.client.types import IsolationLevel, TopicPartition
 from penstock.spark.ranges import Offsets, from_json
+from penstock.spark.security import NO_SECURITY, is_security_option, security_in
 
 EARLIEST, LATEST = -2, -1
 
@@ -75,7 +77,6 @@ _CLIENT_OPTIONS = (
     "kafka.fetch.max.bytes",
     "kafka.max.partition.fetch.bytes",
     "kafka.check.crcs",
-    "kafka.security.protocol",
 )
 
 Kind = Literal["earliest", "latest", "offsets", "timestamp", "timestamps"]
@@ -128,6 +129,7 @@ class SourceOptions:
     metadata_ttl_ms: int = 1_000
     share_group: str = ""
     share_max_records: int = 500
+    security: SecurityConfig = NO_SECURITY
 
     @property
     def schema(self) -> str:
@@ -139,9 +141,6 @@ def parse_options(given: Mapping[str, str], *, streaming: bool = False) -> Sourc
     """The options of a query; raises `UsageError` for one that is unknown, malformed or out of place."""
     options = {name.lower(): value for name, value in given.items()}
     _refuse_unknown(given)
-    protocol = options.get("kafka.security.protocol", "PLAINTEXT")
-    if protocol.upper() != "PLAINTEXT":
-        raise UsageError(f"kafka.security.protocol is {protocol!r}; the Spark source speaks PLAINTEXT so far")
     servers = options.get("kafka.bootstrap.servers", "")
     if not servers:
         raise UsageError("option kafka.bootstrap.servers is missing: which broker is to be read, as host:port?")
@@ -183,13 +182,14 @@ def parse_options(given: Mapping[str, str], *, streaming: bool = False) -> Sourc
         metadata_ttl_ms=_positive(options, "partition.metadata.cache.ttl.ms") or 1_000,
         share_group=share_group,
         share_max_records=_positive(options, "share.maxRecords") or 500,
+        security=security_in(options),
     )
 
 
 def _refuse_unknown(given: Mapping[str, str]) -> None:
     known = {name.lower(): name for name in (*_SOURCE_OPTIONS, *_CLIENT_OPTIONS)}
     for name in given:
-        if name.lower() not in known:
+        if name.lower() not in known and not is_security_option(name):
             guess = nearest(name.lower(), known)
             hint = f"; did you mean {known[guess]}?" if guess else f"; there are {', '.join(sorted(known.values()))}"
             raise UsageError(f"the penstock source has no option {name!r}{hint}")

@@ -31,11 +31,13 @@ from pathlib import Path
 from typing import TYPE_CHECKING, cast
 
 from penstock.client.errors import UsageError, nearest
+from penstock.client.security import SecurityConfig
 from penstock.client.types import IsolationLevel, TopicPartition
 from penstock.spark.load import LoadSummary, Progress, Transform, load
 from penstock.spark.options import Subscription
 from penstock.spark.planning import ClusterView
 from penstock.spark.ranges import OffsetRange, Offsets
+from penstock.spark.security import NO_SECURITY, as_options, security_in, security_of
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -144,20 +146,24 @@ def run(
     *,
     master: str = "local[*]",
     bootstrap_servers: str = "127.0.0.1:9092",
+    security: Mapping[str, object] | None = None,
     folder: str | Path = DEFAULT_FOLDER,
     progress: Progress | None = None,
     spark: SparkSession | None = None,
 ) -> RunSummary:
-    """Run a pipeline once and add the run to its history, also when it fails."""
+    """Run a pipeline once and add the run to its history, also when it fails.
+
+    `security` are the client's settings of TLS and SASL, for a pipeline that has none in its options.
+    """
     started, clock = datetime.now(UTC).isoformat(timespec="seconds"), time.monotonic()
-    servers = pipeline.bootstrap_servers or bootstrap_servers
+    reach = Reach.of(pipeline, bootstrap_servers, security)
     if spark is None:
         from penstock.spark.session import session
 
         spark = session(f"penstock pipeline {pipeline.name}", master)
     history = History(folder, pipeline)
     try:
-        done = _run_sink(pipeline, servers, Path(folder), spark, progress)
+        done = _run_sink(pipeline, reach, Path(folder), spark, progress)
     except BaseException as error:
         from penstock.spark.failures import reason
 
@@ -169,11 +175,31 @@ def run(
     return summary
 
 
+@dataclass(frozen=True, slots=True)
+class Reach:
+    """How a pipeline reaches its cluster."""
+
+    servers: str
+    security: SecurityConfig = NO_SECURITY
+
+    @classmethod
+    def of(cls, pipeline: Pipeline, servers: str, security: Mapping[str, object] | None) -> Reach:
+        own = security_in(pipeline.options)
+        return cls(pipeline.bootstrap_servers or servers, own if own != NO_SECURITY else security_of(security))
+
+    def options(self) -> dict[str, str]:
+        """The same as options of the source and the sink."""
+        return {"kafka.bootstrap.servers": self.servers, **as_options(self.security)}
+
+    def view(self) -> ClusterView:
+        return ClusterView(self.servers, security=self.security)
+
+
 def _run_sink(
-    pipeline: Pipeline, servers: str, folder: Path, spark: SparkSession, progress: Progress | None
+    pipeline: Pipeline, reach: Reach, folder: Path, spark: SparkSession, progress: Progress | None
 ) -> dict[str, int | None]:
     if isinstance(pipeline.sink, TableSink):
-        done = _load(pipeline, pipeline.sink, servers, spark, progress, dry_run=False)
+        done = _load(pipeline, pipeline.sink, reach, spark, progress, dry_run=False)
         return {
             "rows": done.rows,
             "bytes": done.bytes,
@@ -183,7 +209,7 @@ def _run_sink(
             "lag_after": done.lag_after,
         }
     if isinstance(pipeline.sink, TopicSink):
-        return _copy(pipeline, pipeline.sink, servers, folder, spark)
+        return _copy(pipeline, pipeline.sink, reach, folder, spark)
     from penstock.spark.workers import work
 
     worked = work(
@@ -191,7 +217,8 @@ def _run_sink(
         pipeline.sink.group,
         pipeline.sink.handler,
         pipeline.sink.parallelism,
-        bootstrap_servers=servers,
+        bootstrap_servers=reach.servers,
+        security=reach.security.given(),
         until_empty=pipeline.sink.until_empty,
         auto_offset_reset="earliest",
         spark=spark,
@@ -207,7 +234,7 @@ def _run_sink(
 def _load(
     pipeline: Pipeline,
     sink: TableSink,
-    servers: str,
+    reach: Reach,
     spark: SparkSession | None,
     progress: Progress | None,
     *,
@@ -216,7 +243,7 @@ def _load(
     return load(
         pipeline.topics,
         sink.to,
-        bootstrap_servers=servers,
+        bootstrap_servers=reach.servers,
         format=sink.format,
         table=sink.table,
         name=pipeline.name,
@@ -224,7 +251,7 @@ def _load(
         schema=sink.schema,
         partition_by=sink.partition_by,
         transforms=pipeline.transforms,
-        options=pipeline.options,
+        options={**as_options(reach.security), **pipeline.options},
         compact=sink.compact,
         dry_run=dry_run,
         progress=progress,
@@ -233,14 +260,14 @@ def _load(
 
 
 def _copy(
-    pipeline: Pipeline, sink: TopicSink, servers: str, folder: Path, spark: SparkSession
+    pipeline: Pipeline, sink: TopicSink, reach: Reach, folder: Path, spark: SparkSession
 ) -> dict[str, int | None]:
     """A streaming query up to what is the end now. The offsets of the input are committed with the output."""
     group = f"pipeline-{pipeline.slug}"
-    before = _positions(pipeline, servers, group)
+    before = _positions(pipeline, reach, group)
     reader = spark.readStream.format("penstock").options(
         **{
-            "kafka.bootstrap.servers": servers,
+            **reach.options(),
             "subscribe": ",".join(pipeline.topics),
             "startingOffsets": "earliest",
             "kafka.isolation.level": "read_committed",
@@ -254,7 +281,8 @@ def _copy(
     checkpoint = sink.checkpoint or str((folder / pipeline.slug / "checkpoint").absolute())
     writer = frame.writeStream.format("penstock").options(
         **{
-            "kafka.bootstrap.servers": servers,
+            **(reach.options() if security_in(sink.options) == NO_SECURITY else {}),
+            "kafka.bootstrap.servers": reach.servers,
             "topic": sink.topic,
             "kafka.group.id": group,
             "kafka.transactional.id": f"{group}-sink",
@@ -265,13 +293,13 @@ def _copy(
     query = writer.trigger(availableNow=True).start()
     query.awaitTermination()
     rows = sum(int(batch["numInputRows"]) for batch in query.recentProgress[-_RECENT:])
-    after = _positions(pipeline, servers, group)
+    after = _positions(pipeline, reach, group)
     return {"rows": rows, "tasks": len(before), "lag_before": _lag(before), "lag_after": _lag(after)}
 
 
-def _positions(pipeline: Pipeline, servers: str, group: str) -> list[OffsetRange]:
+def _positions(pipeline: Pipeline, reach: Reach, group: str) -> list[OffsetRange]:
     """From where the group has committed to the end of each partition."""
-    with ClusterView(servers) as view:
+    with reach.view() as view:
         partitions = view.partitions(Subscription(topics=tuple(pipeline.topics)))
         committed: Offsets = {tp: place.offset for tp, place in view.committed(group).items()}
         start = {**view.earliest(partitions), **{tp: at for tp, at in committed.items() if tp in partitions}}
@@ -287,16 +315,21 @@ def _lag(ranges: Sequence[OffsetRange]) -> int:
     return sum(piece.size for piece in ranges)
 
 
-def dry_run(pipeline: Pipeline, *, bootstrap_servers: str = "127.0.0.1:9092") -> DryRun:
+def dry_run(
+    pipeline: Pipeline,
+    *,
+    bootstrap_servers: str = "127.0.0.1:9092",
+    security: Mapping[str, object] | None = None,
+) -> DryRun:
     """What a run would read, and in how many tasks. Needs neither Spark nor Java, and changes nothing."""
-    servers = pipeline.bootstrap_servers or bootstrap_servers
+    reach = Reach.of(pipeline, bootstrap_servers, security)
     if isinstance(pipeline.sink, TableSink):
-        planned = _load(pipeline, pipeline.sink, servers, None, None, dry_run=True)
+        planned = _load(pipeline, pipeline.sink, reach, None, None, dry_run=True)
         return DryRun(pipeline, planned.ranges, planned.tasks, planned.lag_before)
     if isinstance(pipeline.sink, TopicSink):
-        ranges = tuple(piece for piece in _positions(pipeline, servers, f"pipeline-{pipeline.slug}") if piece.size)
+        ranges = tuple(piece for piece in _positions(pipeline, reach, f"pipeline-{pipeline.slug}") if piece.size)
         return DryRun(pipeline, ranges, len(ranges), _lag(ranges))
-    with ClusterView(servers) as view:
+    with reach.view() as view:
         partitions = view.partitions(Subscription(topics=tuple(pipeline.topics)))
         start, end = view.earliest(partitions), view.latest(partitions, IsolationLevel.READ_COMMITTED)
         ranges = tuple(_range(view, tp, start[tp], end[tp]) for tp in partitions)

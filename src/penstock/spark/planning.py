@@ -13,13 +13,15 @@ from types import TracebackType
 from typing import Self, TypeVar
 
 from penstock.client.cluster import Cluster
-from penstock.client.config import ClientConfig
+from penstock.client.config import ClientConfig, load
 from penstock.client.errors import UsageError, kafka_error
 from penstock.client.offsets import commit_offsets, fetch_committed, list_offsets
+from penstock.client.security import SecurityConfig
 from penstock.client.transactions import ConsumerGroupMetadata
 from penstock.client.types import IsolationLevel, OffsetAndMetadata, OffsetSpec, TopicPartition
 from penstock.spark.options import EARLIEST, LATEST, Bound, SourceOptions, Subscription
 from penstock.spark.ranges import OffsetRange, Offsets, split_ranges
+from penstock.spark.security import NO_SECURITY
 from penstock.wire.errors import ErrorCode
 
 T = TypeVar("T")
@@ -34,13 +36,20 @@ class DataLoss(Exception):
 class ClusterView:
     """A blocking view of the cluster, for the driver."""
 
-    def __init__(self, bootstrap_servers: str, client_id: str = "penstock-spark", timeout_ms: int = 60_000) -> None:
-        config = ClientConfig(
-            bootstrap_servers=bootstrap_servers,
-            client_id=client_id,
-            default_api_timeout_ms=timeout_ms,
-            allow_auto_create_topics=False,
-        )
+    def __init__(
+        self,
+        bootstrap_servers: str,
+        client_id: str = "penstock-spark",
+        timeout_ms: int = 60_000,
+        security: SecurityConfig = NO_SECURITY,
+    ) -> None:
+        settings = {
+            "bootstrap_servers": bootstrap_servers,
+            "client_id": client_id,
+            "default_api_timeout_ms": timeout_ms,
+            "allow_auto_create_topics": False,
+        }
+        config = load(ClientConfig, security.given(), settings)
         self._loop = asyncio.new_event_loop()
         self.cluster = Cluster(config)
         self._started = False

@@ -10,8 +10,10 @@ from __future__ import annotations
 import logging
 import threading
 
+from penstock.client.security import SecurityConfig
 from penstock.spark.planning import ClusterView
 from penstock.spark.ranges import Offsets
+from penstock.spark.security import NO_SECURITY
 
 _log = logging.getLogger("penstock.spark")
 
@@ -19,10 +21,13 @@ _log = logging.getLogger("penstock.spark")
 class ProgressCommitter:
     """Commits to one group, always the newest offsets that it was handed."""
 
-    def __init__(self, group_id: str, bootstrap_servers: str, client_id: str) -> None:
+    def __init__(
+        self, group_id: str, bootstrap_servers: str, client_id: str, security: SecurityConfig = NO_SECURITY
+    ) -> None:
         self._group_id = group_id
         self._bootstrap_servers = bootstrap_servers
         self._client_id = client_id
+        self._security = security
         self._changed = threading.Condition()
         self._wanted: Offsets = {}
         self._tried: Offsets = {}
@@ -48,7 +53,7 @@ class ProgressCommitter:
         self._thread.join(1.0)
 
     def _run(self) -> None:
-        with ClusterView(self._bootstrap_servers, self._client_id) as view:
+        with ClusterView(self._bootstrap_servers, self._client_id, security=self._security) as view:
             while True:
                 with self._changed:
                     self._changed.wait_for(lambda: self._is_closed or self._tried != self._wanted)

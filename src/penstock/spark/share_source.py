@@ -121,11 +121,11 @@ class ShareStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         if self._thread is None or self._holder is None:
             options = self._options
             _on_sigterm(_exit)  # else `stop` might never be called
-            with ClusterView(options.bootstrap_servers, options.client_id) as view:
+            with ClusterView(options.bootstrap_servers, options.client_id, security=options.security) as view:
                 topics = sorted({tp.topic for tp in view.partitions(options.subscription)})
             self._thread = LoopThread("penstock-share")
             self._holder = self._thread.make(
-                lambda: Holder(options.bootstrap_servers, options.share_group, options.client_id)
+                lambda: Holder(options.bootstrap_servers, options.share_group, options.client_id, options.security)
             )
             if options.starting.kind == "earliest":
                 self._thread.run(_begin_at_the_oldest(options))
@@ -151,7 +151,7 @@ class ShareStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
 
     def prepareForTriggerAvailableNow(self) -> None:  # noqa: N802
         options = self._options
-        with ClusterView(options.bootstrap_servers, options.client_id) as view:
+        with ClusterView(options.bootstrap_servers, options.client_id, security=options.security) as view:
             self._target = view.latest(view.partitions(options.subscription), options.isolation)
 
     def latestOffset(self, start: JsonOffset, limit: ReadLimit) -> JsonOffset:  # noqa: N802
@@ -262,13 +262,17 @@ def _on_sigterm(handler: signal.Handlers | Callable[[int, FrameType | None], Non
         signal.signal(signal.SIGTERM, handler)
 
 
+def _admin(options: SourceOptions) -> Admin:
+    return Admin(options.security.given(), bootstrap_servers=options.bootstrap_servers, client_id=options.client_id)
+
+
 async def _begin_at_the_oldest(options: SourceOptions) -> None:
-    async with Admin(bootstrap_servers=options.bootstrap_servers, client_id=options.client_id) as admin:
+    async with _admin(options) as admin:
         await admin.alter_configs(ResourceType.GROUP, options.share_group, {"share.auto.offset.reset": "earliest"})
 
 
 async def _lag(options: SourceOptions, topics: tuple[str, ...]) -> int | None:
-    async with Admin(bootstrap_servers=options.bootstrap_servers, client_id=options.client_id) as admin:
+    async with _admin(options) as admin:
         return await group_lag(admin, options.share_group, topics)
 
 
@@ -323,6 +327,7 @@ def read_runs(partition: RunsPartition, options: SourceOptions) -> Iterator[pa.R
         fetch_bytes=options.fetch_bytes,
         poll_timeout_ms=options.poll_timeout_ms,
         fail_on_data_loss=options.fail_on_data_loss,
+        security=options.security,
     )
     columns = options.columns if "offset" in options.columns else (*options.columns, "offset")
     firsts = np.array([first for first, _ in partition.runs])

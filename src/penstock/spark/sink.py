@@ -23,12 +23,14 @@ from pyspark import TaskContext
 from pyspark.sql.datasource import DataSourceArrowWriter, DataSourceStreamArrowWriter, WriterCommitMessage
 
 from penstock.client.cluster import Cluster
-from penstock.client.config import ClientConfig
+from penstock.client.config import ClientConfig, load
 from penstock.client.errors import UsageError, nearest
 from penstock.client.partitioner import partition_for_key
 from penstock.client.producer import Producer
+from penstock.client.security import SecurityConfig
 from penstock.client.types import TopicPartition
 from penstock.spark.ranges import Offsets, from_json
+from penstock.spark.security import NO_SECURITY, is_security_option, security_in
 from penstock.spark.transactions import (
     Decision,
     Ended,
@@ -72,6 +74,7 @@ class SinkOptions:
     client_id: str = "penstock-spark"
     input_group: str = ""
     checkpoint: str = ""
+    security: SecurityConfig = NO_SECURITY
 
     def producer_settings(self, task: int | str, prefix: str) -> dict[str, object]:
         return {
@@ -81,16 +84,18 @@ class SinkOptions:
             "transaction.timeout.ms": self.timeout_ms,
             "compression.type": self.compression,
             "batch.size": 262_144,
+            **self.security.given(),
         }
 
     def cluster(self) -> Cluster:
-        return Cluster(ClientConfig(bootstrap_servers=self.bootstrap_servers, client_id=self.client_id))
+        reached = {"bootstrap_servers": self.bootstrap_servers, "client_id": self.client_id}
+        return Cluster(load(ClientConfig, self.security.given(), reached))
 
 
 def parse_sink_options(given: Mapping[str, str], columns: Sequence[str]) -> SinkOptions:
     options = {name.lower(): value for name, value in given.items()}
     for name in given:
-        if name.lower() not in _OPTIONS:
+        if name.lower() not in _OPTIONS and not is_security_option(name):
             guess = nearest(name.lower(), _OPTIONS)
             hint = f"; did you mean {_OPTIONS[guess]}?" if guess else f"; there are {', '.join(_OPTIONS.values())}"
             raise UsageError(f"the penstock sink has no option {name!r}{hint}")
@@ -117,6 +122,7 @@ def parse_sink_options(given: Mapping[str, str], columns: Sequence[str]) -> Sink
         client_id=options.get("kafka.client.id", "penstock-spark"),
         input_group=options.get("kafka.group.id", ""),
         checkpoint=options.get("checkpointlocation", ""),
+        security=security_in(options),
     )
 
 

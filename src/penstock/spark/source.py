@@ -130,6 +130,7 @@ def settings_of(options: SourceOptions) -> FetchSettings:
         fetch_bytes=options.fetch_bytes,
         poll_timeout_ms=options.poll_timeout_ms,
         fail_on_data_loss=options.fail_on_data_loss,
+        security=options.security,
     )
 
 
@@ -137,7 +138,8 @@ class BatchReader(_Reading, DataSourceReader):  # type: ignore[misc]
     def partitions(self) -> list[RangePartition]:
         from penstock.spark.planning import ClusterView, plan_batch
 
-        with ClusterView(self._options.bootstrap_servers, self._options.client_id) as view:
+        options = self._options
+        with ClusterView(options.bootstrap_servers, options.client_id, security=options.security) as view:
             return self._split(plan_batch(view, self._options))
 
 
@@ -162,7 +164,8 @@ class StreamReader(_Reading, DataSourceStreamReader, SupportsTriggerAvailableNow
         from penstock.spark.planning import ClusterView
 
         if self._view is None:
-            self._view = ClusterView(self._options.bootstrap_servers, self._options.client_id)
+            options = self._options
+            self._view = ClusterView(options.bootstrap_servers, options.client_id, security=options.security)
         return self._view
 
     # Where the stream is
@@ -240,7 +243,8 @@ class StreamReader(_Reading, DataSourceStreamReader, SupportsTriggerAvailableNow
         if self._progress is None:
             from penstock.spark.progress import ProgressCommitter
 
-            self._progress = ProgressCommitter(group, self._options.bootstrap_servers, self._options.client_id)
+            options = self._options
+            self._progress = ProgressCommitter(group, options.bootstrap_servers, options.client_id, options.security)
         self._progress.commit(done)
         self._committed = done
 

@@ -19,9 +19,11 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 
 from penstock.client.admin import Admin
+from penstock.client.security import SecurityConfig
 from penstock.client.share_consumer import Reject, ShareConsumer
 from penstock.client.types import ConsumerRecord, OffsetSpec, TopicPartition
 from penstock.spark.control import Attempt, ControlAddress, Counters, Line
+from penstock.spark.security import NO_SECURITY
 from penstock.wire.errors import GroupIdNotFound, KafkaError
 
 Record = ConsumerRecord[bytes, bytes]
@@ -45,6 +47,7 @@ class Job:
     ends_at: float | None = None  # seconds since 1970; the same for a task that is started anew
     idle_ms: int = 500
     control: ControlAddress | None = None
+    security: SecurityConfig = NO_SECURITY
 
 
 async def run_worker(job: Job, handler: Handler, attempt: Attempt) -> Counters:
@@ -58,6 +61,7 @@ async def run_worker(job: Job, handler: Handler, attempt: Attempt) -> Counters:
         try:
             await _call(handler, "open")
             async with ShareConsumer(
+                job.security.given(),
                 bootstrap_servers=job.bootstrap_servers,
                 client_id=f"penstock-work-{attempt.task}",
                 group_id=job.group,
@@ -121,7 +125,8 @@ class _Counted:
 async def _watch(job: Job, counted: _Counted, line: Line, stop: asyncio.Event) -> None:
     """Ends the worker when its time is over or nothing is left, and tells the driver how it goes."""
     told_at = time.monotonic()
-    async with Admin(bootstrap_servers=job.bootstrap_servers, client_id="penstock-work") as admin:
+    reached = {"bootstrap_servers": job.bootstrap_servers, **job.security.given()}
+    async with Admin(reached, client_id="penstock-work") as admin:
         while not stop.is_set():
             await asyncio.sleep(_TICK_S)
             if time.monotonic() - told_at >= _TELL_EVERY_S:

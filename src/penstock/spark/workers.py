@@ -17,7 +17,7 @@ import asyncio
 import math
 import threading
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -25,6 +25,7 @@ from penstock.client.admin import Admin, ResourceType
 from penstock.client.config import DEFAULT_BOOTSTRAP
 from penstock.client.errors import UsageError
 from penstock.spark.control import Attempt, Control, Counters
+from penstock.spark.security import security_of
 from penstock.spark.worker import Handler, Job, group_lag, run_worker
 
 if TYPE_CHECKING:
@@ -71,6 +72,7 @@ def work(
     parallelism: int = 8,
     *,
     bootstrap_servers: str = DEFAULT_BOOTSTRAP,
+    security: Mapping[str, object] | None = None,
     until_empty: bool = True,
     seconds: float | None = None,
     stop: threading.Event | None = None,
@@ -88,6 +90,8 @@ def work(
     By default the call returns when nothing is left to do. With `until_empty=False` it goes on until `stop` is set,
     `seconds` are over, or Ctrl-C. Handlers that run then are waited for.
 
+    `security` are the client's settings of TLS and SASL, by their names.
+
     A group that is new begins with the newest records unless `auto_offset_reset="earliest"` is given, which sets the
     group's own config.
     """
@@ -97,7 +101,9 @@ def work(
         from penstock.spark.session import session
 
         spark = session("penstock work", LOCAL_MASTER)
-    lag_before = asyncio.run(_prepare(bootstrap_servers, topics, group, auto_offset_reset))
+    secured = security_of(security)
+    reached = {"bootstrap_servers": bootstrap_servers, **secured.given()}
+    lag_before = asyncio.run(_prepare(reached, topics, group, auto_offset_reset))
     count = min(parallelism, tasks or _slots(spark))
     control = _listen(spark)
     started = time.monotonic()
@@ -110,6 +116,7 @@ def work(
             until_empty=until_empty,
             ends_at=None if seconds is None else time.time() + seconds,
             control=control.address,
+            security=secured,
         )
         done = _Run(spark, job, handler, count).result(control, stop, on_progress)
     finally:
@@ -117,7 +124,7 @@ def work(
     counters = Counters()
     for each in done.values():
         counters.add(each)
-    lag_after = asyncio.run(_prepare(bootstrap_servers, topics, group, None))
+    lag_after = asyncio.run(_prepare(reached, topics, group, None))
     elapsed = time.monotonic() - started
     return WorkSummary(topics, group, count, len(done), elapsed, counters, lag_before, lag_after)
 
@@ -131,9 +138,9 @@ def _check(topics: tuple[str, ...], group: str, parallelism: int, tasks: int | N
         raise UsageError(f"parallelism is {parallelism} and tasks is {tasks}; both must be at least 1")
 
 
-async def _prepare(bootstrap: str, topics: tuple[str, ...], group: str, reset: str | None) -> int | None:
+async def _prepare(reached: Mapping[str, object], topics: tuple[str, ...], group: str, reset: str | None) -> int | None:
     """Set where a new group begins, if asked; returns the group's lag."""
-    async with Admin(bootstrap_servers=bootstrap, client_id="penstock-work") as admin:
+    async with Admin(reached, client_id="penstock-work") as admin:
         if reset is not None:
             await admin.alter_configs(ResourceType.GROUP, group, {"share.auto.offset.reset": reset})
         return await group_lag(admin, group, topics)
