@@ -7,10 +7,12 @@ from typing import NoReturn
 
 import pytest
 
+from penstock.broker import acceptor as acceptor_module
 from penstock.broker.acceptor import SILENT_SECONDS, Acceptor
 from penstock.broker.cluster_view import ClusterView
 from penstock.broker.config import BrokerConfig
 from penstock.broker.connection import Connection
+from penstock.broker.connection_rates import ConnectionRates
 from penstock.broker.dispatch import Dispatcher
 from penstock.broker.listeners import Address
 from penstock.broker.quotas import Quotas
@@ -40,7 +42,8 @@ class Shell:
         self.catalog = MemoryCatalog()
         self.quotas = Quotas(config, self.catalog, self.world)
         self.dispatcher = Dispatcher(no_handler, self.world, self.closed.append, self.quotas)
-        self.acceptor = Acceptor(config, self.cluster, self.dispatcher, self.world, self.no_authenticator)
+        rates = ConnectionRates(config, self.quotas)
+        self.acceptor = Acceptor(config, self.cluster, self.dispatcher, self.world, rates, self.no_authenticator)
         self.listener = MemoryListener(Address("PLAINTEXT", "localhost", 9092))
 
     def no_authenticator(self) -> NoReturn:
@@ -164,3 +167,47 @@ async def test_after_the_listeners_are_closed_clients_are_served_but_nobody_new_
     shell.acceptor.close_connections()
     assert client.is_closed
     assert shell.dispatcher.connections == set()
+
+
+class TestRates:
+    async def test_whoever_comes_too_soon_is_let_in_later_and_the_listener_pauses(self) -> None:
+        shell = Shell({"max.connection.creation.rate": "1"})
+        shell.start()
+        for _ in range(10):
+            shell.connect()
+        assert len(shell.dispatcher.connections) == 10
+        late = shell.connect()
+        assert len(shell.dispatcher.connections) == 10
+        assert not late.is_closed
+        assert shell.listener.paused_seconds == 1.0
+        shell.world.pass_ms(1000)
+        assert len(shell.dispatcher.connections) == 11
+
+    async def test_an_address_that_comes_too_often_is_held_and_closed(self) -> None:
+        shell = Shell()
+        shell.quotas.change({(("ip", "10.0.0.1"),): {"connection_creation_rate": 1}})
+        shell.start()
+        clients = [shell.connect() for _ in range(11)]
+        other = shell.connect("10.0.0.2")
+        assert len(shell.dispatcher.connections) == 11
+        assert not clients[-1].is_closed
+        shell.world.pass_ms(1000)
+        assert [each.is_closed for each in clients] == [False] * 10 + [True]
+        assert not other.is_closed
+
+    async def test_so_many_are_held(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        monkeypatch.setattr(acceptor_module, "MAX_HELD", 2)
+        shell = Shell()
+        shell.quotas.change({(("ip", None),): {"connection_creation_rate": 1}})
+        shell.start()
+        clients = [shell.connect() for _ in range(13)]
+        assert [each.is_closed for each in clients[10:]] == [False, False, True]
+
+    async def test_those_that_are_held_are_closed_with_the_broker(self) -> None:
+        shell = Shell({"max.connection.creation.rate": "1"})
+        shell.start()
+        clients = [shell.connect() for _ in range(11)]
+        shell.acceptor.close_connections()
+        shell.world.pass_ms(2000)
+        assert all(each.is_closed for each in clients)
+        assert not shell.dispatcher.connections

@@ -179,3 +179,25 @@ class TestRefusals:
     def test_an_address_of_another_machine_is_refused(self) -> None:
         with pytest.raises(ListenError, match="is not an address of this machine"):
             SocketListener(Address("PLAINTEXT", "192.0.2.1", 0))
+
+
+async def test_a_paused_listener_hands_over_nobody_until_it_goes_on() -> None:
+    listener = SocketListener(ANY_PORT)
+    accepted: asyncio.Queue[Transport] = asyncio.Queue()
+
+    def connected(transport: Transport) -> None:
+        listener.pause(0.05)
+        accepted.put_nowait(transport)
+
+    listener.start(asyncio.get_running_loop(), connected)
+    clients = [socket.create_connection(("127.0.0.1", listener.port)) for _ in range(3)]
+    try:
+        first = await asyncio.wait_for(accepted.get(), WAIT_SECONDS)
+        assert accepted.empty()
+        rest = [await asyncio.wait_for(accepted.get(), WAIT_SECONDS) for _ in range(2)]
+        for transport in (first, *rest):
+            transport.close()
+    finally:
+        listener.close()
+        for client in clients:
+            client.close()

@@ -225,3 +225,49 @@ async def test_no_more_requests_are_in_flight_than_allowed() -> None:
         await asyncio.gather(*requests, return_exceptions=True)
         assert go.is_set()
         assert len(seen) == 2
+
+
+class TestThrottling:
+    """A broker that has said how long to wait is left alone until then (KIP-219)."""
+
+    @staticmethod
+    def throttling(throttle_ms: int) -> Handler:
+        async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+            await negotiate(reader, writer)
+            while True:
+                _, version, correlation = await read_request(reader)
+                answer = encode(m.MetadataResponse(throttle_time_ms=throttle_ms), version)
+                writer.write(frame(correlation, b"\0" + answer))
+
+        return serve
+
+    async def test_the_next_request_waits(self) -> None:
+        async with serving(self.throttling(50)) as port:
+            connection = await Connection.open("127.0.0.1", port)
+            await connection.request(m.MetadataRequest(topics=[]), m.MetadataResponse)
+            until = connection._throttled_until
+            assert until is not None
+            await connection.request(m.MetadataRequest(topics=[]), m.MetadataResponse)
+            assert asyncio.get_running_loop().time() >= until
+            await connection.close()
+
+    async def test_a_wait_beyond_the_timeout_is_an_error_that_says_why(self) -> None:
+        async with serving(self.throttling(60_000)) as port:
+            connection = await Connection.open("127.0.0.1", port)
+            await connection.request(m.MetadataRequest(topics=[]), m.MetadataResponse)
+            with pytest.raises(RequestTimeout, match="quota"):
+                await connection.request(m.MetadataRequest(topics=[]), m.MetadataResponse, timeout_ms=1000)
+            assert not connection.closed
+            await connection.close()
+
+    async def test_closing_ends_the_wait(self) -> None:
+        async with serving(self.throttling(60_000)) as port:
+            connection = await Connection.open("127.0.0.1", port)
+            await connection.request(m.MetadataRequest(topics=[]), m.MetadataResponse)
+            asked = asyncio.ensure_future(
+                connection.request(m.MetadataRequest(topics=[]), m.MetadataResponse, timeout_ms=120_000)
+            )
+            await asyncio.sleep(0)
+            await connection.close()
+            with pytest.raises(Disconnected):
+                await asyncio.wait_for(asked, 30)

@@ -1,4 +1,4 @@
-"""Takes in clients: opens the listeners, says where clients find the broker, and bounds the number of connections."""
+"""Takes in clients: opens the listeners, says where clients find the broker, bounds how many connect, and how fast."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ from collections.abc import Callable, Sequence
 from functools import partial
 from typing import TYPE_CHECKING
 
+from penstock import guard
 from penstock.broker.connection import SCRATCH_BYTES, Connection
 from penstock.broker.listeners import Address, Listener, reachable_host
 
@@ -15,6 +16,7 @@ if TYPE_CHECKING:
     from penstock.broker.authentication import Authenticator
     from penstock.broker.cluster_view import ClusterView
     from penstock.broker.config import BrokerConfig
+    from penstock.broker.connection_rates import ConnectionRates
     from penstock.broker.dispatch import Dispatcher
     from penstock.broker.transport import Transport
     from penstock.broker.world import World
@@ -22,6 +24,8 @@ if TYPE_CHECKING:
 log = logging.getLogger("penstock.broker")
 
 SILENT_SECONDS = 5.0
+MAX_HELD = 1000
+"""Connections that wait to be let in or closed, because they came too soon."""
 
 
 class Acceptor:
@@ -31,6 +35,7 @@ class Acceptor:
         cluster: ClusterView,
         dispatcher: Dispatcher,
         world: World,
+        rates: ConnectionRates,
         authenticator: Callable[[], Authenticator],
     ) -> None:
         """`authenticator` is called for listeners with SASL only."""
@@ -40,7 +45,9 @@ class Acceptor:
         self._dispatcher = dispatcher
         self._world = world
         self._scratch = memoryview(bytearray(SCRATCH_BYTES))
+        self._rates = rates
         self._listeners: list[Listener] = []
+        self._held: set[Transport] = set()
 
     def start(self, listeners: Sequence[Listener], advertised: Sequence[Address]) -> None:
         """Take in clients. `advertised` is found by a listener's name or, where there is one for each, by its place."""
@@ -64,7 +71,32 @@ class Acceptor:
         return self._listeners[0].port
 
     def connected(self, listener: Listener, transport: Transport) -> None:
-        """Take over a connection that a client has opened, unless there are too many."""
+        """Take over a connection that a client has opened: now, or later if there were many of late."""
+        throttle_ms = self._rates.opened(listener.address.name)
+        if not throttle_ms:
+            self._admit(listener, transport)
+            return
+        listener.pause(throttle_ms / 1000)
+        self._hold(transport, throttle_ms, partial(self._admit, listener, transport))
+
+    def _hold(self, transport: Transport, throttle_ms: int, then: Callable[[], object]) -> None:
+        if len(self._held) >= MAX_HELD:
+            transport.close()
+            return
+        self._held.add(transport)
+        self._world.call_later(throttle_ms / 1000, self._release, transport, then)
+
+    def _release(self, transport: Transport, then: Callable[[], object]) -> None:
+        if transport in self._held:
+            self._held.discard(transport)
+            guard.attempt("accepting a connection", then)
+
+    def _admit(self, listener: Listener, transport: Transport) -> None:
+        """Take over a connection, unless there are too many."""
+        throttle_ms = self._rates.admitted(listener.address.name, transport.peer[0])
+        if throttle_ms:
+            self._hold(transport, throttle_ms, transport.close)
+            return
         connections = self._dispatcher.connections
         host, _ = transport.peer
         if len(connections) >= self._config.max_connections:
@@ -118,5 +150,8 @@ class Acceptor:
             listener.close()
 
     def close_connections(self) -> None:
+        for transport in self._held:
+            transport.close()
+        self._held.clear()
         for connection in list(self._dispatcher.connections):
             connection.close()

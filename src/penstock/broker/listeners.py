@@ -114,6 +114,10 @@ class Listener(Protocol):
         """Hand over connections until the listener is closed."""
         ...
 
+    def pause(self, seconds: float) -> None:
+        """Hand over no connection for a while; those who come meanwhile wait."""
+        ...
+
     def close(self) -> None: ...
 
 
@@ -141,10 +145,18 @@ class SocketListener:
             raise ListenError(_why(address, error)) from error
         self.port: int = self._socket.getsockname()[1]
         self._loop: asyncio.AbstractEventLoop | None = None
+        self._is_paused = False
 
     def start(self, loop: asyncio.AbstractEventLoop, connected: Connected) -> None:
         self._loop = loop
+        self._connected = connected
         loop.add_reader(self._socket.fileno(), self._accept, loop, connected)
+
+    def pause(self, seconds: float) -> None:
+        if self._loop is not None and not self._is_paused:
+            self._is_paused = True
+            self._loop.remove_reader(self._socket.fileno())
+            self._loop.call_later(seconds, self._resume)
 
     def _accept(self, loop: asyncio.AbstractEventLoop, connected: Connected) -> None:
         """Accept what waits, up to a bound so that a flood of connections does not starve those at work."""
@@ -156,16 +168,18 @@ class SocketListener:
             except OSError as error:
                 # No descriptors are left, most likely. The connection goes on waiting: do not spin on it.
                 log.warning("cannot accept a connection: %s", error.strerror)
-                loop.remove_reader(self._socket.fileno())
-                loop.call_later(_PAUSE_SECONDS, self._resume, loop, connected)
+                self.pause(_PAUSE_SECONDS)
                 return
             sock.setblocking(False)
             sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
             guard.attempt("accepting a connection", connected, SocketTransport(sock, peer, loop))
+            if self._is_paused:
+                return
 
-    def _resume(self, loop: asyncio.AbstractEventLoop, connected: Connected) -> None:
+    def _resume(self) -> None:
+        self._is_paused = False
         if self._loop is not None:
-            self.start(loop, connected)
+            self.start(self._loop, self._connected)
 
     def close(self) -> None:
         if self._loop is not None:

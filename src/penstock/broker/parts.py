@@ -16,6 +16,7 @@ from penstock.broker.assembly import HandlerTable
 from penstock.broker.cluster_view import ClusterView
 from penstock.broker.config import BrokerConfig, Configs
 from penstock.broker.connection import Connection
+from penstock.broker.connection_rates import ConnectionRates
 from penstock.broker.dispatch import Dispatcher
 from penstock.broker.durability import Durability
 from penstock.broker.features import Features
@@ -71,7 +72,8 @@ class Parts:
         self.dispatcher = Dispatcher(HandlerTable(self).find, world, self._connection_closed, self.quotas)
         self.features.listeners.append(self.dispatcher.forget_routes)
         self.newcomers = Newcomers(config, world.monotonic)
-        self.acceptor = Acceptor(config, self.cluster, self.dispatcher, world, lambda: self.authenticator)
+        rates = ConnectionRates(config, self.quotas)
+        self.acceptor = Acceptor(config, self.cluster, self.dispatcher, world, rates, lambda: self.authenticator)
         self.upkeep = Upkeep(config, self.cluster, self.storage, world, sweep=self._sweep, clean=self._clean)
         self.metrics = Metrics()
         self.metrics.register(lambda: broker_metrics(self.dispatcher, self.fetch_sessions, self.cluster))

@@ -26,7 +26,7 @@ from typing import TYPE_CHECKING
 from penstock.broker.metrics import Metric
 from penstock.broker.quota_usage import Usage
 from penstock.broker.requests import NO_RESPONSE, AnyRequest, Pending
-from penstock.security.quotas import CLIENT_QUOTAS, Limit, Limits, Quota, QuotaEntity, TokenBucket
+from penstock.security.quotas import CLIENT_QUOTAS, NO_LIMIT, Limit, Limits, Quota, QuotaEntity, Share, TokenBucket
 from penstock.wire.api import ApiKey
 from penstock.wire.errors import ThrottlingQuotaExceeded
 from penstock.wire.messages import Message
@@ -39,8 +39,6 @@ if TYPE_CHECKING:
 
 # What brokers send to each other is exempt from the request quota, and so is who a client is.
 _EXEMPT = frozenset({ApiKey.WRITE_TXN_MARKERS, ApiKey.SASL_HANDSHAKE, ApiKey.SASL_AUTHENTICATE})
-
-NO_LIMIT = 2**31 - 1
 
 
 class Quotas:
@@ -141,6 +139,27 @@ class Quotas:
         bucket = None if limit is None else self._bucket(Quota.MUTATION, limit)
         return Mutations(self, request, limit, bucket, is_strict=request.api_version >= strict_since)
 
+    def connected(self, host: str) -> int:
+        """An address has opened a connection. Returns how long it has to wait; then the connection does not count."""
+        bound = self._limits[Quota.CONNECTION].find_address(host) if self.limits_addresses else None
+        if bound is None:
+            return 0
+        now_ms, bucket = self.now_ms(), self._usage.bucket(Quota.CONNECTION, Share(host, None), bound)
+        bucket.record(1, bound, now_ms)
+        throttle_ms = min(bucket.throttle_ms(bound, now_ms), self.window_ms)
+        if throttle_ms:
+            bucket.record(-1, bound, now_ms)
+            self.connection_throttled(throttle_ms)
+        return throttle_ms
+
+    def new_bucket(self) -> TokenBucket:
+        """Where something is measured that is limited by a config."""
+        return TokenBucket(self._capacity_seconds)
+
+    @property
+    def window_ms(self) -> int:
+        return self._window_seconds * 1000
+
     def _charge(self, quota: Quota, request: AnyRequest, value: float) -> int:
         """Record what was used, and return how long its client has to wait."""
         limit = self._limit(quota, request)
@@ -156,7 +175,7 @@ class Quotas:
         if limit is None:
             return 0
         throttle_ms = self._bucket(quota, limit).throttle_ms(limit.bound, self.now_ms())
-        return min(throttle_ms, self._window_seconds * 1000)
+        return min(throttle_ms, self.window_ms)
 
     def _limit(self, quota: Quota, request: AnyRequest) -> Limit | None:
         limits = self._limits[quota]
@@ -172,10 +191,13 @@ class Quotas:
 
     def throttle(self, connection: Connection, quota: Quota, throttle_ms: int) -> None:
         """Do not read a connection for a while."""
-        self.count(quota, throttle_ms)
+        self._count(quota, throttle_ms)
         connection.mute(throttle_ms / 1000)
 
-    def count(self, quota: Quota, throttle_ms: int) -> None:
+    def connection_throttled(self, throttle_ms: int) -> None:
+        self._count(Quota.CONNECTION, throttle_ms)
+
+    def _count(self, quota: Quota, throttle_ms: int) -> None:
         self.throttled[quota] += 1
         self.throttled_ms[quota] += throttle_ms
 

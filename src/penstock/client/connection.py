@@ -14,6 +14,7 @@ Answers are received straight into the frame buffer (`asyncio.BufferedProtocol`)
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import ssl
 from collections import deque
 from collections.abc import Callable
@@ -75,6 +76,7 @@ class Connection(asyncio.BufferedProtocol):
         self._writable = asyncio.Event()
         self._writable.set()
         self._gone = asyncio.Event()
+        self._throttled_until: float | None = None
         self._authenticator = authenticator
         self._renew_at: float | None = None
         self._renewing: asyncio.Task[None] | None = None
@@ -196,6 +198,8 @@ class Connection(asyncio.BufferedProtocol):
         async with self._turn:
             if self._renew_at is not None:
                 await self._keep_session(_RENEWAL_TIMEOUT_MS)
+            if self._throttled_until is not None:
+                await self._wait_for_quota(_RENEWAL_TIMEOUT_MS)
             await self._writable.wait()
             self._write(message, None, version)
 
@@ -204,12 +208,32 @@ class Connection(asyncio.BufferedProtocol):
             async with self._turn:
                 if self._renew_at is not None:
                     await self._keep_session(timeout_ms)
+                if self._throttled_until is not None:
+                    await self._wait_for_quota(timeout_ms)
                 if not self._writable.is_set():
                     await self._writable.wait()
                 future = self._send(message, response, version, timeout_ms)
             answer = await future
         assert isinstance(answer, response)
         return answer
+
+    async def _wait_for_quota(self, timeout_ms: int) -> None:
+        """Wait as long as the broker has said (KIP-219): it does not read from this connection until then."""
+        while self._throttled_until is not None and (wait_s := self._throttled_until - self._loop.time()) > 0:
+            if wait_s * 1000 > timeout_ms:
+                raise RequestTimeout(
+                    f"{self.address} makes this client wait for {wait_s:.1f} s because it exceeded a quota, "
+                    f"which is longer than the timeout of {timeout_ms} ms"
+                )
+            with contextlib.suppress(TimeoutError):
+                await asyncio.wait_for(self._gone.wait(), wait_s)
+                raise Disconnected(f"the connection to {self.address} is closed")
+        self._throttled_until = None
+
+    def _throttled(self, throttle_ms: int) -> None:
+        until = self._loop.time() + throttle_ms / 1000
+        if self._throttled_until is None or until > self._throttled_until:
+            self._throttled_until = until
 
     async def _keep_session(self, timeout_ms: int) -> None:
         """Authenticate again if it is time. Whoever awaits it may be cancelled; the exchange is led to its end."""
@@ -273,7 +297,10 @@ class Connection(asyncio.BufferedProtocol):
         if waiting.future.done():
             return  # whoever asked was cancelled
         try:
-            waiting.future.set_result(expected.decode(frame))
+            answer = expected.decode(frame)
+            if throttle_ms := getattr(answer, "throttle_time_ms", 0):
+                self._throttled(throttle_ms)
+            waiting.future.set_result(answer)
         except MalformedMessage as error:
             waiting.future.set_exception(error)
 

@@ -33,6 +33,10 @@ MAX_THROTTLE_MS = 2**31 - 1
 """The longest time that a response can carry."""
 
 
+NO_LIMIT = 2**31 - 1
+"""What a bound that is an int is when nothing is limited."""
+
+
 class Quota(Enum):
     """What is limited, by its name in Kafka's APIs."""
 

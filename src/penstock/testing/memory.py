@@ -204,6 +204,11 @@ class MemoryListener:
         self._loop: asyncio.AbstractEventLoop | None = None
         self._connected: Connected | None = None
         self._clients = 0
+        self.paused_seconds = 0.0
+        """How long the broker wanted to take in nobody, the last time that too many connected at once."""
+
+    def pause(self, seconds: float) -> None:
+        self.paused_seconds = seconds
 
     def start(self, loop: asyncio.AbstractEventLoop, connected: Connected) -> None:
         self._loop = loop

@@ -25,7 +25,6 @@ REFUSED = [
     ("listener.name.internal.scram-sha-256.sasl.jaas.config", "..."),
     ("listener.name.internal.ssl.keystore.location", "/keys"),
     ("log.dirs", "/a,/b"),
-    ("max.connection.creation.rate", "10"),
     ("offsets.topic.replication.factor", "3"),
     ("principal.builder.class", "com.example.Principals"),
     ("process.roles", "controller"),
@@ -156,7 +155,6 @@ class TestAtRunTime:
             ("ssl.keystore.location", "/keys"),
             ("sasl.jaas.config", "..."),
             ("listener.name.internal.ssl.keystore.location", "/keys"),
-            ("max.connection.creation.rate", "10"),
         ],
     )
     def test_the_same_promises_are_refused(self, name: str, value: str) -> None:

@@ -187,6 +187,8 @@ log.segment.bytes int =1073741824 >=1048576 @cluster
     Size at which a segment is followed by a new one.
 log.segment.delete.delay.ms long =60000 >=0 @cluster
     How long a deleted segment's file is kept for readers that still have it open.
+max.connection.creation.rate int =2147483647 >=0 @cluster
+    Connections that are taken in per second, by the broker or, with a listener's prefix, by that listener.
 max.connections int =2147483647 >=0 @cluster
     Connections at a time.
 max.connections.per.ip int =2147483647 >=0 @cluster

@@ -85,7 +85,6 @@ log.initial.task.delay.ms long =30000 >=0 internal
 log.local.retention.bytes long =-2 >=-2 @cluster
 log.local.retention.ms long =-2 >=-2 @cluster
 log.preallocate bool =false @cluster
-max.connection.creation.rate int =2147483647 >=0 @cluster
 metadata.log.dir string
 metadata.log.max.record.bytes.between.snapshots long =20971520 >=1
 metadata.log.max.snapshot.interval.ms long =3600000 >=0

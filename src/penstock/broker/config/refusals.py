@@ -91,7 +91,7 @@ _RULES: dict[str, _Rule] = {
         "Penstock runs no Java classes, so its rules would not be enforced",
         f"Set it to {_STANDARD_AUTHORIZER}, whose rules Penstock enforces",
     ),
-    "client.quota.callback.class": _Rule(_any, "Penstock enforces no client quotas"),
+    "client.quota.callback.class": _Rule(_any, "Penstock runs no Java classes, and enforces quotas with Kafka's rules"),
     "controller.quorum.bootstrap.servers": _Rule(_several, _NO_QUORUM),
     "controller.quorum.voters": _Rule(_several, _NO_QUORUM),
     "cordoned.log.dirs": _Rule(_any, "Penstock keeps everything in one folder and goes on to create partitions there"),
@@ -99,9 +99,6 @@ _RULES: dict[str, _Rule] = {
     "default.replication.factor": _Rule(_above_one, _ONE_BROKER, _ONE_REPLICA),
     "log.dir": _Rule(_several, "Penstock keeps everything in one folder", "Name that folder"),
     "log.dirs": _Rule(_several, "Penstock keeps everything in one folder", "Name that folder"),
-    "max.connection.creation.rate": _Rule(
-        _any, "Penstock does not limit the rate of new connections", "Remove it; max.connections is obeyed"
-    ),
     "offsets.topic.replication.factor": _Rule(_above_one, _ONE_BROKER, _ONE_REPLICA),
     "principal.builder.class": _Rule(_any, "Penstock runs no Java classes, so principals would have other names"),
     "process.roles": _Rule(_lacks_a_role, _NO_QUORUM, "Remove it, or set it to broker,controller"),
