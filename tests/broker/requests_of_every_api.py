@@ -225,8 +225,8 @@ def _transactions(producer_id: int) -> dict[ApiKey, list[Sent]]:
     )
     return {
         ApiKey.INIT_PRODUCER_ID: [
-            (m.InitProducerIdRequest(transactional_id=TRANSACTIONAL_ID, transaction_timeout_ms=1000), 5),
-            (m.InitProducerIdRequest(transactional_id=None, transaction_timeout_ms=1000), 5),
+            (m.InitProducerIdRequest(transactional_id=TRANSACTIONAL_ID, transaction_timeout_ms=600_000), 5),
+            (m.InitProducerIdRequest(transactional_id=None, transaction_timeout_ms=600_000), 5),
         ],
         ApiKey.ADD_PARTITIONS_TO_TXN: [
             (
