@@ -1,4 +1,4 @@
-"""`penstock user`: on a data folder that no broker uses."""
+"""`penstock user`: on a data folder that no broker uses, and on a running broker."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ import subprocess
 from pathlib import Path
 
 from penstock.broker.foundation import open_catalog
+from penstock.testing import Broker
 from tests.cli.conftest import Run, command, environment
 
 
@@ -94,6 +95,38 @@ def test_a_folder_that_a_broker_uses_is_left_alone(penstock: Run, tmp_path: Path
     assert refused.returncode == 1
     assert "A broker runs on d" in refused.stderr
     assert "--bootstrap" in refused.stderr
+
+
+def test_users_of_a_running_broker_come_change_and_go(penstock: Run, tmp_path: Path) -> None:
+    (tmp_path / "admin").write_text("secret\n")
+    with Broker(users={"admin": "secret"}, super_users=["admin"]) as broker:
+        login = ("--user", "admin", "--password-file", "admin", "--security-protocol", "SASL_PLAINTEXT")
+        reached = ("--bootstrap", broker.bootstrap_servers, *login)
+        added = penstock("user", "add", "alice", *reached, env={"PENSTOCK_NEW_PASSWORD": "first"})
+        assert (added.returncode, added.stderr) == (0, "")
+        allowed = penstock("acl", "add", "alice", "--rule", "describe", "topic", "t", *reached)
+        assert (allowed.returncode, allowed.stderr) == (0, "")
+        broker.create_topic("t")
+
+        def topics(password: str) -> tuple[int, str]:
+            options = ("--bootstrap", broker.bootstrap_servers, "--user", "alice")
+            listed = penstock(
+                *("topic", "list", *options, "--security-protocol", "SASL_PLAINTEXT"),
+                env={"PENSTOCK_PASSWORD": password},
+            )
+            return listed.returncode, listed.stdout
+
+        assert "t" in topics("first")[1].split()
+        penstock("user", "password", "alice", *reached, env={"PENSTOCK_NEW_PASSWORD": "second"})
+        assert topics("first")[0] == 1
+        assert topics("second")[0] == 0
+        explained = penstock("acl", "explain", "admin", "alter", "cluster", *reached)
+        assert "does not show them" in explained.stderr
+        explained = penstock("acl", "explain", "alice", "read", "topic", "t", *reached)
+        assert "penstock acl add alice --read t" in explained.stdout
+        assert penstock("user", "remove", "alice", *reached).returncode == 0
+        assert topics("second")[0] == 1
+        assert json.loads(penstock("user", "list", "--json", *reached).stdout)[0]["user"] == "admin"
 
 
 def _on_a_terminal(folder: Path, arguments: tuple[str, ...], answers: list[str]) -> str:

@@ -29,7 +29,7 @@ from penstock.security.principals import parse_principal
 from penstock.wire.acls import AclOperation, AclPermission, AclResource, PatternType
 
 if TYPE_CHECKING:
-    from penstock.client.admin import Admin
+    from penstock.client.admin import Admin, ConfigEntry
     from penstock.security.authorizer import Explanation
 
 _NOTHING_NAMED = "Say what the rule is about, for example --read TOPIC, --group GROUP or --cluster OPERATION."
@@ -254,17 +254,29 @@ def _broker_settings(data: Path | None, bootstrap: str) -> tuple[list[str], bool
         configs = with_admin(bootstrap, _describe_settings)
     except ClusterAuthorizationFailed:
         return [], False, "You may not see the broker's super.users: this answer is for a user who is none."
-    super_users = [each.strip() for each in (configs.get("super.users") or "").split(";") if each.strip()]
-    return super_users, configs.get("allow.everyone.if.no.acl.found") == "true", ""
+    entry = configs.get("super.users")
+    if entry is not None and entry.value is None and not entry.is_default:
+        # As with Apache Kafka, whose authorizers have configs that the broker itself does not know.
+        return (
+            [],
+            _is_true(configs),
+            "The broker has super users and does not show them: a super user may do everything.",
+        )
+    super_users = [each.strip() for each in (entry.value or "").split(";") if each.strip()] if entry else []
+    return super_users, _is_true(configs), ""
 
 
-async def _describe_settings(admin: Admin) -> dict[str, str | None]:
+def _is_true(configs: dict[str, ConfigEntry]) -> bool:
+    entry = configs.get("allow.everyone.if.no.acl.found")
+    return entry is not None and entry.value == "true"
+
+
+async def _describe_settings(admin: Admin) -> dict[str, ConfigEntry]:
     from penstock.client.admin import ResourceType
 
     node = (await admin.describe_cluster()).nodes[0]
     names = ["super.users", "allow.everyone.if.no.acl.found"]
-    found = await admin.describe_configs(ResourceType.BROKER, str(node.node_id), names)
-    return {name: entry.value for name, entry in found.items()}
+    return await admin.describe_configs(ResourceType.BROKER, str(node.node_id), names)
 
 
 def _filter_of(rule: AclBinding) -> AclFilter:

@@ -7,7 +7,7 @@ import base64
 import pytest
 
 from penstock.client import Admin
-from penstock.client.admin import ScramDeletion, ScramMechanism, ScramUpsertion
+from penstock.client.admin import ScramCredentialInfo, ScramDeletion, ScramMechanism, ScramUpsertion
 from penstock.client.admin.credentials import _salted
 from penstock.client.errors import UsageError
 from penstock.wire.errors import ResourceNotFound, UnacceptableCredential
@@ -30,6 +30,24 @@ def test_every_password_gets_a_salt_of_its_own() -> None:
 
 def test_a_password_is_not_shown_with_the_request_for_it() -> None:
     assert "hush" not in repr(ScramUpsertion("alice", "hush", salt=b"hush"))
+
+
+async def test_credentials_are_set_described_and_deleted(admin: Admin) -> None:
+    outcome = await admin.alter_user_scram_credentials(
+        [ScramUpsertion("alice", "secret"), ScramUpsertion("alice", "secret", SHA_256, 8192)]
+    )
+    assert outcome == {"alice": None}
+    try:
+        found = await admin.describe_user_scram_credentials(["alice", "nobody"])
+        assert {user: set(infos) for user, infos in found.items()} == {
+            "alice": {ScramCredentialInfo(SHA_256, 8192), ScramCredentialInfo(SHA_512, 4096)}
+        }
+        assert "alice" in await admin.describe_user_scram_credentials()
+    finally:
+        assert await admin.alter_user_scram_credentials(
+            deletions=[ScramDeletion("alice", SHA_256), ScramDeletion("alice", SHA_512)]
+        ) == {"alice": None}
+    assert await admin.describe_user_scram_credentials(["alice"]) == {}
 
 
 async def test_what_is_refused_is_told_by_user(admin: Admin) -> None:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import secrets
+from collections import Counter
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import NamedTuple
@@ -75,25 +76,45 @@ class Credentials(AdminPart):
     async def alter_user_scram_credentials(
         self, upsertions: Iterable[ScramUpsertion] = (), deletions: Iterable[ScramDeletion] = ()
     ) -> Outcome:
-        """Set and delete passwords; returns what went wrong by user, None for those that worked."""
-        request = m.AlterUserScramCredentialsRequest(
-            deletions=[
-                m.AlterUserScramCredentialsRequest.ScramCredentialDeletion(
-                    name=deletion.user, mechanism=int(deletion.mechanism)
-                )
-                for deletion in deletions
-            ],
-            upsertions=[await asyncio.to_thread(_salted, upsertion) for upsertion in upsertions],
-        )
-        if not request.deletions and not request.upsertions:
+        """Set and delete passwords; returns what went wrong by user, None for those that worked.
+
+        Kafka takes one change of a user in a request: what is wanted for several mechanisms is sent one after another,
+        as far as nothing goes wrong.
+        """
+        rounds: list[m.AlterUserScramCredentialsRequest] = []
+        changes: Counter[str] = Counter()
+
+        def request_for(user: str) -> m.AlterUserScramCredentialsRequest:
+            number = changes[user]
+            changes[user] += 1
+            if number == len(rounds):
+                rounds.append(m.AlterUserScramCredentialsRequest(deletions=[], upsertions=[]))
+            return rounds[number]
+
+        for deletion in deletions:
+            request_for(deletion.user).deletions.append(_deletion(deletion))
+        for upsertion in upsertions:
+            request_for(upsertion.user).upsertions.append(await asyncio.to_thread(_salted, upsertion))
+        if not rounds:
             raise UsageError("alter_user_scram_credentials got nothing to change")
-        answer = await self.cluster.call_controller(request, m.AlterUserScramCredentialsResponse)
-        return {
-            result.user: kafka_error(result.error_code, result.error_message, f"user {result.user!r}")
-            if result.error_code
-            else None
-            for result in answer.results
-        }
+        outcome: Outcome = dict.fromkeys(changes)
+        for request in rounds:
+            request.deletions = [each for each in request.deletions if outcome[each.name] is None]
+            request.upsertions = [each for each in request.upsertions if outcome[each.name] is None]
+            if not request.deletions and not request.upsertions:
+                break
+            answer = await self.cluster.call_controller(request, m.AlterUserScramCredentialsResponse)
+            for result in answer.results:
+                if result.error_code:
+                    about = f"user {result.user!r}"
+                    outcome[result.user] = kafka_error(result.error_code, result.error_message, about)
+        return outcome
+
+
+def _deletion(deletion: ScramDeletion) -> m.AlterUserScramCredentialsRequest.ScramCredentialDeletion:
+    return m.AlterUserScramCredentialsRequest.ScramCredentialDeletion(
+        name=deletion.user, mechanism=int(deletion.mechanism)
+    )
 
 
 def _salted(upsertion: ScramUpsertion) -> m.AlterUserScramCredentialsRequest.ScramCredentialUpsertion:
