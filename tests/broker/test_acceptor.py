@@ -15,6 +15,7 @@ from penstock.broker.connection import Connection
 from penstock.broker.connection_rates import ConnectionRates
 from penstock.broker.dispatch import Dispatcher
 from penstock.broker.listeners import Address
+from penstock.broker.newcomers import Newcomers
 from penstock.broker.quotas import Quotas
 from penstock.broker.requests import Handler
 from penstock.catalog.memory import MemoryCatalog
@@ -43,7 +44,10 @@ class Shell:
         self.quotas = Quotas(config, self.catalog, self.world)
         self.dispatcher = Dispatcher(no_handler, self.world, self.closed.append, self.quotas)
         rates = ConnectionRates(config, self.quotas)
-        self.acceptor = Acceptor(config, self.cluster, self.dispatcher, self.world, rates, self.no_authenticator)
+        newcomers = Newcomers(config, self.world.monotonic)
+        self.acceptor = Acceptor(
+            config, self.cluster, self.dispatcher, self.world, rates, self.no_authenticator, newcomers
+        )
         self.listener = MemoryListener(Address("PLAINTEXT", "localhost", 9092))
 
     def no_authenticator(self) -> NoReturn:

@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from penstock.broker.config import BrokerConfig
     from penstock.broker.connection_rates import ConnectionRates
     from penstock.broker.dispatch import Dispatcher
+    from penstock.broker.newcomers import Newcomers
     from penstock.broker.transport import Transport
     from penstock.broker.world import World
 
@@ -37,10 +38,12 @@ class Acceptor:
         world: World,
         rates: ConnectionRates,
         authenticator: Callable[[], Authenticator],
+        newcomers: Newcomers,
     ) -> None:
-        """`authenticator` is called for listeners with SASL only."""
+        """`authenticator` is called for listeners with SASL only; `newcomers` bounds handshakes that are under way."""
         self._config = config
         self._authenticator = authenticator
+        self._newcomers = newcomers
         self._cluster = cluster
         self._dispatcher = dispatcher
         self._world = world
@@ -127,6 +130,9 @@ class Acceptor:
         connections.add(connection)
         if listener.address.protocol.has_sasl:
             self._authenticator().connected(connection)
+        elif listener.address.protocol.has_tls:
+            connection.on_secured = self._newcomers.settled
+            self._newcomers.add(connection)
 
     def _connections_per_ip(self, host: str) -> int:
         overrides = (each.rpartition(":") for each in self._config.max_connections_per_ip_overrides.split(",") if each)
@@ -144,6 +150,11 @@ class Acceptor:
                 connection.close()
             else:
                 connection.trim()
+
+    def refresh(self) -> None:
+        """Have the listeners take over certificates that have changed."""
+        for listener in self._listeners:
+            guard.attempt(f"the certificates of listener {listener.address.name}", listener.refresh)
 
     def close_listeners(self) -> None:
         for listener in self._listeners:

@@ -83,6 +83,8 @@ class Connection:
         self.principal: Principal = ANONYMOUS
         self.authentication: Authentication | None = None
         """Where a client authenticates with SASL: how far it has come. None on other listeners."""
+        self.on_secured: Callable[[Connection], object] | None = None
+        """Called when the transport has finished its handshake."""
         self.closed = False
         self.last_active = world.monotonic()
         self._transport = transport
@@ -115,7 +117,13 @@ class Connection:
         self._mute: Timer | None = None
         self._muted_until = 0.0
         self._held = False
+        transport.when_secured(self._secured)
         transport.add_reader(self._on_readable)
+
+    def _secured(self, principal: Principal) -> None:
+        self.principal = principal
+        if self.on_secured is not None:
+            self.on_secured(self)
 
     # -- reading ---------------------------------------------------------------------------------------------------
 
@@ -446,7 +454,7 @@ class Connection:
 
     @property
     def has_unsent(self) -> bool:
-        return bool(self._out)
+        return bool(self._out) or self._transport.has_unsent
 
     def close(self) -> None:
         if self.closed:

@@ -13,6 +13,7 @@ import struct
 from collections.abc import Awaitable, Callable
 from typing import TYPE_CHECKING, cast
 
+from penstock.broker.bounded_log import BoundedLog
 from penstock.broker.connection import Connection
 from penstock.broker.file_range import FileRange
 from penstock.broker.handlers.table import SERVED
@@ -33,6 +34,7 @@ _HEADER = struct.Struct(">hhih")
 _unpack_header = _HEADER.unpack_from
 _FRAME = struct.Struct(">ii")
 _FLEXIBLE_FRAME = struct.Struct(">iix")
+_TLS_HANDSHAKE = 0x1603  # what a client that begins with TLS sends where the size of a frame is expected
 
 # Responses whose `records` fields may be ranges of files.
 _WITH_FILE_RANGES = frozenset({ApiKey.FETCH, ApiKey.SHARE_FETCH})
@@ -66,6 +68,7 @@ class Dispatcher:
     ) -> None:
         self.find_handler = find_handler
         self._world = world
+        self._refusals = BoundedLog(log, world.monotonic, "connections were closed for what they sent")
         self._on_connection_closed = on_connection_closed
         self._quotas = quotas
         self.served: frozenset[int] = frozenset(SERVED)
@@ -175,7 +178,14 @@ class Dispatcher:
         self.encode(request, unsupported_version())
 
     def refuse_frame(self, connection: Connection, size: int) -> None:
-        log.warning("closed the connection of %s: a frame of %d bytes", connection.peer_host, size)
+        if size >> 16 == _TLS_HANDSHAKE:
+            self._refusals.warning(
+                "closed the connection of %s: it speaks TLS, and listener %s does not",
+                connection.peer_host,
+                connection.listener_name,
+            )
+        else:
+            self._refusals.warning("closed the connection of %s: a frame of %d bytes", connection.peer_host, size)
         connection.close()
 
     # -- responses -------------------------------------------------------------------------------------------------

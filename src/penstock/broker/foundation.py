@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, TypeAlias
 
-from penstock.broker.listeners import Listener, ListenError, SocketListener, resolve_addresses
+from penstock.broker.listeners import Address, Listener, ListenError, SocketListener, resolve_addresses
 from penstock.catalog.contract import Catalog
 from penstock.catalog.sqlite import SqliteCatalog
 from penstock.log.files import FolderLock
@@ -22,6 +22,7 @@ from penstock.storage.local import LocalStorage
 
 if TYPE_CHECKING:
     from penstock.broker.config import BrokerConfig
+    from penstock.broker.tls import TlsServer
     from penstock.broker.world import World
 
 CATALOG_FILE = "catalog.sqlite"
@@ -96,6 +97,7 @@ def _sockets(settings: Settings, config: BrokerConfig) -> list[Listener]:
                 backlog=config.socket_listen_backlog_size,
                 send_buffer_bytes=config.socket_send_buffer_bytes,
                 receive_buffer_bytes=config.socket_receive_buffer_bytes,
+                tls=_tls(address, config) if address.protocol.has_tls else None,
             )
             listeners.append(opened)
     except BaseException:
@@ -103,3 +105,9 @@ def _sockets(settings: Settings, config: BrokerConfig) -> list[Listener]:
             listener.close()
         raise
     return listeners
+
+
+def _tls(address: Address, config: BrokerConfig) -> TlsServer:
+    from penstock.broker.tls import TlsServer
+
+    return TlsServer(config.for_listener(address.name), address.name, address.protocol)

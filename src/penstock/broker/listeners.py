@@ -9,6 +9,7 @@ import logging
 import socket
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import TYPE_CHECKING, Protocol
 
 from penstock import guard
@@ -18,6 +19,7 @@ from penstock.security.protocols import SecurityProtocol
 
 if TYPE_CHECKING:
     from penstock.broker.config import BrokerConfig
+    from penstock.broker.tls import TlsServer
 
 log = logging.getLogger("penstock.broker")
 
@@ -118,6 +120,10 @@ class Listener(Protocol):
         """Hand over no connection for a while; those who come meanwhile wait."""
         ...
 
+    def refresh(self) -> None:
+        """Take over certificates that have changed."""
+        ...
+
     def close(self) -> None: ...
 
 
@@ -125,10 +131,18 @@ class SocketListener:
     """One listening socket, accepting until it is closed."""
 
     def __init__(
-        self, address: Address, *, backlog: int = 1024, send_buffer_bytes: int = -1, receive_buffer_bytes: int = -1
+        self,
+        address: Address,
+        *,
+        backlog: int = 1024,
+        send_buffer_bytes: int = -1,
+        receive_buffer_bytes: int = -1,
+        tls: TlsServer | None = None,
     ) -> None:
         """The sockets accepted inherit the sizes of the buffers; -1 leaves one to the operating system."""
         self.address = address
+        self._tls = tls
+        self._wrap: Callable[[socket.socket, tuple[str, int], asyncio.AbstractEventLoop], Transport] = SocketTransport
         family = socket.AF_INET6 if ":" in address.host else socket.AF_INET
         self._socket = socket.socket(family, socket.SOCK_STREAM)
         try:
@@ -148,6 +162,17 @@ class SocketListener:
         self._is_paused = False
 
     def start(self, loop: asyncio.AbstractEventLoop, connected: Connected) -> None:
+        if self._tls is not None:
+            from penstock.broker.tls_transport import TlsSupport, TlsTransport
+
+            self._wrap = partial(TlsTransport, support=TlsSupport(self._tls, loop))
+        self._listen(loop, connected)
+
+    def refresh(self) -> None:
+        if self._tls is not None:
+            self._tls.refresh()
+
+    def _listen(self, loop: asyncio.AbstractEventLoop, connected: Connected) -> None:
         self._loop = loop
         self._connected = connected
         loop.add_reader(self._socket.fileno(), self._accept, loop, connected)
@@ -172,14 +197,14 @@ class SocketListener:
                 return
             sock.setblocking(False)
             sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-            guard.attempt("accepting a connection", connected, SocketTransport(sock, peer, loop))
+            guard.attempt("accepting a connection", connected, self._wrap(sock, peer, loop))
             if self._is_paused:
                 return
 
     def _resume(self) -> None:
         self._is_paused = False
         if self._loop is not None:
-            self.start(self._loop, self._connected)
+            self._listen(self._loop, self._connected)
 
     def close(self) -> None:
         if self._loop is not None:

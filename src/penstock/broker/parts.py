@@ -73,7 +73,9 @@ class Parts:
         self.features.listeners.append(self.dispatcher.forget_routes)
         self.newcomers = Newcomers(config, world.monotonic)
         rates = ConnectionRates(config, self.quotas)
-        self.acceptor = Acceptor(config, self.cluster, self.dispatcher, world, rates, lambda: self.authenticator)
+        self.acceptor = Acceptor(
+            config, self.cluster, self.dispatcher, world, rates, lambda: self.authenticator, self.newcomers
+        )
         self.upkeep = Upkeep(config, self.cluster, self.storage, world, sweep=self._sweep, clean=self._clean)
         self.metrics = Metrics()
         self.metrics.register(lambda: broker_metrics(self.dispatcher, self.fetch_sessions, self.cluster))
@@ -212,6 +214,7 @@ class Parts:
         self.acceptor.sweep()
         self.quotas.sweep()
         self.newcomers.sweep()
+        self.acceptor.refresh()
         self.durability.end_late_waits()
 
     def _clean(self) -> None:

@@ -21,6 +21,7 @@ from collections.abc import Callable, Sequence
 from typing import Protocol
 
 from penstock.broker.file_range import FileRange
+from penstock.security.principals import ANONYMOUS, Principal
 
 _SENDFILE_BYTES = 4 << 20
 
@@ -29,6 +30,15 @@ class Transport(Protocol):
     @property
     def peer(self) -> tuple[str, int]:
         """The host and port of the other side."""
+        ...
+
+    @property
+    def has_unsent(self) -> bool:
+        """Whether bytes that were taken have not been handed to the operating system yet."""
+        ...
+
+    def when_secured(self, callback: Callable[[Principal], object], /) -> None:
+        """Call back once, before any byte is received, with who the client is as far as the transport has found out."""
         ...
 
     def receive_into(self, buffer: memoryview, size: int = 0, /) -> int:
@@ -61,6 +71,8 @@ class SocketTransport:
 
     __slots__ = ("_fd", "_loop", "_sendmsg", "_socket", "peer", "receive_into")
 
+    has_unsent = False
+
     def __init__(self, sock: socket.socket, peer: tuple[str, int], loop: asyncio.AbstractEventLoop) -> None:
         self.peer = peer[0], peer[1]
         self._socket = sock
@@ -68,6 +80,9 @@ class SocketTransport:
         self._loop = loop
         self._sendmsg = sock.sendmsg
         self.receive_into = sock.recv_into
+
+    def when_secured(self, callback: Callable[[Principal], object], /) -> None:
+        callback(ANONYMOUS)
 
     def send(self, buffers: Sequence[bytes | memoryview], more: bool, /) -> int:
         return self._sendmsg(buffers, (), socket.MSG_MORE if more else 0)

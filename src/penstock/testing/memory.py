@@ -28,6 +28,7 @@ from penstock.broker.parts import Parts
 from penstock.broker.server import Broker as Server
 from penstock.broker.world import World
 from penstock.catalog.memory import MemoryCatalog
+from penstock.security.principals import ANONYMOUS, Principal
 from penstock.storage.memory import MemoryStorage
 from penstock.testing.broker import FAST_CONFIGS
 from penstock.wire import messages as m
@@ -59,6 +60,11 @@ class MemoryTransport:
         self._is_scheduled = False
 
     # -- for the connection ----------------------------------------------------------------------------------------
+
+    has_unsent = False
+
+    def when_secured(self, callback: Callable[[Principal], object], /) -> None:
+        callback(ANONYMOUS)
 
     def receive_into(self, buffer: memoryview, size: int = 0, /) -> int:
         if not self._received and not self._has_ended:
@@ -222,6 +228,9 @@ class MemoryListener:
         transport = MemoryTransport((host, self._clients), self._loop, capacity_bytes)
         self._connected(transport)
         return transport.client
+
+    def refresh(self) -> None:
+        """There is nothing to read again."""
 
     def close(self) -> None:
         self._loop = self._connected = None

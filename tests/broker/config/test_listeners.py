@@ -7,6 +7,8 @@ import pytest
 from penstock.broker.config import BrokerConfig, ConfigError
 from penstock.broker.config.listeners import ListenerConfig, bare_name, definition_of
 from penstock.broker.config.resolver import check_dynamic
+from penstock.broker.foundation import Settings
+from penstock.broker.server import Broker
 
 
 class TestLookup:
@@ -84,3 +86,18 @@ class TestValues:
         config = BrokerConfig({"listener.name.internal.max.connections": "5"})
         (entry,) = config.entries(["listener.name.internal.max.connections"])
         assert (entry.value, entry.is_sensitive) == ("5", False)
+
+
+class TestProtocols:
+    @pytest.mark.parametrize("name", ["listeners", "advertised.listeners"])
+    def test_a_listener_without_one_is_refused(self, name: str) -> None:
+        with pytest.raises(ConfigError, match="No security protocol is defined for listener INTERNAL"):
+            BrokerConfig({name: "PLAINTEXT://:9092, INTERNAL://:9093"})
+
+    @pytest.mark.parametrize("field", ["listen", "advertise"])
+    def test_so_is_one_that_is_given_as_an_option(self, field: str) -> None:
+        with pytest.raises(ConfigError, match="No security protocol is defined for listener INTERNAL"):
+            Broker(Settings(**{field: ["INTERNAL://h:9093"]}))  # type: ignore[arg-type]
+
+    def test_listeners_of_controllers_need_none(self) -> None:
+        BrokerConfig({"listeners": "PLAINTEXT://:9092,CONTROLLER://:9093", "controller.listener.names": "CONTROLLER"})

@@ -4,11 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from penstock.broker.config import BROKER, BrokerConfig, ConfigError, check_listeners
+from penstock.broker.config import BROKER, BrokerConfig, ConfigError
 from penstock.broker.config.refusals import check_promises
 from penstock.broker.config.resolver import check_dynamic
-from penstock.broker.foundation import Settings
-from penstock.broker.server import Broker
 
 STANDARD = "org.apache.kafka.metadata.authorizer.StandardAuthorizer"
 
@@ -23,7 +21,7 @@ REFUSED = [
     ("create.topic.policy.class.name", "com.example.Policy"),
     ("default.replication.factor", "3"),
     ("listener.name.internal.scram-sha-256.sasl.jaas.config", "..."),
-    ("listener.name.internal.ssl.keystore.location", "/keys"),
+    ("listener.name.internal.ssl.engine.factory.class", "com.example.Engines"),
     ("log.dirs", "/a,/b"),
     ("offsets.topic.replication.factor", "3"),
     ("principal.builder.class", "com.example.Principals"),
@@ -34,9 +32,11 @@ REFUSED = [
     ("sasl.oauthbearer.jwt.validator.class", "com.example.Validator"),
     ("sasl.server.callback.handler.class", "com.example.Handler"),
     ("share.coordinator.state.topic.replication.factor", "3"),
-    ("ssl.client.auth", "required"),
-    ("ssl.client.auth", "requested"),
-    ("ssl.keystore.location", "/keys"),
+    ("ssl.engine.factory.class", "com.example.Engines"),
+    ("ssl.keymanager.algorithm", "IbmX509"),
+    ("ssl.provider", "BCFIPS"),
+    ("ssl.secure.random.implementation", "SHA1PRNG"),
+    ("ssl.trustmanager.algorithm", "Trusting"),
     ("super.users", "User:admin"),
     ("transaction.state.log.replication.factor", "3"),
     ("transaction.two.phase.commit.enable", "true"),
@@ -69,7 +69,8 @@ def test_a_start_with_a_promise_that_is_not_kept_fails_and_says_why(name: str, v
         ),
         ("security.inter.broker.protocol", "PLAINTEXT"),
         ("security.inter.broker.protocol", "SASL_SSL"),
-        ("ssl.client.auth", "none"),
+        ("ssl.client.auth", "required"),
+        ("ssl.keymanager.algorithm", "PKIX"),
         ("ssl.enabled.protocols", "TLSv1.2, TLSv1.3"),
         ("ssl.protocol", "TLSv1.3"),
     ],
@@ -94,37 +95,10 @@ def test_every_default_but_a_replication_factor_above_one_can_be_written_out() -
 
 
 def test_a_secret_is_not_repeated() -> None:
-    for name in ("ssl.key.password", "listener.name.internal.plain.sasl.jaas.config", "sasl.jaas.config"):
+    for name in ("listener.name.internal.plain.sasl.jaas.config", "sasl.jaas.config"):
         with pytest.raises(ConfigError) as raised:
             BrokerConfig({name: "hunter2"})
         assert "hunter2" not in str(raised.value)
-
-
-class TestListeners:
-    @pytest.mark.parametrize("protocol", ["SSL", "SASL_SSL", "ssl"])
-    @pytest.mark.parametrize("name", ["listeners", "advertised.listeners"])
-    def test_with_tls_are_refused(self, name: str, protocol: str) -> None:
-        with pytest.raises(ConfigError, match=rf"Cannot accept {name} {protocol}://:9093: Penstock does not serve"):
-            BrokerConfig({name: f"PLAINTEXT://:9092, {protocol}://:9093"})
-
-    @pytest.mark.parametrize("field", ["listen", "advertise"])
-    def test_given_as_options_are_refused_as_well(self, field: str) -> None:
-        with pytest.raises(ConfigError, match=r"Cannot accept listener SSL://h:9093: Penstock does not serve TLS yet"):
-            Broker(Settings(**{field: ["SSL://h:9093"]}))  # type: ignore[arg-type]
-
-    def test_are_what_the_map_makes_of_their_names(self) -> None:
-        protocols = {"listener.security.protocol.map": "INSIDE:PLAINTEXT,OUTSIDE:SASL_SSL,SSL:PLAINTEXT"}
-        check_listeners(protocols, ["INSIDE://:1", "SSL://:2", "127.0.0.1:3"])
-        with pytest.raises(ConfigError, match=r"OUTSIDE://:5, which listener.security.protocol.map makes SASL_SSL"):
-            check_listeners(protocols, ["OUTSIDE://:5"])
-
-    def test_of_controllers_promise_nothing(self) -> None:
-        BrokerConfig({"listeners": "PLAINTEXT://:9092,CONTROLLER://:9093", "controller.listener.names": "CONTROLLER"})
-
-    def test_that_only_the_map_names_promise_nothing(self) -> None:
-        default = BROKER["listener.security.protocol.map"].default
-        assert default is not None
-        BrokerConfig({"listener.security.protocol.map": f"CONTROLLER:PLAINTEXT,{default}"})
 
 
 class TestAuthorizer:
@@ -152,9 +126,9 @@ class TestAtRunTime:
     @pytest.mark.parametrize(
         ("name", "value"),
         [
-            ("ssl.keystore.location", "/keys"),
+            ("ssl.provider", "BCFIPS"),
             ("sasl.jaas.config", "..."),
-            ("listener.name.internal.ssl.keystore.location", "/keys"),
+            ("listener.name.internal.ssl.provider", "BCFIPS"),
         ],
     )
     def test_the_same_promises_are_refused(self, name: str, value: str) -> None:

@@ -4,8 +4,7 @@ from penstock.broker.config.broker import BROKER
 from penstock.broker.config.configs import ALL_BROKERS, Configs
 from penstock.broker.config.definitions import ConfigError, ConfigType, Definition, Value
 from penstock.broker.config.group import GROUP
-from penstock.broker.config.listeners import ListenerConfig
-from penstock.broker.config.refusals import check_listeners
+from penstock.broker.config.listeners import ListenerConfig, check_listeners
 from penstock.broker.config.resolver import BrokerConfig, Entry, GroupConfigs, Source, Synonym, TopicConfigs
 from penstock.broker.config.sources import from_environment
 from penstock.broker.config.spelling import describe_unknown

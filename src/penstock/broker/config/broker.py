@@ -265,6 +265,34 @@ socket.send.buffer.bytes int =409600
     Send buffer of a socket; -1 leaves it to the operating system.
 super.users custom = internal principals
     Principals that may do everything, separated by semicolons.
+ssl.cipher.suites list = @broker
+    Cipher suites that TLS may negotiate, by Java's names or OpenSSL's; empty leaves OpenSSL's choice.
+ssl.client.auth string =none {required,requested,none} @broker
+    Whether clients show a certificate: required, requested or none.
+ssl.enabled.protocols list =TLSv1.2,TLSv1.3 @broker
+    Versions of TLS that are served.
+ssl.key.password password @broker
+    Password of the private key, if it is encrypted.
+ssl.keystore.certificate.chain password @broker
+    The broker's certificate chain in PEM, together with ssl.keystore.key.
+ssl.keystore.key password @broker
+    The broker's private key in PEM.
+ssl.keystore.location string @broker
+    File with the broker's private key and certificate chain; read again when it changes.
+ssl.keystore.password password @broker
+    Password of a keystore of type PKCS12.
+ssl.keystore.type string =JKS @broker
+    PEM or PKCS12; where it is not set, what the file holds decides.
+ssl.principal.mapping.rules string =DEFAULT
+    How the subject of a client's certificate becomes a principal.
+ssl.truststore.certificates password @broker
+    Certificates in PEM that clients' certificates are signed with.
+ssl.truststore.location string @broker
+    File with certificates that clients' certificates are signed with; read again when it changes.
+ssl.truststore.password password @broker
+    Password of a truststore of type PKCS12.
+ssl.truststore.type string =JKS @broker
+    PEM or PKCS12; where it is not set, what the file holds decides.
 transaction.max.timeout.ms int =900000 >=1
     The longest timeout that a transactional producer may ask for.
 transaction.partition.verification.enable bool =true @cluster

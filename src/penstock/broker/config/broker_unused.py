@@ -208,27 +208,13 @@ socket.connection.setup.timeout.max.ms long =30000
 socket.connection.setup.timeout.ms long =10000
 ssl.allow.dn.changes bool =false
 ssl.allow.san.changes bool =false
-ssl.cipher.suites list = @broker
-ssl.client.auth string =none {required,requested,none} @broker
-ssl.enabled.protocols list =TLSv1.2,TLSv1.3 @broker
 ssl.endpoint.identification.algorithm string =https @broker
 ssl.engine.factory.class class @broker
-ssl.key.password password @broker
 ssl.keymanager.algorithm string =SunX509 @broker
-ssl.keystore.certificate.chain password @broker
-ssl.keystore.key password @broker
-ssl.keystore.location string @broker
-ssl.keystore.password password @broker
-ssl.keystore.type string =JKS @broker
-ssl.principal.mapping.rules string =DEFAULT
 ssl.protocol string =TLSv1.3 @broker
 ssl.provider string @broker
 ssl.secure.random.implementation string @broker
 ssl.trustmanager.algorithm string =PKIX @broker
-ssl.truststore.certificates password @broker
-ssl.truststore.location string @broker
-ssl.truststore.password password @broker
-ssl.truststore.type string =JKS @broker
 telemetry.max.bytes int =1048576 >=1
 transaction.abort.timed.out.transaction.cleanup.interval.ms int =10000 >=1
 transaction.state.log.load.buffer.size int =5242880 >=1

@@ -7,7 +7,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING
 
 from penstock.broker.config.broker import BROKER
@@ -22,7 +22,7 @@ LISTENER_PREFIX = "listener.name."
 PROTOCOL_MAP = "listener.security.protocol.map"
 _FAMILIES_OF_LISTENERS = ("ssl.", "sasl.")
 _CONFIGS_OF_LISTENERS = frozenset({"connections.max.reauth.ms", "max.connection.creation.rate", "max.connections"})
-LISTENER_CONFIGS = ("listeners", "advertised.listeners")
+_LISTENER_CONFIGS = ("listeners", "advertised.listeners")
 
 
 class ListenerConfig:
@@ -97,6 +97,19 @@ def protocol_of(listener_name: str, configs: Mapping[str, str]) -> SecurityProto
             f"No security protocol is defined for listener {listener_name}. Set {PROTOCOL_MAP}={mapped}, with the "
             f"protocol that you want for it: {known}."
         ) from None
+
+
+def check_listeners(configs: Mapping[str, str], addresses: Iterable[str] = ()) -> None:
+    """Raise ConfigError if a listener of `configs`, or one of `addresses`, has no security protocol.
+
+    Listeners of controllers are left out: none is opened.
+    """
+    of_controllers = {name.strip().upper() for name in configs.get("controller.listener.names", "").split(",")}
+    named = [text for name in _LISTENER_CONFIGS for text in configs.get(name, "").split(",")]
+    for text in [*named, *addresses]:
+        listener, separator, _ = text.strip().partition("://")
+        if separator and listener.upper() not in of_controllers:
+            protocol_of(listener, configs)
 
 
 def _protocols(text: str) -> dict[str, str]:

@@ -10,20 +10,18 @@ A feature that is served from now on is taken out of the tables of this module.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
 from penstock.broker.config.broker import BROKER
 from penstock.broker.config.definitions import ConfigError
-from penstock.broker.config.listeners import LISTENER_CONFIGS, PROTOCOL_MAP, bare_name, protocol_of
+from penstock.broker.config.listeners import PROTOCOL_MAP, bare_name
 from penstock.broker.config.providers import PROVIDERS, is_variable
-from penstock.security.protocols import SecurityProtocol
 
 SASL_MECHANISMS = ("SCRAM-SHA-512", "SCRAM-SHA-256", "PLAIN", "OAUTHBEARER")
 """The mechanisms that clients may use."""
-SERVED_PROTOCOLS = frozenset({SecurityProtocol.PLAINTEXT, SecurityProtocol.SASL_PLAINTEXT})
 
-_NO_TLS = "Penstock does not serve TLS yet, so connections would not be encrypted"
+_OPENSSL = "Penstock uses OpenSSL, and no security provider of Java"
 _NO_CLASSES = "Penstock runs no Java classes, so clients would be authenticated in another way"
 _STANDARD_AUTHORIZER = "org.apache.kafka.metadata.authorizer.StandardAuthorizer"
 _AUTHORIZER = "authorizer.class.name"
@@ -117,11 +115,15 @@ _RULES: dict[str, _Rule] = {
     "sasl.server.callback.handler.class": _Rule(lambda value: value not in _KAFKA_VALIDATORS, _NO_CLASSES),
     "security.providers": _Rule(_any, "Penstock runs no Java classes"),
     "share.coordinator.state.topic.replication.factor": _Rule(_above_one, _ONE_BROKER, _ONE_REPLICA),
+    "ssl.engine.factory.class": _Rule(_any, "Penstock runs no Java classes"),
+    "ssl.keymanager.algorithm": _Rule(lambda value: value not in ("SunX509", "NewSunX509", "PKIX"), _OPENSSL),
+    "ssl.provider": _Rule(_any, _OPENSSL),
+    "ssl.secure.random.implementation": _Rule(_any, _OPENSSL),
+    "ssl.trustmanager.algorithm": _Rule(lambda value: value not in ("PKIX", "SunX509"), _OPENSSL),
     "transaction.state.log.replication.factor": _Rule(_above_one, _ONE_BROKER, _ONE_REPLICA),
     "transaction.two.phase.commit.enable": _Rule(_true, "Penstock has no two-phase commit (KIP-939)"),
 }
 
-_FAMILIES = (("ssl.", _Rule(_any, _NO_TLS)),)
 
 _OF_THE_AUTHORIZER = {
     "allow.everyone.if.no.acl.found": _Rule(lambda value: not _true(value), _NO_AUTHORIZER),
@@ -142,7 +144,7 @@ def check_promises(configs: Mapping[str, str]) -> None:
     """Raise ConfigError if one of these well-formed configs promises what is not done."""
     for name, value in configs.items():
         bare = bare_name(name)
-        rule = _RULES.get(bare) or next((rule for prefix, rule in _FAMILIES if bare.startswith(prefix)), None)
+        rule = _RULES.get(bare)
         if rule is not None and not _is_default(bare, value) and rule.promises(value.strip()):
             raise ConfigError(f"Cannot accept {_shown(bare, name, value)}: {rule.reason}. {rule.remedy}.")
 
@@ -172,26 +174,6 @@ def check_promises_at_run_time(configs: Mapping[str, str]) -> None:
                 "Restart the broker with it."
             )
     check_promises(configs)
-
-
-def check_listeners(configs: Mapping[str, str], addresses: Iterable[str] = ()) -> None:
-    """Raise ConfigError if the protocol of a listener of `configs`, or of one of `addresses`, is unknown or not served.
-
-    Listeners of controllers are left out: none is opened.
-    """
-    of_controllers = {name.strip().upper() for name in configs.get("controller.listener.names", "").split(",")}
-    named = [(name, text) for name in LISTENER_CONFIGS for text in configs.get(name, "").split(",")]
-    for source, text in [*named, *(("listener", text) for text in addresses)]:
-        listener, separator, _ = text.strip().partition("://")
-        if not separator or listener.upper() in of_controllers:
-            continue
-        protocol = protocol_of(listener, configs)
-        if protocol not in SERVED_PROTOCOLS:
-            mapped = "" if protocol.value == listener.upper() else f", which {PROTOCOL_MAP} makes {protocol.value},"
-            raise ConfigError(
-                f"Cannot accept {source} {text.strip()}{mapped}: {_NO_TLS}. Use PLAINTEXT://, and only in a network "
-                "that you trust."
-            )
 
 
 def _is_default(name: str, value: str) -> bool:

@@ -20,13 +20,8 @@ from penstock.broker.config import topic as topic_table
 from penstock.broker.config.broker import BROKER, SYNONYMS
 from penstock.broker.config.definitions import ConfigError, ConfigType, Definition, Scope, Value, format_value
 from penstock.broker.config.group import GROUP
-from penstock.broker.config.listeners import ListenerConfig, definition_of, holds_for_listeners
-from penstock.broker.config.refusals import (
-    check_authorizer,
-    check_listeners,
-    check_promises,
-    check_promises_at_run_time,
-)
+from penstock.broker.config.listeners import ListenerConfig, check_listeners, definition_of, holds_for_listeners
+from penstock.broker.config.refusals import check_authorizer, check_promises, check_promises_at_run_time
 from penstock.broker.config.topic import TOPIC
 from penstock.broker.config.values import BrokerValues
 

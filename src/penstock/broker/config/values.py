@@ -143,6 +143,20 @@ class BrokerValues:
     socket_request_max_bytes: int
     socket_send_buffer_bytes: int
     super_users: str
+    ssl_cipher_suites: list[str]
+    ssl_client_auth: str
+    ssl_enabled_protocols: list[str]
+    ssl_key_password: str | None
+    ssl_keystore_certificate_chain: str | None
+    ssl_keystore_key: str | None
+    ssl_keystore_location: str | None
+    ssl_keystore_password: str | None
+    ssl_keystore_type: str
+    ssl_principal_mapping_rules: str
+    ssl_truststore_certificates: str | None
+    ssl_truststore_location: str | None
+    ssl_truststore_password: str | None
+    ssl_truststore_type: str
     transaction_max_timeout_ms: int
     transaction_partition_verification_enable: bool
     transaction_remove_expired_transaction_cleanup_interval_ms: int
