@@ -25,6 +25,7 @@ COMMANDS: dict[str, tuple[str, str]] = {
     "txn": ("penstock.cli.txn:txn", "Look at transactions, and abort those that hang."),
     "share": ("penstock.cli.share:share", "Create, look at, reset and delete share groups (queues)."),
     "config": ("penstock.cli.config:config", "Show and change configs of topics, groups, brokers and client metrics."),
+    "tls": ("penstock.cli.tls:tls", "Create certificates for trying out TLS."),
     "user": ("penstock.cli.user:user", "Add users, list them, change passwords, remove users."),
     "acl": ("penstock.cli.acl:acl", "Say who may do what, and find out who may."),
     "load": ("penstock.cli.load:load", "Load topics into a Delta table, a folder or PostgreSQL, with Spark."),
