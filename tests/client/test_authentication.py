@@ -182,3 +182,7 @@ def test_nobody_authenticates_without_sasl() -> None:
 
 def test_a_session_is_renewed_before_it_ends() -> None:
     assert all(8.5 <= renewal_after_s(10_000) <= 9.5 for _ in range(100))
+
+
+def test_a_session_is_not_renewed_sooner_than_brokers_allow() -> None:
+    assert renewal_after_s(500) >= 1

@@ -31,6 +31,7 @@ if TYPE_CHECKING:
     from penstock.client.tokens import TokenSource
 
 Question = tuple[m.Message, type[m.Message], int]
+_SHORTEST_RENEWAL_S = 1.0
 _HANDSHAKE_WITH_FRAMES = 1  # the version from which on tokens travel in SaslAuthenticate
 
 
@@ -129,8 +130,11 @@ def _check_handshake(answer: m.SaslHandshakeResponse, peer: str, mechanism: str)
 
 
 def renewal_after_s(lifetime_ms: int) -> float:
-    """After how many seconds of a session to authenticate again: before its end, not all clients at once."""
-    return lifetime_ms / 1000 * random.uniform(0.85, 0.95)
+    """After how many seconds of a session to authenticate again: before its end, not all clients at once.
+
+    Brokers refuse it within a second of the last time.
+    """
+    return max(lifetime_ms / 1000 * random.uniform(0.85, 0.95), _SHORTEST_RENEWAL_S)
 
 
 def wants_sasl(peer: str, mechanisms: list[str]) -> AuthenticationFailed:
