@@ -12,6 +12,7 @@ from collections.abc import Callable, Collection
 from typing import TYPE_CHECKING, NamedTuple
 
 from penstock import guard
+from penstock.broker.storage_errors import changing
 from penstock.catalog.contract import CredentialRow
 from penstock.security import scram
 from penstock.security.scram import Credential, ScramMechanism
@@ -68,8 +69,9 @@ class Users:
         return Stored(mechanism, self.look_up(user, mechanism))
 
     def change(self, upserted: Collection[CredentialRow], deleted: Collection[tuple[str, ScramMechanism]] = ()) -> None:
-        """Write changes to the catalog, then let them count."""
-        self._catalog.change_credentials(upserted, [(user, int(mechanism)) for user, mechanism in deleted])
+        """Write changes to the catalog, then let them count. Raises KafkaError if that fails."""
+        with changing("credentials"):
+            self._catalog.change_credentials(upserted, [(user, int(mechanism)) for user, mechanism in deleted])
         replaced = {row.user for row in upserted if (row.user, ScramMechanism(row.mechanism)) in self._credentials}
         for key in deleted:
             self._credentials.pop(key, None)

@@ -26,6 +26,7 @@ from typing import TYPE_CHECKING
 from penstock.broker.metrics import Metric
 from penstock.broker.quota_usage import Usage
 from penstock.broker.requests import NO_RESPONSE, AnyRequest, Pending
+from penstock.broker.storage_errors import changing
 from penstock.security.quotas import CLIENT_QUOTAS, NO_LIMIT, Limit, Limits, Quota, QuotaEntity, Share, TokenBucket
 from penstock.wire.api import ApiKey
 from penstock.wire.errors import ThrottlingQuotaExceeded
@@ -71,8 +72,9 @@ class Quotas:
         self.limits_addresses = bool(self._limits[Quota.CONNECTION])
 
     def change(self, quotas: Mapping[QuotaEntity, Mapping[str, float]]) -> None:
-        """Replace the quotas of each of these entities, for good and at once."""
-        self._catalog.set_quotas(quotas)
+        """Replace the quotas of each of these entities, for good and at once. Raises KafkaError if that fails."""
+        with changing("quotas"):
+            self._catalog.set_quotas(quotas)
         self.apply(self._catalog.quotas())
 
     # -- what requests use -----------------------------------------------------------------------------------------

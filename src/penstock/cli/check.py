@@ -10,7 +10,7 @@ import click
 
 from penstock.cli.failures import Failure
 from penstock.cli.options import CONTEXT_SETTINGS, Command, json_option
-from penstock.cli.output import note, print_json, print_table
+from penstock.cli.output import Cell, note, print_json, print_table
 
 _SHOWN = 20
 _FOUND = 1
@@ -41,7 +41,7 @@ def check(history: BinaryIO, as_json: bool) -> None:
     if as_json:
         print_json([finding._asdict() for finding in findings])
     elif findings:
-        rows = [[each.check, each.line, each.text] for each in findings[:_SHOWN]]
+        rows: list[list[Cell]] = [[each.check, each.line, each.text] for each in findings[:_SHOWN]]
         print_table(["CHECK", "LINE", "WHAT"], rows)
         counted = ", ".join(f"{name} {number}" for name, number in sorted(Counter(f.check for f in findings).items()))
         more = f", of which the first {_SHOWN} are shown" if len(findings) > _SHOWN else ""

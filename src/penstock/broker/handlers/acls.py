@@ -11,6 +11,7 @@ from enum import IntEnum
 from typing import TYPE_CHECKING, TypeVar
 
 from penstock.broker.requests import Request
+from penstock.broker.storage_errors import changing
 from penstock.security.acls import CLUSTER_NAME, AclBinding, AclFilter
 from penstock.wire import messages as m
 from penstock.wire.acls import AclOperation, AclPermission, AclResource, PatternType
@@ -70,10 +71,10 @@ class AclHandlers:
             new = [rule for rule in added if rule not in authorizer]
             if len(new) > _MOST_PER_REQUEST:
                 raise PolicyViolation(f"A request may create {_MOST_PER_REQUEST} ACLs in all.")
+            self._change(new, [])
         except KafkaError as error:
             refused = m.CreateAclsResponse.AclCreationResult(error_code=error.code, error_message=error.message)
             return m.CreateAclsResponse(results=[refused] * len(body.creations))
-        self._change(new, [])
         return response
 
     def delete_acls(self, request: Request[m.DeleteAclsRequest]) -> m.DeleteAclsResponse:
@@ -97,10 +98,10 @@ class AclHandlers:
                 result.matching_acls = [_deleted(rule) for rule in matching]
             if len(removed) > _MOST_PER_REQUEST:
                 raise InvalidRequest(f"Cannot remove more than {_MOST_PER_REQUEST} acls in a single delete operation.")
+            self._change([], list(removed))
         except KafkaError as error:
             refused = m.DeleteAclsResponse.DeleteAclsFilterResult(error_code=error.code, error_message=error.message)
             return m.DeleteAclsResponse(filter_results=[refused] * len(body.filters))
-        self._change([], list(removed))
         return response
 
     def _authorizer_for(self, request: AnyRequest, operation: AclOperation) -> Authorizer:
@@ -114,7 +115,8 @@ class AclHandlers:
 
     def _change(self, added: list[AclBinding], removed: list[AclBinding]) -> None:
         if added or removed:
-            self._catalog.change_acls(added, removed)
+            with changing("ACLs"):
+                self._catalog.change_acls(added, removed)
             self._gate.change_rules(added, removed)
 
 

@@ -95,7 +95,10 @@ class ClientQuotaHandlers:
             except KafkaError as error:
                 results[entity] = error
         if changed and not body.validate_only:
-            self._quotas.change(changed)
+            try:
+                self._quotas.change(changed)
+            except KafkaError as error:
+                results.update(dict.fromkeys(changed, error))
         return m.AlterClientQuotasResponse(
             entries=[
                 m.AlterClientQuotasResponse.EntryData(

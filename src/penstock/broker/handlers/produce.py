@@ -115,17 +115,18 @@ class ProduceHandlers:
     ) -> list[m.ProduceResponse.TopicProduceResponse]:
         """Leave in the request what its sender may write, before anybody looks at it; return the refusals."""
         by_id = request.api_version >= _TOPIC_IDS
+        allowed: list[m.ProduceRequest.TopicProduceData] = []
         denied: list[m.ProduceRequest.TopicProduceData] = []
         for data in body.topic_data:
             name: str | None = data.name
             if by_id:
                 topic = self._cluster.topic_by_id(data.topic_id)
                 name = None if topic is None else topic.name  # an unknown id is answered as one
-            if name is not None and not self._gate.allows(request, *WRITE_TOPIC, name):
-                denied.append(data)
+            is_denied = name is not None and not self._gate.allows(request, *WRITE_TOPIC, name)
+            (denied if is_denied else allowed).append(data)
         if not denied:
             return []
-        body.topic_data = [data for data in body.topic_data if data not in denied]
+        body.topic_data = allowed
         return _refusals(_each_once(denied, by_id), TopicAuthorizationFailed())
 
     def _produce(

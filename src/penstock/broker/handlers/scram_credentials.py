@@ -100,11 +100,15 @@ class ScramCredentialHandlers:
                     deleted[name] = each
             except KafkaError as error:
                 refused[name] = error
-        self._users.change(
-            [_row(each) for each in upserted.values()],
-            [(each.name, ScramMechanism(each.mechanism)) for each in deleted.values()],
-        )
-        return _answer({**dict.fromkeys([*deleted, *upserted]), **refused})
+        outcomes: dict[str, KafkaError | None] = dict.fromkeys([*deleted, *upserted])
+        try:
+            self._users.change(
+                [_row(each) for each in upserted.values()],
+                [(each.name, ScramMechanism(each.mechanism)) for each in deleted.values()],
+            )
+        except KafkaError as error:
+            outcomes = dict.fromkeys(outcomes, error)
+        return _answer({**outcomes, **refused})
 
     def _check_exists(self, name: str, mechanism: int) -> None:
         if self._users.find(name, ScramMechanism(mechanism)) is None:
