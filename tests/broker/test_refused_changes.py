@@ -1,4 +1,4 @@
-"""A catalog that refuses changes, as on a full disk: security's changes are answered with the error, and do not count."""
+"""A catalog that refuses changes: changes of security are answered with the error and do not count."""
 
 from __future__ import annotations
 
