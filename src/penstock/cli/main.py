@@ -28,6 +28,7 @@ COMMANDS: dict[str, tuple[str, str]] = {
     "tls": ("penstock.cli.tls:tls", "Create certificates for trying out TLS."),
     "user": ("penstock.cli.user:user", "Add users, list them, change passwords, remove users."),
     "acl": ("penstock.cli.acl:acl", "Say who may do what, and find out who may."),
+    "quota": ("penstock.cli.quota:quota", "Say how much users, client ids and addresses may use, and show it."),
     "load": ("penstock.cli.load:load", "Load topics into a Delta table, a folder or PostgreSQL, with Spark."),
     "pipeline": ("penstock.cli.pipeline:pipeline", "Run pipelines that a file declares, with Spark."),
     "work": ("penstock.cli.work:work", "Call a function for every record of a share group, on Spark."),

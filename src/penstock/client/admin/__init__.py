@@ -1,4 +1,5 @@
-"""The admin client: topics, configs, groups of every type and their offsets, transactions, ACLs, users.
+"""The admin client: topics, configs, groups of every type and their offsets, transactions, ACLs, users,
+quotas.
 
     async with Admin(bootstrap_servers="127.0.0.1:9092") as admin:
         await admin.create_topic("orders", 6)
@@ -22,6 +23,7 @@ from penstock.client.admin.groups import (
     MemberDescription,
     ShareOffset,
 )
+from penstock.client.admin.quotas import ANY, DEFAULT, ClientQuotaEntity, ClientQuotas, QuotaName
 from penstock.client.admin.topics import ClusterDescription, LogDir, NewTopic, Topics
 from penstock.client.admin.transactions import (
     ProducerState,
@@ -37,12 +39,15 @@ from penstock.wire.acls import AclOperation, AclPermission, AclResource, Pattern
 from penstock.wire.config_resources import ResourceType
 
 __all__ = [
+    "ANY",
+    "DEFAULT",
     "AclBinding",
     "AclFilter",
     "AclOperation",
     "AclPermission",
     "AclResource",
     "Admin",
+    "ClientQuotaEntity",
     "ClusterDescription",
     "ConfigEntry",
     "ConfigSource",
@@ -54,6 +59,7 @@ __all__ = [
     "NewTopic",
     "PatternType",
     "ProducerState",
+    "QuotaName",
     "ResourceType",
     "ScramCredentialInfo",
     "ScramDeletion",
@@ -65,7 +71,7 @@ __all__ = [
 ]
 
 
-class Admin(Topics, Configs, Groups, Transactions, Acls, Credentials):
+class Admin(Topics, Configs, Groups, Transactions, Acls, Credentials, ClientQuotas):
     """See the module's text. `cluster.request` and `cluster.call` send any other API."""
 
     def __init__(self, config: Mapping[str, object] | None = None, /, **settings: Unpack[AdminSettings]) -> None:
