@@ -8,7 +8,7 @@ from pathlib import Path
 from penstock.broker.foundation import open_catalog
 from penstock.broker.users import set_password
 from penstock.security.plain import PlainClient
-from penstock.security.scram import MECHANISMS, ScramClient
+from penstock.security.scram import MECHANISMS, ScramClient, ScramMechanism
 from penstock.testing import Broker
 from penstock.wire import messages as m
 from tests.broker.raw import RawClient
@@ -83,3 +83,11 @@ class SaslClient(RawClient):
             return len(self.ask(m.MetadataRequest(topics=[]), m.MetadataResponse, 12).brokers) == 1
         except ConnectionError:
             return False
+
+    def remove_user(self, name: str) -> None:
+        """As an administrator, delete all credentials of a user."""
+        for mechanism in ScramMechanism:
+            request = m.AlterUserScramCredentialsRequest
+            deletion = request.ScramCredentialDeletion(name=name, mechanism=mechanism)
+            answer = self.ask(request(deletions=[deletion]), m.AlterUserScramCredentialsResponse, 0)
+            assert answer.results[0].error_code == 0
