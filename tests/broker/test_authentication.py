@@ -415,6 +415,16 @@ class TestNewcomers:
             for client in clients:
                 client.close()
 
+    def test_who_is_not_authenticated_does_not_use_up_the_connections_of_a_broker(self, tmp_path: Path) -> None:
+        with sasl_broker(tmp_path, {"max.connections": 2}) as broker, SaslClient(broker.port) as known:
+            known.log_in()
+            with SaslClient(broker.port) as silent:
+                until(lambda: metric(broker, "penstock_unauthenticated_connections") == 1)
+                with SaslClient(broker.port) as other:
+                    other.log_in()
+                    assert silent.is_closed_by_broker()
+                    assert known.is_served()
+
     def test_frames_that_are_arriving_have_a_bound_together(self, tmp_path: Path) -> None:
         with (
             sasl_broker(tmp_path, {"penstock.unauthenticated.bytes.max": 700_000}) as broker,

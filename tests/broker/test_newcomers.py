@@ -58,6 +58,14 @@ def test_ten_thousand_of_one_address_do_not_push_out_another() -> None:
     assert len(rig.newcomers) == 501
 
 
+def test_who_is_not_authenticated_makes_room_for_others() -> None:
+    rig = Rig()
+    assert not rig.newcomers.make_room()
+    lone, *crowd = rig.add("lone", "crowd", "crowd")
+    assert rig.newcomers.make_room()
+    assert [each.closed for each in (lone, *crowd)] == [False, True, False]
+
+
 def test_who_is_settled_does_not_count_and_is_not_closed() -> None:
     rig = Rig(per_ip=1)
     first = rig.add("a")[0]

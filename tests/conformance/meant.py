@@ -35,7 +35,6 @@ NO_AUTHORIZER = (
     "authorizer; Kafka closes the connection."
 )
 NO_TRANSACTIONS = "An AddPartitionsToTxn request for no transaction is answered; Kafka 4.3.1 never answers it."
-NO_SCRAM = "There is no SASL listener, so SCRAM credentials are refused, and there are none to describe or delete."
 NO_CONTROLLER = (
     "The quorum of one is reached at the listener that the request came through; no other is for controllers."
 )
@@ -218,38 +217,6 @@ STREAMS_GROUPS = (
         "streams/streams-group-describe",
         "streams_group_describe: unknown group",
         {"response.groups[0].error_code": ("GROUP_ID_NOT_FOUND", "UNSUPPORTED_VERSION")},
-    ),
-)
-
-REFUSED = (
-    *meant(
-        NO_SCRAM,
-        "quotas/alter-user-scram-credentials",
-        "alter_user_scram_credentials: sets one",
-        {
-            "response.results[0].error_code": ("NONE", "UNSUPPORTED_SASL_MECHANISM"),
-            "response.results[0].error_message": TEXT,
-        },
-    ),
-    *meant(
-        NO_SCRAM,
-        "quotas/alter-user-scram-credentials",
-        "alter_user_scram_credentials: deletes it",
-        {
-            "response.results[0].error_code": ("NONE", "RESOURCE_NOT_FOUND"),
-            "response.results[0].error_message": TEXT,
-        },
-    ),
-    *meant(
-        NO_SCRAM,
-        "quotas/alter-user-scram-credentials",
-        "describe_user_scram_credentials: one is set",
-        {
-            "response.results[0].credential_infos[0].iterations": (4096, ABSENT),
-            "response.results[0].credential_infos[0].mechanism": (1, ABSENT),
-            "response.results[0].error_code": ("NONE", "RESOURCE_NOT_FOUND"),
-            "response.results[0].error_message": TEXT,
-        },
     ),
 )
 
@@ -439,7 +406,6 @@ ALLOWED: tuple[Allowed, ...] = (
     *GROUPS,
     *SHARE,
     *STREAMS_GROUPS,
-    *REFUSED,
     *BARE,
     *ODD,
 )

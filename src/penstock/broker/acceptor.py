@@ -102,7 +102,7 @@ class Acceptor:
             return
         connections = self._dispatcher.connections
         host, _ = transport.peer
-        if len(connections) >= self._config.max_connections:
+        if len(connections) >= self._config.max_connections and not self._newcomers.make_room():
             log.warning("refused %s: %d connections are open (max.connections)", host, len(connections))
             transport.close()
             return

@@ -55,6 +55,13 @@ class Newcomers:
         elif len(self._since) > self._config.penstock_unauthenticated_connections_max:
             self._evict(self._oldest_of(self._hosts.most_common(1)[0][0]), "there are too many")
 
+    def make_room(self) -> bool:
+        """Close one connection because a broker has no room for others; False if all of them are authenticated."""
+        if not self._since:
+            return False
+        self._evict(self._oldest_of(self._hosts.most_common(1)[0][0]), "there is no room (max.connections)")
+        return True
+
     def settled(self, newcomer: Newcomer) -> None:
         """The client is authenticated, or gone."""
         if self._since.pop(newcomer, None) is None:

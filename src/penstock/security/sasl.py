@@ -20,7 +20,7 @@ class State(Enum):
     EXCHANGE = "messages of the mechanism travel in SaslAuthenticate"
     BARE_EXCHANGE = "messages of the mechanism travel as bare frames"
     AUTHENTICATED = "every request is taken"
-    REAUTHENTICATION = "messages of the mechanism travel in SaslAuthenticate, between other requests"
+    REAUTHENTICATION = "messages of the mechanism travel in SaslAuthenticate, in a session that goes on if they succeed"
     FAILED = "nothing more is read"
 
 
