@@ -7,13 +7,15 @@ import ssl
 from pathlib import Path
 
 import pytest
+from confluent_kafka import KafkaException
+from confluent_kafka.admin import AdminClient, AlterConfigOpType, ConfigEntry, ConfigResource
 from cryptography.hazmat.primitives import serialization
 
 from penstock.broker.config import BrokerConfig, ConfigError
 from penstock.broker.tls import TlsServer
 from penstock.certificates import Certificates, create_certificates, make_certificates
 from penstock.security.protocols import SecurityProtocol
-from tests.broker.tls_broker import HOSTS, TlsBroker, ask
+from tests.broker.tls_broker import HOSTS, WAIT_SECONDS, TlsBroker, ask
 
 
 @pytest.fixture(scope="module")
@@ -140,3 +142,32 @@ class TestChanges:
             assert session is not None
             with pytest.raises((ssl.SSLError, ConnectionResetError)), broker.connect(trusted) as alice:
                 ask(alice)
+
+    def test_configs_that_change_at_run_time_count_for_new_clients(self, tmp_path: Path) -> None:
+        other = create_certificates(tmp_path / "other", HOSTS)
+        with TlsBroker(tmp_path) as broker:
+            admin = AdminClient(
+                {
+                    "bootstrap.servers": broker.bootstrap,
+                    "security.protocol": "SSL",
+                    "ssl.ca.location": str(broker.paths.ca),
+                }
+            )
+
+            def alter(location: str) -> None:
+                entry = ConfigEntry(
+                    "listener.name.ssl.ssl.keystore.location",
+                    location,
+                    incremental_operation=AlterConfigOpType.SET,
+                )
+                resource = ConfigResource(ConfigResource.Type.BROKER, "1", incremental_configs=[entry])
+                next(iter(admin.incremental_alter_configs([resource]).values())).result(WAIT_SECONDS)
+
+            with pytest.raises(KafkaException, match="Cannot read /not/there"):
+                alter("/not/there")
+            with broker.connect() as client:
+                assert ask(client) == 7
+            alter(str(other.broker))
+            broker.refresh()
+            with broker.connect(ssl.create_default_context(cafile=str(other.ca))) as client:
+                assert ask(client) == 7

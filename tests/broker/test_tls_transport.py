@@ -268,3 +268,24 @@ class TestRecords:
         with pytest.raises(KafkaException):
             consumer.list_topics(timeout=2)
         consumer.close()
+
+
+class TestBounds:
+    def test_handshakes_that_take_too_long_are_closed(self, tmp_path: Path) -> None:
+        with (
+            TlsBroker(tmp_path, {"penstock.authentication.timeout.ms": "100"}) as broker,
+            broker.connect() as authenticated,
+            socket.create_connection(("127.0.0.1", broker.port), WAIT_SECONDS) as silent,
+        ):
+            silent.sendall(b"\x16\x03\x01")
+            assert closed_by_broker(silent)
+            assert ask(authenticated) == 7
+
+    def test_one_handshake_too_many_costs_the_oldest(self, tmp_path: Path) -> None:
+        with TlsBroker(tmp_path, {"penstock.unauthenticated.connections.max.per.ip": "2"}) as broker:
+            waiting = [socket.create_connection(("127.0.0.1", broker.port), WAIT_SECONDS) for _ in range(3)]
+            assert closed_by_broker(waiting[0])
+            with broker.connect() as client:
+                assert ask(client) == 7
+            for sock in waiting:
+                sock.close()

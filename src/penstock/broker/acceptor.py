@@ -151,6 +151,11 @@ class Acceptor:
             else:
                 connection.trim()
 
+    def check(self, config: BrokerConfig) -> None:
+        """Raise ConfigError if a listener could not go on with these configs."""
+        for listener in self._listeners:
+            listener.check(config)
+
     def refresh(self) -> None:
         """Have the listeners take over certificates that have changed."""
         for listener in self._listeners:

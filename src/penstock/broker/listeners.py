@@ -120,6 +120,10 @@ class Listener(Protocol):
         """Hand over no connection for a while; those who come meanwhile wait."""
         ...
 
+    def check(self, config: BrokerConfig) -> None:
+        """Raise ConfigError if the listener could not serve with these configs."""
+        ...
+
     def refresh(self) -> None:
         """Take over certificates that have changed."""
         ...
@@ -167,6 +171,10 @@ class SocketListener:
 
             self._wrap = partial(TlsTransport, support=TlsSupport(self._tls, loop))
         self._listen(loop, connected)
+
+    def check(self, config: BrokerConfig) -> None:
+        if self._tls is not None:
+            self._tls.check(config.for_listener(self.address.name))
 
     def refresh(self) -> None:
         if self._tls is not None:

@@ -76,6 +76,7 @@ class Parts:
         self.acceptor = Acceptor(
             config, self.cluster, self.dispatcher, world, rates, lambda: self.authenticator, self.newcomers
         )
+        self.configs.checks.append(self.acceptor.check)
         self.upkeep = Upkeep(config, self.cluster, self.storage, world, sweep=self._sweep, clean=self._clean)
         self.metrics = Metrics()
         self.metrics.register(lambda: broker_metrics(self.dispatcher, self.fetch_sessions, self.cluster))

@@ -50,6 +50,11 @@ class TlsServer:
         self._seen = self._look()
         self.context, self._mapper = self._load()
 
+    def check(self, config: ListenerConfig) -> None:
+        """Raise ConfigError if these configs, where they differ from the present ones, could not be served with."""
+        if any(config.text(name) != self._config.text(name) for name in _CONFIGS):
+            TlsServer(config, self._listener_name, self._protocol)
+
     def refresh(self) -> None:
         """Read keys, certificates and configs again if they have changed."""
         seen = self._look()

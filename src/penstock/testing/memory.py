@@ -229,6 +229,9 @@ class MemoryListener:
         self._connected(transport)
         return transport.client
 
+    def check(self, config: BrokerConfig) -> None:
+        """It serves with any configs."""
+
     def refresh(self) -> None:
         """There is nothing to read again."""
 

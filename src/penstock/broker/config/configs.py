@@ -25,6 +25,8 @@ class Configs:
         self.broker = broker
         self.listeners: list[Callable[[], None]] = []
         """Called after configs of the broker changed: those of topics and groups that rest on them may have, too."""
+        self.checks: list[Callable[[BrokerConfig], None]] = []
+        """Called with the configs of the broker as they would be; each raises ConfigError if it could not go on."""
         self._catalog = catalog
         self._brokers = catalog.config_resources(ResourceType.BROKER)
         self._groups = catalog.config_resources(ResourceType.GROUP)
@@ -64,6 +66,12 @@ class Configs:
         if name not in (ALL_BROKERS, str(self.broker.node_id)):
             raise ConfigError(f"Unexpected broker id, expected {self.broker.node_id}, but received {name}")
         check_dynamic(overrides, for_all_brokers=name == ALL_BROKERS)
+        if self.checks:
+            brokers = {ALL_BROKERS: {}, str(self.broker.node_id): {}, **self._brokers, name: overrides}
+            trial = BrokerConfig(self.broker.static)
+            trial.set_dynamic(brokers[ALL_BROKERS], brokers[str(self.broker.node_id)])
+            for check in self.checks:
+                check(trial)
 
     def set_broker(self, name: str, overrides: Mapping[str, str]) -> None:
         """Replace what was set at run time for a broker, or for all; it counts at once."""
