@@ -33,6 +33,7 @@ log = logging.getLogger("penstock.authorizer")
 
 _LOGGED_PER_WINDOW = 20
 _WINDOW_SECONDS = 10.0
+_LONGEST_SHOWN = 256
 _FROM = " from "
 
 
@@ -189,19 +190,24 @@ class _Denials:
         self._logged += 1
         decision = authorizer.decide(principal, host, operation, resource, name)
         log.warning(
-            "denied %r from %s: %s on %s %r, %s",
-            str(principal),
+            "denied %s from %s: %s on %s %s, %s",
+            _shown(str(principal)),
             host,
             operation.name,
             resource.name,
-            name,
+            _shown(name),
             decision.reason.value if decision.rule is None else _in_words(decision.rule),
         )
+
+
+def _shown(text: str) -> str:
+    """A name that a client chose: escaped, and no longer than a line of a log should be."""
+    return repr(text) if len(text) <= _LONGEST_SHOWN else f"{text[:_LONGEST_SHOWN]!r}..."
 
 
 def _in_words(rule: AclBinding) -> str:
     kind = "names that begin with" if rule.pattern_type is PatternType.PREFIXED else "the name"
     return (
-        f"by the rule {rule.permission.name} {rule.operation.name} for {rule.principal!r} from {rule.host!r} "
-        f"about {kind} {rule.resource_name!r}"
+        f"by the rule {rule.permission.name} {rule.operation.name} for {_shown(rule.principal)} "
+        f"from {_shown(rule.host)} about {kind} {_shown(rule.resource_name)}"
     )

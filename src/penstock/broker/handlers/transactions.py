@@ -26,7 +26,6 @@ from penstock.broker.handlers.table import (
 from penstock.broker.requests import Answer, AnyRequest, Pending, Request
 from penstock.broker.topics import INTERNAL_TOPICS, OFFSETS_TOPIC
 from penstock.coordination.context import RequestContext
-from penstock.security.acls import CLUSTER_NAME
 from penstock.transactions import listing
 from penstock.transactions.init_producer import expected_producer
 from penstock.transactions.metadata import TopicPartition, TransactionVersion
@@ -96,9 +95,8 @@ class TransactionHandlers:
                 request, AclOperation.TWO_PHASE_COMMIT, AclResource.TRANSACTIONAL_ID, transactional_id
             )
             return None if may_write and may_prepare else ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED
-        if gate.shows(request, AclOperation.IDEMPOTENT_WRITE, AclResource.CLUSTER, CLUSTER_NAME):
-            return None
-        if gate.allows_on_any(request, AclOperation.WRITE, AclResource.TOPIC):
+        may_write = gate.allows_on_any(request, AclOperation.WRITE, AclResource.TOPIC)
+        if may_write or gate.allows_on_cluster(request, AclOperation.IDEMPOTENT_WRITE):
             return None
         return ErrorCode.CLUSTER_AUTHORIZATION_FAILED
 

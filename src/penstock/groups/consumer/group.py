@@ -16,7 +16,6 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from enum import Enum
 
-from penstock.coordination.context import EVERY_TOPIC
 from penstock.coordination.effects import CoordinatorRecord
 from penstock.groups import records
 from penstock.groups.consumer.member import ConsumerMember, MemberState
@@ -61,9 +60,8 @@ class ConsumerGroup:
         # ---- soft ----
         # The topics' version for which the metadata hash was last checked.
         self.topics_version: int | None = None
-        # The versions of topics and rules for which the regular expressions were last resolved, and who looked.
+        # The versions of topics and rules for which the regular expressions were last resolved.
         self.regexes_version: tuple[int, int] | None = None
-        self.regexes_view = EVERY_TOPIC
         # When the group was last seen on its way to a new assignment.
         self.in_motion_ms: int | None = None
         self._subscribed: frozenset[str] | None = None

@@ -16,7 +16,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 
-from penstock.coordination.context import RequestContext
+from penstock.coordination.context import RequestContext, TopicView
 from penstock.coordination.effects import CoordinatorRecord, Effects, Respond
 from penstock.coordination.regex import compile_topic_regex
 from penstock.groups import pace, records
@@ -94,6 +94,8 @@ class ConsumerProtocol:
         self._state = state
         self._timers = state.timers
         self._classic = classic
+        # Who asked for the regular expressions of a group to be resolved, until the timer is due, which is at once.
+        self._views: dict[str, TopicView] = {}
 
     # ---- ConsumerGroupHeartbeat --------------------------------------------------------------------------------------
 
@@ -365,7 +367,7 @@ class ConsumerProtocol:
             else:
                 change.regex_known = new in group.regexes
         if needed or (new and self._regexes_are_stale(group, context)):
-            group.regexes_view = context.view
+            self._views[group.group_id] = context.view
             self._timers.schedule_if_absent(TimerKey(TimerKind.CONSUMER_REGEX, group.group_id), context.now_ms)
 
     def _regexes_are_stale(self, group: ConsumerGroup, context: RequestContext) -> bool:
@@ -382,7 +384,9 @@ class ConsumerProtocol:
         """
         effects = Effects()
         topics = self._state.topics
-        view = group.regexes_view
+        view = self._views.pop(group.group_id, None)
+        if view is None:
+            return effects
         names = [name for name in topics.topic_names() if view.shows(name)]
         wanted = {r for member in group.members.values() if (r := member.subscribed_topic_regex)}
         resolved = {}
