@@ -14,6 +14,7 @@ from pathlib import Path
 import pytest
 from confluent_kafka import Consumer, KafkaException, Producer
 from confluent_kafka import TopicPartition as ConfluentPartition
+from confluent_kafka.admin import AdminClient
 
 from penstock.security.principals import ANONYMOUS, user
 from tests.broker.tls_broker import API_VERSIONS, WAIT_SECONDS, TlsBroker, ask, exactly
@@ -263,6 +264,16 @@ class TestRecords:
         produce(broker, "windows", values)
         assert consume(broker, "windows", 30, **{"socket.receive.buffer.bytes": 4096}) == values
 
+    def test_come_back_when_they_are_on_the_disk_only(self, broker: TlsBroker) -> None:
+        values = [os.urandom(900_000) for _ in range(20)]
+        produce(broker, "cold", values)
+        for path in (broker.folder / "data").rglob("*.log"):
+            descriptor = os.open(path, os.O_RDONLY)
+            os.fsync(descriptor)
+            os.posix_fadvise(descriptor, 0, 0, os.POSIX_FADV_DONTNEED)
+            os.close(descriptor)
+        assert consume(broker, "cold", 20) == values
+
     def test_are_not_sent_to_a_client_with_the_wrong_authority(self, broker: TlsBroker) -> None:
         consumer = Consumer({"bootstrap.servers": broker.bootstrap, "security.protocol": "SSL", "group.id": "g"})
         with pytest.raises(KafkaException):
@@ -289,3 +300,13 @@ class TestBounds:
                 assert ask(client) == 7
             for sock in waiting:
                 sock.close()
+
+
+def test_clients_are_told_the_address_of_the_listener_that_they_came_through(tmp_path: Path) -> None:
+    listen = ["SSL://127.0.0.1:0", "INSIDE://127.0.0.1:0"]
+    configs = {"listener.security.protocol.map": "INSIDE:PLAINTEXT"}
+    with TlsBroker(tmp_path, configs, listen=listen) as broker:
+        ports = [listener.port for listener in broker.server.parts.acceptor._listeners]
+        for options in (kafka(broker), {"bootstrap.servers": f"127.0.0.1:{ports[1]}"}):
+            found = AdminClient(options).list_topics(timeout=WAIT_SECONDS).brokers[1]
+            assert found.port == int(str(options["bootstrap.servers"]).rpartition(":")[2])
