@@ -13,9 +13,7 @@ KEYSTORE = {"ssl.keystore.location": "/etc/penstock/broker.pem", "ssl.keystore.t
 
 
 def _config(configs: dict[str, str]) -> BrokerConfig:
-    config = BrokerConfig({name: value for name, value in configs.items() if "ssl." not in name})
-    config.set_dynamic({}, {name: value for name, value in configs.items() if "ssl." in name})
-    return config
+    return BrokerConfig(configs)
 
 
 def exposed(*listen: str, users: bool = False, insecure: bool = False, **configs: str) -> Exposure:

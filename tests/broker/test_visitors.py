@@ -5,17 +5,24 @@ from __future__ import annotations
 import asyncio
 import base64
 import ssl
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator
+from pathlib import Path
 
 import pytest
 
+from penstock.broker import password_checks
+from penstock.broker.config import BrokerConfig
+from penstock.broker.credentials import Users
 from penstock.broker.gate import Gate
 from penstock.broker.http import MonitoringEndpoint
-from penstock.broker.visitors import LoggedInVisitors
-from penstock.certificates import make_certificates
+from penstock.broker.password_checks import PasswordChecks
+from penstock.broker.users import set_password
+from penstock.broker.visitors import LoggedInVisitors, open_context
+from penstock.broker.world import LoopWorld
+from penstock.catalog.memory import MemoryCatalog
+from penstock.certificates import Certificates, make_certificates
 from penstock.security.acls import CLUSTER_NAME, AclBinding
 from penstock.security.authorizer import Authorizer
-from penstock.security.failures import AuthenticationFailed
 from penstock.wire.acls import AclOperation, AclResource
 
 WAIT_SECONDS = 30
@@ -32,37 +39,29 @@ class FixedMetrics:
 
 
 class Site:
-    """An endpoint for visitors, and what is told about those who fail."""
+    """An endpoint for visitors."""
 
-    def __init__(self, authorizer: Authorizer | None) -> None:
-        self.failed: list[tuple[str, str]] = []
-        self.is_busy = False
+    def __init__(self, authorizer: Authorizer | None, tmp_path: Path) -> None:
+        self.tmp_path = tmp_path
         self.certificates = make_certificates(["127.0.0.1"])
+        self.write(self.certificates)
+        keystore = {"ssl.keystore.type": "PEM", "ssl.keystore.location": str(tmp_path / "broker.pem")}
+        config = BrokerConfig({**keystore, "connection.failed.authentication.delay.ms": "0"})
+        catalog = MemoryCatalog()
+        for user, password in PASSWORDS.items():
+            set_password(catalog, user, password)
+        self.world = LoopWorld(asyncio.get_running_loop())
+        self.checks = PasswordChecks(self.world)
         self.endpoint = MonitoringEndpoint(FixedMetrics())  # type: ignore[arg-type]
         self.endpoint.register("/share-groups", lambda query: {"group": query.get("group")}, about_groups=True)
         self.endpoint.register("/cleaner", lambda _: {})
         self.visitors = LoggedInVisitors(
-            self.context(),
-            self.check,
-            Gate(authorizer, lambda: 0.0),
-            failure_delay_ms=lambda: 0,
-            on_failure=lambda name, host: self.failed.append((name, host)),
+            open_context(config), Users(catalog), self.checks, Gate(authorizer, lambda: 0.0), config, self.world
         )
 
-    def context(self) -> ssl.SSLContext:
-        import tempfile
-
-        context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
-        with tempfile.NamedTemporaryFile("w", suffix=".pem") as file:
-            file.write(self.certificates.broker.pem)
-            file.flush()
-            context.load_cert_chain(file.name)
-        return context
-
-    def check(self, name: str, password: str, done: Callable[[bool], None]) -> None:
-        if self.is_busy:
-            raise AuthenticationFailed("too many")
-        asyncio.get_running_loop().call_soon(done, PASSWORDS.get(name) == password)
+    def write(self, certificates: Certificates) -> None:
+        (self.tmp_path / "new.pem").write_text(certificates.broker.pem)
+        (self.tmp_path / "new.pem").replace(self.tmp_path / "broker.pem")
 
     async def get(self, path: str, user: str = "", password: str | None = None) -> tuple[int, bytes]:
         """The status and the body (the head too, for 401) of an answer."""
@@ -82,8 +81,8 @@ class Site:
 
 
 @pytest.fixture
-async def site() -> AsyncIterator[Site]:
-    running = Site(Authorizer(RULES))
+async def site(tmp_path: Path) -> AsyncIterator[Site]:
+    running = Site(Authorizer(RULES), tmp_path)
     await running.endpoint.start("127.0.0.1:0", running.visitors)
     yield running
     await running.endpoint.stop()
@@ -98,7 +97,6 @@ async def test_everything_else_needs_a_login(site: Site, path: str) -> None:
     status, head = await site.get(path)
     assert status == 401
     assert b'WWW-Authenticate: Basic realm="Penstock"' in head
-    assert site.failed == []
 
 
 @pytest.mark.parametrize(
@@ -120,8 +118,8 @@ async def test_rules_decide_what_a_user_sees(site: Site, user: str, path: str, s
     assert (await site.get(path, user))[0] == status
 
 
-async def test_without_an_authorizer_every_user_sees_everything() -> None:
-    site = Site(None)
+async def test_without_an_authorizer_every_user_sees_everything(tmp_path: Path) -> None:
+    site = Site(None, tmp_path)
     await site.endpoint.start("127.0.0.1:0", site.visitors)
     try:
         assert (await site.get("/metrics", "nobody"))[0] == 200
@@ -130,15 +128,21 @@ async def test_without_an_authorizer_every_user_sees_everything() -> None:
 
 
 @pytest.mark.parametrize(("user", "password"), [("ops", "wrong"), ("mallory", "secret")])
-async def test_a_wrong_password_and_an_unknown_user_are_told_the_same(site: Site, user: str, password: str) -> None:
+async def test_a_wrong_password_and_an_unknown_user_are_told_the_same(
+    site: Site, user: str, password: str, caplog: pytest.LogCaptureFixture
+) -> None:
     status, head = await site.get("/metrics", user, password)
     assert status == 401
-    assert site.failed == [(user, "127.0.0.1")]
+    assert f"login of {user!r} to the monitoring endpoint from 127.0.0.1 failed" in caplog.text
+    assert password not in caplog.text
     assert (await site.get("/metrics", "ops", "also wrong"))[1] == head
 
 
-async def test_a_broker_that_is_busy_checking_passwords_lets_nobody_in(site: Site) -> None:
-    site.is_busy = True
+async def test_a_broker_that_is_busy_checking_passwords_lets_nobody_in(
+    site: Site, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(password_checks, "AT_ONCE", 0)
+    monkeypatch.setattr(password_checks, "MAX_WAITING", 0)
     assert (await site.get("/metrics", "ops"))[0] == 401
 
 
@@ -154,3 +158,12 @@ async def test_nobody_is_answered_without_tls(site: Site) -> None:
     answer = await asyncio.wait_for(reader.read(), WAIT_SECONDS)
     writer.close()
     assert b"200" not in answer
+
+
+async def test_a_new_certificate_is_shown_from_the_next_visitor_on(site: Site) -> None:
+    assert (await site.get("/health"))[0] == 200
+    site.certificates = make_certificates(["127.0.0.1"])
+    with pytest.raises(ssl.SSLCertVerificationError):
+        await site.get("/health")
+    site.write(site.certificates)
+    assert (await site.get("/health"))[0] == 200

@@ -2,15 +2,21 @@
 
 from __future__ import annotations
 
+import base64
 import signal
 import socket
+import ssl
 import subprocess
 from pathlib import Path
+from urllib.error import HTTPError
+from urllib.request import Request, urlopen
 
 import pytest
 
+from penstock.cli.secure import set_up
 from penstock.client.admin import ResourceType
 from penstock.client.sync import Admin
+from tests.broker.process import free_port
 from tests.cli.conftest import Run, command, environment
 
 
@@ -108,8 +114,7 @@ def test_a_mistyped_config_is_reported_with_the_name_that_was_meant(tmp_path: Pa
     [
         ("--listen", "SSL://127.0.0.1:0"),
         ("-c", "listeners=SASL_SSL://127.0.0.1:0"),
-        ("-c", "ssl.client.auth=required"),
-        ("-c", "authorizer.class.name=com.example.Authorizer"),
+        ("--listen", "127.0.0.1:0", "-c", "authorizer.class.name=com.example.Authorizer"),
     ],
 )
 def test_a_broker_that_would_not_keep_a_promise_of_safety_does_not_start(
@@ -118,7 +123,7 @@ def test_a_broker_that_would_not_keep_a_promise_of_safety_does_not_start(
     broker = _serve(tmp_path, "serve", *arguments)
     printed, complaints = broker.communicate(timeout=30)
     assert (broker.returncode, printed) == (1, "")
-    assert "Cannot accept" in complaints
+    assert "Cannot accept" in complaints or "ssl.keystore" in complaints
     assert "Traceback" not in complaints
 
 
@@ -148,6 +153,95 @@ def test_it_is_opened_on_purpose_with_a_warning(tmp_path: Path, arguments: tuple
     assert code == 0
     assert "warning:" in complaints
     assert "everybody who can reach it can connect without a login" in complaints
+
+
+def _ready(broker: subprocess.Popen[str]) -> list[str]:
+    """What a broker prints until it serves; the last line says where."""
+    assert broker.stdout is not None
+    lines = [broker.stdout.readline()]
+    while "serves" not in lines[-1]:
+        assert lines[-1], broker.communicate(timeout=30)[1]
+        lines.append(broker.stdout.readline())
+    return lines
+
+
+def _address(lines: list[str]) -> str:
+    return next(word for word in lines[-1].split() if word.startswith("127.0.0.1:"))
+
+
+def test_a_secure_broker_shows_its_metrics_to_those_who_log_in(tmp_path: Path) -> None:
+    port = free_port()
+    monitoring = f"penstock.metrics.listen=0.0.0.0:{port}"
+    broker = _serve(tmp_path, "serve", "--secure", "--data", "d", "--listen", "127.0.0.1:0", "-c", monitoring)
+    _ready(broker)
+    trust = ssl.create_default_context(cafile=str(tmp_path / "d" / "tls" / "ca.pem"))
+
+    def status(path: str, user: str = "") -> int:
+        request = Request(f"https://127.0.0.1:{port}{path}")
+        if user:
+            login = f"{user}:{(tmp_path / 'd' / 'admin.password').read_text().strip()}"
+            request.add_header("Authorization", f"Basic {base64.b64encode(login.encode()).decode()}")
+        try:
+            with urlopen(request, context=trust, timeout=30) as answer:
+                return int(answer.status)
+        except HTTPError as refused:
+            return refused.code
+
+    assert status("/health") == 200
+    assert status("/metrics") == 401
+    assert status("/metrics", "admin") == 200
+    assert _stopped(broker)[0] == 0
+
+
+def test_monitoring_is_not_opened_to_a_network_without_a_login(tmp_path: Path) -> None:
+    broker = _serve(tmp_path, "serve", "--listen", "127.0.0.1:0", "-c", "penstock.metrics.listen=0.0.0.0:0")
+    printed, complaints = broker.communicate(timeout=30)
+    assert (broker.returncode, printed) == (1, "")
+    assert "needs a login over TLS" in complaints
+    assert "penstock user add NAME --data penstock-data" in complaints
+
+
+def test_a_secure_broker_says_what_clients_need_and_knows_its_administrator_again(
+    penstock: Run, tmp_path: Path
+) -> None:
+    for start in ("first", "again"):
+        broker = _serve(tmp_path, "serve", "--secure", "--data", "d", "--listen", "127.0.0.1:0")
+        lines = _ready(broker)
+        said = "".join(lines)
+        assert ("created user admin" in said) == (start == "first")
+        assert f"ssl.ca.location={tmp_path / 'd' / 'tls' / 'ca.pem'}" in said
+        password = (tmp_path / "d" / "admin.password").read_text().strip()
+        assert password not in said
+        reached = ("--bootstrap", _address(lines), "--ca-file", "d/tls/ca.pem")
+        secret = {"PENSTOCK_PASSWORD": password}
+        created = penstock("topic", "create", start, *reached, "--user", "admin", env=secret)
+        assert (created.returncode, created.stderr) == (0, f"Created topic {start}.\n")
+        assert penstock("topic", "list", *reached, "--security-protocol", "SSL").returncode == 1
+        assert _stopped(broker) == (0, "")
+
+
+def test_a_lost_password_is_reset_on_the_folder(penstock: Run, tmp_path: Path) -> None:
+    set_up(tmp_path / "d", [], {})
+    penstock("user", "password", "admin", "--data", "d", env={"PENSTOCK_NEW_PASSWORD": "known again"})
+    broker = _serve(tmp_path, "serve", "--secure", "--data", "d", "--listen", "127.0.0.1:0")
+    options = ("--bootstrap", _address(_ready(broker)), "--ca-file", "d/tls/ca.pem", "--user", "admin")
+    assert penstock("user", "list", *options, env={"PENSTOCK_PASSWORD": "known again"}).returncode == 0
+    assert _stopped(broker)[0] == 0
+
+
+def test_commands_log_in_to_the_monitoring_endpoint_too(penstock: Run, tmp_path: Path) -> None:
+    (tmp_path / "admin").write_text("known")
+    set_up(tmp_path / "d", [], {})
+    penstock("user", "password", "admin", "--data", "d", env={"PENSTOCK_NEW_PASSWORD": "known"})
+    monitoring = f"penstock.metrics.listen=0.0.0.0:{free_port()}"
+    broker = _serve(tmp_path, "serve", "--secure", "--data", "d", "--listen", "127.0.0.1:0", "-c", monitoring)
+    trust = ("--bootstrap", _address(_ready(broker)), "--ca-file", "d/tls/ca.pem")
+    address = f"localhost:{monitoring.rpartition(':')[2]}"
+    shown = penstock("cleaner", *trust, "--user", "admin", "--password-file", "admin")
+    assert "No topic is compacted" in shown.stdout, shown.stderr
+    refused = penstock("cleaner", *trust, "--security-protocol", "SSL", "--monitoring", f"https://{address}")
+    assert "log in with --user NAME" in refused.stderr
+    assert _stopped(broker)[0] == 0
 
 
 SECRET = "hush-hush"

@@ -2,16 +2,21 @@ from __future__ import annotations
 
 import asyncio
 import threading
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 from aiokafka import AIOKafkaProducer
 from confluent_kafka import Consumer, KafkaException, Producer, TopicPartition
 from confluent_kafka.admin import AdminClient, ConfigResource, NewTopic, ResourceType
+from kafka import KafkaProducer
 
+from penstock import client
+from penstock.client.errors import AuthenticationFailed
 from penstock.testing import AsyncBroker, Broker, ErrorCode
 from penstock.wire import messages as m
 from penstock.wire.codec import decode
+from penstock.wire.errors import TopicAuthorizationFailed
 from tests.broker.raw import RawClient
 
 WAIT_SECONDS = 20
@@ -198,3 +203,57 @@ class TestAsyncBroker:
             await broker.restart()
             assert broker.bootstrap_servers == before
         assert not broker.data.exists()
+
+
+@pytest.fixture(scope="module", params=["SCRAM-SHA-512", "SCRAM-SHA-256", "PLAIN"])
+def secured(request: pytest.FixtureRequest) -> Iterator[Broker]:
+    rules = ["alice write topic orders", "alice read topic orders", "alice read group *"]
+    users = {"alice": "secret", "bob": "hush"}
+    with Broker(sasl=request.param, tls=True, users=users, acls=rules, super_users=["root"]) as broker:
+        broker.create_topic("orders")
+        yield broker
+
+
+class TestSecurity:
+    """Real clients with the settings that the broker hands out."""
+
+    def test_confluent_kafka(self, secured: Broker) -> None:
+        producer = Producer(secured.librdkafka("alice"))
+        producer.produce("orders", b"one")
+        assert producer.flush(WAIT_SECONDS) == 0
+        consumer = Consumer(secured.librdkafka("alice") | {"group.id": "g", "auto.offset.reset": "earliest"})
+        consumer.subscribe(["orders"])
+        message = consumer.poll(WAIT_SECONDS)
+        consumer.close()
+        assert message is not None
+        assert message.value() == b"one"
+
+    def test_kafka_python(self, secured: Broker) -> None:
+        producer = KafkaProducer(**secured.kafka_python("alice"))
+        assert producer.send("orders", b"two").get(WAIT_SECONDS).topic == "orders"
+        producer.close()
+
+    async def test_aiokafka(self, secured: Broker) -> None:
+        async with AIOKafkaProducer(**secured.aiokafka("alice")) as producer:
+            assert (await producer.send_and_wait("orders", b"three")).topic == "orders"
+
+    async def test_our_own_client_and_a_user_without_rights(self, secured: Broker) -> None:
+        async with client.Producer(secured.client_settings("alice")) as producer:
+            assert (await producer.send_and_wait("orders", b"four")).topic == "orders"
+        async with client.Producer(secured.client_settings("bob"), enable_idempotence=False) as producer:
+            with pytest.raises(TopicAuthorizationFailed):
+                await producer.send_and_wait("orders", b"five")
+
+    async def test_it_is_the_same_after_a_restart(self, secured: Broker) -> None:
+        secured.restart()
+        async with client.Producer(secured.client_settings("alice")) as producer:
+            assert (await producer.send_and_wait("orders", b"six")).topic == "orders"
+
+
+async def test_a_broker_in_the_event_loop_has_users_too() -> None:
+    async with AsyncBroker(users={"alice": "secret"}) as broker:
+        async with client.Admin(broker.client_settings()) as admin:
+            assert await admin.list_topics() == []
+        with pytest.raises(AuthenticationFailed):
+            async with client.Admin(broker.client_settings() | {"sasl_password": "wrong"}):
+                pass

@@ -42,8 +42,10 @@ if TYPE_CHECKING:
     from penstock.broker.credentials import Users
     from penstock.broker.foundation import Foundation
     from penstock.broker.group_coordinator import GroupCoordinator
+    from penstock.broker.sasl_listeners import SaslListeners
     from penstock.broker.share.groups import ShareGroups
     from penstock.broker.transaction_coordinator import TransactionCoordinator
+    from penstock.broker.visitors import LoggedInVisitors
     from penstock.catalog.contract import Catalog
     from penstock.security.authorizer import Authorizer
 
@@ -93,14 +95,32 @@ class Parts:
         return Users(self.catalog)
 
     @cached_property
-    def authenticator(self) -> Authenticator:
-        from penstock.broker.authentication import Authenticator
+    def sasl_listeners(self) -> SaslListeners:
         from penstock.broker.sasl_listeners import SaslListeners
 
-        listeners = SaslListeners(self.config, self.users, self.world)
-        authenticator = Authenticator(self.config, listeners, self.dispatcher, self.newcomers, self.world)
+        return SaslListeners(self.config, self.users, self.world)
+
+    @cached_property
+    def authenticator(self) -> Authenticator:
+        from penstock.broker.authentication import Authenticator
+
+        authenticator = Authenticator(self.config, self.sasl_listeners, self.dispatcher, self.newcomers, self.world)
         self.metrics.register(authenticator.metrics)
         return authenticator
+
+    @cached_property
+    def visitors(self) -> LoggedInVisitors:
+        """Raises ConfigError if the certificate for them cannot be used."""
+        from penstock.broker.visitors import LoggedInVisitors, open_context
+
+        return LoggedInVisitors(
+            open_context(self.config),
+            self.users,
+            self.sasl_listeners.password_checks,
+            self.gate,
+            self.config,
+            self.world,
+        )
 
     @cached_property
     def groups(self) -> GroupCoordinator:

@@ -13,7 +13,7 @@ from contextlib import ExitStack
 
 from penstock.broker.config import BrokerConfig, check_listeners
 from penstock.broker.config.providers import resolve
-from penstock.broker.exposure import decide
+from penstock.broker.exposure import check_monitoring, decide, is_public
 from penstock.broker.foundation import Foundation, LayFoundation, Settings, local_foundation
 from penstock.broker.listeners import resolve_addresses
 from penstock.broker.parts import Parts
@@ -54,8 +54,8 @@ class Broker:
             )
             undo.callback(parts.acceptor.close_listeners)
             parts.acceptor.start(self._foundation.open_listeners(), advertised)
-            if self.config.penstock_metrics_listen:
-                await parts.monitoring.start(self.config.penstock_metrics_listen)
+            if listen := self.config.penstock_metrics_listen:
+                await parts.monitoring.start(listen, parts.visitors if is_public(listen) else None)
                 parts.build_all()
             undo.pop_all()
         parts.upkeep.start()
@@ -82,14 +82,18 @@ class Broker:
 
     def _decide_exposure(self) -> None:
         settings = self.settings
+        data, has_users = str(settings.data), bool(self._foundation.catalog.credentials())
         exposure = decide(
             settings.listen,
             self.config,
             unnamed=settings.unnamed,
-            data=str(settings.data),
-            has_users=bool(self._foundation.catalog.credentials()),
+            data=data,
+            has_users=has_users,
             insecure=settings.insecure,
         )
+        monitoring = self.config.penstock_metrics_listen
+        if monitoring and is_public(monitoring):
+            check_monitoring(monitoring, self.config, data=data, has_users=has_users)
         settings.unnamed = exposure.unnamed
         self.warnings = exposure.warnings
 

@@ -9,19 +9,27 @@ from __future__ import annotations
 import asyncio
 import base64
 import binascii
+import logging
 import ssl
-from collections.abc import Callable
 from typing import TYPE_CHECKING
 
+from penstock.broker.bounded_log import BoundedLog
+from penstock.broker.exposure import MONITORING
+from penstock.broker.tls import TlsServer
 from penstock.security.failures import AuthenticationFailed
 from penstock.security.principals import Principal, user
+from penstock.security.protocols import SecurityProtocol
 from penstock.wire.acls import AclOperation, AclResource
 
 if TYPE_CHECKING:
+    from penstock.broker.config import BrokerConfig
+    from penstock.broker.credentials import Users
     from penstock.broker.gate import Gate
+    from penstock.broker.password_checks import PasswordChecks
+    from penstock.broker.world import World
 
-CheckPassword = Callable[[str, str, Callable[[bool], None]], None]
-"""Takes a user, a password and what to call with whether they fit. Raises AuthenticationFailed if it is too busy."""
+log = logging.getLogger("penstock.broker")
+
 _SCHEME = "basic"
 
 
@@ -29,18 +37,18 @@ class LoggedInVisitors:
     def __init__(
         self,
         context: ssl.SSLContext,
-        check_password: CheckPassword,
+        users: Users,
+        password_checks: PasswordChecks,
         gate: Gate,
-        *,
-        failure_delay_ms: Callable[[], int],
-        on_failure: Callable[[str, str], None],
+        config: BrokerConfig,
+        world: World,
     ) -> None:
-        """`on_failure` hears of the user and the host of a login that fails."""
         self.context = context
-        self._check_password = check_password
+        self._users = users
+        self._password_checks = password_checks
         self._gate = gate
-        self._failure_delay_ms = failure_delay_ms
-        self._on_failure = on_failure
+        self._config = config
+        self._failures = BoundedLog(log, world.monotonic, "logins to the monitoring endpoint failed")
 
     async def authenticate(self, authorization: str, host: str) -> Principal | None:
         login = _basic(authorization)
@@ -49,8 +57,8 @@ class LoggedInVisitors:
         name, password = login
         if await self._fits(name, password):
             return user(name)
-        self._on_failure(name, host)
-        await asyncio.sleep(self._failure_delay_ms() / 1000)
+        self._failures.warning("login of %r to the monitoring endpoint from %s failed", name, host)
+        await asyncio.sleep(self._config.connection_failed_authentication_delay_ms / 1000)
         return None
 
     def may_describe(self, principal: Principal, host: str, resource: AclResource, name: str) -> bool:
@@ -58,11 +66,29 @@ class LoggedInVisitors:
 
     async def _fits(self, name: str, password: str) -> bool:
         answer: asyncio.Future[bool] = asyncio.get_running_loop().create_future()
+
+        def checked(fits: bool) -> None:
+            if not answer.done():  # a visitor who has gone does not wait
+                answer.set_result(fits)
+
         try:
-            self._check_password(name, password, lambda fits: None if answer.done() else answer.set_result(fits))
+            self._password_checks.check(self._users.look_up_any(name), password, checked)
         except AuthenticationFailed:
             return False
         return await answer
+
+
+def open_context(config: BrokerConfig) -> ssl.SSLContext:
+    """The TLS of the endpoint; each handshake gets the certificate as it is then. Raises ConfigError."""
+    tls = TlsServer(config.for_listener(MONITORING), MONITORING, SecurityProtocol.SASL_SSL)
+    context = tls.context
+
+    def renew(connection: ssl.SSLObject, name: str | None, first: ssl.SSLContext) -> None:
+        tls.refresh()
+        connection.context = tls.context
+
+    context.sni_callback = renew  # called for clients that name no server too
+    return context
 
 
 def _basic(authorization: str) -> tuple[str, str] | None:

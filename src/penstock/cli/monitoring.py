@@ -11,8 +11,9 @@ import base64
 import ipaddress
 import json
 import ssl
+from http.client import HTTPException
 from typing import TYPE_CHECKING
-from urllib.error import HTTPError, URLError
+from urllib.error import HTTPError
 from urllib.parse import urlencode
 from urllib.request import Request, urlopen
 
@@ -39,7 +40,8 @@ async def find_address(admin: Admin, node_id: int | None = None) -> str | None:
         listen = configs[CONFIG].value if CONFIG in configs else None
         if listen:
             host, _, port = listen.rpartition(":")
-            return f"{host if host not in ('', '0.0.0.0', '[::]') else node.host}:{port}"
+            scheme = "http" if _is_here(listen) else "https"
+            return f"{scheme}://{host if host not in ('', '0.0.0.0', '[::]') else node.host}:{port}"
     return None
 
 
@@ -68,7 +70,7 @@ def read_view(address: str, path: str, **query: str) -> object:
             return json.load(response)
     except HTTPError as error:
         raise Failure(_refusal(address, error)) from None
-    except (URLError, TimeoutError, ValueError) as error:
+    except (OSError, HTTPException, ValueError) as error:
         raise Failure(f"{address} does not answer ({error}); is it the broker's {CONFIG}?") from None
 
 
