@@ -91,13 +91,22 @@ def test_who_takes_too_long_is_closed() -> None:
 def test_frames_that_are_arriving_have_a_bound_together() -> None:
     rig = Rig(most_bytes=1000)
     first, second, third = rig.add("a", "b", "c")
-    rig.newcomers.expects(first, 400)
+    rig.newcomers.expects(first, 500)
+    rig.newcomers.expects(second, 300)
     rig.newcomers.expects(second, 400)
-    rig.newcomers.expects(second, 500)
     assert not any(each.closed for each in (first, second))
     rig.newcomers.expects(third, 200)
     assert first.closed
     assert not any(each.closed for each in (second, third))
+
+
+def test_the_address_whose_frames_need_most_loses_its_oldest() -> None:
+    rig = Rig(most_bytes=1000)
+    honest, *crowd = rig.add("honest", "crowd", "crowd", "crowd")
+    rig.newcomers.expects(honest, 300)
+    for client in crowd:
+        rig.newcomers.expects(client, 300)
+    assert [each.closed for each in (honest, *crowd)] == [False, True, False, False]
 
 
 def test_a_frame_larger_than_the_bound_closes_its_own_connection() -> None:

@@ -3,7 +3,8 @@
 Whoever reaches a port can open connections and say nothing, so what is not authenticated is bounded. When a newcomer is
 one too many, one that came before is closed: the oldest of its own address if that has more than its share, else the
 oldest of the address that has most. Who opens thousands of connections pushes out their own; everybody else gets in.
-Who takes too long is closed as well, and so is the oldest while frames that are still arriving need too much memory.
+Who takes too long is closed as well. While frames that are still arriving need too much memory, the address that needs
+most of it loses its oldest.
 """
 
 from __future__ import annotations
@@ -79,8 +80,7 @@ class Newcomers:
         self._total_bytes += size - self._bytes.get(newcomer, 0)
         self._bytes[newcomer] = size
         while self._total_bytes > self._config.penstock_unauthenticated_bytes_max and self._bytes:
-            oldest = next(each for each in self._since if each in self._bytes)
-            self._evict(oldest, "what is arriving needs too much memory")
+            self._evict(self._oldest_of_the_largest(), "what is arriving needs too much memory")
 
     def sweep(self) -> None:
         """Close those who have had their time."""
@@ -105,6 +105,14 @@ class Newcomers:
 
     def _oldest_of(self, host: str) -> Newcomer:
         return next(each for each in self._since if each.peer_host == host)
+
+    def _oldest_of_the_largest(self) -> Newcomer:
+        """Of the address whose frames need most memory, the oldest that has one on its way."""
+        by_host: Counter[str] = Counter()
+        for each, size in self._bytes.items():
+            by_host[each.peer_host] += size
+        host = by_host.most_common(1)[0][0]
+        return next(each for each in self._bytes if each.peer_host == host)
 
     def _evict(self, newcomer: Newcomer, why: str) -> None:
         self.evicted_total += 1

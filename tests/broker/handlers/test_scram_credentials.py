@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from pathlib import Path
 
 import pytest
 
 from penstock.wire import messages as m
 from penstock.wire.errors import ErrorCode
+from tests.broker.sasl_client import SaslClient, sasl_broker
 from tests.transactions.wire_client import Wire
 
 NOT_FOUND, DUPLICATE = ErrorCode.RESOURCE_NOT_FOUND, ErrorCode.DUPLICATE_RESOURCE
@@ -78,3 +80,24 @@ class TestScramCredentials:
         self, wire: Wire, upsertions: list[tuple[str, int, int]], error: ErrorCode
     ) -> None:
         assert self.alter(wire, upsert=upsertions) == {upsertions[0][0]: error}
+
+
+def test_who_has_no_rights_on_the_cluster_neither_sees_nor_changes_users(tmp_path: Path) -> None:
+    configs = {
+        "authorizer.class.name": "org.apache.kafka.metadata.authorizer.StandardAuthorizer",
+        "super.users": "User:bob",
+    }
+    denied = ErrorCode.CLUSTER_AUTHORIZATION_FAILED
+    describe, alter = m.DescribeUserScramCredentialsRequest, m.AlterUserScramCredentialsRequest
+    deletion = alter(deletions=[alter.ScramCredentialDeletion(name="bob", mechanism=SHA_256)])
+    with sasl_broker(tmp_path, configs) as broker:
+        with SaslClient(broker.port) as client:
+            client.log_in()
+            described = client.ask(describe(), m.DescribeUserScramCredentialsResponse, 0)
+            assert (described.error_code, described.results) == (denied, [])
+            altered = client.ask(deletion, m.AlterUserScramCredentialsResponse, 0)
+            assert [(each.user, each.error_code) for each in altered.results] == [("bob", denied)]
+        with SaslClient(broker.port) as client:
+            client.log_in("PLAIN", "bob", "hunter2")
+            described = client.ask(describe(), m.DescribeUserScramCredentialsResponse, 0)
+            assert [each.user for each in described.results] == ["alice", "bob"]
