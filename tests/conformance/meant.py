@@ -8,7 +8,7 @@ from __future__ import annotations
 from .allowed import Allowed, Pair, meant
 from .compare import ABSENT
 from .meant_odd import ODD
-from .meant_share import INTERVAL, PARTITION, SENTENCE, SETTLING, SHARE, TEXT, under
+from .meant_share import INTERVAL, PARTITION, SENTENCE, SETTLING, SHARE, TEXT
 
 STREAMS = "Kafka Streams groups (KIP-1071) are not served; Streams applications run with the classic protocol."
 WHOLE_BATCHES = (
@@ -29,10 +29,6 @@ PLAIN_DEFAULT = (
 )
 SAYS_WHAT = (
     "Requests that make Kafka fail inside (UNKNOWN_SERVER_ERROR) get the error that says what is wrong with them."
-)
-NO_AUTHORIZER = (
-    "An ACL request with kinds that do not exist is answered with SECURITY_DISABLED, as any other without an "
-    "authorizer; Kafka closes the connection."
 )
 NO_TRANSACTIONS = "An AddPartitionsToTxn request for no transaction is answered; Kafka 4.3.1 never answers it."
 NO_CONTROLLER = (
@@ -220,25 +216,7 @@ STREAMS_GROUPS = (
     ),
 )
 
-CLOSED: dict[str, Pair] = {"outcome": ("connection closed", ABSENT), "response.throttle_time": (ABSENT, "<throttle>")}
-DISABLED: dict[str, Pair] = {"error_code": (ABSENT, "SECURITY_DISABLED"), "error_message": (ABSENT, "<text>")}
-DESCRIBED: dict[str, Pair] = {**CLOSED, **under("response", DISABLED), "response.resources": (ABSENT, [])}
-
 BARE = (
-    *meant(NO_AUTHORIZER, "bare/bare-requests", "describe_acls: bare", DESCRIBED),
-    *meant(NO_AUTHORIZER, "bare/bare-elements", "describe_acls: unknown kinds", DESCRIBED),
-    *meant(
-        NO_AUTHORIZER,
-        "bare/bare-elements",
-        "create_acls: unknown kinds",
-        {**CLOSED, **under("response.results[0]", DISABLED)},
-    ),
-    *meant(
-        NO_AUTHORIZER,
-        "bare/bare-elements",
-        "delete_acls: unknown kinds",
-        {**CLOSED, **under("response.filter_results[0]", {**DISABLED, "matching_acls": (ABSENT, [])})},
-    ),
     *meant(
         NO_TRANSACTIONS,
         "bare/bare-requests",
