@@ -9,12 +9,14 @@ from __future__ import annotations
 
 import asyncio
 import json
+import os
+import ssl
 import statistics
 import subprocess
 import sys
 import time
 import uuid
-from collections.abc import Callable, Coroutine
+from collections.abc import Callable, Coroutine, Mapping
 from contextlib import ExitStack
 from pathlib import Path
 
@@ -23,10 +25,12 @@ from rich.console import Console
 from rich.table import Table
 
 from bench.peers import KafkaPeer, Peer, PenstockPeer
+from bench.rows.security import over_tls
 
 RESULTS = Path(__file__).parent / "results"
 PEERS: dict[str, type[Peer]] = {"kafka": KafkaPeer, "penstock": PenstockPeer}
 SETTINGS = {"log.segment.delete.delay.ms": "100", "auto.create.topics.enable": "true"}
+SECURITY = "BENCH_SECURITY"
 _POLL = 500
 _ROWS_PER_BATCH = 1000
 
@@ -34,11 +38,34 @@ _ROWS_PER_BATCH = 1000
 class Task:
     """What a child is to measure."""
 
-    def __init__(self, bootstrap: str, topic: str, size: int, count: int) -> None:
+    def __init__(
+        self, bootstrap: str, topic: str, size: int, count: int, security: Mapping[str, str] | None = None
+    ) -> None:
+        self.security = dict(security or {})
+        """TLS and SASL, by librdkafka's names."""
+        self.settings = {"bootstrap.servers": bootstrap, **self.security}
         self.bootstrap = bootstrap
         self.topic = topic
         self.value = b"v" * size
         self.count = count
+
+    @property
+    def pythonic(self) -> dict[str, object]:
+        """The same for aiokafka and kafka-python."""
+        made: dict[str, object] = {"bootstrap_servers": self.bootstrap}
+        given = self.security
+        if given:
+            made["security_protocol"] = given["security.protocol"].upper()
+        if "ssl.ca.location" in given:
+            context = ssl.create_default_context(cafile=given["ssl.ca.location"])
+            if "ssl.certificate.location" in given:
+                context.load_cert_chain(given["ssl.certificate.location"], given.get("ssl.key.location"))
+            made["ssl_context"] = context
+        if "sasl.mechanism" in given:
+            made["sasl_mechanism"] = given["sasl.mechanism"]
+            made["sasl_plain_username"] = given["sasl.username"]
+            made["sasl_plain_password"] = given["sasl.password"]
+        return made
 
 
 def _timed(start: float, count: int) -> float:
@@ -48,7 +75,7 @@ def _timed(start: float, count: int) -> float:
 async def penstock_produce(task: Task) -> float:
     from penstock.client import Producer
 
-    async with Producer(bootstrap_servers=task.bootstrap, linger_ms=0, acks=1) as producer:
+    async with Producer(task.settings, linger_ms=0, acks=1) as producer:
         await producer.send_and_wait(task.topic, task.value)
         start = time.perf_counter()
         for _ in range(task.count):
@@ -61,7 +88,7 @@ async def penstock_produce_batches(task: Task) -> float:
     from penstock.client import Producer
 
     values = [task.value] * _ROWS_PER_BATCH
-    async with Producer(bootstrap_servers=task.bootstrap, acks=1) as producer:
+    async with Producer(task.settings, acks=1) as producer:
         await producer.send_and_wait(task.topic, task.value)
         start = time.perf_counter()
         for _ in range(task.count // _ROWS_PER_BATCH):
@@ -73,7 +100,7 @@ async def penstock_produce_batches(task: Task) -> float:
 async def penstock_consume(task: Task) -> float:
     from penstock.client import Consumer, TopicPartition
 
-    settings = {"bootstrap.servers": task.bootstrap, "auto.offset.reset": "earliest", "max.poll.records": _POLL}
+    settings = {**task.settings, "auto.offset.reset": "earliest", "max.poll.records": _POLL}
     async with Consumer(settings) as consumer:
         consumer.assign([(task.topic, 0)])
         await consumer.poll()
@@ -88,7 +115,7 @@ async def penstock_consume(task: Task) -> float:
 async def penstock_consume_batches(task: Task) -> float:
     from penstock.client import Consumer, TopicPartition
 
-    async with Consumer(bootstrap_servers=task.bootstrap, auto_offset_reset="earliest") as consumer:
+    async with Consumer(task.settings, auto_offset_reset="earliest") as consumer:
         consumer.assign([(task.topic, 0)])
         await consumer.poll_batches()
         consumer.seek(TopicPartition(task.topic, 0), 0)
@@ -101,7 +128,7 @@ async def penstock_consume_batches(task: Task) -> float:
 async def penstock_consume_arrow(task: Task) -> float:
     from penstock.client import Consumer, TopicPartition
 
-    async with Consumer(bootstrap_servers=task.bootstrap, auto_offset_reset="earliest") as consumer:
+    async with Consumer(task.settings, auto_offset_reset="earliest") as consumer:
         consumer.assign([(task.topic, 0)])
         for batch in await consumer.poll_batches():
             batch.to_arrow()  # compiles the decoder, once
@@ -118,7 +145,7 @@ async def new_share_group(task: Task) -> str:
     from penstock.client import Admin, ResourceType
 
     group = f"share-{uuid.uuid4()}"
-    async with Admin(bootstrap_servers=task.bootstrap) as admin:
+    async with Admin(task.settings) as admin:
         await admin.alter_configs(ResourceType.GROUP, group, {"share.auto.offset.reset": "earliest"})
     return group
 
@@ -126,7 +153,7 @@ async def new_share_group(task: Task) -> str:
 async def penstock_share(task: Task) -> float:
     from penstock.client import ShareConsumer
 
-    async with ShareConsumer(bootstrap_servers=task.bootstrap, group_id=await new_share_group(task)) as consumer:
+    async with ShareConsumer(task.settings, group_id=await new_share_group(task)) as consumer:
         consumer.subscribe([task.topic])
         await consumer.poll()
         start, seen = time.perf_counter(), 0
@@ -139,7 +166,7 @@ async def penstock_share_explicit(task: Task) -> float:
     from penstock.client import ShareConsumer
 
     async with ShareConsumer(
-        bootstrap_servers=task.bootstrap,
+        task.settings,
         group_id=await new_share_group(task),
         share_acknowledgement_mode="explicit",
     ) as consumer:
@@ -157,7 +184,7 @@ async def penstock_share_explicit(task: Task) -> float:
 async def aiokafka_produce(task: Task) -> float:
     from aiokafka import AIOKafkaProducer
 
-    producer = AIOKafkaProducer(bootstrap_servers=task.bootstrap, acks=1)
+    producer = AIOKafkaProducer(**task.pythonic, acks=1)
     await producer.start()
     await producer.send_and_wait(task.topic, task.value)
     start = time.perf_counter()
@@ -172,9 +199,7 @@ async def aiokafka_produce(task: Task) -> float:
 async def aiokafka_consume(task: Task) -> float:
     from aiokafka import AIOKafkaConsumer, TopicPartition
 
-    consumer = AIOKafkaConsumer(
-        bootstrap_servers=task.bootstrap, auto_offset_reset="earliest", enable_auto_commit=False
-    )
+    consumer = AIOKafkaConsumer(**task.pythonic, auto_offset_reset="earliest", enable_auto_commit=False)
     await consumer.start()
     consumer.assign([TopicPartition(task.topic, 0)])
     await consumer.getone()
@@ -192,7 +217,7 @@ async def aiokafka_consume(task: Task) -> float:
 async def kafka_python_produce(task: Task) -> float:
     from kafka import KafkaProducer
 
-    producer = KafkaProducer(bootstrap_servers=task.bootstrap, acks=1)
+    producer = KafkaProducer(**task.pythonic, acks=1)
     producer.send(task.topic, task.value).get(30)
     start = time.perf_counter()
     for _ in range(task.count):
@@ -204,7 +229,7 @@ async def kafka_python_produce(task: Task) -> float:
 async def kafka_python_consume(task: Task) -> float:
     from kafka import KafkaConsumer, TopicPartition
 
-    consumer = KafkaConsumer(bootstrap_servers=task.bootstrap, enable_auto_commit=False)
+    consumer = KafkaConsumer(**task.pythonic, enable_auto_commit=False)
     tp = TopicPartition(task.topic, 0)
     consumer.assign([tp])
     consumer.seek(tp, 0)
@@ -220,7 +245,7 @@ async def kafka_python_consume(task: Task) -> float:
 async def confluent_produce(task: Task) -> float:
     from confluent_kafka import Producer
 
-    producer = Producer({"bootstrap.servers": task.bootstrap, "acks": 1, "queue.buffering.max.messages": 1_000_000})
+    producer = Producer({**task.settings, "acks": 1, "queue.buffering.max.messages": 1_000_000})
     producer.produce(task.topic, task.value)
     producer.flush()
     start = time.perf_counter()
@@ -238,7 +263,7 @@ async def confluent_produce(task: Task) -> float:
 async def confluent_consume(task: Task) -> float:
     from confluent_kafka import Consumer, TopicPartition
 
-    consumer = Consumer({"bootstrap.servers": task.bootstrap, "group.id": "bench", "enable.auto.commit": False})
+    consumer = Consumer({**task.settings, "group.id": "bench", "enable.auto.commit": False})
     consumer.assign([TopicPartition(task.topic, 0, 0)])
     seen = len(consumer.consume(1, 10))
     start, seen = time.perf_counter(), 0
@@ -253,7 +278,7 @@ async def confluent_consume(task: Task) -> float:
 async def confluent_share(task: Task) -> float:
     from confluent_kafka import ShareConsumer
 
-    consumer = ShareConsumer({"bootstrap.servers": task.bootstrap, "group.id": await new_share_group(task)})
+    consumer = ShareConsumer({**task.settings, "group.id": await new_share_group(task)})
     consumer.subscribe([task.topic])
     while not len(consumer.poll(1.0)):
         continue
@@ -269,9 +294,7 @@ async def confluent_share_explicit(task: Task) -> float:
     from confluent_kafka import ShareConsumer
 
     group = await new_share_group(task)
-    consumer = ShareConsumer(
-        {"bootstrap.servers": task.bootstrap, "group.id": group, "share.acknowledgement.mode": "explicit"}
-    )
+    consumer = ShareConsumer({**task.settings, "group.id": group, "share.acknowledgement.mode": "explicit"})
     consumer.subscribe([task.topic])
     while not (messages := consumer.poll(1.0)):
         continue
@@ -309,10 +332,11 @@ ROWS: dict[str, dict[str, Measure]] = {
 }
 
 
-def measure(row: str, client: str, bootstrap: str, topic: str, size: int, count: int) -> float:
-    """One figure, taken by a child."""
+def measure(row: str, client: str, peer: Peer, topic: str, size: int, count: int) -> float:
+    """One figure, taken by a child. What it needs to be let in travels in its environment, which `ps` does not show."""
     child = subprocess.run(
-        [sys.executable, "-m", "bench.clients", "child", row, client, bootstrap, topic, str(size), str(count)],
+        [sys.executable, "-m", "bench.clients", "child", row, client, peer.bootstrap, topic, str(size), str(count)],
+        env={**os.environ, SECURITY: json.dumps(peer.admin_properties)},
         capture_output=True,
         text=True,
         timeout=300,
@@ -327,29 +351,33 @@ def measure(row: str, client: str, bootstrap: str, topic: str, size: int, count:
 @click.option("--rounds", type=click.IntRange(1), default=3, show_default=True)
 @click.option("--count", type=click.IntRange(1000), default=200_000, show_default=True, help="Messages at 100 B.")
 @click.option("-r", "--row", "rows", type=click.Choice(list(ROWS)), multiple=True, help="Only this row.")
+@click.option("--tls", is_flag=True, help="Over mutual TLS.")
 @click.pass_context
-def main(ctx: click.Context, broker: str, rounds: int, count: int, rows: tuple[str, ...]) -> None:
+def main(ctx: click.Context, broker: str, rounds: int, count: int, rows: tuple[str, ...], tls: bool) -> None:
     """Compare Python clients on one broker."""
     if ctx.invoked_subcommand is not None:
         return
     console = Console()
     results: dict[str, dict[str, float]] = {}
     with ExitStack() as stack:
-        peer = stack.enter_context(PEERS[broker](SETTINGS))
+        kind = PEERS[broker]
+        peer = stack.enter_context(over_tls(kind) if tls else kind(SETTINGS))
         for size in 100, 1024:
             messages = count if size == 100 else count // 2
             topic = f"clients-{size}"
-            measure("produce", "penstock, batches", peer.bootstrap, topic, size, messages)
+            measure("produce", "penstock, batches", peer, topic, size, messages)
             for row in rows or ROWS:
                 clients = ROWS[row]
                 taken: dict[str, list[float]] = {client: [] for client in clients}
                 for number in range(rounds + 1):
                     for client in clients:
                         to = f"scratch-{size}-{uuid.uuid4()}" if row == "produce" else topic
-                        rate = measure(row, client, peer.bootstrap, to, size, messages)
+                        rate = measure(row, client, peer, to, size, messages)
                         taken[client] += [rate] if number else []
                 results[f"{row} {size} B"] = {client: statistics.median(rates) for client, rates in taken.items()}
-    table = Table(title=f"Python clients on {broker}, messages per second (ratio to aiokafka)")
+    table = Table(
+        title=f"Python clients on {broker}{' over TLS' if tls else ''}, messages per second (ratio to aiokafka)"
+    )
     table.add_column("")
     columns = list(ROWS["consume"])
     for client in columns:
@@ -364,7 +392,7 @@ def main(ctx: click.Context, broker: str, rounds: int, count: int, rows: tuple[s
     console.print(table)
     RESULTS.mkdir(exist_ok=True)
     file = RESULTS / f"clients-{time.strftime('%Y%m%d-%H%M%S')}.json"
-    file.write_text(json.dumps({"broker": broker, "rows": results}, indent=2))
+    file.write_text(json.dumps({"broker": broker, "tls": tls, "rows": results}, indent=2))
 
 
 @main.command(hidden=True)
@@ -375,7 +403,8 @@ def main(ctx: click.Context, broker: str, rounds: int, count: int, rows: tuple[s
 @click.argument("size", type=int)
 @click.argument("count", type=int)
 def child(row: str, client: str, bootstrap: str, topic: str, size: int, count: int) -> None:
-    click.echo(asyncio.run(ROWS[row][client](Task(bootstrap, topic, size, count))))
+    security = json.loads(os.environ.get(SECURITY) or "{}")
+    click.echo(asyncio.run(ROWS[row][client](Task(bootstrap, topic, size, count, security))))
 
 
 if __name__ == "__main__":

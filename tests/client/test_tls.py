@@ -12,8 +12,10 @@ from pathlib import Path
 
 import pytest
 
-from penstock.client import Admin, BrokerUnreachable, Consumer, Producer, ShareConsumer, TlsFailed
+from penstock.client import Admin, BrokerUnreachable, Consumer, KafkaError, Producer, ShareConsumer, TlsFailed
+from penstock.client.config import ClientConfig, load
 from penstock.client.errors import UsageError
+from penstock.client.tls import context_of
 from penstock.testing.broker import Broker
 from tests.client.conftest import free_port
 
@@ -208,3 +210,72 @@ def test_a_file_that_is_no_certificate_is_refused(tmp_path: Path) -> None:
     for name in (str(file), str(tmp_path / "missing.pem")):
         with pytest.raises(UsageError, match="cannot be read as PEM certificates"):
             Admin(bootstrap_servers="127.0.0.1:1", ssl_cafile=name)
+
+
+def text_of(path: str) -> str:
+    return Path(path).read_text()
+
+
+async def test_certificates_and_key_may_be_in_the_settings_themselves(
+    broker: Broker, port: int, server: Identity, stranger: Identity
+) -> None:
+    inline = {
+        "ssl.truststore.certificates": text_of(server.certificate),
+        "ssl.keystore.certificate.chain": text_of(stranger.certificate),
+        "ssl.keystore.key": text_of(stranger.encrypted_key),
+        "ssl.key.password": "secret",
+        "ssl.keystore.type": "PEM",
+    }
+    async with proxy(broker, port, server, client=stranger) as address, Admin({"bootstrap.servers": address, **inline}):
+        pass
+    with pytest.raises(UsageError, match="ssl_password must open the key") as caught:
+        Admin({**inline, "ssl.key.password": "wrong"})
+    assert "PRIVATE" not in str(caught.value)
+    with pytest.raises(UsageError, match="ssl_truststore_certificates cannot be read as PEM"):
+        Admin({"ssl.truststore.certificates": "nonsense"})
+
+
+async def test_a_client_without_the_certificate_that_is_asked_for_learns_so(
+    broker: Broker, port: int, server: Identity, stranger: Identity
+) -> None:
+    async with proxy(broker, port, server, client=stranger) as address:
+        with pytest.raises(KafkaError, match="wants a certificate of this client"):
+            async with asyncio.timeout(20), Admin(bootstrap_servers=address, ssl_cafile=server.certificate):
+                pass
+
+
+@pytest.mark.parametrize(
+    ("head", "settings", "command"),
+    [
+        (b"\xfe\xed\xfe\xed", {}, "keytool -list -rfc -keystore"),
+        (b"0\x82\x04\x00", {}, "keytool -list -rfc -keystore"),
+        (b"-----BEGIN", {"ssl.truststore.type": "JKS"}, "the truststore is JKS"),
+    ],
+)
+def test_a_truststore_of_java_is_refused_with_the_command_that_converts_it(
+    tmp_path: Path, head: bytes, settings: dict[str, str], command: str
+) -> None:
+    store = tmp_path / "trust"
+    store.write_bytes(head)
+    with pytest.raises(UsageError, match=command):
+        Admin({"ssl.truststore.location": str(store), **settings})
+
+
+@pytest.mark.parametrize(
+    ("head", "command"), [(b"\xfe\xed\xfe\xed", "importkeystore"), (b"0\x82\x04\x00", "pkcs12 -in")]
+)
+def test_a_keystore_of_java_is_refused_with_the_command_that_converts_it(
+    tmp_path: Path, head: bytes, command: str
+) -> None:
+    store = tmp_path / "keys"
+    store.write_bytes(head)
+    with pytest.raises(UsageError, match=command):
+        Admin({"ssl.keystore.location": str(store)})
+
+
+def test_versions_of_tls_can_be_limited() -> None:
+    context = context_of(load(ClientConfig, {"security.protocol": "SSL", "ssl.enabled.protocols": "TLSv1.3"}, {}))
+    assert context is not None
+    assert (context.minimum_version, context.maximum_version) == (ssl.TLSVersion.TLSv1_3, ssl.TLSVersion.TLSv1_3)
+    with pytest.raises(UsageError, match=r"TLSv1\.2, TLSv1\.3 or both"):
+        Admin({"security.protocol": "SSL", "ssl.enabled.protocols": "TLSv1"})

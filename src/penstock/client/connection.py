@@ -124,7 +124,9 @@ class Connection(asyncio.BufferedProtocol):
                 raise Disconnected(
                     f"{error} before it said anything; does it want security_protocol={protocol!r}?"
                 ) from error
-            raise
+            raise Disconnected(
+                f"{error} after the TLS handshake; if it wants a certificate of this client, name it in ssl_certfile"
+            ) from error
         except BaseException:
             connection._break(Disconnected(f"the connection to {address} was given up"))
             raise
