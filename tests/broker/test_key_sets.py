@@ -104,6 +104,14 @@ def test_a_missing_key_has_them_fetched_anew_but_not_all_the_time() -> None:
     assert not source.keys.refresh(lambda: done.append(4))
 
 
+def test_an_interval_of_nothing_does_not_fetch_all_the_time() -> None:
+    source = Source()
+    source.keys = KeySet("https://id.example/keys", 0, source.world, source.fetch)
+    source.keys.start()
+    source.world.pass_ms(25_000)
+    assert source.fetched == 3
+
+
 def test_nothing_is_fetched_after_the_end() -> None:
     source = Source()
     source.keys.start()

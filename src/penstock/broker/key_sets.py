@@ -35,7 +35,7 @@ class KeySet:
     def __init__(self, url: str, refresh_ms: int, world: World, fetch: Callable[[str], bytes] | None = None) -> None:
         self.url = url
         self.keys = PublicKeys()
-        self._refresh_seconds = refresh_ms / 1000
+        self._refresh_seconds = max(refresh_ms / 1000, MIN_SECONDS_BETWEEN)
         self._world = world
         self._fetch = fetch or fetch_document
         self._fetching = False
@@ -84,7 +84,7 @@ class KeySet:
         else:
             self.keys = result.result()
             log.info("%s has %d keys for tokens", self.url, len(self.keys))
-        seconds = self._refresh_seconds if error is None else min(self._refresh_seconds, MIN_SECONDS_BETWEEN)
+        seconds = self._refresh_seconds if error is None else MIN_SECONDS_BETWEEN
         self._timer = self._world.call_later(seconds, self._begin)
         waiting, self._waiting = self._waiting, []
         for done in waiting:
