@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import asyncio
+
 import pytest
 
 from penstock.security.principals import user
@@ -227,6 +229,19 @@ class TestRequests:
         await client.wire.ask(m.MetadataRequest(topics=[]), m.MetadataResponse)
         await stage.pass_seconds(1)
         response = await client.fetch()
+        assert response.throttle_time_ms == 1000
+        assert response.responses == []
+
+    async def test_the_time_of_a_long_poll_counts_each_time_that_it_looks(self) -> None:
+        stage = Stage()
+        client, producer = stage.client(), stage.client("other")
+        stage.set("request_percentage", 20, client_id="app")
+        work(stage, 1.5)
+        fetch = asyncio.ensure_future(client.fetch(min_bytes=1, max_wait_ms=60_000))
+        await settle()
+        assert await producer.produce(100) == 0
+        await stage.pass_seconds(0.01)
+        response = await asyncio.wait_for(fetch, 30)
         assert response.throttle_time_ms == 1000
         assert response.responses == []
 

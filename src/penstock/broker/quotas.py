@@ -9,8 +9,8 @@ that time (KIP-219). What is measured, as in Kafka:
   so that it can pass. A batch that is larger than all that can be saved up passes when nothing was fetched for a while,
   where Kafka would never send it.
 - **Requests**: the time that the event loop spends in the handler. 100 % is the whole of the event loop: a second of
-  work per second. What a request does later (a long poll that looks again) counts as well. Kafka counts the time of its
-  network and request threads, where 100 % is one thread.
+  work per second. A fetch that waits counts each time that it looks again; what other requests do later is not counted.
+  Kafka counts the time of its network and request threads, where 100 % is one thread.
 - **Controller mutations** (KIP-599): the partitions that are created and deleted. Newer versions of CreateTopics,
   DeleteTopics and CreatePartitions are refused (THROTTLING_QUOTA_EXCEEDED) once the allowance is overdrawn, older
   ones, which know no such error, are carried out and throttled.

@@ -121,7 +121,7 @@ class FetchWait:
             return
         body = self._request.body
         try:
-            found, size, waiting_on, is_final = self._handlers.read(self._request, self._context)
+            found, size, waiting_on, is_final = self._handlers.read_later(self._request, self._context)
         except ColdRead as cold:
             self.fetch_first(cold)
             return
@@ -184,6 +184,18 @@ class FetchHandlers:
         if is_final or size >= body.min_bytes or body.max_wait_ms <= 0 or not waiting_on:
             return self.respond(request, context, found, size)
         return FetchWait(self, self._world, request, context, waiting_on).pending
+
+    def read_later(
+        self, request: Request[m.FetchRequest], context: FetchContext
+    ) -> tuple[list[Found], int, list[Partition], bool]:
+        """As `read`, for a fetch that has waited: the time that it takes counts against the quota of requests."""
+        if not self._quotas.limits_requests:
+            return self.read(request, context)
+        began = self._world.precise()
+        try:
+            return self.read(request, context)
+        finally:
+            self._quotas.spend(request, self._world.precise() - began)
 
     def read(
         self, request: Request[m.FetchRequest], context: FetchContext
