@@ -130,7 +130,7 @@ def _client_quotas(parts: Parts) -> object:
 def _delegation_tokens(parts: Parts) -> object:
     from penstock.broker.handlers.delegation_tokens import DelegationTokenHandlers
 
-    return DelegationTokenHandlers()
+    return DelegationTokenHandlers(parts.gate)
 
 
 def _sasl(parts: Parts) -> object:
