@@ -14,6 +14,7 @@ from click.testing import CliRunner, Result
 from penstock.cli.connecting import connection_settings
 from penstock.cli.main import cli
 from penstock.cli.options import Command, bootstrap_option
+from penstock.testing.broker import Broker
 from tests.cli.conftest import Run, command, environment
 
 
@@ -148,3 +149,23 @@ def test_the_connection_has_a_section_of_its_own_in_the_help(penstock: Run) -> N
     options, _, connection = shown.partition("Connection:")
     assert "--user" not in options
     assert all(name in connection for name in ("--bootstrap", "--user", "--password-file", "--client-config"))
+
+
+def test_a_user_works_over_tls_and_a_wrong_password_is_told(penstock: Run, tmp_path: Path) -> None:
+    with Broker(sasl="SCRAM-SHA-512", tls=True, users={"billing": "hunter2"}) as broker:
+        reach = ("--bootstrap", broker.bootstrap_servers, "--ca-file", broker.ca_file)
+        login = ("--user", "billing")
+        password = {"PENSTOCK_PASSWORD": "hunter2"}
+        made = penstock("topic", "create", "orders", *reach, *login, env=password)
+        assert made.returncode == 0, made.stderr
+        assert penstock("produce", "orders", "one", *reach, *login, env=password).returncode == 0
+        read = penstock("consume", "orders", "--exit-at-end", *reach, *login, env=password)
+        assert read.stdout == "one\n"
+        wrong = penstock("topic", "list", *reach, *login, env={"PENSTOCK_PASSWORD": "guessed"})
+        assert wrong.returncode == 1
+        assert "refuses user 'billing'" in wrong.stderr
+        assert "guessed" not in wrong.stderr
+        nobody = penstock("topic", "list", *reach)
+        assert "--user NAME" in nobody.stderr
+        stranger = penstock("topic", "list", *reach[:2], *login, env=password)
+        assert "--ca-file FILE" in stranger.stderr
