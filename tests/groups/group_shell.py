@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from functools import partial
 from typing import TypeVar
 
-from penstock.coordination.context import RequestContext
+from penstock.coordination.context import EVERY_TOPIC, RequestContext
 from penstock.coordination.effects import CoordinatorRecord, Effects, Respond
 from penstock.groups.settings import GroupSettings
 from penstock.groups.shard import GroupShard
@@ -65,6 +65,7 @@ class Shell:
             self.topics.create(name, partitions)
         self.log: list[tuple[CoordinatorRecord, int]] = []
         self.now_ms = 1_000_000
+        self.view = EVERY_TOPIC
         self.replies: dict[int, object] = {}
         self.asked: set[int] = set()
         self.disk_full = False
@@ -145,7 +146,7 @@ class Shell:
         self.apply(self.shard.loaded(self.now_ms))
 
     def context(self, version: int, client_id: str = "client", host: str = "/127.0.0.1") -> RequestContext:
-        return RequestContext(self.now_ms, version, client_id, host)
+        return RequestContext(self.now_ms, version, client_id, host, self.view)
 
     def ask(
         self,

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from penstock.coordination.context import TopicView
 from penstock.groups.settings import GroupSettings
 from penstock.wire.errors import ErrorCode
 from tests.groups.group_shell import Shell, assigned
@@ -250,6 +251,12 @@ class TestRegularExpressions:
         shell.consumer_heartbeat("A", epoch)
         response = shell.consumer_heartbeat("A", epoch)
         assert assigned(response) == {foo: {0, 1, 2, 3}, more: {0}}
+
+    def test_topics_that_the_first_member_may_not_describe_are_not_found(self, shell: Shell, foo: bytes) -> None:
+        shell.topics.create("foo2", 1)
+        shell.view = TopicView(lambda name: name == "foo")
+        epoch = self.join(shell, "A", "foo.*")
+        assert assigned(shell.consumer_heartbeat("A", epoch)) == {foo: {0, 1, 2, 3}}
 
     def test_an_empty_expression_takes_the_subscription_back(self, shell: Shell) -> None:
         epoch = self.join(shell, "A", "foo")
