@@ -42,6 +42,7 @@ class TestSomebodyKnown:
     def test_learns_that_tokens_are_off(self, alice: Client) -> None:
         created = alice.ask(m.CreateDelegationTokenRequest(max_lifetime_ms=-1), m.CreateDelegationTokenResponse, 3)
         assert (created.error_code, created.principal_name) == (ErrorCode.DELEGATION_TOKEN_AUTH_DISABLED, "alice")
+        assert (created.issue_timestamp_ms, created.max_timestamp_ms) == (0, 0)
         described = alice.ask(m.DescribeDelegationTokenRequest(), m.DescribeDelegationTokenResponse, 3)
         assert described.error_code == ErrorCode.DELEGATION_TOKEN_AUTH_DISABLED
 

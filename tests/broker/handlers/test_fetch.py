@@ -170,6 +170,12 @@ class TestOffsetsAndEpochs:
         by_name = fetch(of(topic, part()), wait_ms=LONG_MS, replica_id=3)
         assert only(ask(wire, by_name, 12)).error_code == ErrorCode.NOT_LEADER_OR_FOLLOWER
 
+    def test_a_follower_learns_who_leads_from_version_16_on(self, wire: Wire, topic: str) -> None:
+        asked = of("", part())
+        asked.topic_id = topic_id(wire, topic)
+        refused = only(ask(wire, fetch(asked, replica_state=m.FetchRequest.ReplicaState(replica_id=3)), 16))
+        assert (refused.current_leader.leader_id, refused.current_leader.leader_epoch) == (1, 0)
+
 
 class TestNamingTopics:
     def test_from_version_13_on_by_id(self, wire: Wire, topic: str) -> None:

@@ -24,13 +24,18 @@ class TestScramCredentials:
         return {each.user: each.error_code for each in answer.results}
 
     def alter(
-        self, wire: Wire, *, delete: Sequence[tuple[str, int]] = (), upsert: Sequence[tuple[str, int, int]] = ()
+        self,
+        wire: Wire,
+        *,
+        delete: Sequence[tuple[str, int]] = (),
+        upsert: Sequence[tuple[str, int, int]] = (),
+        password: bytes = b"salted",
     ) -> dict[str, int]:
         request = m.AlterUserScramCredentialsRequest
         deletion, upsertion = request.ScramCredentialDeletion, request.ScramCredentialUpsertion
         body = request(
             deletions=[deletion(name=name, mechanism=mechanism) for name, mechanism in delete],
-            upsertions=[upsertion(name=name, mechanism=mech, iterations=count) for name, mech, count in upsert],
+            upsertions=[upsertion(name, mech, count, b"salt", password) for name, mech, count in upsert],
         )
         answer = wire.ask(body, m.AlterUserScramCredentialsResponse, 0)
         return {each.user: each.error_code for each in answer.results}
@@ -64,6 +69,10 @@ class TestScramCredentials:
     def test_one_wrong_user_does_not_hold_up_another(self, wire: Wire) -> None:
         altered = self.alter(wire, upsert=[("fine", SHA_256, 4096), ("wrong", SHA_256, 1)])
         assert altered == {"fine": ErrorCode.NONE, "wrong": ErrorCode.UNACCEPTABLE_CREDENTIAL}
+
+    def test_a_password_is_not_empty(self, wire: Wire) -> None:
+        refused = self.alter(wire, upsert=[("a", SHA_256, 4096)], password=b"")
+        assert refused == {"a": ErrorCode.UNACCEPTABLE_CREDENTIAL}
 
     @pytest.mark.parametrize(
         ("upsertions", "error"),

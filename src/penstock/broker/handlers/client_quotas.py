@@ -24,7 +24,7 @@ from penstock.security.quotas import (
 )
 from penstock.wire import messages as m
 from penstock.wire.acls import AclOperation
-from penstock.wire.errors import ClusterAuthorizationFailed, InvalidRequest, KafkaError, UnsupportedVersion
+from penstock.wire.errors import ClusterAuthorizationFailed, ErrorCode, InvalidRequest, KafkaError, UnsupportedVersion
 
 if TYPE_CHECKING:
     from penstock.broker.gate import Gate
@@ -50,9 +50,9 @@ class ClientQuotaHandlers:
 
     def describe_client_quotas(self, request: Request[m.DescribeClientQuotasRequest]) -> m.DescribeClientQuotasResponse:
         body = request.body
+        if not self._gate.allows_on_cluster(request, AclOperation.DESCRIBE_CONFIGS):
+            return m.DescribeClientQuotasResponse(error_code=ErrorCode.CLUSTER_AUTHORIZATION_FAILED, entries=None)
         try:
-            if not self._gate.allows_on_cluster(request, AclOperation.DESCRIBE_CONFIGS):
-                raise ClusterAuthorizationFailed(_DENIED)
             names, types = _filter(body.components)
         except KafkaError as error:
             return m.DescribeClientQuotasResponse(error_code=error.code, error_message=error.message, entries=None)

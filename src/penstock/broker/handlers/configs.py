@@ -58,6 +58,7 @@ class Operation(IntEnum):
 _AUTHORITY = "penstock.share.deadletterqueue.authority"
 _DEAD_LETTER_TOPIC = "errors.deadletterqueue.topic.name"
 _DEAD_LETTER_COPIES = "errors.deadletterqueue.copy.record.enable"
+_KINDS = frozenset(ResourceType)
 _DENIED = {
     AclResource.TOPIC: TopicAuthorizationFailed,
     AclResource.GROUP: GroupAuthorizationFailed,
@@ -102,7 +103,10 @@ class ConfigHandlers:
         return response
 
     def _check(self, request: AnyRequest, operation: AclOperation, kind: int, name: str) -> None:
-        """Raise what Kafka answers unless this may be done to the configs of a resource."""
+        """Raise what Kafka answers unless this may be done to the configs of a resource; of no kind that it does not
+        know, which is refused to everybody."""
+        if kind not in _KINDS:
+            return
         if kind == ResourceType.TOPIC:
             resource = AclResource.TOPIC
         elif kind == ResourceType.GROUP:

@@ -37,29 +37,37 @@ class DelegationTokenHandlers:
                 code = ErrorCode.DELEGATION_TOKEN_AUTHORIZATION_FAILED
             elif any(renewer.principal_type != USER for renewer in body.renewers):
                 code = ErrorCode.INVALID_PRINCIPAL_TYPE
+        time_ms = _time_ms(code)
         return m.CreateDelegationTokenResponse(
             error_code=code,
             principal_type=owner.kind,
             principal_name=owner.name,
             token_requester_principal_type=requester.kind,
             token_requester_principal_name=requester.name,
-            issue_timestamp_ms=-1,
-            expiry_timestamp_ms=-1,
-            max_timestamp_ms=-1,
+            issue_timestamp_ms=time_ms,
+            expiry_timestamp_ms=time_ms,
+            max_timestamp_ms=time_ms,
         )
 
     def renew_delegation_token(self, request: Request[m.RenewDelegationTokenRequest]) -> m.RenewDelegationTokenResponse:
-        return m.RenewDelegationTokenResponse(error_code=_refusal(request), expiry_timestamp_ms=-1)
+        code = _refusal(request)
+        return m.RenewDelegationTokenResponse(error_code=code, expiry_timestamp_ms=_time_ms(code))
 
     def expire_delegation_token(
         self, request: Request[m.ExpireDelegationTokenRequest]
     ) -> m.ExpireDelegationTokenResponse:
-        return m.ExpireDelegationTokenResponse(error_code=_refusal(request), expiry_timestamp_ms=-1)
+        code = _refusal(request)
+        return m.ExpireDelegationTokenResponse(error_code=code, expiry_timestamp_ms=_time_ms(code))
 
     def describe_delegation_token(
         self, request: Request[m.DescribeDelegationTokenRequest]
     ) -> m.DescribeDelegationTokenResponse:
         return m.DescribeDelegationTokenResponse(error_code=_refusal(request))
+
+
+def _time_ms(code: ErrorCode) -> int:
+    """The times of a token that is not there: zero from Kafka's controller, which has none, and -1 from its broker."""
+    return 0 if code == ErrorCode.DELEGATION_TOKEN_AUTH_DISABLED else -1
 
 
 def _refusal(request: AnyRequest) -> ErrorCode:

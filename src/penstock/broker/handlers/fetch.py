@@ -42,6 +42,7 @@ logger = logging.getLogger("penstock.broker")
 _PARTITION_BYTES = 40  # what a response takes for a partition beside its records
 
 Found = tuple[FetchPartition, m.FetchResponse.PartitionData]
+_NAMES_LEADER = 16  # the first Fetch that says who leads instead (KIP-951)
 
 
 class FetchWait:
@@ -248,6 +249,9 @@ class FetchHandlers:
             partition = topic.hosted(asked.index)
             if replica_id >= 0:
                 _fail(data, ErrorCode.NOT_LEADER_OR_FOLLOWER)
+                if request.api_version >= _NAMES_LEADER:
+                    leader = data.current_leader
+                    leader.leader_id, leader.leader_epoch = cluster.node_id, partition.log.leader_epoch
                 is_final = True
                 continue
             try:

@@ -99,10 +99,8 @@ class ProduceHandlers:
         denied: list[m.ProduceResponse.TopicProduceResponse] = []
         if not self._gate.is_open:
             transactional_id = body.transactional_id
-            if (
-                transactional_id is not None
-                and _has_transactional_batch(body)
-                and not self._gate.allows(request, *WRITE_TRANSACTIONAL_ID, transactional_id)
+            if _has_transactional_batch(body) and (
+                transactional_id is None or not self._gate.allows(request, *WRITE_TRANSACTIONAL_ID, transactional_id)
             ):
                 return _refuse(request, body, TransactionalIdAuthorizationFailed())
             denied = self._take_out_denied(request, body)
@@ -278,17 +276,15 @@ def _refuse(request: Request[m.ProduceRequest], body: m.ProduceRequest, error: K
         request.connection.close()
         return NO_RESPONSE
     by_id = request.api_version >= _TOPIC_IDS
-    return m.ProduceResponse(responses=_refusals(_each_once(body.topic_data, by_id), error, error.message))
+    return m.ProduceResponse(responses=_refusals(_each_once(body.topic_data, by_id), error))
 
 
 def _refusals(
-    topics: Iterable[m.ProduceRequest.TopicProduceData], error: KafkaError, message: str | None = None
+    topics: Iterable[m.ProduceRequest.TopicProduceData], error: KafkaError
 ) -> list[m.ProduceResponse.TopicProduceResponse]:
     answers = []
     for topic in topics:
         failures = [_failure(data.index, error, -1) for data in topic.partition_data]
-        for failure in failures:
-            failure.error_message = message
         answers.append(m.ProduceResponse.TopicProduceResponse(topic.name, topic.topic_id, failures))
     return answers
 

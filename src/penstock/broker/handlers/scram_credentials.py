@@ -46,9 +46,9 @@ class ScramCredentialHandlers:
         response = m.DescribeUserScramCredentialsResponse
         named = [user.name for user in request.body.users or []]
         if not self._gate.allows_on_cluster(request, AclOperation.DESCRIBE):
-            error = ClusterAuthorizationFailed()
-            refused = response.DescribeUserScramCredentialsResult(error_code=error.code, error_message=error.message)
-            return response(error_code=error.code, error_message=error.message, results=[refused] * len(named))
+            code = ErrorCode.CLUSTER_AUTHORIZATION_FAILED
+            refused = response.DescribeUserScramCredentialsResult(error_code=code)
+            return response(error_code=code, results=[refused] * len(named))
         times = {name: named.count(name) for name in named} or dict.fromkeys(self._users.names(), 1)
         return response(results=[self._described(name, count) for name, count in times.items()])
 
@@ -94,6 +94,8 @@ class ScramCredentialHandlers:
                 _check_name(name, each.mechanism)
                 if isinstance(each, _Upsertion):
                     _check_iterations(each.iterations)
+                    if not each.salted_password:
+                        raise UnacceptableCredential("Salted password must not be empty")
                     upserted[name] = each
                 else:
                     self._check_exists(name, each.mechanism)

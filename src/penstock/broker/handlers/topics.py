@@ -241,7 +241,10 @@ class TopicHandlers:
         for name, topic_id in times:
             topic = self._cluster.topic_by_id(topic_id) if name is None else self._cluster.find_topic(name)
             known_name = name if topic is None else topic.name
-            may_delete = known_name is None or self._may(request, AclOperation.DELETE, known_name)
+            is_shown = known_name is None or self._may(request, AclOperation.DESCRIBE, known_name)
+            may_delete = known_name is None or (
+                (is_shown or name is None) and self._may(request, AclOperation.DELETE, known_name)
+            )
             is_named_too = (
                 topic is not None and may_delete and times[topic.name, ZERO_UUID] and times[None, topic.topic_id]
             )
@@ -253,11 +256,9 @@ class TopicHandlers:
                 if times[name, topic_id] > 1 or is_named_too:
                     result.topic_id = topic.topic_id if topic is not None and is_named_too else topic_id
                     raise InvalidRequest("Duplicate topic.")
-                if not may_delete and known_name is not None:
-                    is_shown = self._may(request, AclOperation.DESCRIBE, known_name)
-                    if topic is not None or not is_shown:
-                        result.name = known_name if is_shown else name
-                        raise TopicAuthorizationFailed()
+                if not may_delete and (topic is not None or not is_shown):
+                    result.name = known_name if is_shown else name
+                    raise TopicAuthorizationFailed()
                 if topic is None:
                     raise UnknownTopicId(_NO_ID) if name is None else UnknownTopicOrPartition(_NO_NAME)
                 if not self._config.delete_topic_enable:
