@@ -9,6 +9,7 @@ SCENARIO ...    only scenarios whose title contains one of these words
 from __future__ import annotations
 
 import sys
+from collections.abc import Iterator
 from contextlib import ExitStack
 
 import click
@@ -22,7 +23,8 @@ from .allowed import Allowed, idle, judged
 from .compare import Difference, differences
 from .meant import ALLOWED
 from .scenarios import Scenario, all_scenarios
-from .stage import PENSTOCK_SETTINGS, SETTINGS, load, play_all, save
+from .secured import SecuredKafkaPeer, SecuredPenstockPeer
+from .stage import PENSTOCK_SETTINGS, SETTINGS, Recording, load, play_all, save
 
 console = Console(soft_wrap=True)
 
@@ -31,54 +33,76 @@ def chosen(words: tuple[str, ...]) -> list[Scenario]:
     return [s for s in all_scenarios().values() if not words or any(word in s.title for word in words)]
 
 
-def penstock() -> PenstockPeer:
-    return PenstockPeer(PENSTOCK_SETTINGS)
+def penstock(secured: bool) -> PenstockPeer:
+    return SecuredPenstockPeer(PENSTOCK_SETTINGS) if secured else PenstockPeer(PENSTOCK_SETTINGS)
 
 
-def kafka() -> KafkaPeer:
-    return KafkaPeer(SETTINGS, jvm_options=SMALL_JVM_OPTIONS)
+def kafka(secured: bool) -> KafkaPeer:
+    return SecuredKafkaPeer(SETTINGS) if secured else KafkaPeer(SETTINGS, jvm_options=SMALL_JVM_OPTIONS)
+
+
+def stages(scenarios: list[Scenario]) -> Iterator[tuple[bool, list[Scenario]]]:
+    """The scenarios of the open and of the secured broker."""
+    for secured in (False, True):
+        if those := [scenario for scenario in scenarios if scenario.secured == secured]:
+            yield secured, those
+
+
+def asked(scenarios: list[Scenario]) -> Iterator[tuple[Scenario, Recording]]:
+    """What a fresh Apache Kafka answers."""
+    for secured, those in stages(scenarios):
+        with kafka(secured) as peer:
+            for scenario in track(those, "recording", console=Console(stderr=True), transient=True):
+                yield scenario, play_all(scenario, peer.port, scenario.versions)
 
 
 def record(scenarios: list[Scenario]) -> int:
     unstable = 0
-    with kafka() as first, kafka() as second:
-        for scenario in track(scenarios, "recording", console=Console(stderr=True), transient=True):
-            recording = play_all(scenario, first.port, scenario.versions)
-            again = play_all(scenario, second.port, scenario.versions)
-            for version, transcript in recording.items():
-                found = differences(transcript, again[version])
-                unstable += len(found)
-                show(f"not stable: {scenario.title} v{version}", found)
-            broken = [transcript[0] for transcript in recording.values() if "broke off" in transcript[0]]
-            if broken:
-                unstable += 1
-                console.print(f"broken: {scenario.title}: {broken[0]}", markup=False)
-            else:
-                save(scenario, recording)
+    recordings = dict(asked(scenarios))
+    for scenario, again in asked(scenarios):
+        recording = recordings[scenario]
+        for version, transcript in recording.items():
+            found = differences(transcript, again[version])
+            unstable += len(found)
+            show(f"not stable: {scenario.title} v{version}", found)
+        broken = [transcript[0] for transcript in recording.values() if "broke off" in transcript[0]]
+        if broken:
+            unstable += 1
+            console.print(f"broken: {scenario.title}: {broken[0]}", markup=False)
+        else:
+            save(scenario, recording)
     console.print(f"{len(scenarios)} scenarios recorded, {unstable} unstable answers")
     return unstable
 
 
 def compare(scenarios: list[Scenario], *, recorded: bool) -> int:
     wrong = steps = 0
-    with ExitStack() as stack:
-        ours = stack.enter_context(penstock())
-        theirs = None if recorded else stack.enter_context(kafka())
-        for scenario in track(scenarios, "comparing", console=Console(stderr=True), transient=True):
-            kafkas = load(scenario) if theirs is None else play_all(scenario, theirs.port, scenario.versions)
-            used: set[Allowed] = set()
-            for version, transcript in play_all(scenario, ours.port, scenario.versions).items():
-                steps += len(kafkas[version])
-                found, covering = judged(scenario.title, differences(kafkas[version], transcript), ALLOWED)
-                used |= covering
-                wrong += len(found)
-                show(f"{scenario.title} v{version}", found)
-            for entry in idle(scenario.title, used, ALLOWED):
-                wrong += 1
-                console.print(f"excuses nothing any more: {entry}", markup=False, highlight=False)
+    for secured, those in stages(scenarios):
+        with ExitStack() as stack:
+            ours = stack.enter_context(penstock(secured))
+            theirs = None if recorded else stack.enter_context(kafka(secured))
+            for scenario in track(those, "comparing", console=Console(stderr=True), transient=True):
+                kafkas = load(scenario) if theirs is None else play_all(scenario, theirs.port, scenario.versions)
+                steps += sum(len(transcript) for transcript in kafkas.values())
+                wrong += compared(scenario, kafkas, play_all(scenario, ours.port, scenario.versions))
     console.print(
         f"{len(scenarios)} scenarios, {steps} answers compared, {len(ALLOWED)} differences are meant, {wrong} are not"
     )
+    return wrong
+
+
+def compared(scenario: Scenario, kafkas: Recording, ours: Recording) -> int:
+    """Shows the differences that are not meant, and the entries that excuse nothing; how many there are."""
+    wrong = 0
+    used: set[Allowed] = set()
+    for version, transcript in ours.items():
+        found, covering = judged(scenario.title, differences(kafkas[version], transcript), ALLOWED)
+        used |= covering
+        wrong += len(found)
+        show(f"{scenario.title} v{version}", found)
+    for entry in idle(scenario.title, used, ALLOWED):
+        wrong += 1
+        console.print(f"excuses nothing any more: {entry}", markup=False, highlight=False)
     return wrong
 
 

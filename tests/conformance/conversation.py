@@ -3,6 +3,9 @@
 A scenario is a function that takes a `Conversation`. It sends requests, may use what earlier responses said in later
 requests, and never asserts: the transcripts of two brokers are compared afterwards, step by step. That a broker closes
 the connection, or does not answer, is an answer too.
+
+At a secured broker (`secured`) a connection that bears the name of a user is that user's; one whose name begins with
+`raw` has not authenticated; every other is the administrator's.
 """
 
 from __future__ import annotations
@@ -63,6 +66,8 @@ class Conversation:
     version: int
     transcript: Transcript = field(default_factory=list)
     client_id: str = "conformance"
+    passwords: Mapping[str, str] = field(default_factory=dict)
+    """Of the users of a secured broker, the administrator first; none at an open one."""
 
     def __post_init__(self) -> None:
         self._connections: dict[str, Connection] = {}
@@ -110,8 +115,9 @@ class Conversation:
     def collect(
         self, posted: Posted, *, timeout_s: float = ANSWER_TIMEOUT_S, mine: str = "", hidden: Collection[str] = ()
     ) -> dict[str, Json]:
+        sender = f" as {self._user(posted.connection)}" if self.passwords else ""
         step: dict[str, Json] = {
-            "request": f"{posted.api} v{posted.version}" + (f": {posted.note}" if posted.note else "")
+            "request": f"{posted.api} v{posted.version}{sender}" + (f": {posted.note}" if posted.note else "")
         }
         self.transcript.append(step)
         response: dict[str, Json] = {}
@@ -151,9 +157,11 @@ class Conversation:
 
     # --- setting the stage, unrecorded -----------------------------------------------------------------------------
 
-    def quietly(self, api: str, body: Mapping[str, Json] | None = None, version: int | None = None) -> dict[str, Json]:
+    def quietly(
+        self, api: str, body: Mapping[str, Json] | None = None, version: int | None = None, on: str = "stage"
+    ) -> dict[str, Json]:
         version = self._fitting(api, version if version is not None else kio_versions(api)[-1])
-        connection = self.connection("stage")
+        connection = self.connection(on)
         connection.send(encode_request(api, version, body or {}, 0, self.client_id))
         return decode_response(api, version, connection.receive())[1]
 
@@ -185,13 +193,21 @@ class Conversation:
 
         self.until(serves, "list_offsets", {"replica_id": -1, "topics": [{"name": topic, "partitions": parts}]}, 7)
         topic_id: str = answer["topics"][0]["topic_id"]
+        if self.passwords:  # many topics in one answer: by number, two that are answered alike could change places
+            self.name_topic_id(topic_id, topic.removeprefix(self.name("")))
         return topic_id
 
-    def until(self, seen: Callable[[Json], bool], api: str, body: Mapping[str, Json], version: int) -> dict[str, Json]:
+    def name_topic_id(self, topic_id: str, word: str) -> None:
+        """Shows this id in the transcript by a word instead of a number."""
+        self._mask.learn("topic", topic_id, word)
+
+    def until(
+        self, seen: Callable[[Json], bool], api: str, body: Mapping[str, Json], version: int, on: str = "stage"
+    ) -> dict[str, Json]:
         """Repeats a request, unrecorded, until its answer satisfies `seen`: brokers apply metadata a moment later."""
         deadline = time.monotonic() + SETTLE_TIMEOUT_S
         while True:
-            answer = self.quietly(api, body, version)
+            answer = self.quietly(api, body, version, on)
             if seen(answer):
                 return answer
             if time.monotonic() > deadline:
@@ -245,7 +261,23 @@ class Conversation:
     def connection(self, name: str) -> Connection:
         if name not in self._connections:
             self._connections[name] = Connection(self.port)
+            if self.passwords and not name.startswith("raw"):
+                self._authenticate(self._connections[name], self._user(name))
         return self._connections[name]
+
+    def _user(self, connection: str) -> str:
+        if connection.startswith("raw"):
+            return "yet unknown"
+        return connection if connection in self.passwords else next(iter(self.passwords))
+
+    def _authenticate(self, connection: Connection, user: str) -> None:
+        connection.send(encode_request("sasl_handshake", 1, {"mechanism": "PLAIN"}, 0, self.client_id))
+        chosen = decode_response("sasl_handshake", 1, connection.receive())[1]
+        token = b"\0" + user.encode() + b"\0" + self.passwords[user].encode()
+        connection.send(encode_request("sasl_authenticate", 2, {"auth_bytes": token}, 0, self.client_id))
+        answer = decode_response("sasl_authenticate", 2, connection.receive())[1]
+        if (chosen["error_code"], answer["error_code"]) != ("NONE", "NONE"):
+            raise ConversationError(f"{user} cannot log in: {chosen} {answer}")
 
     def disconnect(self, name: str = "main") -> None:
         self._drop(name)

@@ -3,7 +3,7 @@
 `Mask` turns one response into its comparable form. Ids that a broker invents (topic ids, producer ids, member ids,
 session ids) become numbers by first appearance, so that a response that mixes two of them up still shows. A sentence in
 an error message is the broker's own wording: only whether there is one counts. Arrays of structs are sets to every
-client, so they are sorted by what names their elements.
+client, so they are sorted by what names their elements, unless an element answers the request's by its place alone.
 """
 
 from __future__ import annotations
@@ -18,7 +18,6 @@ from .kio_codec import Json
 CONSTANT = {
     "throttle_time": "<throttle>",
     "cluster_id": "<cluster>",
-    "host": "<host>",
     "client_host": "<host>",
     "port": "<port>",
     "log_dir": "<folder>",
@@ -42,6 +41,8 @@ NAMES = ("name", "topic", "topic_name", "resource_name", "resource_type", "featu
 PLACES = ("partition_index", "partition", "index", "partition_id", "first_offset", "transactional_id", "key")
 NOTHING: tuple[Json, ...] = (-1, "", None, str(uuid.UUID(int=0)))
 NO_SESSION = 0
+BY_PLACE = frozenset({"error_code", "error_message", "matching_acls"})
+"""What the answer to one of several ACLs or filters consists of."""
 
 
 class Mask:
@@ -49,6 +50,10 @@ class Mask:
 
     def __init__(self) -> None:
         self._numbers: dict[str, dict[Json, str]] = {}
+
+    def learn(self, kind: str, value: Json, name: str) -> None:
+        """An id that bears this name from now on instead of a number."""
+        self._numbers.setdefault(kind, {})[value] = f"<{kind} {name}>"
 
     def apply(self, response: Json, hidden: Collection[str] = ()) -> Json:
         return self._masked(self._sorted(self._without(response, hidden) if hidden else response), "")
@@ -63,7 +68,9 @@ class Mask:
         if isinstance(value, dict):
             return {key: self._sorted(inner) for key, inner in value.items()}
         if isinstance(value, list):
-            return sorted((self._sorted(inner) for inner in value), key=self._order)
+            inside = [self._sorted(inner) for inner in value]
+            is_by_place = all(isinstance(inner, dict) and inner.keys() <= BY_PLACE for inner in inside)
+            return inside if is_by_place else sorted(inside, key=self._order)
         return value
 
     def _order(self, value: Json) -> tuple[str, str]:
@@ -84,7 +91,8 @@ class Mask:
 
     def _masked(self, value: Json, name: str) -> Json:
         if isinstance(value, dict):
-            return {key: self._masked(inner, key) for key, inner in value.items()}
+            endpoint = {"host": "<host>"} if "port" in value and "host" in value else {}
+            return {key: self._masked(inner, key) for key, inner in value.items()} | endpoint
         if isinstance(value, list):
             return [self._masked(inner, name) for inner in value]
         if name == "records":

@@ -8,9 +8,10 @@ from __future__ import annotations
 from .allowed import Allowed, Pair, meant
 from .compare import ABSENT
 from .meant_odd import ODD
+from .meant_secured import SECURED
 from .meant_share import INTERVAL, PARTITION, SENTENCE, SETTLING, SHARE, TEXT
+from .reasons import CREATED_AT_ONCE, NOTHING, PLAIN_DEFAULT, SAYS_WHAT, STREAMS
 
-STREAMS = "Kafka Streams groups (KIP-1071) are not served; Streams applications run with the classic protocol."
 WHOLE_BATCHES = (
     "A fetch answers with whole batches only; Kafka may add the beginning of a batch that the reader has to drop."
 )
@@ -19,17 +20,6 @@ UNOPENED = (
     "broken is found by its reader, not refused to its writer."
 )
 NO_RECORDS = "A produce request without records is refused with INVALID_RECORD; Kafka 4.3.1 never answers it."
-CREATED_AT_ONCE = (
-    "A topic that a Metadata request creates is there in the answer to that same request; Kafka tells the client to "
-    "ask again."
-)
-PLAIN_DEFAULT = (
-    "min.insync.replicas is a plain default; Kafka's eligible-leader-replicas feature writes it as a cluster-wide "
-    "setting."
-)
-SAYS_WHAT = (
-    "Requests that make Kafka fail inside (UNKNOWN_SERVER_ERROR) get the error that says what is wrong with them."
-)
 NO_TRANSACTIONS = "An AddPartitionsToTxn request for no transaction is answered; Kafka 4.3.1 never answers it."
 NO_CONTROLLER = (
     "The quorum of one is reached at the listener that the request came through; no other is for controllers."
@@ -38,8 +28,6 @@ ROOM = (
     "A coordinator's record may be as large as a segment of its topic; Kafka fails inside (UNKNOWN_SERVER_ERROR) above "
     "max.message.bytes, and the group cannot work until it shrinks."
 )
-
-NOTHING = "00000000-0000-0000-0000-000000000000"
 
 
 def produced(topic: str, fields: dict[str, Pair]) -> dict[str, Pair]:
@@ -386,4 +374,5 @@ ALLOWED: tuple[Allowed, ...] = (
     *STREAMS_GROUPS,
     *BARE,
     *ODD,
+    *SECURED,
 )

@@ -13,6 +13,7 @@ from pathlib import Path
 
 from .conversation import ConnectionLostError, Conversation, ConversationError, Transcript
 from .scenarios import Scenario
+from .secured import PASSWORDS
 
 AT_A_TIME = 4
 GOLDEN = Path(__file__).parent / "golden"
@@ -42,7 +43,7 @@ Recording = dict[str, Transcript]
 
 
 def play(scenario: Scenario, port: int, version: int) -> Transcript:
-    talk = Conversation(port, scenario.name, version)
+    talk = Conversation(port, scenario.name, version, passwords=PASSWORDS if scenario.secured else {})
     try:
         scenario.play(talk)
     finally:

@@ -6,6 +6,7 @@ import importlib
 import pkgutil
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 
 from ..conversation import Conversation
 from ..kio_codec import kio_versions
@@ -22,6 +23,8 @@ class Scenario:
     versions: tuple[int, ...]
     alone: bool
     """Changes something that all conversations see, so its versions are not held at the same time."""
+    secured: bool
+    """Held with a broker that authenticates its clients and authorizes their requests."""
 
     @property
     def title(self) -> str:
@@ -32,7 +35,13 @@ _registered: dict[str, Scenario] = {}
 
 
 def scenario(
-    api: str, *, only: tuple[int, ...] = (), least: int = 0, most: int = 1000, alone: bool = False
+    api: str,
+    *,
+    only: tuple[int, ...] = (),
+    least: int = 0,
+    most: int = 1000,
+    alone: bool = False,
+    secured: bool = False,
 ) -> Callable[[Play], Play]:
     """Registers a function as a scenario about `api`, for all versions that Apache Kafka 4.3.1 answers, or fewer."""
 
@@ -41,11 +50,13 @@ def scenario(
         name = play.__name__.replace("_", "-")
         if name in _registered:
             raise ValueError(f"two scenarios are named {name}")
-        _registered[name] = Scenario(name, play.__module__.rsplit(".", 1)[1], api, play, versions, alone)
+        _registered[name] = Scenario(name, play.__module__.rsplit(".", 1)[1], api, play, versions, alone, secured)
         return play
 
     return register
 
+
+secured_scenario = partial(scenario, secured=True)
 
 # Where kio has the schema of a version that Apache Kafka 4.3.1 does not answer.
 LAST = {"init_producer_id": 5}
