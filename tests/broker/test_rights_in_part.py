@@ -7,6 +7,7 @@ from collections.abc import Iterator
 
 import pytest
 
+from penstock.groups.consumer.group import ConsumerGroup
 from penstock.records.builder import build_batch
 from penstock.wire import messages as m
 from penstock.wire.acls import AclOperation, AclPermission, AclResource, PatternType
@@ -296,30 +297,18 @@ class TestGroups:
         allow(broker, AclOperation.DESCRIBE)
         alice = broker.connect(ALICE)
         assert self.beat(alice, subscribed_topic_regex=".*").error_code == ErrorCode.NONE
-        described = self.assigned(broker, alice)
-        assert described == {"mine"}
+        assert self.matched(broker, alice) == {"mine"}
         allow(broker, AclOperation.DESCRIBE, name="theirs")
-        assert self.assigned(broker, alice) == {"mine", "theirs"}
+        assert self.matched(broker, alice) == {"mine", "theirs"}
 
-    def assigned(self, broker: GuardedBroker, client: Client) -> set[str]:
-        """The topics that a member has after some heartbeats."""
-        request = m.ConsumerGroupDescribeRequest(group_ids=["g"])
-        topics: set[str] = set()
-        for _ in range(20):
-            (group,) = broker.root.ask(request, m.ConsumerGroupDescribeResponse, 1).groups
-            (member,) = group.members
-            owned = {each.topic_id: each for each in member.assignment.topic_partitions}
-            topics = {each.topic_name for each in member.target_assignment.topic_partitions}
-            self.beat(
-                client,
-                member.member_epoch,
-                topic_partitions=[
-                    m.ConsumerGroupHeartbeatRequest.TopicPartitions(topic_id=topic_id, partitions=each.partitions)
-                    for topic_id, each in owned.items()
-                ],
-            )
+    def matched(self, broker: GuardedBroker, client: Client) -> frozenset[str]:
+        """The topics that the group's pattern matches after the next heartbeats."""
+        group = broker.memory.parts.groups.find("g").shard.state.groups["g"]
+        assert isinstance(group, ConsumerGroup)
+        for _ in range(3):
+            self.beat(client, group.members[MEMBER].member_epoch)
             broker.settle()
-        return topics
+        return group.regexes[".*"].topics
 
     def test_a_member_names_topics_that_it_may_describe(self, broker: GuardedBroker) -> None:
         broker.find_coordinator("g")
