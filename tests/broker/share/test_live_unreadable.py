@@ -72,7 +72,7 @@ def test_a_queue_goes_on_behind_a_batch_whose_compressed_part_is_broken_batch(
         assert work_off(wire) == [*numbers(0, 19), *numbers(120, 139)]
     said = [record.getMessage() for record in caplog.records if "unreadable" in record.getMessage()]
     assert said == [
-        "100 records of jobs-0 are archived for group g: the batch of offsets 20 to 119 is unreadable: "
+        "100 records of jobs-0 are archived for group 'g': the batch of offsets 20 to 119 is unreadable: "
         + said[0].rpartition("unreadable: ")[2]
     ]
 
