@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import base64
+import os
+import pty
+import re
 import signal
 import socket
 import ssl
@@ -218,6 +221,25 @@ def test_a_secure_broker_says_what_clients_need_and_knows_its_administrator_agai
         assert (created.returncode, created.stderr) == (0, f"Created topic {start}.\n")
         assert penstock("topic", "list", *reached, "--security-protocol", "SSL").returncode == 1
         assert _stopped(broker)[0] == 0
+
+
+def test_a_terminal_is_shown_the_administrators_password(tmp_path: Path) -> None:
+    ours, theirs = pty.openpty()
+    arguments = ("serve", "--secure", "--data", "d", "--listen", "127.0.0.1:0")
+    broker = subprocess.Popen(
+        command(arguments), stdin=theirs, stdout=theirs, stderr=theirs, cwd=tmp_path, env=environment()
+    )
+    os.close(theirs)
+    try:
+        printed = ""
+        while "serves" not in printed:
+            printed += os.read(ours, 4096).decode()
+        broker.send_signal(signal.SIGINT)
+        assert broker.wait(30) == 0
+    finally:
+        os.close(ours)
+    assert re.search(r"password of admin: \S{32}\r\n", printed)
+    assert not (tmp_path / "d" / "admin.password").exists()
 
 
 def test_a_lost_password_is_reset_on_the_folder(penstock: Run, tmp_path: Path) -> None:

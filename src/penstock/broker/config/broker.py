@@ -315,7 +315,7 @@ penstock.acks.all.flush bool =true
 penstock.authentication.timeout.ms int =30000 >=1
     How long a client may take to authenticate, its TLS handshake included.
 penstock.metrics.listen string =
-    Address as host:port where metrics and health are served over HTTP; empty serves none.
+    Address as host:port of metrics and health over HTTP, beyond loopback over TLS with a login; empty serves none.
 penstock.share.flush.interval.ms int =100 >=0
     An acknowledgement of a share group is on the disk at most this long after it was confirmed; 0 confirms it then.
 penstock.unauthenticated.bytes.max long =67108864 >=1
