@@ -279,6 +279,14 @@ def test_a_secret_on_the_command_line_is_refused_and_not_repeated(tmp_path: Path
     assert SECRET not in complaints
 
 
+def test_who_may_do_everything_is_no_secret(tmp_path: Path) -> None:
+    authorizer = "authorizer.class.name=org.apache.kafka.metadata.authorizer.StandardAuthorizer"
+    broker = _serve(tmp_path, "serve", "--listen", "127.0.0.1:0", "-c", authorizer, "-c", "super.users=User:ANONYMOUS")
+    assert broker.stdout is not None
+    assert "serves" in broker.stdout.readline()
+    assert _stopped(broker)[0] == 0
+
+
 def test_configs_come_from_four_places_the_nearest_first(tmp_path: Path) -> None:
     (tmp_path / "server.properties").write_text("node.id=4\nnum.partitions=4\nlog.dirs=four\n")
     (tmp_path / "penstock.toml").write_text('[serve.set]\n"node.id" = 3\n"num.partitions" = 3\n')

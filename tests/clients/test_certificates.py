@@ -40,5 +40,5 @@ def test_another_host_and_another_authority_are_refused(tmp_path: Path) -> None:
     broker = authority.issue("broker", "127.0.0.1")
     with pytest.raises(ssl.SSLCertVerificationError, match="mismatch"):
         shake_hands(broker, authority.client_context(), "localhost", authority)
-    with pytest.raises(ssl.SSLCertVerificationError, match="unable to get local issuer"):
+    with pytest.raises(ssl.SSLCertVerificationError, match="verify failed"):
         shake_hands(broker, stranger.client_context(), "127.0.0.1", authority)

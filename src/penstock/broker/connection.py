@@ -462,7 +462,8 @@ class Connection:
         self.closed = True
         self._out.clear()
         self._slots.clear()
-        self._set_aside = None
+        # What is large goes now, not when the garbage collector finds the connection and its transport.
+        self._buffer = self._spare = self._set_aside = None
         if self._mute is not None:
             self._mute.cancel()
             self._mute = None

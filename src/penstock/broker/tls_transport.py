@@ -398,6 +398,9 @@ class TlsTransport:
             self._watch()
             self._fd = -1
             self._socket.close()
+            self._is_secured, self._has_failed = False, True
+            self._secured = None
+            self._tls = None  # tens of KB that the garbage collector does not see
 
 
 def _reason(error: Exception) -> str:

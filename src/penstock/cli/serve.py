@@ -156,12 +156,13 @@ def _text_of(path: Path) -> str:
 
 def _refuse_secrets(given: dict[str, str]) -> None:
     """A password on a command line is in the shell's history, and `ps` shows it to everybody on the machine."""
+    from penstock.broker.config.definitions import ConfigType
     from penstock.broker.config.listeners import definition_of
     from penstock.broker.config.providers import is_variable
 
     for name, value in given.items():
         definition = definition_of(name)
-        if definition is not None and definition.is_sensitive and not is_variable(value):
+        if definition is not None and definition.type is ConfigType.PASSWORD and not is_variable(value):
             variable = "KAFKA_" + name.replace("_", "__").replace("-", "___").replace(".", "_").upper()
             raise Failure(
                 f"{name} is a secret, and -c shows it to everybody on this machine (ps) and to the shell's history.\n"
