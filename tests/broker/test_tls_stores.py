@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import shutil
 import subprocess
 from pathlib import Path
@@ -13,7 +12,7 @@ from cryptography.hazmat.primitives import serialization
 from cryptography.hazmat.primitives.serialization import pkcs12
 
 from penstock.broker.config import BrokerConfig, ConfigError, ListenerConfig
-from penstock.broker.tls_stores import as_file, read_keystore, read_truststore
+from penstock.broker.tls_stores import read_keystore, read_truststore
 from penstock.certificates import Certificates, make_certificates
 
 
@@ -141,10 +140,3 @@ class TestTruststores:
         location = write(tmp_path, "ca.pem", made.broker.key)
         with pytest.raises(ConfigError, match="holds no certificate"):
             read_truststore(configured(truststore_location=location))
-
-
-def test_what_openssl_reads_as_a_file_is_in_memory_only() -> None:
-    with as_file(b"a key") as path:
-        assert Path(path).read_bytes() == b"a key"
-        assert os.readlink(path).startswith("/memfd:")
-    assert not os.path.exists(path)

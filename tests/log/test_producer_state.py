@@ -5,6 +5,8 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from penstock.log.config import LogConfig
 from penstock.log.partition import PartitionLog
@@ -18,6 +20,7 @@ from penstock.log.producer_state import (
     snapshot_bytes,
 )
 from penstock.log.results import IsolationLevel
+from penstock.records.checksum import crc32c
 from penstock.wire.errors import (
     InvalidProducerEpoch,
     InvalidTxnState,
@@ -232,7 +235,7 @@ def test_silent_producers_are_forgotten_by_the_brokers_clock(tmp_path: Path) -> 
     assert set(log.producer_state.entries) == {2, 3}
 
 
-def test_a_snapshot_holds_the_last_batch_of_each_producer() -> None:
+def test_a_snapshot_holds_the_batches_of_each_producer() -> None:
     entry = ProducerEntry(2**40, 3)
     entry.add_batch(BatchMetadata(0, 10, 0, NOW))
     entry.add_batch(BatchMetadata(5, 15, 4, NOW + 1))
@@ -241,14 +244,58 @@ def test_a_snapshot_holds_the_last_batch_of_each_producer() -> None:
     (read,) = parse_snapshot(snapshot_bytes([entry]))
     assert read.producer_id == 2**40
     assert (read.producer_epoch, read.coordinator_epoch, read.current_txn_first_offset) == (3, 9, 10)
-    assert read.batches == [BatchMetadata(5, 15, 4, NOW + 1)]
+    assert read.batches == [BatchMetadata(0, 10, 0, NOW), BatchMetadata(5, 15, 4, NOW + 1)]
     assert (read.next_sequence, read.last_timestamp) == (6, NOW + 1)
 
 
-def test_a_snapshot_that_was_cut_or_changed_is_refused() -> None:
+batches = st.builds(
+    BatchMetadata,
+    st.integers(0, _LAST_SEQUENCE),
+    st.integers(0, 2**62),
+    st.integers(0, _LAST_SEQUENCE),
+    st.integers(-1, 2**62),
+)
+
+
+@given(st.lists(st.lists(batches, max_size=7), max_size=5))
+def test_a_snapshot_gives_back_what_each_producer_remembers(remembered: list[list[BatchMetadata]]) -> None:
+    entries = []
+    for producer_id, own in enumerate(remembered):
+        entry = ProducerEntry(producer_id, 0)
+        for batch in own:
+            entry.add_batch(batch)
+        entries.append(entry)
+    for entry, read in zip(entries, parse_snapshot(snapshot_bytes(entries)), strict=True):
+        assert read.batches == entry.batches
+        assert read.next_sequence == entry.next_sequence
+
+
+def two_batches() -> ProducerEntry:
     entry = ProducerEntry(1, 0)
     entry.add_batch(BatchMetadata(0, 10, 0, NOW))
-    data = snapshot_bytes([entry])
+    entry.add_batch(BatchMetadata(1, 11, 0, NOW))
+    return entry
+
+
+def test_a_snapshot_of_kafka_or_of_an_earlier_release_holds_the_last_batch() -> None:
+    entry = ProducerEntry(1, 0)
+    entry.add_batch(BatchMetadata(1, 11, 0, NOW))
+    ours, kafkas = snapshot_bytes([two_batches()]), snapshot_bytes([entry])
+    assert len(kafkas) == 56
+    assert ours[10:56] == kafkas[10:]
+    (read,) = parse_snapshot(kafkas)
+    assert read.batches == [BatchMetadata(1, 11, 0, NOW)]
+
+
+def test_what_a_later_release_writes_behind_the_entries_is_passed_over() -> None:
+    data = snapshot_bytes([two_batches()])
+    changed = data[6:].replace(b"penstock\0\1", b"penstock\0\2")
+    (read,) = parse_snapshot(data[:2] + crc32c(changed).to_bytes(4, "big") + changed)
+    assert read.batches == [BatchMetadata(1, 11, 0, NOW)]
+
+
+def test_a_snapshot_that_was_cut_or_changed_is_refused() -> None:
+    data = snapshot_bytes([two_batches()])
     for size in range(len(data)):
         with pytest.raises(CorruptSnapshot):
             parse_snapshot(data[:size])

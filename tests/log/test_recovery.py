@@ -188,13 +188,29 @@ def test_producer_state_survives_a_crash(tmp_path: Path) -> None:
 
 def test_producer_state_survives_a_clean_restart(tmp_path: Path) -> None:
     log = open_log(tmp_path)
-    for n in range(3):
+    for n in range(7):
         append(log, produced(n))
     again = reopen_clean(log)
-    assert append(again, produced(2)).duplicate
-    with pytest.raises(OutOfOrderSequenceNumber):
-        append(again, produced(4))
-    assert append(again, produced(3)).base_offset == 3
+    for n in range(2, 7):
+        repeated = append(again, produced(n))
+        assert (repeated.duplicate, repeated.base_offset) == (True, n)
+    for n in (1, 8):
+        with pytest.raises(OutOfOrderSequenceNumber):
+            append(again, produced(n))
+    assert append(again, produced(7)).base_offset == 7
+
+
+def test_five_batches_are_remembered_after_a_roll_and_a_crash(tmp_path: Path) -> None:
+    log = open_log(tmp_path)
+    for n in range(6):
+        append(log, produced(n))
+    log.roll(NOW)
+    append(log, produced(6))
+    log.sync()
+    recovered = reopen(log, recovery_point=log.recovery_point)
+    for n in range(2, 7):
+        repeated = append(recovered, produced(n))
+        assert (repeated.duplicate, repeated.base_offset) == (True, n)
 
 
 @pytest.mark.parametrize("damage", [b"", b"\0\1garbage", None])

@@ -13,7 +13,8 @@ import ssl
 
 from penstock.broker.config import ConfigError, ListenerConfig
 from penstock.broker.tls_ciphers import restrict
-from penstock.broker.tls_stores import as_file, read_keystore, read_truststore
+from penstock.broker.tls_stores import read_keystore, read_truststore
+from penstock.memory_file import memory_file
 from penstock.security.distinguished_names import subject_name
 from penstock.security.principal_mapping import PrincipalMapper
 from penstock.security.principals import ANONYMOUS, Principal, user
@@ -92,7 +93,7 @@ class TlsServer:
         restrict(context, config.items("ssl.enabled.protocols"), config.items("ssl.cipher.suites"))
         keystore = read_keystore(config)
         try:
-            with as_file(keystore.pem) as path:
+            with memory_file(keystore.pem) as path:
                 # A password that is not needed is not asked for; without one OpenSSL would ask at the terminal.
                 context.load_cert_chain(path, password=lambda: keystore.password)
         except (ssl.SSLError, ValueError) as error:

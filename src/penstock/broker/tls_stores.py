@@ -7,10 +7,7 @@ that is given in the configs, is ever written to a disk.
 
 from __future__ import annotations
 
-import os
 import re
-from collections.abc import Iterator
-from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -88,18 +85,6 @@ def read_truststore(config: ListenerConfig) -> bytes:
     if b"BEGIN CERTIFICATE-----" not in pem:
         raise ConfigError(f"{location} (ssl.truststore.location) holds no certificate.")
     return pem
-
-
-@contextmanager
-def as_file(content: bytes) -> Iterator[str]:
-    """A path under which OpenSSL can read bytes that are in memory only."""
-    descriptor = os.memfd_create("penstock-tls", os.MFD_CLOEXEC)
-    try:
-        with open(descriptor, "wb", closefd=False) as file:
-            file.write(content)
-        yield f"/proc/self/fd/{descriptor}"
-    finally:
-        os.close(descriptor)
 
 
 def _type(config: ListenerConfig, store: str, location: str, data: bytes) -> str:

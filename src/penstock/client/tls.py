@@ -11,13 +11,11 @@ never lies on a disk.
 
 from __future__ import annotations
 
-import os
 import ssl
-from collections.abc import Iterator
-from contextlib import contextmanager
 
 from penstock.client.errors import TlsFailed, UsageError
 from penstock.client.security import SecurityConfig
+from penstock.memory_file import memory_file
 
 _HOST_NAME_MISMATCH = {62, 64}  # X509_V_ERR_HOSTNAME_MISMATCH, X509_V_ERR_IP_ADDRESS_MISMATCH
 _VERSIONS = {"TLSV1.2": ssl.TLSVersion.TLSv1_2, "TLSV1.3": ssl.TLSVersion.TLSv1_3}
@@ -63,8 +61,11 @@ def _load_own_certificate(context: ssl.SSLContext, config: SecurityConfig) -> No
         if config.ssl_certfile:
             context.load_cert_chain(config.ssl_certfile, config.ssl_keyfile or None, lambda: config.ssl_password)
         else:
-            with _in_memory(f"{config.ssl_keystore_key}\n{config.ssl_keystore_certificate_chain}\n") as path:
+            pem = f"{config.ssl_keystore_key}\n{config.ssl_keystore_certificate_chain}\n"
+            with memory_file(pem.encode()) as path:
                 context.load_cert_chain(path, password=lambda: config.ssl_password)
+    except NotImplementedError as error:
+        raise UsageError("a key in the settings needs Linux; name a file in ssl_keyfile instead") from error
     except OSError as error:
         where = (
             f"ssl_certfile {config.ssl_certfile!r} with ssl_keyfile {config.ssl_keyfile!r}"
@@ -74,19 +75,6 @@ def _load_own_certificate(context: ssl.SSLContext, config: SecurityConfig) -> No
         raise UsageError(
             f"{where} cannot be used ({error}); both must be PEM, and ssl_password must open the key if it is encrypted"
         ) from error
-
-
-@contextmanager
-def _in_memory(text: str) -> Iterator[str]:
-    """A path under which OpenSSL reads `text`, which is in no file system."""
-    if not hasattr(os, "memfd_create"):
-        raise UsageError("a key in the settings needs Linux; name a file in ssl_keyfile instead")
-    descriptor = os.memfd_create("penstock", os.MFD_CLOEXEC)
-    try:
-        os.write(descriptor, text.encode())
-        yield f"/proc/self/fd/{descriptor}"
-    finally:
-        os.close(descriptor)
 
 
 def _refuse_other_formats(store: str, path: str, type_: str) -> None:

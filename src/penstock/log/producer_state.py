@@ -9,7 +9,9 @@ checks is Kafka's, because clients react to the exact error: a duplicate first (
 was ended), then the epoch, the sequence, the kind of write.
 
 State is saved in Kafka's `.snapshot` files, named by the offset up to which they are true, and recovered from the
-newest one plus a replay of the batches after it. A snapshot holds only the last batch of each producer.
+newest one plus a replay of the batches after it. Kafka's entries have room for the last batch of each producer. The
+earlier ones follow behind them, where Kafka's readers do not look and its checksum still covers them: a retry is
+recognised after a restart as before it, which Kafka itself does for the last batch only.
 """
 
 from __future__ import annotations
@@ -40,6 +42,11 @@ _SNAPSHOT_HEAD = struct.Struct(">hI")
 _SNAPSHOT_COUNT = struct.Struct(">i")
 _SNAPSHOT_ENTRY = struct.Struct(">qhiqiqiq")
 _SNAPSHOT_VERSION = 1
+_EARLIER_HEAD = struct.Struct(">8sh")
+_EARLIER_TAG = b"penstock"
+_EARLIER_VERSION = 1
+_EARLIER_COUNT = struct.Struct(">b")
+_EARLIER_BATCH = struct.Struct(">iqiq")
 
 
 class AppendOrigin(Enum):
@@ -351,7 +358,9 @@ def _stale_epoch(entry: ProducerEntry, header: BatchHeader) -> InvalidProducerEp
 
 def snapshot_bytes(entries: Iterable[ProducerEntry]) -> bytes:
     body = bytearray(_SNAPSHOT_COUNT.size)
+    earlier = bytearray(_EARLIER_HEAD.pack(_EARLIER_TAG, _EARLIER_VERSION))
     count = 0
+    has_earlier = False
     for entry in entries:
         last = entry.batches[-1] if entry.batches else BatchMetadata(-1, -1, 0, -1)
         body += _SNAPSHOT_ENTRY.pack(
@@ -364,8 +373,15 @@ def snapshot_bytes(entries: Iterable[ProducerEntry]) -> bytes:
             entry.coordinator_epoch,
             entry.current_txn_first_offset,
         )
+        before = entry.batches[:-1]
+        has_earlier = has_earlier or bool(before)
+        earlier += _EARLIER_COUNT.pack(len(before))
+        for batch in before:
+            earlier += _EARLIER_BATCH.pack(*batch)
         count += 1
     _SNAPSHOT_COUNT.pack_into(body, 0, count)
+    if has_earlier:
+        body += earlier
     return _SNAPSHOT_HEAD.pack(_SNAPSHOT_VERSION, crc32c(bytes(body))) + body
 
 
@@ -378,12 +394,16 @@ def parse_snapshot(data: bytes) -> list[ProducerEntry]:
     if version != _SNAPSHOT_VERSION:
         raise CorruptSnapshot(f"unknown version {version}")
     start = _SNAPSHOT_HEAD.size + _SNAPSHOT_COUNT.size
-    if crc != crc32c(data[_SNAPSHOT_HEAD.size :]) or len(data) - start != count * _SNAPSHOT_ENTRY.size:
+    end = start + count * _SNAPSHOT_ENTRY.size
+    if crc != crc32c(data[_SNAPSHOT_HEAD.size :]) or not start <= end <= len(data):
         raise CorruptSnapshot("checksum does not match")
     entries = []
-    for values in _SNAPSHOT_ENTRY.iter_unpack(data[start:]):
+    earlier = _parse_earlier(data[end:], count)
+    for values, before in zip(_SNAPSHOT_ENTRY.iter_unpack(data[start:end]), earlier, strict=True):
         producer_id, epoch, last_sequence, last_offset, delta, timestamp, coordinator_epoch, txn_first_offset = values
         entry = ProducerEntry(producer_id, epoch)
+        for batch in before:
+            entry.add_batch(batch)
         if last_offset >= 0:
             entry.add_batch(BatchMetadata(last_sequence, last_offset, delta, timestamp))
         entry.last_timestamp = timestamp
@@ -391,3 +411,27 @@ def parse_snapshot(data: bytes) -> list[ProducerEntry]:
         entry.current_txn_first_offset = txn_first_offset
         entries.append(entry)
     return entries
+
+
+def _parse_earlier(data: bytes, count: int) -> list[list[BatchMetadata]]:
+    """Each producer's batches before its last one, oldest first; none where the writer did not know of them."""
+    none: list[list[BatchMetadata]] = [[] for _ in range(count)]
+    if not data.startswith(_EARLIER_TAG):
+        return none
+    try:
+        _, version = _EARLIER_HEAD.unpack_from(data)
+        if version != _EARLIER_VERSION:
+            return none  # of a later release: Kafka's entries are enough to go on
+        position = _EARLIER_HEAD.size
+        found = []
+        for _ in range(count):
+            (number,) = _EARLIER_COUNT.unpack_from(data, position)
+            position += _EARLIER_COUNT.size
+            end = position + number * _EARLIER_BATCH.size
+            if not 0 <= number < BATCHES_REMEMBERED or end > len(data):
+                raise CorruptSnapshot("the earlier batches do not fit")
+            found.append([BatchMetadata(*values) for values in _EARLIER_BATCH.iter_unpack(data[position:end])])
+            position = end
+    except struct.error as error:
+        raise CorruptSnapshot("the earlier batches are cut short") from error
+    return found

@@ -6,7 +6,7 @@ from collections.abc import Iterable
 
 from ..conversation import Conversation
 from ..kio_codec import Json
-from ..rights import DESCRIBE, GROUP, READ, TOPIC, grant, id_of, rights_by_name, rule, topics_by_right
+from ..rights import DESCRIBE, GROUP, READ, TOPIC, grant, id_of, revoke, rights_by_name, rule, topics_by_right
 from . import secured_scenario
 from .groups import subscription
 
@@ -310,3 +310,27 @@ def secured_consumer_group_patterns(talk: Conversation) -> None:
         for asker in ("alice", "bob", "admin"):
             note = f"what {user} was given"
             talk.send("consumer_group_describe", asked, version=1, on=asker, note=note, hidden=hidden)
+
+
+@secured_scenario("consumer_group_heartbeat", least=1)
+def secured_rights_that_members_lose(talk: Conversation) -> None:
+    """A member whose rights are taken away stays one, and is refused what it then asks for."""
+    topics_by_right(talk, "read")
+    group = groups_by_right(talk, "g.read")[0]
+    topic_right, group_right = rule("alice", READ, TOPIC, talk.name("read")), rule("alice", READ, GROUP, group)
+    member = Beating(talk, "alice", group, "m")
+    member.join("joins", subscribed_topic_names=[talk.name("read")])
+    revoke(talk, topic_right)
+    member.beat("after the right on the topic is gone")
+    member.beat("names the topic again", subscribed_topic_names=[talk.name("read")])
+    offsets = committing(talk, group, {})
+    offsets |= {"generation_id_or_member_epoch": member.epoch, "member_id": member.member_id}
+    talk.send("offset_commit", offsets, version=9, on="alice", note="commits")
+    describe(talk, [group])
+    revoke(talk, group_right)
+    member.beat("after the right on the group is gone")
+    member.epoch = -1
+    member.beat("leaves")
+    describe(talk, [group])
+    grant(talk, group_right)
+    member.beat("leaves when it may again")
