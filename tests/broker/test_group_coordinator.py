@@ -57,7 +57,9 @@ class Coordinated:
         return ErrorCode(responses[0].topics[0].partitions[0].error_code)
 
     def metrics(self) -> dict[str, float]:
-        return {metric.name: metric.samples[0][1] for metric in self.coordinator.metrics() if metric.samples}
+        return {
+            each.name: each.samples[0][1] for each in self.coordinator.metrics() if each is not None and each.samples
+        }
 
 
 def test_groups_are_served_and_counted() -> None:

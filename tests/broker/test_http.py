@@ -18,8 +18,8 @@ WAIT_SECONDS = 30
 class FixedMetrics:
     """Metrics that are always the same."""
 
-    def text(self) -> str:
-        return "answer 42\n"
+    async def scrape(self) -> list[bytes]:
+        return [b"answer 42\n"]
 
 
 @pytest.fixture

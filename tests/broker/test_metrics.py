@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
+import asyncio
+import itertools
 import re
 from collections.abc import Iterator
 
 import pytest
 
-from penstock.broker.metrics import Metric
+from penstock.broker.metrics import Metric, Metrics
 from penstock.testing import Broker
-from penstock.wire import messages as m
-from tests.broker.handlers.records import batch, produce
-from tests.transactions.wire_client import Wire
 
 
 @pytest.fixture
@@ -28,32 +27,6 @@ def text(broker: Broker) -> str:
 def figures(broker: Broker) -> dict[str, float]:
     lines = [line for line in text(broker).splitlines() if not line.startswith("#")]
     return {name: float(value) for name, _, value in (line.rpartition(" ") for line in lines)}
-
-
-def test_requests_are_counted_by_api(broker: Broker) -> None:
-    wire = Wire(broker.port)
-    name = 'kafka_network_requestmetrics_requests_total{request="DescribeCluster"}'
-    assert name not in figures(broker)
-    for _ in range(3):
-        wire.ask(m.DescribeClusterRequest(), m.DescribeClusterResponse, 1)
-    found = figures(broker)
-    wire.close()
-    assert found[name] == 3
-    assert found["kafka_server_socketservermetrics_connection_count"] == 1
-
-
-def test_each_partition_tells_its_size_and_its_ends(broker: Broker) -> None:
-    wire = Wire(broker.port)
-    records = batch(b"a", b"b")
-    produce(wire, "orders", records, partition=1)
-    wire.close()
-    found = figures(broker)
-    of_partition = '{topic="orders",partition="1"}'
-    assert found[f"kafka_log_log_size{of_partition}"] == len(records)
-    assert found[f"kafka_log_log_logstartoffset{of_partition}"] == 0
-    assert found[f"kafka_log_log_logendoffset{of_partition}"] == 2
-    assert found["kafka_controller_kafkacontroller_globaltopiccount"] == 1
-    assert found["kafka_controller_kafkacontroller_globalpartitioncount"] == 2
 
 
 def test_every_sample_follows_the_help_and_the_type_of_its_metric(broker: Broker) -> None:
@@ -73,12 +46,46 @@ def test_every_sample_follows_the_help_and_the_type_of_its_metric(broker: Broker
 def test_what_others_register_is_collected_when_somebody_looks(broker: Broker) -> None:
     level = [1]
     metrics = broker._running().parts.metrics
-    broker._call(lambda: metrics.register(lambda: [Metric("water_level", "gauge", "Water.").add(level[0])]))
+    broker._call(lambda: metrics.register(lambda: [Metric("penstock_topic_size_bytes").add(level[0], "water")]))
     level[0] = 5
-    assert figures(broker)["water_level"] == 5
+    assert figures(broker)['penstock_topic_size_bytes{topic="water"}'] == 5
 
 
-def test_labels_that_are_not_plain_text_are_escaped(broker: Broker) -> None:
-    odd = Metric("odd", "gauge", "Odd.").add(1, label='a"b\\c\nd')
-    broker._call(lambda: broker._running().parts.metrics.register(lambda: [odd]))
-    assert r'odd{label="a\"b\\c\nd"} 1' in text(broker).splitlines()
+def test_labels_that_are_not_plain_text_are_escaped() -> None:
+    odd = Metric("penstock_topic_size_bytes").add(1, 'a"b\\c\nd')
+    assert "".join(odd.pieces()).splitlines()[-1] == r'penstock_topic_size_bytes{topic="a\"b\\c\nd"} 1'
+
+
+def test_large_numbers_keep_all_of_their_digits() -> None:
+    large = Metric("penstock_topic_size_bytes").add(123_456_789_012, "t")
+    assert "".join(large.pieces()).splitlines()[-1].endswith(" 123456789012")
+
+
+def test_a_metric_that_is_not_in_the_table_cannot_be_made() -> None:
+    with pytest.raises(KeyError):
+        Metric("water_level")
+
+
+async def test_a_long_scrape_lets_others_run_between_its_slices() -> None:
+    now = itertools.count()
+    metrics = Metrics(lambda: next(now) * 0.001)  # every look at the clock takes a millisecond
+
+    def collect() -> Iterator[Metric | None]:
+        for _ in range(100):
+            yield None
+        yield Metric("penstock_topic_size_bytes").add(1, "t")
+
+    metrics.register(collect)
+    turns = 0
+
+    async def other() -> None:
+        nonlocal turns
+        while True:
+            turns += 1
+            await asyncio.sleep(0)
+
+    task = asyncio.ensure_future(other())
+    text = b"".join(await metrics.scrape()).decode()
+    task.cancel()
+    assert text == metrics.text()
+    assert turns >= 30

@@ -34,8 +34,8 @@ RULES = [
 
 
 class FixedMetrics:
-    def text(self) -> str:
-        return "answer 42\n"
+    async def scrape(self) -> list[bytes]:
+        return [b"answer 42\n"]
 
 
 class Site:

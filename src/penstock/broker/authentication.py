@@ -98,14 +98,8 @@ class Authenticator:
     def metrics(self) -> Iterator[Metric]:
         for name, counts in (("successful", self.succeeded), ("failed", self.failed)):
             for again, kind in ((False, "authentication"), (True, "reauthentication")):
-                metric = f"kafka_server_socketservermetrics_{name}_{kind}_total"
-                help_ = f"{name.capitalize()} {'repeated ' if again else ''}authentications with SASL."
-                yield Metric(metric, "counter", help_).add(counts[again])
-        yield Metric(
-            "kafka_server_socketservermetrics_expired_connections_killed_count",
-            "counter",
-            "Connections closed because their session was over and they did not authenticate anew.",
-        ).add(self.expired_total)
+                yield Metric(f"kafka_server_socketservermetrics_{name}_{kind}_total").add(counts[again])
+        yield Metric("kafka_server_socketservermetrics_expired_connections_killed_count").add(self.expired_total)
 
 
 class Authentication:

@@ -99,34 +99,22 @@ class Cleaning:
         now_ms = self._world.now_ms()
         status = self._compactor.status(now_ms)
         look_ms = status.last_look_ms
-        yield Metric(
-            "kafka_log_logcleanermanager_time_since_last_run_ms", "gauge", "Since the cleaner last looked for work."
-        ).add(now_ms - look_ms if look_ms is not None else -1)
-        yield Metric(
-            "kafka_log_logcleanermanager_max_dirty_percent", "gauge", "Uncompacted share of the dirtiest log."
-        ).add(round(100 * status.dirtiest_ratio))
-        yield Metric(
-            "kafka_log_logcleanermanager_uncleanable_partitions_count", "gauge", "Logs that cannot be compacted."
-        ).add(status.uncleanable_logs)
-        yield Metric("penstock_log_cleaner_rounds_total", "counter", "Rounds of compaction that ended well.").add(
-            status.rounds
+        yield Metric("kafka_log_logcleanermanager_time_since_last_run_ms").add(
+            now_ms - look_ms if look_ms is not None else -1
         )
-        yield Metric("penstock_log_cleaner_failures_total", "counter", "Rounds of compaction that failed.").add(
-            status.failures
-        )
-        yield Metric("penstock_log_cleaner_read_bytes_total", "counter", "Bytes read by compaction.").add(
-            status.bytes_read
-        )
-        yield Metric("penstock_log_cleaner_written_bytes_total", "counter", "Bytes written by compaction.").add(
-            status.bytes_written
-        )
-        success = Metric("penstock_log_cleaner_last_success_ms", "gauge", "When a log was last compacted (epoch ms).")
-        dirty = Metric("penstock_log_cleaner_dirty_bytes", "gauge", "Bytes of a log that wait for compaction.")
-        ratio = Metric("penstock_log_cleaner_dirty_ratio", "gauge", "Share of a log that waits for compaction.")
+        yield Metric("kafka_log_logcleanermanager_max_dirty_percent").add(round(100 * status.dirtiest_ratio))
+        yield Metric("kafka_log_logcleanermanager_uncleanable_partitions_count").add(status.uncleanable_logs)
+        yield Metric("penstock_log_cleaner_rounds_total").add(status.rounds)
+        yield Metric("penstock_log_cleaner_failures_total").add(status.failures)
+        yield Metric("penstock_log_cleaner_read_bytes_total").add(status.bytes_read)
+        yield Metric("penstock_log_cleaner_written_bytes_total").add(status.bytes_written)
+        success = Metric("penstock_log_cleaner_last_success_ms")
+        dirty = Metric("penstock_log_cleaner_dirty_bytes")
+        ratio = Metric("penstock_log_cleaner_dirty_ratio")
         for log in status.logs:
-            labels = {"topic": log.topic, "partition": str(log.partition)}
-            dirty.add(log.dirty_bytes, **labels)
-            ratio.add(log.dirty_ratio, **labels)
+            labels = (log.topic, str(log.partition))
+            dirty.add(log.dirty_bytes, *labels)
+            ratio.add(log.dirty_ratio, *labels)
             if log.last_success_ms is not None:
-                success.add(log.last_success_ms, **labels)
+                success.add(log.last_success_ms, *labels)
         yield from (success, dirty, ratio)

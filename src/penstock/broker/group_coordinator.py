@@ -159,7 +159,7 @@ class GroupCoordinator:
             for wait in handle.shard.waits_of(group_id)
         ]
 
-    def metrics(self) -> Iterator[Metric]:
+    def metrics(self) -> Iterator[Metric | None]:
         """Groups by protocol and state, and offsets, under the names of Kafka's group coordinator."""
         types: Counter[str] = Counter()
         states: Counter[tuple[str, str]] = Counter()
@@ -169,22 +169,19 @@ class GroupCoordinator:
             for listed in handle.shard.list_groups():
                 types[listed.group_type] += 1
                 states[listed.group_type, listed.group_state] += 1
-        count = Metric(_METRICS + "group_count", "gauge", "Groups, by protocol.")
+            yield None
+        count = Metric(_METRICS + "group_count")
         for kind in ("classic", "consumer", "share"):
-            count.add(types[kind], protocol=kind)
+            count.add(types[kind], kind)
         yield count
         for kind in ("classic", "consumer", "share"):
-            by_state = Metric(f"{_METRICS}{kind}_group_count", "gauge", f"Groups of the {kind} protocol, by state.")
+            by_state = Metric(f"{_METRICS}{kind}_group_count")
             for (found, state), number in sorted(states.items()):
                 if found == kind:
-                    by_state.add(number, state=state)
+                    by_state.add(number, state)
             yield by_state
-        yield Metric("kafka_coordinator_group_groupmetadatamanager_numoffsets", "gauge", "Committed offsets.").add(
-            offsets
-        )
-        yield Metric(
-            "penstock_group_coordinator_skipped_records_total", "counter", "Records that could not be read."
-        ).add(self.runtime.skipped_records)
+        yield Metric("kafka_coordinator_group_groupmetadatamanager_numoffsets").add(offsets)
+        yield Metric("penstock_group_coordinator_skipped_records_total").add(self.runtime.skipped_records)
 
     def _on_action(self, handle: Handle, action: object) -> None:
         assert isinstance(action, InitializeShareState | DeleteShareState)

@@ -68,7 +68,7 @@ class _Request(NamedTuple):
 class _Answer(NamedTuple):
     status: int
     kind: str
-    body: bytes
+    body: list[bytes]
 
 
 class MonitoringEndpoint:
@@ -120,12 +120,12 @@ class MonitoringEndpoint:
                 head = await reader.readuntil(b"\r\n\r\n")
                 host = str(writer.get_extra_info("peername")[0])
                 status, kind, body = await self._answer(head, host)
-                writer.write(
+                head = (
                     f"HTTP/1.1 {status} {_REASONS[status]}\r\nContent-Type: {kind}\r\n"
                     f"{_LOG_IN if status == 401 else ''}"
-                    f"Content-Length: {len(body)}\r\nConnection: close\r\n\r\n".encode()
-                    + body
-                )
+                    f"Content-Length: {sum(map(len, body))}\r\nConnection: close\r\n\r\n"
+                ).encode()
+                writer.writelines([head, *body])
                 await writer.drain()
         except (TimeoutError, OSError, asyncio.IncompleteReadError, asyncio.LimitOverrunError):
             pass
@@ -140,11 +140,11 @@ class MonitoringEndpoint:
         if self._visitors is not None and request.path != _HEALTH:
             principal = await self._visitors.authenticate(request.authorization, host)
             if principal is None:
-                return _Answer(401, "text/plain", b"log in with a user of the broker and the user's password\n")
+                return _text(401, "log in with a user of the broker and the user's password")
             resource, name = self._described(request)
             if not self._visitors.may_describe(principal, host, resource, name):
-                return _Answer(403, "text/plain", f"you need DESCRIBE on {resource.name} {name}\n".encode())
-        return self._show(request)
+                return _text(403, f"you need DESCRIBE on {resource.name} {name}")
+        return await self._show(request)
 
     def _described(self, request: _Request) -> tuple[AclResource, str]:
         """What a request looks at."""
@@ -152,29 +152,33 @@ class MonitoringEndpoint:
             return AclResource.GROUP, request.query["group"]
         return AclResource.CLUSTER, CLUSTER_NAME
 
-    def _show(self, request: _Request) -> _Answer:
-        if request.path == _METRICS:
-            return _Answer(200, "text/plain; version=0.0.4", self._metrics.text().encode())
+    async def _show(self, request: _Request) -> _Answer:
         view = self._views.get(request.path)
-        if view is None:
+        if view is None and request.path != _METRICS:
             known = ", ".join([_METRICS, *sorted(self._views)])
-            return _Answer(404, "text/plain", f"there is {known}\n".encode())
+            return _text(404, f"there is {known}")
         try:
-            return _Answer(200, "application/json", json.dumps(view(request.query)).encode())
+            if view is None:
+                return _Answer(200, "text/plain; version=0.0.4", await self._metrics.scrape())
+            return _Answer(200, "application/json", [json.dumps(view(request.query)).encode()])
         except LookupError as error:
-            return _Answer(404, "text/plain", f"{error}\n".encode())
+            return _text(404, str(error))
         except Exception:
             log.exception("the view %r failed", request.path)
-            return _Answer(500, "text/plain", b"the view failed; the broker's log says why\n")
+            return _text(500, "the view failed; the broker's log says why")
+
+
+def _text(status: int, line: str) -> _Answer:
+    return _Answer(status, "text/plain", [f"{line}\n".encode()])
 
 
 def _parse(head: bytes) -> _Request | _Answer:
     first, *lines = head.decode("latin-1").split("\r\n")
     words = first.split()
     if len(words) != 3:
-        return _Answer(400, "text/plain", b"not an HTTP request\n")
+        return _text(400, "not an HTTP request")
     if words[0] != "GET":
-        return _Answer(405, "text/plain", b"only GET is answered here\n")
+        return _text(405, "only GET is answered here")
     url = urlsplit(words[1])
     headers = (line.partition(":") for line in lines)
     authorization = next((value.strip() for name, _, value in headers if name.lower() == "authorization"), "")

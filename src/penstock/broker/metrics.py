@@ -1,89 +1,95 @@
 """What the broker knows of itself, as Prometheus text.
 
-Each part registers a collector; nothing is computed until somebody asks. Names follow Kafka's metrics as the usual JMX
-exporters render them: lower case, the bean's type and name joined by underscores.
+Each part registers a collector; nothing is computed until somebody asks. What a metric is called and means is in
+`broker.metric_table`. A scrape of a large broker takes long, so it is made in pieces: a collector yields its metrics
+one by one, and None wherever the scrape may let the event loop serve others. What a collector walks over between two
+yields it has to have copied, because the broker goes on meanwhile.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping
-from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
+import asyncio
+from collections.abc import Callable, Iterable, Iterator
 
-from penstock.wire.api import ApiKey
+_LINES_PER_PIECE = 200
+_SLICE_SECONDS = 0.002
 
-if TYPE_CHECKING:
-    from penstock.broker.cluster_view import ClusterView
-    from penstock.broker.dispatch import Dispatcher
-    from penstock.broker.fetch_sessions import FetchSessions
+Labels = tuple[str, ...]
 
 
-@dataclass(slots=True)
 class Metric:
-    name: str
-    kind: str  # "counter" or "gauge"
-    help: str
-    samples: list[tuple[Mapping[str, str], float]] = field(default_factory=list)
+    """The samples of one metric of the table."""
 
-    def add(self, value: float, **labels: str) -> Metric:
+    __slots__ = ("_labels", "help", "kind", "name", "samples")
+
+    def __init__(self, name: str) -> None:
+        from penstock.broker.metric_table import TABLE
+
+        spec = TABLE[name]
+        self.name = name
+        self.kind = spec.kind
+        self.help = spec.help
+        self._labels = spec.labels
+        self.samples: list[tuple[Labels, float]] = []
+
+    def add(self, value: float, *labels: str) -> Metric:
+        """Add a sample, with the values of the labels in the order of the table."""
+        assert len(labels) == len(self._labels), (self.name, labels)
         self.samples.append((labels, value))
         return self
 
+    def pieces(self) -> Iterator[str]:
+        yield f"# HELP {self.name} {self.help}\n# TYPE {self.name} {self.kind}\n"
+        for start in range(0, len(self.samples), _LINES_PER_PIECE):
+            yield "".join(
+                f"{self.name}{self._label_text(labels)} {value}\n"
+                for labels, value in self.samples[start : start + _LINES_PER_PIECE]
+            )
 
-Collector = Callable[[], Iterable[Metric]]
+    def _label_text(self, values: Labels) -> str:
+        if not values:
+            return ""
+        pairs = zip(self._labels, values, strict=True)
+        return "{" + ",".join(f'{name}="{_escape(value)}"' for name, value in pairs) + "}"
+
+
+Collector = Callable[[], Iterable[Metric | None]]
 
 
 class Metrics:
-    def __init__(self) -> None:
+    def __init__(self, precise: Callable[[], float]) -> None:
+        self._precise = precise
         self._collectors: list[Collector] = []
 
     def register(self, collector: Collector) -> None:
         self._collectors.append(collector)
 
-    def text(self) -> str:
-        lines: list[str] = []
-        for collector in self._collectors:
+    def pieces(self) -> Iterator[str]:
+        """The text, cut into pieces that take little time each; some are empty."""
+        for collector in list(self._collectors):
             for metric in collector():
-                lines.append(f"# HELP {metric.name} {metric.help}")
-                lines.append(f"# TYPE {metric.name} {metric.kind}")
-                lines += [f"{metric.name}{_labels(labels)} {value:g}" for labels, value in metric.samples]
-        return "\n".join(lines) + "\n"
+                if metric is None:
+                    yield ""
+                else:
+                    yield from metric.pieces()
 
+    def text(self) -> str:
+        return "".join(self.pieces())
 
-def _labels(labels: Mapping[str, str]) -> str:
-    if not labels:
-        return ""
-    return "{" + ",".join(f'{name}="{_escape(value)}"' for name, value in labels.items()) + "}"
+    async def scrape(self) -> list[bytes]:
+        """The text, made a little at a time, so that others are served meanwhile."""
+        pieces: list[bytes] = []
+        until = self._precise() + _SLICE_SECONDS
+        for piece in self.pieces():
+            if piece:
+                pieces.append(piece.encode())
+            if self._precise() >= until:
+                await asyncio.sleep(0)
+                until = self._precise() + _SLICE_SECONDS
+        return pieces
 
 
 def _escape(value: str) -> str:
-    return value.replace("\\", "\\\\").replace('"', '\\"').replace("\n", "\\n")
-
-
-def broker_metrics(dispatcher: Dispatcher, fetch_sessions: FetchSessions, cluster: ClusterView) -> Iterator[Metric]:
-    """Requests, connections, sessions, and how far each log reaches."""
-    requests = Metric("kafka_network_requestmetrics_requests_total", "counter", "Requests handled, by API.")
-    for key, count in dispatcher.requests_total.items():
-        if count:
-            requests.add(count, request=ApiKey(key).name.title().replace("_", ""))
-    yield requests
-    yield Metric("kafka_server_socketservermetrics_connection_count", "gauge", "Open client connections.").add(
-        len(dispatcher.connections)
-    )
-    yield Metric("kafka_server_fetchsessioncache_numincrementalfetchsessions", "gauge", "Open fetch sessions.").add(
-        len(fetch_sessions)
-    )
-    topics = cluster.topics()
-    yield Metric("kafka_controller_kafkacontroller_globaltopiccount", "gauge", "Topics.").add(len(topics))
-    yield Metric("kafka_controller_kafkacontroller_globalpartitioncount", "gauge", "Partitions.").add(
-        sum(topic.partition_count for topic in topics)
-    )
-    size = Metric("kafka_log_log_size", "gauge", "Bytes in the log of a partition.")
-    start = Metric("kafka_log_log_logstartoffset", "gauge", "First offset of a partition.")
-    end = Metric("kafka_log_log_logendoffset", "gauge", "Next offset of a partition.")
-    for partition in cluster.hosted_partitions():
-        labels = {"topic": partition.topic.name, "partition": str(partition.index)}
-        size.add(partition.log.size, **labels)
-        start.add(partition.log.log_start_offset, **labels)
-        end.add(partition.log.log_end_offset, **labels)
-    yield from (size, start, end)
+    if "\\" in value or '"' in value or "\n" in value:
+        return value.replace("\\", "\\\\").replace('"', '\\"').replace("\n", "\\n")
+    return value

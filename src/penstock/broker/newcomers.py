@@ -94,14 +94,8 @@ class Newcomers:
             self._evict(newcomer, "it took too long to authenticate")
 
     def metrics(self) -> Iterator[Metric]:
-        yield Metric(
-            "penstock_unauthenticated_connections", "gauge", "Connections whose clients are not authenticated yet."
-        ).add(len(self))
-        yield Metric(
-            "penstock_unauthenticated_connections_evicted_total",
-            "counter",
-            "Unauthenticated connections closed to make room, or after their time.",
-        ).add(self.evicted_total)
+        yield Metric("penstock_unauthenticated_connections").add(len(self))
+        yield Metric("penstock_unauthenticated_connections_evicted_total").add(self.evicted_total)
 
     def _oldest_of(self, host: str) -> Newcomer:
         return next(each for each in self._since if each.peer_host == host)

@@ -23,7 +23,7 @@ from penstock.broker.features import Features
 from penstock.broker.fetch_sessions import FetchSessions
 from penstock.broker.gate import Gate
 from penstock.broker.http import MonitoringEndpoint
-from penstock.broker.metrics import Metrics, broker_metrics
+from penstock.broker.metrics import Metrics
 from penstock.broker.newcomers import Newcomers
 from penstock.broker.producer_ids import ProducerIds
 from penstock.broker.quotas import Quotas
@@ -34,7 +34,7 @@ from penstock.broker.upkeep import Upkeep
 from penstock.broker.world import World
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterator
 
     from penstock.broker.admission import TransactionalWrites
     from penstock.broker.authentication import Authenticator
@@ -42,6 +42,7 @@ if TYPE_CHECKING:
     from penstock.broker.credentials import Users
     from penstock.broker.foundation import Foundation
     from penstock.broker.group_coordinator import GroupCoordinator
+    from penstock.broker.metrics import Metric
     from penstock.broker.sasl_listeners import SaslListeners
     from penstock.broker.share.groups import ShareGroups
     from penstock.broker.transaction_coordinator import TransactionCoordinator
@@ -80,8 +81,8 @@ class Parts:
         )
         self.configs.checks.append(self.acceptor.check)
         self.upkeep = Upkeep(config, self.cluster, self.storage, world, sweep=self._sweep, clean=self._clean)
-        self.metrics = Metrics()
-        self.metrics.register(lambda: broker_metrics(self.dispatcher, self.fetch_sessions, self.cluster))
+        self.metrics = Metrics(world.precise)
+        self.metrics.register(self._own_metrics)
         self.metrics.register(self.quotas.metrics)
         self.metrics.register(self.newcomers.metrics)
         self.monitoring = MonitoringEndpoint(self.metrics)
@@ -230,6 +231,13 @@ class Parts:
         self.newcomers.settled(connection)
         for callback in self.on_connection_closed:
             guard.attempt("clearing up after a closed connection", callback, connection)
+
+    def _own_metrics(self) -> Iterator[Metric | None]:
+        from penstock.broker.log_metrics import log_metrics
+        from penstock.broker.request_metrics import request_metrics
+
+        yield from request_metrics(self.dispatcher, self.fetch_sessions)
+        yield from log_metrics(self.cluster, partitions=self.config.penstock_metrics_partitions)
 
     def _sweep(self) -> None:
         self.acceptor.sweep()

@@ -207,15 +207,11 @@ class Quotas:
         self._usage.sweep(self.now_ms())
 
     def metrics(self) -> Iterator[Metric]:
-        total = Metric(
-            "penstock_quota_throttled_total", "counter", "Requests and connections that were made to wait, by quota."
-        )
-        seconds = Metric(
-            "penstock_quota_throttle_seconds_total", "counter", "How long they were made to wait, by quota."
-        )
+        total = Metric("penstock_quota_throttled_total")
+        seconds = Metric("penstock_quota_throttle_seconds_total")
         for quota in Quota:
-            total.add(self.throttled[quota], quota=quota.value)
-            seconds.add(self.throttled_ms[quota] / 1000, quota=quota.value)
+            total.add(self.throttled[quota], quota.value)
+            seconds.add(self.throttled_ms[quota] / 1000, quota.value)
         yield from (total, seconds)
 
 

@@ -316,6 +316,8 @@ penstock.authentication.timeout.ms int =30000 >=1
     How long a client may take to authenticate, its TLS handshake included.
 penstock.metrics.listen string =
     Address as host:port of metrics and health over HTTP, beyond loopback over TLS with a login; empty serves none.
+penstock.metrics.partitions bool =false @cluster
+    Whether /metrics has single partitions beside the sums for their topics.
 penstock.share.flush.interval.ms int =100 >=0
     An acknowledgement of a share group is on the disk at most this long after it was confirmed; 0 confirms it then.
 penstock.unauthenticated.bytes.max long =67108864 >=1

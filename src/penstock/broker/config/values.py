@@ -114,6 +114,7 @@ class BrokerValues:
     penstock_acks_all_flush: bool
     penstock_authentication_timeout_ms: int
     penstock_metrics_listen: str
+    penstock_metrics_partitions: bool
     penstock_share_flush_interval_ms: int
     penstock_unauthenticated_bytes_max: int
     penstock_unauthenticated_connections_max: int

@@ -41,44 +41,33 @@ class ShareMetrics:
         self._loads += 1
         self._load_ms += took_ms
 
-    def collect(self, sessions: OpenShareSessions, windows: ShareWindows, letters: DeadLetters) -> Iterator[Metric]:
-        acknowledgements = Metric(
-            _GROUP + "recordacknowledgements_total", "counter", "Records that consumers answered for, by answer."
-        )
+    def collect(
+        self, sessions: OpenShareSessions, windows: ShareWindows, letters: DeadLetters
+    ) -> Iterator[Metric | None]:
+        acknowledgements = Metric(_GROUP + "recordacknowledgements_total")
         for kind in (AcknowledgeType.ACCEPT, AcknowledgeType.RELEASE, AcknowledgeType.REJECT, AcknowledgeType.RENEW):
-            acknowledgements.add(self._acknowledgements[kind], ackType=kind.name.title())
+            acknowledgements.add(self._acknowledgements[kind], kind.name.title())
         yield acknowledgements
-        yield Metric(_GROUP + "partitionloadtimems_count", "counter", "Windows loaded.").add(self._loads)
-        yield Metric(_GROUP + "partitionloadtimems_sum", "counter", "Time to load them, in ms.").add(self._load_ms)
+        yield Metric(_GROUP + "partitionloadtimems_count").add(self._loads)
+        yield Metric(_GROUP + "partitionloadtimems_sum").add(self._load_ms)
         yield from _dead_letters(letters)
-        unreadable = Metric(
-            "penstock_share_unreadable_records_total", "counter", "Records archived because their batch is unreadable."
-        )
+        unreadable = Metric("penstock_share_unreadable_records_total")
         for group_id, count in self.unreadable.items():
-            unreadable.add(count, group=group_id)
+            unreadable.add(count, group_id)
         yield unreadable
         yield from _partitions(windows)
-        yield Metric(_SESSIONS + "sharesessionscount", "gauge", "Open share sessions.").add(len(sessions))
-        yield Metric(_SESSIONS + "sharepartitionscount", "gauge", "Partitions in open share sessions.").add(
-            sessions.partitions()
+        yield Metric(_SESSIONS + "sharesessionscount").add(len(sessions))
+        yield Metric(_SESSIONS + "sharepartitionscount").add(sessions.partitions())
+        yield Metric(_SESSIONS + "sharesessionevictions_total").add(self.session_evictions)
+        yield Metric(_TOPICS + "totalsharefetchrequests_total").add(self.fetches)
+        yield Metric(_TOPICS + "failedsharefetchrequests_total").add(self.failed_fetches)
+        yield Metric(_TOPICS + "totalshareacknowledgementrequests_total").add(self.acknowledges)
+        yield Metric(_TOPICS + "failedshareacknowledgementrequests_total").add(self.failed_acknowledges)
+        yield Metric("kafka_server_delayedoperationpurgatory_numdelayedoperations").add(
+            len(sessions.parked), "ShareFetch"
         )
-        yield Metric(
-            _SESSIONS + "sharesessionevictions_total", "counter", "Share sessions that ended with their connection."
-        ).add(self.session_evictions)
-        for name, value in (
-            ("totalsharefetchrequests_total", self.fetches),
-            ("failedsharefetchrequests_total", self.failed_fetches),
-            ("totalshareacknowledgementrequests_total", self.acknowledges),
-            ("failedshareacknowledgementrequests_total", self.failed_acknowledges),
-        ):
-            yield Metric(_TOPICS + name, "counter", "Share requests.").add(value)
-        yield Metric("kafka_server_delayedoperationpurgatory_numdelayedoperations", "gauge", "Requests that wait.").add(
-            len(sessions.parked), delayedOperation="ShareFetch"
-        )
-        yield Metric(
-            "kafka_server_delayedsharefetchmetrics_expires_total", "counter", "Share fetches whose time was up."
-        ).add(self.expired_waits)
-        yield Metric(_COORDINATOR + "write_total", "counter", "Writes to the share coordinator.").add(self.state_writes)
+        yield Metric("kafka_server_delayedsharefetchmetrics_expires_total").add(self.expired_waits)
+        yield Metric(_COORDINATOR + "write_total").add(self.state_writes)
 
 
 def _dead_letters(letters: DeadLetters) -> Iterator[Metric]:
@@ -87,25 +76,22 @@ def _dead_letters(letters: DeadLetters) -> Iterator[Metric]:
         ("deadletterqueuetotalproducerequests_total", letters.requests),
         ("deadletterqueuefailedproducerequests_total", letters.failures),
     ):
-        metric = Metric(_GROUP + name, "counter", "Dead letters.")
+        metric = Metric(_GROUP + name)
         for group_id, count in counts.items():
-            metric.add(count, group=group_id)
+            metric.add(count, group_id)
         yield metric
 
 
-def _partitions(windows: ShareWindows) -> Iterator[Metric]:
-    in_flight = Metric(_PARTITION + "inflightmessagecount", "gauge", "Offsets from the start to the last acquired.")
-    locks = Metric(_PARTITION + "inflightbatchcount", "gauge", "Acquisitions that hold records.")
-    held = Metric(_PARTITION + "inflightbatchmessagecount", "gauge", "Records held by consumers.")
-    timeouts = Metric(_PARTITION + "acquisitionlocktimeout_total", "counter", "Records whose lock ran out.")
-    for live in windows.all():
-        labels = {
-            "group": live.group_id,
-            "topic": live.partition.topic.name,
-            "partition": str(live.key[2]),
-        }
-        in_flight.add(live.core.in_flight, **labels)
-        locks.add(live.core.locks, **labels)
-        held.add(sum(live.core.held_by_member().values()), **labels)
-        timeouts.add(live.lock_timeouts, **labels)
+def _partitions(windows: ShareWindows) -> Iterator[Metric | None]:
+    in_flight = Metric(_PARTITION + "inflightmessagecount")
+    locks = Metric(_PARTITION + "inflightbatchcount")
+    held = Metric(_PARTITION + "inflightbatchmessagecount")
+    timeouts = Metric(_PARTITION + "acquisitionlocktimeout_total")
+    for live in list(windows.all()):
+        labels = (live.group_id, live.partition.topic.name, str(live.key[2]))
+        in_flight.add(live.core.in_flight, *labels)
+        locks.add(live.core.locks, *labels)
+        held.add(sum(live.core.held_by_member().values()), *labels)
+        timeouts.add(live.lock_timeouts, *labels)
+        yield None
     yield from (in_flight, locks, held, timeouts)

@@ -1,0 +1,49 @@
+"""Metrics of topics and their logs: sums for each topic, and single partitions where they are requested."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
+
+from penstock.broker.metrics import Metric
+
+if TYPE_CHECKING:
+    from penstock.broker.cluster_view import ClusterView
+
+_PARTITION = (
+    "kafka_log_log_size",
+    "kafka_log_log_logstartoffset",
+    "kafka_log_log_logendoffset",
+)
+_TOPIC = (
+    "penstock_topic_size_bytes",
+    "penstock_topic_start_offset_sum",
+    "penstock_topic_end_offset_sum",
+)
+
+
+def log_metrics(cluster: ClusterView, *, partitions: bool) -> Iterator[Metric | None]:
+    topics = cluster.topics()
+    yield Metric("kafka_controller_kafkacontroller_globaltopiccount").add(len(topics))
+    yield Metric("kafka_controller_kafkacontroller_globalpartitioncount").add(
+        sum(topic.partition_count for topic in topics)
+    )
+    sums = [Metric(name) for name in _TOPIC]
+    singles = [Metric(name) for name in _PARTITION]
+    for topic in topics:
+        totals = [0] * len(sums)
+        for partition in topic.hosted_partitions():
+            log = partition.log
+            figures = (log.size, log.log_start_offset, log.log_end_offset)
+            for at, figure in enumerate(figures):
+                totals[at] += figure
+                if partitions:
+                    singles[at].add(figure, topic.name, str(partition.index))
+            if partition.index % 100 == 99:
+                yield None
+        for metric, total in zip(sums, totals, strict=True):
+            metric.add(total, topic.name)
+        yield None
+    yield from sums
+    if partitions:
+        yield from singles

@@ -1,0 +1,39 @@
+"""Writes docs/metrics.md from the table of metrics. Run it as `python -m tests.docs.metrics_page`."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from penstock.broker.metric_table import SECTIONS
+
+PAGE = Path(__file__).parents[2] / "docs" / "metrics.md"
+
+_INTRODUCTION = """\
+# Metrics
+
+`penstock serve -c penstock.metrics.listen=127.0.0.1:9644` serves `GET /metrics` as Prometheus text. A metric that Kafka
+has as a JMX bean carries the name that the [JMX exporter](https://github.com/prometheus/jmx_exporter) of the Prometheus
+project gives it with its example configuration `kafka-2_0_0.yml` (`lowercaseOutputName: true`), so that dashboards made
+for that exporter find it. What only Penstock has begins with `penstock_`. Times of histograms are in milliseconds where
+Kafka's are.
+
+Sums stand for each topic, and for each group and topic. `penstock.metrics.partitions=true` adds the metrics of single
+partitions; with thousands of partitions and many groups these are many lines. A scrape is made in slices of about two
+milliseconds, between which the broker serves its clients.
+
+This page is generated from the table that `/metrics` is made of (`python -m tests.docs.metrics_page`).
+"""
+
+
+def page() -> str:
+    parts = [_INTRODUCTION]
+    for title, specs in SECTIONS.items():
+        parts.append(f"\n## {title}\n\n| Metric | Type | Labels | Meaning |\n|---|---|---|---|\n")
+        for spec in specs:
+            labels = ", ".join(f"`{label}`" for label in spec.labels) or "–"
+            parts.append(f"| `{spec.name}` | {spec.kind} | {labels} | {spec.help} |\n")
+    return "".join(parts)
+
+
+if __name__ == "__main__":
+    PAGE.write_text(page(), "utf-8")
