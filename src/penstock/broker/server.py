@@ -9,6 +9,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import os
+from collections.abc import Callable
 from contextlib import ExitStack
 
 from penstock.broker.config import BrokerConfig, check_listeners
@@ -17,7 +18,7 @@ from penstock.broker.exposure import check_monitoring, decide, is_public
 from penstock.broker.foundation import Foundation, LayFoundation, Settings, local_foundation
 from penstock.broker.listeners import resolve_addresses
 from penstock.broker.parts import Parts
-from penstock.broker.world import LoopWorld
+from penstock.broker.world import LoopWorld, World
 
 log = logging.getLogger("penstock.broker")
 
@@ -25,7 +26,12 @@ _STOP_SECONDS = 5.0
 
 
 class Broker:
-    def __init__(self, settings: Settings, lay_foundation: LayFoundation = local_foundation) -> None:
+    def __init__(
+        self,
+        settings: Settings,
+        lay_foundation: LayFoundation = local_foundation,
+        world_on: Callable[[asyncio.AbstractEventLoop], World] = LoopWorld,
+    ) -> None:
         self.settings = settings
         configs = resolve(settings.configs, os.environ)
         self.config = BrokerConfig(configs)
@@ -34,12 +40,13 @@ class Broker:
         self.parts: Parts
         self.failure: BaseException | None = None
         self._lay_foundation = lay_foundation
+        self._world_on = world_on
         self._foundation: Foundation
         self._stopping = asyncio.Event()
 
     async def start(self) -> None:
         """Open everything and begin to listen. Raises ListenError, StorageError or ConfigError with what to do."""
-        world = LoopWorld(asyncio.get_running_loop())
+        world = self._world_on(asyncio.get_running_loop())
         self._foundation = self._lay_foundation(self.settings, self.config, world, self._storage_failed)
         with ExitStack() as undo:
             undo.callback(self._foundation.release)

@@ -1,0 +1,197 @@
+"""An event loop with virtual time, and processes in it that can be paused and killed.
+
+Nothing sleeps: when nothing is left to do now, the clock moves to the next timer. There are no threads and no file
+descriptors; work for a thread is done at a later virtual time. Callbacks run in the order of asyncio, timers of the
+same time in the order in which they were set, so a run depends on nothing but the programs in it.
+
+A process is a `contextvars` context. asyncio runs every callback in the context in which it was scheduled, so whatever
+a process sets off belongs to it. What belongs to a paused process waits; what belongs to a killed one never runs, not
+even its `finally` blocks, as after SIGKILL.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextvars
+import heapq
+import random
+from collections import deque
+from collections.abc import Callable, Coroutine, Generator
+from typing import Any, TypeVar, TypeVarTuple
+
+T = TypeVar("T")
+Ts = TypeVarTuple("Ts")
+
+_CALLBACKS_AT_ONCE_MAX = 200_000
+_AWAITS_IN_CLEANUP_MAX = 100
+_THREAD_SECONDS = (0.0001, 0.004)
+
+_process: contextvars.ContextVar[Process | None] = contextvars.ContextVar("simulated process", default=None)
+
+
+class Stuck(Exception):
+    """Nothing will ever happen again, or time does not pass any more. The message says which."""
+
+
+class Process:
+    """Everything that a program in the world has set off."""
+
+    def __init__(self, name: str) -> None:
+        self.name = name
+        self.is_dead = False
+        self.is_paused = False
+        self.clock_ahead_ms = 0
+        """How far its wall clock is ahead of the world's."""
+        self.context = contextvars.copy_context()
+        self.context.run(_process.set, self)
+        self.held: list[asyncio.Handle] = []
+
+    def __repr__(self) -> str:
+        return f"Process({self.name!r})"
+
+
+class SimulatedLoop(asyncio.BaseEventLoop):
+    def __init__(self, chance: random.Random) -> None:
+        super().__init__()
+        self._chance = chance
+        self._now = 0.0
+        self._soon: deque[tuple[Process | None, asyncio.Handle]] = deque()
+        self._timers: list[tuple[float, int, Process | None, asyncio.TimerHandle]] = []
+        self._timers_set = 0
+        self._callbacks_at_once = 0
+        self.callbacks = 0
+        """How many callbacks have run: a measure of how much has happened."""
+        self.connector: Callable[..., Coroutine[Any, Any, tuple[asyncio.Transport, asyncio.BaseProtocol]]] | None = None
+        """What opens connections (`create_connection`): the network."""
+        self._tasks: list[asyncio.Task[Any]] = []
+        """Kept to the end of the run: a killed task that was collected would run its `finally` blocks."""
+        self.set_exception_handler(lambda loop, context: None)
+
+    def time(self) -> float:
+        return self._now
+
+    # -- scheduling ------------------------------------------------------------------------------------------------
+
+    def call_soon(
+        self, callback: Callable[[*Ts], object], *args: *Ts, context: contextvars.Context | None = None
+    ) -> asyncio.Handle:
+        handle = asyncio.Handle(callback, args, self, context)
+        self._soon.append((_owner(context), handle))
+        return handle
+
+    call_soon_threadsafe = call_soon
+
+    def call_later(
+        self, delay: float, callback: Callable[[*Ts], object], *args: *Ts, context: contextvars.Context | None = None
+    ) -> asyncio.TimerHandle:
+        return self.call_at(self._now + delay, callback, *args, context=context)
+
+    def call_at(
+        self, when: float, callback: Callable[[*Ts], object], *args: *Ts, context: contextvars.Context | None = None
+    ) -> asyncio.TimerHandle:
+        handle = asyncio.TimerHandle(when, callback, args, self, context)
+        self._timers_set += 1
+        heapq.heappush(self._timers, (when, self._timers_set, _owner(context), handle))
+        return handle
+
+    def create_task(
+        self,
+        coro: Generator[Any, None, T] | Coroutine[Any, Any, T],
+        *,
+        name: object = None,
+        context: contextvars.Context | None = None,
+    ) -> asyncio.Task[T]:
+        task: asyncio.Task[T] = asyncio.Task(coro, loop=self, name=None if name is None else str(name), context=context)
+        self._tasks.append(task)
+        return task
+
+    def run_in_executor(self, executor: object, func: Callable[[*Ts], T], *args: *Ts) -> asyncio.Future[T]:
+        """Do the work of a thread at some later time, all of it at once."""
+        done: asyncio.Future[T] = self.create_future()
+        self.call_later(self._chance.uniform(*_THREAD_SECONDS), _do, done, func, args)
+        return done
+
+    async def create_connection(self, protocol_factory: Any, host: Any = None, port: Any = None, **options: Any) -> Any:
+        assert self.connector is not None, "this loop has no network"
+        return await self.connector(protocol_factory, host, port)
+
+    # -- processes -------------------------------------------------------------------------------------------------
+
+    def kill(self, process: Process) -> None:
+        process.is_dead = True
+        process.held.clear()
+
+    def pause(self, process: Process) -> None:
+        process.is_paused = True
+
+    def resume(self, process: Process) -> None:
+        process.is_paused = False
+        held, process.held = process.held, []
+        self._soon.extend((process, handle) for handle in held)
+
+    def bury_tasks(self) -> None:
+        """End what was killed or never finished, now that it can do no harm."""
+        for task in self._tasks:
+            coroutine = task.get_coro()
+            for _ in range(_AWAITS_IN_CLEANUP_MAX):
+                try:
+                    coroutine.close()
+                except RuntimeError:  # it awaits something in a `finally` block
+                    continue
+                except BaseException:
+                    pass
+                break
+        self._tasks.clear()
+
+    # -- running ---------------------------------------------------------------------------------------------------
+
+    def _run_once(self) -> None:
+        self._take_due_timers()
+        if not self._soon:
+            if not self._timers:
+                raise Stuck("nothing is left that could happen, and somebody waits")
+            self._now = max(self._now, self._timers[0][0])
+            self._callbacks_at_once = 0
+            self._take_due_timers()
+        for _ in range(len(self._soon)):
+            owner, handle = self._soon.popleft()
+            if handle.cancelled() or (owner is not None and owner.is_dead):
+                continue
+            if owner is not None and owner.is_paused:
+                owner.held.append(handle)
+                continue
+            self.callbacks += 1
+            self._callbacks_at_once += 1
+            handle._run()
+        if self._callbacks_at_once > _CALLBACKS_AT_ONCE_MAX:
+            raise Stuck(f"{self._callbacks_at_once} callbacks have run, and no time has passed")
+
+    def _take_due_timers(self) -> None:
+        timers = self._timers
+        while timers and (timers[0][0] <= self._now or timers[0][3].cancelled()):
+            _, _, owner, handle = heapq.heappop(timers)
+            if not handle.cancelled():
+                self._soon.append((owner, handle))
+
+    def _process_events(self, event_list: object) -> None:
+        """There are no descriptors."""
+
+    def _write_to_self(self) -> None:
+        """There are no threads to be woken by."""
+
+
+def current_process() -> Process | None:
+    return _process.get()
+
+
+def _owner(context: contextvars.Context | None) -> Process | None:
+    return _process.get() if context is None else context.get(_process)
+
+
+def _do(done: asyncio.Future[T], work: Callable[[*Ts], T], args: tuple[*Ts]) -> None:
+    if done.cancelled():
+        return
+    try:
+        done.set_result(work(*args))
+    except Exception as error:
+        done.set_exception(error)

@@ -1,0 +1,253 @@
+"""The network of a simulated world: connections in memory with latency, and with the ways in which they end.
+
+Bytes of one direction of a connection arrive in order, each piece after its own latency; between connections nothing is
+ordered. A connection is *cut* (both ends hear of it, each in its own time, and what is under way is lost) or falls
+*silent* (half-open: nothing arrives any more, and nobody hears of it).
+"""
+
+from __future__ import annotations
+
+import asyncio
+import random
+import zlib
+from collections.abc import Callable
+from typing import Any
+
+from penstock.broker.config import BrokerConfig
+from penstock.broker.listeners import Address, Connected
+from penstock.simulation.loop import Process, SimulatedLoop, current_process
+from penstock.testing.memory import MemoryClient, MemoryTransport
+
+
+class Network:
+    """All connections of a world. Its chance decides every latency."""
+
+    def __init__(self, loop: SimulatedLoop, chance: random.Random) -> None:
+        self.latency_seconds = (0.0002, 0.003)
+        self.connections: list[Connection] = []
+        self.digest = 0
+        """A checksum of every byte that has arrived, and when."""
+        self.delivered_bytes = 0
+        self._loop = loop
+        self._chance = chance
+        self._listener: SimulatedListener | None = None
+        self._opened = 0
+        loop.connector = self._connect
+
+    def listen(self, listener: SimulatedListener | None) -> None:
+        self._listener = listener
+
+    def latency(self) -> float:
+        return self._chance.uniform(*self.latency_seconds)
+
+    async def _connect(
+        self, protocol_factory: Callable[[], asyncio.BaseProtocol], host: str, port: int
+    ) -> tuple[asyncio.Transport, asyncio.BaseProtocol]:
+        await asyncio.sleep(self.latency())
+        listener = self._listener
+        if listener is None or listener.process.is_dead:
+            await asyncio.sleep(self.latency())
+            raise ConnectionRefusedError(f"nobody listens at {host}:{port}")
+        self._opened += 1
+        protocol = protocol_factory()
+        connection = Connection(self, self._loop, listener.process, current_process(), protocol, self._opened)
+        self.connections.append(connection)
+        self._loop.call_soon(listener.accept, connection.broker_end, context=listener.process.context)
+        protocol.connection_made(connection.client_end)
+        return connection.client_end, protocol
+
+    def arrived(self, data: bytes) -> None:
+        self.delivered_bytes += len(data)
+        self.digest = zlib.crc32(data, zlib.crc32(b"%.9f" % self._loop.time(), self.digest))
+
+    # -- what can happen to connections ----------------------------------------------------------------------------
+
+    def of(self, process: Process) -> list[Connection]:
+        return [each for each in self.connections if process in (each.broker, each.client) and not each.is_over]
+
+    def process_died(self, process: Process, *, silently: bool) -> None:
+        """Its connections are reset by its operating system, or fall silent with the whole machine."""
+        for connection in self.of(process):
+            connection.fall_silent() if silently else connection.cut()
+
+
+class Connection:
+    def __init__(
+        self,
+        network: Network,
+        loop: SimulatedLoop,
+        broker: Process,
+        client: Process | None,
+        protocol: asyncio.BaseProtocol,
+        number: int,
+    ) -> None:
+        self.broker = broker
+        self.client = client
+        self.is_silent = False
+        self.is_over = False
+        self.tap: Callable[[bytes], object] | None = None
+        """Called with what the broker sends, at the time when it is sent, whether it arrives or not."""
+        self._network = network
+        self._loop = loop
+        self._arrivals = {True: 0.0, False: 0.0}
+        self.broker_end = MemoryTransport((client.name if client else "world", number), loop)
+        self.broker_end.client = _Outgoing(self)
+        self.client_end = ClientEnd(self, protocol)
+
+    def carry(self, data: bytes, to_broker: bool, deliver: Callable[[bytes], object]) -> None:
+        if self.is_silent or self.is_over:
+            return
+        self._later(to_broker, self._arrive, to_broker, data, deliver)
+
+    def _later(self, to_broker: bool, callback: Callable[..., object], *args: object) -> None:
+        receiver = self.broker if to_broker else self.client
+        when = max(self._arrivals[to_broker], self._loop.time() + self._network.latency())
+        self._arrivals[to_broker] = when
+        self._loop.call_at(when, callback, *args, context=receiver.context if receiver else None)
+
+    def _arrive(self, to_broker: bool, data: bytes, deliver: Callable[[bytes], object]) -> None:
+        if self.is_silent or self.is_over:
+            return
+        self._network.arrived(data)
+        deliver(data)
+
+    def end(self, to_broker: bool) -> None:
+        """One end has closed; the other hears of it after what is under way."""
+        if not self.is_silent and not self.is_over:
+            self._later(to_broker, self._heard_of_the_end, to_broker)
+
+    def cut(self) -> None:
+        """Both ends hear that the connection is reset, each in its own time."""
+        if not self.is_over:
+            self.is_over = True
+            for to_broker in (True, False):
+                self._later(to_broker, self._heard_of_the_end, to_broker)
+
+    def fall_silent(self) -> None:
+        self.is_silent = True
+
+    def _heard_of_the_end(self, to_broker: bool) -> None:
+        if to_broker:
+            self.broker_end.end()
+        else:
+            self.is_over = True
+            self.client_end.lost(ConnectionResetError("the connection was reset"))
+
+
+class _Outgoing(MemoryClient):
+    """What the broker has sent and the client has not received: its bound is that of a socket's buffer."""
+
+    def __init__(self, connection: Connection) -> None:
+        super().__init__(connection.broker_end)
+        self._connection = connection
+
+    def receive(self, data: bytes | memoryview) -> None:
+        piece = bytes(data)
+        self.received += piece
+        if self._connection.tap is not None:
+            self._connection.tap(piece)
+        self._connection.carry(piece, False, self._arrived)
+
+    def _arrived(self, piece: bytes) -> None:
+        del self.received[: len(piece)]
+        connection = self._connection
+        connection.client_end.received(piece)
+        connection._loop.call_soon(connection.broker_end.look, context=connection.broker.context)
+
+    def end(self) -> None:
+        self.is_closed = True
+        self._connection.end(to_broker=False)
+
+
+class ClientEnd(asyncio.Transport):
+    """What a program holds of its connection, as asyncio hands it out."""
+
+    def __init__(self, connection: Connection, protocol: asyncio.BaseProtocol) -> None:
+        super().__init__()
+        self.connection = connection
+        self._protocol = protocol
+        self._is_closing = False
+        self._is_lost = False
+
+    def write(self, data: bytes | bytearray | memoryview) -> None:  # type: ignore[override,unused-ignore]
+        if not self._is_closing:
+            self.connection.carry(bytes(data), True, self._put)
+
+    def writelines(self, list_of_data: Any) -> None:
+        self.write(b"".join(list_of_data))
+
+    def _put(self, data: bytes) -> None:
+        try:
+            self.connection.broker_end.put(data)
+        except BrokenPipeError:  # the broker has closed it, and the client is about to hear of it
+            pass
+
+    def is_closing(self) -> bool:
+        return self._is_closing
+
+    def close(self) -> None:
+        self.abort()
+
+    def abort(self) -> None:
+        if not self._is_closing:
+            self._is_closing = True
+            self.connection.end(to_broker=True)
+            self.connection._loop.call_soon(self.lost, None)
+
+    # -- from the network ------------------------------------------------------------------------------------------
+
+    def received(self, data: bytes) -> None:
+        if self._is_closing:
+            return
+        protocol = self._protocol
+        if not isinstance(protocol, asyncio.BufferedProtocol):
+            assert isinstance(protocol, asyncio.Protocol)
+            protocol.data_received(data)
+            return
+        view = memoryview(data)
+        while view and not self._is_closing:
+            buffer = memoryview(protocol.get_buffer(len(view)))
+            taken = min(len(buffer), len(view))
+            buffer[:taken] = view[:taken]
+            protocol.buffer_updated(taken)
+            view = view[taken:]
+
+    def lost(self, error: Exception | None) -> None:
+        self._is_closing = True
+        if not self._is_lost:
+            self._is_lost = True
+            self._protocol.connection_lost(error)
+
+
+class SimulatedListener:
+    """The listener of one broker process."""
+
+    def __init__(self, network: Network, process: Process) -> None:
+        self.address = Address("PLAINTEXT", "broker", 9092)
+        self.port = self.address.port
+        self.process = process
+        self._network = network
+        self._connected: Connected | None = None
+
+    def start(self, loop: asyncio.AbstractEventLoop, connected: Connected) -> None:
+        self._connected = connected
+        self._network.listen(self)
+
+    def accept(self, transport: MemoryTransport) -> None:
+        if self._connected is None:
+            transport.close()
+        else:
+            self._connected(transport)
+
+    def pause(self, seconds: float) -> None:
+        """Connections that come too soon are held by the broker."""
+
+    def check(self, config: BrokerConfig) -> None:
+        """It serves with any configs."""
+
+    def refresh(self) -> None:
+        """There is nothing to read again."""
+
+    def close(self) -> None:
+        self._connected = None
+        self._network.listen(None)

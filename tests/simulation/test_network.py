@@ -1,0 +1,164 @@
+"""Connections of the simulated network: order, latency, and how they end."""
+
+from __future__ import annotations
+
+import asyncio
+import random
+
+import pytest
+
+from penstock.broker.transport import Transport
+from penstock.simulation.loop import Process, SimulatedLoop
+from penstock.simulation.network import ClientEnd, Network, SimulatedListener
+
+
+class Peer(asyncio.Protocol):
+    def __init__(self) -> None:
+        self.received = b""
+        self.is_lost = False
+
+    def data_received(self, data: bytes) -> None:
+        self.received += data
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        self.is_lost = True
+
+
+class Stage:
+    """A network with somebody who listens and keeps what it hears."""
+
+    def __init__(self, seed: int = 1) -> None:
+        chance = random.Random(seed)
+        self.loop = SimulatedLoop(chance)
+        self.network = Network(self.loop, chance)
+        self.process = Process("broker")
+        self.listener = SimulatedListener(self.network, self.process)
+        self.transports: list[Transport] = []
+        self.heard: list[bytes] = []
+        self.listener.start(self.loop, self._accepted)
+
+    def _accepted(self, transport: Transport) -> None:
+        self.transports.append(transport)
+        transport.add_reader(lambda: self._read(transport))
+
+    def _read(self, transport: Transport) -> None:
+        buffer = bytearray(100)
+        size = transport.receive_into(memoryview(buffer))
+        self.heard.append(bytes(buffer[:size]))
+        if not size:
+            transport.close()
+
+    async def connect(self) -> tuple[ClientEnd, Peer]:
+        transport, protocol = await self.loop.create_connection(Peer, "broker", 9092)
+        return transport, protocol
+
+    def run(self, main) -> None:  # type: ignore[no-untyped-def]
+        try:
+            self.loop.run_until_complete(main)
+        finally:
+            self.loop.close()
+
+
+def test_bytes_arrive_in_order_and_later() -> None:
+    stage = Stage()
+
+    async def main() -> None:
+        client, peer = await stage.connect()
+        for number in range(10):
+            client.write(b"%d" % number)
+        assert stage.heard == []
+        await asyncio.sleep(1)
+        assert b"".join(stage.heard) == b"0123456789"
+        stage.transports[0].send([b"ab", b"cd"], False)
+        await asyncio.sleep(1)
+        assert peer.received == b"abcd"
+
+    stage.run(main())
+
+
+def test_between_connections_nothing_is_ordered() -> None:
+    orders = set()
+    for seed in range(20):
+        stage = Stage(seed)
+
+        async def main(stage: Stage = stage) -> None:
+            (one, _), (two, _) = await stage.connect(), await stage.connect()
+            one.write(b"1")
+            two.write(b"2")
+            await asyncio.sleep(1)
+
+        stage.run(main())
+        orders.add(tuple(stage.heard))
+    assert orders == {(b"1", b"2"), (b"2", b"1")}
+
+
+def test_a_cut_is_heard_of_at_both_ends_and_loses_what_is_under_way() -> None:
+    stage = Stage()
+
+    async def main() -> None:
+        client, peer = await stage.connect()
+        await asyncio.sleep(0.1)
+        client.write(b"lost")
+        stage.network.connections[0].cut()
+        await asyncio.sleep(1)
+        assert peer.is_lost
+        assert stage.heard[0] == b""
+
+    stage.run(main())
+
+
+def test_of_a_silent_connection_nobody_hears_anything() -> None:
+    stage = Stage()
+
+    async def main() -> None:
+        client, peer = await stage.connect()
+        await asyncio.sleep(0.1)
+        stage.network.connections[0].fall_silent()
+        client.write(b"lost")
+        stage.transports[0].send([b"lost"], False)
+        await asyncio.sleep(1)
+        assert not peer.is_lost
+        assert not peer.received
+        assert not stage.heard
+
+    stage.run(main())
+
+
+def test_a_client_that_closes_is_heard_of_after_what_it_sent() -> None:
+    stage = Stage()
+
+    async def main() -> None:
+        client, peer = await stage.connect()
+        client.write(b"last words")
+        client.close()
+        await asyncio.sleep(1)
+        assert b"".join(stage.heard[:1]) == b"last words"
+        assert b"" in stage.heard
+        assert peer.is_lost
+
+    stage.run(main())
+
+
+def test_what_the_broker_sends_is_tapped_whether_it_arrives_or_not() -> None:
+    stage, tapped = Stage(), []
+
+    async def main() -> None:
+        await stage.connect()
+        await asyncio.sleep(0.1)
+        stage.network.connections[0].tap = tapped.append
+        stage.network.connections[0].fall_silent()
+        stage.transports[0].send([b"answer"], False)
+
+    stage.run(main())
+    assert tapped == [b"answer"]
+
+
+def test_nobody_connects_to_a_broker_that_does_not_listen() -> None:
+    stage = Stage()
+
+    async def main() -> None:
+        stage.listener.close()
+        with pytest.raises(ConnectionRefusedError):
+            await stage.connect()
+
+    stage.run(main())
