@@ -84,14 +84,19 @@ class Authority:
         return builder.add_extension(x509.SubjectKeyIdentifier.from_public_key(key.public_key()), critical=False)
 
 
+def pem_store(identity: Identity) -> Path:
+    """Key and certificate in one file, as Kafka wants a PEM keystore."""
+    store = identity.certificate.with_suffix(".store.pem")
+    store.touch(mode=0o600)
+    store.write_bytes(identity.key.read_bytes() + identity.certificate.read_bytes())
+    return store
+
+
 def broker_settings(authority: Authority, broker: Identity, *, client_auth: str = "none") -> dict[str, str]:
     """Kafka's names for a broker's certificate and for the authority whose clients it believes."""
-    chain_and_key = broker.certificate.with_suffix(".store.pem")
-    chain_and_key.touch(mode=0o600)
-    chain_and_key.write_bytes(broker.key.read_bytes() + broker.certificate.read_bytes())
     return {
         "ssl.keystore.type": "PEM",
-        "ssl.keystore.location": str(chain_and_key),
+        "ssl.keystore.location": str(pem_store(broker)),
         "ssl.truststore.type": "PEM",
         "ssl.truststore.location": str(authority.certificate),
         "ssl.client.auth": client_auth,

@@ -30,7 +30,7 @@ from confluent_kafka.admin import (  # type: ignore[attr-defined]
     UserScramCredentialUpsertion,
 )
 
-from bench.certificates import Authority, Identity, broker_settings
+from bench.certificates import Authority, Identity, broker_settings, pem_store
 from bench.peers import HOST, SMALL_JVM_OPTIONS, KafkaPeer, Peer, PenstockPeer
 from tests.clients.tokens import AUDIENCE, ISSUER, TokenIssuer, write_jwks
 
@@ -38,6 +38,8 @@ SECURITY = "org.apache.kafka.common.security"
 PLAIN = f"{SECURITY}.plain.PlainLoginModule"
 SCRAM = f"{SECURITY}.scram.ScramLoginModule"
 OAUTHBEARER = f"{SECURITY}.oauthbearer.OAuthBearerLoginModule"
+LOGIN = f"{SECURITY}.oauthbearer.OAuthBearerLoginCallbackHandler"
+ALLOWED_URLS = "org.apache.kafka.sasl.oauthbearer.allowed.urls"
 VALIDATOR = f"{SECURITY}.oauthbearer.OAuthBearerValidatorCallbackHandler"
 MECHANISMS = ("PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512", "OAUTHBEARER")
 SCRAM_MECHANISMS = {
@@ -80,6 +82,33 @@ class Way:
     def prefix(self) -> str:
         """What the names of topics and groups that this way's principal may use begin with."""
         return f"{self.name}-"
+
+    def java_properties(self, folder: Path) -> dict[str, str]:
+        """What Apache's Java client is told; `folder` takes a file with the token, which Java must be allowed to read.
+
+        The system property `ALLOWED_URLS` has to name that file (`token_url`).
+        """
+        told = {"security.protocol": self.protocol}
+        if self.has_tls:
+            told |= {"ssl.truststore.type": "PEM", "ssl.truststore.location": str(self.authority)}
+        if self.identity:
+            told |= {"ssl.keystore.type": "PEM", "ssl.keystore.location": str(pem_store(self.identity))}
+        if not self.mechanism:
+            return told
+        told["sasl.mechanism"] = self.mechanism
+        if self.token:
+            (folder / "token").write_text(self.token)
+            told["sasl.jaas.config"] = f"{OAUTHBEARER} required;"
+            told["sasl.login.callback.handler.class"] = LOGIN
+            told["sasl.oauthbearer.token.endpoint.url"] = token_url(folder)
+        else:
+            module = PLAIN if self.mechanism == "PLAIN" else SCRAM
+            told["sasl.jaas.config"] = f'{module} required username="{self.user}" password="{self.password}";'
+        return told
+
+
+def token_url(folder: Path) -> str:
+    return f"file://{folder}/token"
 
 
 WAYS = ("tls", "mutual-tls", *(f"{m.lower()}{over}" for m in MECHANISMS for over in ("", "-over-tls")))
@@ -160,7 +189,7 @@ def secured_broker(folder: Path) -> Iterator[Secured]:
 
 def _peer(settings: dict[str, str], jwks: Path) -> Peer:
     if os.environ.get("SECURED_BROKER") == "kafka":
-        allowed = f"-Dorg.apache.kafka.sasl.oauthbearer.allowed.urls=file://{jwks}"
+        allowed = f"-D{ALLOWED_URLS}=file://{jwks}"
         options = (*SMALL_JVM_OPTIONS, allowed)
         return KafkaPeer(settings, jvm_options=options, protocol="SASL_PLAINTEXT", more_listeners=LISTENERS)
     return PenstockPeer(settings, protocol="SASL_PLAINTEXT", more_listeners=LISTENERS)

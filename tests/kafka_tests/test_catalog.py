@@ -68,5 +68,5 @@ def test_the_record_holds_tests_of_the_groups_only_and_as_many_as_the_readme_say
     readme = (Path(__file__).parents[2] / "README.md").read_text()
     row = next(line for line in readme.splitlines() if "`make kafka-tests`" in line)
     said = [int(number) for number in re.findall(r"(?:\d+ of |\()(\d+)", row)]
-    groups = [counted[group] for group in ("consumer", "requests", "share", "rest")]
+    groups = [counted[group] for group in ("consumer", "requests", "share", "rest", "security")]
     assert said == [counted.total(), *groups]

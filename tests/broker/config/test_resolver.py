@@ -116,6 +116,11 @@ class TestChangesAtRunTime:
                 {"listeners": "x"},
                 "Cannot update these configs at default cluster level, broker id must be specified: [listeners]",
             ),
+            (
+                {"ssl.truststore.type": "PEM"},
+                "These security configs can be dynamically updated only per-listener using the listener prefix: "
+                "[ssl.truststore.type]",
+            ),
         ],
     )
     def test_are_refused_in_kafkas_words(self, changes: dict[str, str], message: str) -> None:

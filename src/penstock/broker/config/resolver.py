@@ -328,12 +328,24 @@ def check_static(name: str, value: str) -> None:
         raise ConfigError(f"Penstock has no config {name}; its own are {own}")
 
 
+_BY_LISTENER_ONLY = frozenset(
+    {"ssl.key.password", "ssl.truststore.certificates", "ssl.keystore.certificate.chain", "ssl.keystore.key"}
+    | {f"ssl.{store}.{part}" for store in ("keystore", "truststore") for part in ("type", "location", "password")}
+)
+
+
 def check_dynamic(changes: Mapping[str, str], *, for_all_brokers: bool) -> None:
     """Raise ConfigError, in Kafka's words, unless these may be set at run time. A name that is unknown may."""
     known = {name: definition for name in changes if (definition := definition_of(name)) is not None}
     fixed = [name for name, definition in known.items() if definition.scope is Scope.READ_ONLY]
     if fixed:
         raise ConfigError(f"Cannot update these configs dynamically: [{', '.join(fixed)}]")
+    bare = [name for name in changes if name in _BY_LISTENER_ONLY]
+    if bare:
+        raise ConfigError(
+            "These security configs can be dynamically updated only per-listener using the listener prefix: "
+            f"[{', '.join(bare)}]"
+        )
     single = [name for name, definition in known.items() if definition.scope is Scope.PER_BROKER]
     if for_all_brokers and single:
         raise ConfigError(
