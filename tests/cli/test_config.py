@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 
@@ -153,3 +154,14 @@ def test_a_change_without_a_value_is_a_usage_error(config: Shell) -> None:
     assert (
         "'retention.ms'; it must look like name=value" in config("set", "topic", "orders", "retention.ms", status=2)[1]
     )
+
+
+@pytest.mark.parametrize("name", ["ssl.key.password", "listener.name.outside.ssl.key.password"])
+def test_a_secret_comes_from_a_file_and_not_from_the_command_line(config: Shell, tmp_path: Path, name: str) -> None:
+    _, err = config("set", "broker", "1", f"{name}=hush", status=1)
+    assert f"{name}=@FILE" in err
+    (tmp_path / "secret").write_text("hush\n")
+    out, err = config("set", "broker", "1", f"{name}=@{tmp_path / 'secret'}")
+    assert "hush" not in out + err
+    _, err = config("set", "broker", "1", f"{name}=@{tmp_path / 'nothing'}", status=1)
+    assert "cannot be read" in err

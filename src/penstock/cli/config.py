@@ -98,7 +98,8 @@ def _row(entry: ConfigEntry) -> list[Cell]:
 def set_(kind: str, name: str, configs: tuple[str, ...], bootstrap: str, as_json: bool) -> None:
     """Set configs. All of them are set, or none if one is refused.
 
-    A group need not exist yet, so its configs can be set before its first consumer joins.
+    A group need not exist yet, so its configs can be set before its first consumer joins. A secret, such as
+    ssl.key.password, comes from a file: CONFIG=@FILE.
 
     \b
       penstock config set topic orders retention.ms=86400000

@@ -7,6 +7,7 @@ because plugins may read it.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from penstock.cli.failures import Failure, nearest
@@ -37,6 +38,7 @@ async def alter_configs(
     set_at_run_time = (ConfigSource.DYNAMIC_BROKER, ConfigSource.DYNAMIC_DEFAULT_BROKER)
 
     known = await known_configs(admin, kind, name)
+    changes = {config: _revealed(config, value, known) for config, value in changes.items()}
     for config, value in changes.items():
         entry = known.get(config)
         if kind is ResourceType.BROKER and entry and entry.read_only and entry.source not in set_at_run_time:
@@ -75,3 +77,18 @@ def unknown_config(kind: ResourceType, name: str, config: str, known: Iterable[s
 
 def kind_text(kind: ResourceType) -> str:
     return kind.name.lower().replace("_", " ")
+
+
+def _revealed(config: str, value: str | None, known: Mapping[str, ConfigEntry]) -> str | None:
+    """The value of a config; that of a secret is read from the file that is named in its place."""
+    bare = next((name for name in known if config == name or config.endswith(f".{name}")), None)  # of a listener, too
+    if value is None or bare is None or not known[bare].sensitive:
+        return value
+    if not value.startswith("@"):
+        raise Failure(
+            f"{config} is a secret, and others can read the command line.\n  Take it from a file: {config}=@FILE"
+        )
+    try:
+        return Path(value[1:]).read_text().rstrip("\n")
+    except OSError as error:
+        raise Failure(f"{value[1:]} cannot be read: {error.strerror}.") from error

@@ -8,6 +8,9 @@ from contextlib import contextmanager
 
 import click
 
+# TOPIC_, GROUP_, CLUSTER_ and TRANSACTIONAL_ID_AUTHORIZATION_FAILED
+_DENIED = frozenset({29, 30, 31, 53})
+
 
 class Failure(click.ClickException):
     """A command failed; the message says what to do next. Exit status 1."""
@@ -55,6 +58,8 @@ def explain(error: Exception, bootstrap: object = None) -> str | None:
         )
     if isinstance(error, TlsFailed):
         return f"{_sentence(str(error))}\n  Trust an authority: --ca-file FILE"
+    if isinstance(error, KafkaError) and error.code in _DENIED:
+        return f"{_sentence(str(error))}\n  Ask what is missing: penstock acl explain USER OPERATION TYPE NAME"
     if isinstance(error, (KafkaError, UsageError)):
         return _sentence(str(error) or type(error).__name__)
     return None
