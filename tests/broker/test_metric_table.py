@@ -11,7 +11,7 @@ from penstock.broker.metric_table import COUNTER, GAUGE, HISTOGRAM, SECTIONS, TA
 
 @pytest.mark.parametrize("spec", TABLE.values(), ids=lambda spec: spec.name)
 def test_a_metric_is_described_as_prometheus_expects(spec: Spec) -> None:
-    assert re.fullmatch(r"(kafka|penstock)_[a-z0-9_]+", spec.name)
+    assert re.fullmatch(r"(kafka|penstock|process)_[a-z0-9_]+", spec.name)
     assert spec.kind in (COUNTER, GAUGE, HISTOGRAM)
     assert all(re.fullmatch(r"[a-z][A-Za-z]*", label) for label in spec.labels)
     assert spec.help.endswith(".")

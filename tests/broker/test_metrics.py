@@ -15,7 +15,7 @@ from penstock.testing import Broker
 
 @pytest.fixture
 def broker() -> Iterator[Broker]:
-    with Broker() as it:
+    with Broker({"penstock.metrics.listen": "127.0.0.1:0"}) as it:
         it.create_topic("orders", 2)
         yield it
 
@@ -37,10 +37,10 @@ def test_every_sample_follows_the_help_and_the_type_of_its_metric(broker: Broker
         elif line.startswith("# TYPE"):
             _, _, typed, kind = line.split()
             assert typed == name
-            assert kind in ("counter", "gauge")
+            assert kind in ("counter", "gauge", "histogram")
         else:
             assert kind
-            assert re.fullmatch(rf'{name}(\{{(\w+="[^"]*",?)+\}})? [-+.e0-9]+', line), line
+            assert re.fullmatch(rf'{name}(_bucket|_sum|_count)?(\{{(\w+="[^"]*",?)+\}})? [-+.e0-9]+', line), line
 
 
 def test_what_others_register_is_collected_when_somebody_looks(broker: Broker) -> None:

@@ -50,7 +50,9 @@ def _configs(parts: Parts) -> object:
 def _fetch(parts: Parts) -> object:
     from penstock.broker.handlers.fetch import FetchHandlers
 
-    return FetchHandlers(parts.cluster, parts.fetch_sessions, parts.config, parts.world, parts.gate, parts.quotas)
+    return FetchHandlers(
+        parts.cluster, parts.fetch_sessions, parts.config, parts.world, parts.gate, parts.quotas, parts.traffic
+    )
 
 
 def _group_offsets(parts: Parts) -> object:
@@ -100,7 +102,9 @@ def _offsets(parts: Parts) -> object:
 def _produce(parts: Parts) -> object:
     from penstock.broker.handlers.produce import ProduceHandlers
 
-    return ProduceHandlers(parts.cluster, parts.durability, parts.world, lambda: parts.transactional_writes, parts.gate)
+    return ProduceHandlers(
+        parts.cluster, parts.durability, parts.world, lambda: parts.transactional_writes, parts.gate, parts.traffic
+    )
 
 
 def _producers(parts: Parts) -> object:

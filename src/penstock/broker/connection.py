@@ -46,6 +46,7 @@ if TYPE_CHECKING:
     from penstock.broker.authentication import Authentication
     from penstock.broker.dispatch import Dispatcher
     from penstock.broker.listeners import Address
+    from penstock.broker.request_times import Mark
     from penstock.broker.requests import AnyRequest
     from penstock.broker.transport import Transport
     from penstock.broker.world import Timer, World
@@ -107,6 +108,7 @@ class Connection:
         self._set_aside: memoryview | None = None  # frames that arrived when a bound was reached
         self._slots: deque[list[object]] = deque()
         self._out: deque[object] = deque()
+        self._unsent: list[Mark] = []  # of the responses in `_out`, where the times of requests are measured
         self.queued_bytes = 0
         """The memory of the responses that are not sent yet, in slots and behind them."""
         self._reading = True
@@ -353,6 +355,8 @@ class Connection:
         slots, out = self._slots, self._out
         while slots and slots[0]:
             parts = slots.popleft()
+            if isinstance(parts[-1], tuple):
+                self._unsent.append(parts.pop())  # type: ignore[arg-type]
             out.extend(parts)
         if out and not self._writing and not self._warming:
             self._write()
@@ -379,9 +383,12 @@ class Connection:
             if not self._writing:
                 self._writing = True
                 self._transport.add_writer(self._on_writable)
-        elif self._writing:
+            return
+        if self._writing:
             self._writing = False
             self._transport.remove_writer()
+        if self._unsent and self._dispatcher.times is not None:
+            self._dispatcher.times.sent(self._unsent)
 
     def _send_bytes(self) -> bool:
         """Send the byte strings at the front with one call; False when the transport took only a part of them."""

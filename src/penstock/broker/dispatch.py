@@ -26,6 +26,7 @@ from penstock.wire.messages import Message
 
 if TYPE_CHECKING:
     from penstock.broker.quotas import Quotas
+    from penstock.broker.request_times import RequestTimes
     from penstock.broker.world import World
 
 log = logging.getLogger("penstock.broker")
@@ -77,6 +78,8 @@ class Dispatcher:
         self.faults: dict[int, Fault] = {}
         self.connections: set[Connection] = set()
         self.requests_total: dict[int, int] = dict.fromkeys(self.served, 0)
+        self.times: RequestTimes | None = None
+        """What measures requests, where somebody looks at the metrics."""
 
     def advertised(self) -> list[ApiInfo]:
         return [info for key, info in API_TABLE.items() if key in self.served]
@@ -114,6 +117,9 @@ class Dispatcher:
         request = Request(connection, key, version, correlation_id, client_id, body, slot)
         self.requests_total[key] += 1
         quotas = self._quotas
+        times = self.times
+        if times is not None:
+            times.begin(request)
         try:
             began = self._world.precise() if quotas.limits_requests else 0.0
             answer = self.faults[key](request) if self.faults and key in self.faults else None
@@ -123,8 +129,11 @@ class Dispatcher:
                 return
             if quotas.active:
                 quotas.handled(request, answer, len(frame), self._world.precise() - began if began else 0.0)
+            mark = times.handled(request, answer) if times is not None else None
             if isinstance(answer, Message):
                 self.encode(request, answer)
+                if mark is not None:
+                    slot.append(mark)
             elif answer is NO_RESPONSE:
                 connection.drop_slot(slot)
             elif not isinstance(answer, Pending):
@@ -194,7 +203,10 @@ class Dispatcher:
         """Encode the response to a request that had to wait."""
         if self._quotas.limits_requests:
             self._quotas.answered(request, response)
+        mark = self.times.answered(request, response) if self.times is not None else None
         self.encode(request, response)
+        if mark is not None:
+            request.slot.append(mark)
 
     def encode(self, request: AnyRequest, response: Message) -> None:
         """Encode a response into the slot of its request."""

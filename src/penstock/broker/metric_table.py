@@ -23,8 +23,70 @@ def _specs(*rows: tuple[str, str, str, str]) -> tuple[Spec, ...]:
 
 
 SECTIONS: dict[str, tuple[Spec, ...]] = {
+    "Process": _specs(
+        ("process_cpu_seconds_total", COUNTER, "", "CPU time of the process, its helper processes left out."),
+        ("process_resident_memory_bytes", GAUGE, "", "Resident memory."),
+        ("process_open_fds", GAUGE, "", "Open file descriptors."),
+        ("process_max_fds", GAUGE, "", "File descriptors that the process may open."),
+        (
+            "penstock_event_loop_lag_ms",
+            HISTOGRAM,
+            "",
+            "How late the event loop calls back, probed twice a second: how long a request may wait for its turn.",
+        ),
+    ),
     "Requests": _specs(
-        ("kafka_network_requestmetrics_requests_total", COUNTER, "request", "Requests handled, by API."),
+        (
+            "kafka_network_requestmetrics_requests_total",
+            COUNTER,
+            "request version",
+            "Requests handled, by API and version.",
+        ),
+        (
+            "kafka_network_requestmetrics_errors_total",
+            COUNTER,
+            "request error",
+            "Errors in responses, by API and code; one response may carry several.",
+        ),
+        (
+            "kafka_network_requestmetrics_totaltimems",
+            HISTOGRAM,
+            "request",
+            "From the arrival of a request until its response was handed to the socket.",
+        ),
+        ("kafka_network_requestmetrics_localtimems", HISTOGRAM, "request", "Time in the handler of a request."),
+        (
+            "kafka_network_requestmetrics_remotetimems",
+            HISTOGRAM,
+            "request",
+            "Time that Fetch, ShareFetch, JoinGroup and SyncGroup waited for records or for other clients.",
+        ),
+        (
+            "penstock_request_disk_time_ms",
+            HISTOGRAM,
+            "request",
+            "Time that other requests waited after their handler, which is for the disk.",
+        ),
+        (
+            "kafka_network_requestmetrics_responsesendtimems",
+            HISTOGRAM,
+            "request",
+            "From when a response was ready until the socket had taken it and all that was queued before it.",
+        ),
+        ("kafka_server_brokertopicmetrics_totalproducerequests_total", COUNTER, "", "Produce requests."),
+        (
+            "kafka_server_brokertopicmetrics_failedproducerequests_total",
+            COUNTER,
+            "",
+            "Produce requests answered with an error for at least one partition.",
+        ),
+        ("kafka_server_brokertopicmetrics_totalfetchrequests_total", COUNTER, "", "Fetch requests."),
+        (
+            "kafka_server_brokertopicmetrics_failedfetchrequests_total",
+            COUNTER,
+            "",
+            "Fetch requests answered with an error for the request or for at least one partition.",
+        ),
     ),
     "Connections": _specs(
         ("kafka_server_socketservermetrics_connection_count", GAUGE, "listener", "Open client connections."),
@@ -83,6 +145,9 @@ SECTIONS: dict[str, tuple[Spec, ...]] = {
     "Topics and logs": _specs(
         ("kafka_controller_kafkacontroller_globaltopiccount", GAUGE, "", "Topics."),
         ("kafka_controller_kafkacontroller_globalpartitioncount", GAUGE, "", "Partitions."),
+        ("kafka_server_brokertopicmetrics_bytesin_total", COUNTER, "topic", "Bytes of the batches produced."),
+        ("kafka_server_brokertopicmetrics_messagesin_total", COUNTER, "topic", "Records produced."),
+        ("kafka_server_brokertopicmetrics_bytesout_total", COUNTER, "topic", "Bytes of the batches fetched."),
         ("penstock_topic_size_bytes", GAUGE, "topic", "Bytes in the logs of a topic."),
         ("penstock_topic_start_offset_sum", GAUGE, "topic", "Sum of the first offsets of a topic's partitions."),
         ("penstock_topic_end_offset_sum", GAUGE, "topic", "Sum of the next offsets of a topic's partitions."),

@@ -10,6 +10,9 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Iterable, Iterator
+from itertools import accumulate
+
+from penstock.broker.histogram import BOUNDS_MS, Histogram
 
 _LINES_PER_PIECE = 200
 _SLICE_SECONDS = 0.002
@@ -20,7 +23,7 @@ Labels = tuple[str, ...]
 class Metric:
     """The samples of one metric of the table."""
 
-    __slots__ = ("_labels", "help", "kind", "name", "samples")
+    __slots__ = ("_histograms", "_labels", "help", "kind", "name", "samples")
 
     def __init__(self, name: str) -> None:
         from penstock.broker.metric_table import TABLE
@@ -31,11 +34,17 @@ class Metric:
         self.help = spec.help
         self._labels = spec.labels
         self.samples: list[tuple[Labels, float]] = []
+        self._histograms: list[tuple[Labels, Histogram]] = []
 
     def add(self, value: float, *labels: str) -> Metric:
         """Add a sample, with the values of the labels in the order of the table."""
         assert len(labels) == len(self._labels), (self.name, labels)
         self.samples.append((labels, value))
+        return self
+
+    def add_histogram(self, histogram: Histogram, *labels: str) -> Metric:
+        assert len(labels) == len(self._labels), (self.name, labels)
+        self._histograms.append((labels, histogram))
         return self
 
     def pieces(self) -> Iterator[str]:
@@ -46,11 +55,23 @@ class Metric:
                 for labels, value in self.samples[start : start + _LINES_PER_PIECE]
             )
 
-    def _label_text(self, values: Labels) -> str:
-        if not values:
-            return ""
-        pairs = zip(self._labels, values, strict=True)
-        return "{" + ",".join(f'{name}="{_escape(value)}"' for name, value in pairs) + "}"
+        for labels, histogram in self._histograms:
+            yield self._histogram_text(labels, histogram)
+
+    def _histogram_text(self, labels: Labels, histogram: Histogram) -> str:
+        counts = histogram.counts
+        lines = []
+        for bound, count in zip((*BOUNDS_MS, "+Inf"), accumulate(counts), strict=True):
+            lines.append(f"{self.name}_bucket{self._label_text(labels, le=str(bound))} {count}\n")
+        lines.append(f"{self.name}_sum{self._label_text(labels)} {histogram.milliseconds}\n")
+        lines.append(f"{self.name}_count{self._label_text(labels)} {sum(counts)}\n")
+        return "".join(lines)
+
+    def _label_text(self, values: Labels, le: str = "") -> str:
+        pairs = [f'{name}="{_escape(value)}"' for name, value in zip(self._labels, values, strict=True)]
+        if le:
+            pairs.append(f'le="{le}"')
+        return "{" + ",".join(pairs) + "}" if pairs else ""
 
 
 Collector = Callable[[], Iterable[Metric | None]]

@@ -43,8 +43,10 @@ if TYPE_CHECKING:
     from penstock.broker.foundation import Foundation
     from penstock.broker.group_coordinator import GroupCoordinator
     from penstock.broker.metrics import Metric
+    from penstock.broker.process_metrics import LoopLag
     from penstock.broker.sasl_listeners import SaslListeners
     from penstock.broker.share.groups import ShareGroups
+    from penstock.broker.traffic import Traffic
     from penstock.broker.transaction_coordinator import TransactionCoordinator
     from penstock.broker.visitors import LoggedInVisitors
     from penstock.catalog.contract import Catalog
@@ -74,6 +76,11 @@ class Parts:
         self.quotas = Quotas(config, self.catalog, world)
         self.dispatcher = Dispatcher(HandlerTable(self).find, world, self._connection_closed, self.quotas)
         self.features.listeners.append(self.dispatcher.forget_routes)
+        self.metrics = Metrics(world.precise)
+        self.traffic: Traffic | None = None
+        self.loop_lag: LoopLag | None = None
+        if config.penstock_metrics_listen:
+            self._measure()
         self.newcomers = Newcomers(config, world.monotonic)
         rates = ConnectionRates(config, self.quotas)
         self.acceptor = Acceptor(
@@ -81,7 +88,6 @@ class Parts:
         )
         self.configs.checks.append(self.acceptor.check)
         self.upkeep = Upkeep(config, self.cluster, self.storage, world, sweep=self._sweep, clean=self._clean)
-        self.metrics = Metrics(world.precise)
         self.metrics.register(self._own_metrics)
         self.metrics.register(self.quotas.metrics)
         self.metrics.register(self.newcomers.metrics)
@@ -232,11 +238,27 @@ class Parts:
         for callback in self.on_connection_closed:
             guard.attempt("clearing up after a closed connection", callback, connection)
 
-    def _own_metrics(self) -> Iterator[Metric | None]:
-        from penstock.broker.log_metrics import log_metrics
-        from penstock.broker.request_metrics import request_metrics
+    def _measure(self) -> None:
+        """Measure what costs a little with every request."""
+        from penstock.broker.process_metrics import LoopLag, process_metrics
+        from penstock.broker.request_times import RequestTimes
+        from penstock.broker.traffic import Traffic
 
-        yield from request_metrics(self.dispatcher, self.fetch_sessions)
+        config, world = self.config, self.world
+        times = RequestTimes(world.precise, world.monotonic, lambda: config.penstock_request_slow_ms)
+        self.dispatcher.times = times
+        self.traffic = Traffic(self.cluster)
+        self.topics.on_topic_deleted.append(self.traffic.topic_deleted)
+        self.loop_lag = LoopLag(world)
+        self.loop_lag.start()
+        for collector in (times.metrics, self.traffic.metrics, self.loop_lag.metrics, process_metrics):
+            self.metrics.register(collector)
+
+    def _own_metrics(self) -> Iterator[Metric | None]:
+        from penstock.broker.connection_metrics import connection_metrics
+        from penstock.broker.log_metrics import log_metrics
+
+        yield from connection_metrics(self.dispatcher, self.fetch_sessions)
         yield from log_metrics(self.cluster, partitions=self.config.penstock_metrics_partitions)
 
     def _sweep(self) -> None:

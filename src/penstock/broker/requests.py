@@ -33,7 +33,25 @@ Body = TypeVar("Body", bound=Message)
 
 
 class Request(Generic[Body]):
-    __slots__ = ("api_key", "api_version", "body", "client_id", "connection", "correlation_id", "slot")
+    __slots__ = (
+        "api_key",
+        "api_version",
+        "began",
+        "body",
+        "client_id",
+        "connection",
+        "correlation_id",
+        "handled",
+        "slot",
+        "stands_for",
+    )
+
+    began: float
+    """When it arrived; set, as `handled` is, where the times of requests are measured."""
+    handled: float
+    """When its handler returned; 0 before that."""
+    stands_for: int
+    """How many requests its times stand for; 0 where they are not taken."""
 
     def __init__(
         self,

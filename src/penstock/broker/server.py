@@ -113,6 +113,8 @@ class Broker:
             parts.cleaning.stop()
         if parts.is_built("authenticator"):
             parts.authenticator.stop()
+        if parts.loop_lag is not None:
+            parts.loop_lag.stop()
         await parts.monitoring.stop()
         await parts.dispatcher.stop()
         parts.stop_coordinators()

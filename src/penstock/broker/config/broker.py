@@ -318,6 +318,8 @@ penstock.metrics.listen string =
     Address as host:port of metrics and health over HTTP, beyond loopback over TLS with a login; empty serves none.
 penstock.metrics.partitions bool =false @cluster
     Whether /metrics has single partitions beside the sums for their topics.
+penstock.request.slow.ms int =1000 >=-1 @cluster
+    With metrics, a request that takes so long, its wait for records left out, is logged; -1 logs none.
 penstock.share.flush.interval.ms int =100 >=0
     An acknowledgement of a share group is on the disk at most this long after it was confirmed; 0 confirms it then.
 penstock.unauthenticated.bytes.max long =67108864 >=1

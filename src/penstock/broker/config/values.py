@@ -115,6 +115,7 @@ class BrokerValues:
     penstock_authentication_timeout_ms: int
     penstock_metrics_listen: str
     penstock_metrics_partitions: bool
+    penstock_request_slow_ms: int
     penstock_share_flush_interval_ms: int
     penstock_unauthenticated_bytes_max: int
     penstock_unauthenticated_connections_max: int

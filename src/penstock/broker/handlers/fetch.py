@@ -35,6 +35,7 @@ if TYPE_CHECKING:
     from penstock.broker.fetch_sessions import FetchSessions
     from penstock.broker.gate import Gate
     from penstock.broker.quotas import Quotas
+    from penstock.broker.traffic import Traffic
     from penstock.broker.world import World
 
 logger = logging.getLogger("penstock.broker")
@@ -149,13 +150,16 @@ class FetchHandlers:
         world: World,
         gate: Gate,
         quotas: Quotas,
+        traffic: Traffic | None,
     ) -> None:
+        """`traffic` counts what is sent, where somebody looks at the metrics."""
         self._cluster = cluster
         self._sessions = sessions
         self._config = config
         self._world = world
         self._gate = gate
         self._quotas = quotas
+        self._traffic = traffic
         gate.on_rules_changed.append(self._rules_changed)
 
     def _rules_changed(self) -> None:
@@ -280,6 +284,13 @@ class FetchHandlers:
                 self._sessions.forget(context)
             session_id = context.session_id if context.incremental else NO_SESSION
             return m.FetchResponse(session_id=session_id, throttle_time_ms=waits_ms)
+        if self._traffic is not None and size:
+            if len(found) == 1:
+                self._traffic.fetched(found[0][0].topic, size)
+            else:
+                for asked, data in found:
+                    if data.records:
+                        self._traffic.fetched(asked.topic, len(data.records))
         return _respond(request, context, found)
 
     def _names_something(self, request: Request[m.FetchRequest], body: m.FetchRequest) -> bool:

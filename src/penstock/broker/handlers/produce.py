@@ -45,6 +45,7 @@ if TYPE_CHECKING:
     from penstock.broker.cluster_view import ClusterView
     from penstock.broker.durability import Durability
     from penstock.broker.gate import Gate
+    from penstock.broker.traffic import Traffic
     from penstock.broker.world import World
     from penstock.storage.contract import Appended, Log
 
@@ -87,12 +88,15 @@ class ProduceHandlers:
         world: World,
         transactional_writes: Callable[[], TransactionalWrites],
         gate: Gate,
+        traffic: Traffic | None,
     ) -> None:
+        """`traffic` counts what is appended, where somebody looks at the metrics."""
         self._cluster = cluster
         self._durability = durability
         self._world = world
         self._transactional_writes = transactional_writes
         self._gate = gate
+        self._traffic = traffic
 
     def produce(self, request: Request[m.ProduceRequest]) -> Answer:
         body = request.body
@@ -213,6 +217,8 @@ class ProduceHandlers:
             appended = self._append_batch(partition, records[: header.size], header, transaction_version)
         except KafkaError as error:
             raise _RefusedByLog(error, partition.log.log_start_offset) from error
+        if self._traffic is not None:
+            self._traffic.produced(topic, header.size, header.records_count)
         if partition.waiters:
             partition.wake()
         return partition, appended, is_transactional

@@ -1,0 +1,147 @@
+"""Where the time of requests goes, measured from outside and with a clock of our own."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+from penstock.broker.request_times import RequestTimes
+from penstock.broker.requests import NO_RESPONSE
+from penstock.testing import Broker
+from penstock.wire import messages as m
+from penstock.wire.api import ApiKey
+from tests.broker.handlers.records import batch, produce
+from tests.broker.test_metrics import figures
+from tests.transactions.wire_client import Wire
+
+NAME = "kafka_network_requestmetrics_"
+
+
+class Rig:
+    """Requests that take as long as is said."""
+
+    def __init__(self, slow_ms: int = -1) -> None:
+        self.now = 100.0
+        self.times = RequestTimes(lambda: self.now, lambda: self.now, lambda: slow_ms)
+
+    def request(self, key: ApiKey) -> Any:
+        connection = SimpleNamespace(peer_host="10.0.0.1")
+        return SimpleNamespace(
+            api_key=key,
+            api_version=9,
+            began=self.now,
+            handled=0.0,
+            stands_for=0,
+            client_id="c\n",
+            connection=connection,
+        )
+
+    def seconds(self, key: ApiKey) -> dict[str, float]:
+        figures = self.times.of(key)
+        parts = {name: getattr(figures, name) for name in ("total", "local", "remote", "disk", "send")}
+        return {name: round(each.seconds, 6) for name, each in parts.items() if each.count}
+
+
+@pytest.mark.parametrize(("key", "part"), [(ApiKey.FETCH, "remote"), (ApiKey.PRODUCE, "disk")])
+def test_the_time_of_a_request_that_waits_is_split(key: ApiKey, part: str) -> None:
+    rig = Rig()
+    request = rig.request(key)
+    rig.now += 1
+    assert rig.times.handled(request, object()) is None
+    rig.now += 2
+    mark = rig.times.answered(request, m.FetchResponse())
+    rig.now += 4
+    rig.times.sent([mark])
+    assert rig.seconds(key) == {"local": 1, part: 2, "send": 4, "total": 7}
+
+
+def test_a_request_without_a_response_ends_with_its_handler() -> None:
+    rig = Rig()
+    request = rig.request(ApiKey.PRODUCE)
+    rig.now += 1
+    assert rig.times.handled(request, NO_RESPONSE) is None
+    assert rig.seconds(ApiKey.PRODUCE) == {"local": 1, "total": 1}
+
+
+def test_of_many_requests_some_are_timed_and_stand_for_the_others() -> None:
+    rig = Rig()
+    for _ in range(1000):
+        request = rig.request(ApiKey.METADATA)
+        rig.now += 0.0001
+        mark = rig.times.handled(request, m.MetadataResponse())
+        if mark is not None:
+            rig.times.sent([mark])
+    figures = rig.times.of(ApiKey.METADATA)
+    assert figures.versions[9] == 1000
+    assert figures.total.count + figures.untimed == 1000
+    assert figures.untimed < 15
+    assert figures.total.seconds == pytest.approx(figures.total.count * 0.0001)
+
+
+def test_the_answer_to_a_request_whose_handler_has_not_returned_is_not_timed() -> None:
+    rig = Rig()
+    request = rig.request(ApiKey.PRODUCE)
+    rig.now += 1
+    assert rig.times.answered(request, m.ProduceResponse()) is None
+    rig.times.handled(request, object())
+    assert rig.seconds(ApiKey.PRODUCE) == {"local": 1}
+
+
+@pytest.mark.parametrize(("slow_ms", "is_logged"), [(-1, False), (999, True), (1001, False)])
+def test_a_slow_request_is_logged_with_who_sent_it(
+    slow_ms: int, is_logged: bool, caplog: pytest.LogCaptureFixture
+) -> None:
+    rig = Rig(slow_ms)
+    request = rig.request(ApiKey.METADATA)
+    rig.now += 1
+    rig.times.handled(request, m.MetadataResponse())
+    expected = r"slow request: Metadata version 9 of client 'c\n' at 10.0.0.1 took 1000.0 ms"
+    assert [record.getMessage() for record in caplog.records] == ([expected] if is_logged else [])
+
+
+def test_a_long_poll_is_not_slow(caplog: pytest.LogCaptureFixture) -> None:
+    rig = Rig(slow_ms=10)
+    request = rig.request(ApiKey.FETCH)
+    rig.times.handled(request, object())
+    rig.now += 30
+    rig.times.answered(request, m.FetchResponse())
+    assert caplog.records == []
+
+
+@pytest.fixture
+def broker() -> Iterator[Broker]:
+    with Broker({"penstock.metrics.listen": "127.0.0.1:0", "penstock.acks.all.flush": "true"}) as it:
+        it.create_topic("orders")
+        yield it
+
+
+def test_requests_errors_and_times_of_a_broker_are_told(broker: Broker) -> None:
+    wire = Wire(broker.port)
+    for _ in range(3):
+        produce(wire, "orders", batch(b"a"), acks=-1)
+    wire.ask(m.DescribeGroupsRequest(groups=["none"]), m.DescribeGroupsResponse, 6)
+    produce(wire, "orders", batch(b"a"), partition=7)
+    found = figures(broker)
+    wire.close()
+    requests = {name: value for name, value in found.items() if name.startswith(NAME + "requests_total")}
+    produced = sum(value for name, value in requests.items() if 'request="Produce"' in name)
+    assert produced == 4
+    assert found[NAME + 'errors_total{request="Produce",error="UNKNOWN_TOPIC_OR_PARTITION"}'] == 1
+    assert found["kafka_server_brokertopicmetrics_totalproducerequests_total"] == 4
+    assert found["kafka_server_brokertopicmetrics_failedproducerequests_total"] == 1
+    for part in ("totaltimems", "localtimems", "responsesendtimems"):
+        assert found[NAME + part + '_count{request="Produce"}'] == 4
+        assert found[NAME + part + '_bucket{request="Produce",le="+Inf"}'] == 4
+    assert found['penstock_request_disk_time_ms_count{request="Produce"}'] == 3
+    total = found[NAME + 'totaltimems_sum{request="Produce"}']
+    parts = (NAME + "localtimems", "penstock_request_disk_time_ms", NAME + "responsesendtimems")
+    assert total == pytest.approx(sum(found[part + '_sum{request="Produce"}'] for part in parts), rel=0.01)
+
+
+def test_nothing_is_measured_where_nobody_looks() -> None:
+    with Broker() as broker:
+        assert broker._running().parts.dispatcher.times is None
+        assert not [name for name in figures(broker) if name.startswith((NAME, "process_"))]
