@@ -2,11 +2,14 @@ from __future__ import annotations
 
 import os
 from collections import Counter
+from collections.abc import Iterator
 from importlib.util import find_spec
 from pathlib import Path
 
 import pytest
 from hypothesis import settings
+
+from tests.postgres import PostgresServer
 
 # Shared machines pause at will: how long an example takes says nothing about it.
 settings.register_profile("penstock", deadline=None)
@@ -45,6 +48,13 @@ def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
     if reasons:
         told = "; ".join(f"{count} ({reason})" for reason, count in reasons.most_common())
         terminalreporter.write_line(f"skipped: {told}")
+
+
+@pytest.fixture(scope="session")
+def postgres() -> Iterator[PostgresServer]:
+    """A server for tests that leave it as it is."""
+    with PostgresServer() as server:
+        yield server
 
 
 @pytest.fixture(scope="session")

@@ -26,8 +26,11 @@ def free_port() -> int:
 class BrokerProcess:
     """`penstock serve` on a port and a folder that it keeps when it is started again."""
 
-    def __init__(self, data: Path, *, file_size_limit: int | None = None, **configs: object) -> None:
+    def __init__(
+        self, data: Path, *, cluster: str | None = None, file_size_limit: int | None = None, **configs: object
+    ) -> None:
         self.data = data
+        self.cluster = cluster
         self.port = free_port()
         self.configs = {name.replace("_", "."): value for name, value in configs.items()}
         self.file_size_limit = file_size_limit
@@ -70,6 +73,8 @@ class BrokerProcess:
     def command(self) -> list[str]:
         penstock = str(Path(sys.executable).with_name("penstock"))
         command = [penstock, "serve", "--data", str(self.data), "--listen", self.address]
+        if self.cluster is not None:
+            command += ["--cluster", self.cluster]
         for name, value in self.configs.items():
             command += ["-c", f"{name}={value}"]
         return command

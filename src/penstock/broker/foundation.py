@@ -1,19 +1,21 @@
 """What a broker stands on: a catalog, a storage and listeners.
 
-`local_foundation` is the embedded one: a locked data folder with SQLite and segment files in it, and plain sockets. A
-test may hand a broker another one, for example in memory.
+`local_foundation` is the real one: a locked data folder with segment files in it, the catalog in SQLite beside them or
+in PostgreSQL, and sockets. A test may hand a broker another one, for example in memory.
 """
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, TypeAlias
 
+from penstock.broker.cluster_folder import ClusterFolder, check_embedded
 from penstock.broker.listeners import Address, Listener, ListenError, SocketListener, resolve_addresses
-from penstock.catalog.contract import Catalog
+from penstock.catalog.contract import Catalog, CatalogError
 from penstock.catalog.sqlite import SqliteCatalog
 from penstock.log.files import FolderLock
 from penstock.security.protocols import SecurityProtocol
@@ -37,6 +39,8 @@ class Settings:
     advertise: list[str] = field(default_factory=list)
     configs: dict[str, str] = field(default_factory=dict, repr=False)
     """May hold secrets."""
+    cluster: str | None = field(default=None, repr=False)
+    """The PostgreSQL database that holds the catalog, in place of the data folder. May hold a password."""
     unnamed: SecurityProtocol = SecurityProtocol.PLAINTEXT
     """The protocol of addresses that name none."""
     insecure: bool = False
@@ -53,21 +57,60 @@ class Foundation:
     """Called last, when catalog and storage are closed."""
 
 
-OnFailure: TypeAlias = Callable[[StorageError], None]
+OnFailure: TypeAlias = Callable[[StorageError | CatalogError], None]
 LayFoundation: TypeAlias = "Callable[[Settings, BrokerConfig, World, OnFailure], Foundation]"
 
 
 def local_foundation(settings: Settings, config: BrokerConfig, world: World, on_failure: OnFailure) -> Foundation:
-    """Files in `settings.data`, sockets at `settings.listen`. Raises StorageError or FolderInUse with what to do."""
+    """Files in `settings.data`, sockets at `settings.listen`.
+
+    Raises StorageError, CatalogError or FolderInUse with what to do.
+    """
     settings.data.mkdir(parents=True, exist_ok=True)
-    lock = FolderLock(settings.data)
+    with ExitStack() as undo:
+        undo.callback(FolderLock(settings.data).release)
+        catalog: Catalog
+        if settings.cluster is None:
+            check_embedded(settings.data)
+            catalog = SqliteCatalog.open(settings.data / CATALOG_FILE)
+        else:
+            catalog = _cluster_catalog(settings.data, settings.cluster, world, on_failure, undo)
+        with ExitStack() as unused:
+            unused.callback(catalog.close)
+            storage = LocalStorage(settings.data, world.now_ms, world.call_soon_threadsafe, on_failure)
+            unused.pop_all()
+        return Foundation(catalog, storage, lambda: _sockets(settings, config), undo.pop_all().close)
+
+
+def _cluster_catalog(data: Path, cluster: str, world: World, on_failure: OnFailure, undo: ExitStack) -> Catalog:
+    """The catalog in PostgreSQL, owned by this broker, and checked to be so until `undo`."""
+    from penstock.broker.catalog_watch import CatalogWatch
+    from penstock.broker.cluster_address import ClusterAddress
+
+    address = ClusterAddress.parse(cluster)
     try:
-        catalog = SqliteCatalog.open(settings.data / CATALOG_FILE)
-        storage = LocalStorage(settings.data, world.now_ms, world.call_soon_threadsafe, on_failure)
+        from penstock.catalog.postgres import PostgresCatalog
+        from penstock.catalog.postgres_ownership import Claim
+    except ImportError as error:
+        raise CatalogError(f"--cluster needs psycopg ({error}): pip install 'penstock[cluster]'") from error
+    if (data / CATALOG_FILE).exists():
+        raise CatalogError(
+            f"{data} is the data folder of a broker without --cluster, whose topics are in {CATALOG_FILE}: "
+            "name an empty folder in --data"
+        )
+    folder = ClusterFolder(data)
+    owner = f"{os.uname().nodename}, process {os.getpid()}, data folder {data.resolve()}"
+    claim = Claim(owner, folder.folder_id, folder.cluster_id)
+    catalog = PostgresCatalog.open(address.conninfo, address.schema, address.shown, claim, on_failure)
+    try:
+        folder.belong_to(catalog.cluster_id)
+        watch = CatalogWatch(world, catalog.ownership.check, on_failure)
+        watch.start()
     except BaseException:
-        lock.release()
+        catalog.close()
         raise
-    return Foundation(catalog, storage, lambda: _sockets(settings, config), lock.release)
+    undo.callback(watch.stop)
+    return catalog
 
 
 @contextmanager
@@ -76,6 +119,7 @@ def open_catalog(data: Path) -> Iterator[Catalog]:
     data.mkdir(parents=True, exist_ok=True)
     lock = FolderLock(data)
     try:
+        check_embedded(data)
         catalog = SqliteCatalog.open(data / CATALOG_FILE)
         try:
             yield catalog

@@ -19,6 +19,7 @@ from penstock.broker.foundation import Foundation, LayFoundation, Settings, loca
 from penstock.broker.listeners import resolve_addresses
 from penstock.broker.parts import Parts
 from penstock.broker.world import LoopWorld, World
+from penstock.catalog.contract import CatalogError
 
 log = logging.getLogger("penstock.broker")
 
@@ -47,7 +48,7 @@ class Broker:
     async def start(self) -> None:
         """Open everything and begin to listen. Raises ListenError, StorageError or ConfigError with what to do."""
         world = self._world_on(asyncio.get_running_loop())
-        self._foundation = self._lay_foundation(self.settings, self.config, world, self._storage_failed)
+        self._foundation = self._lay_foundation(self.settings, self.config, world, self._foundation_failed)
         with ExitStack() as undo:
             undo.callback(self._foundation.release)
             undo.callback(self._foundation.catalog.close)
@@ -78,7 +79,7 @@ class Broker:
         return self.parts.cluster.bootstrap
 
     async def serve(self) -> None:
-        """Serve until `stop` is called or the storage fails."""
+        """Serve until `stop` is called, the storage fails or the catalog is lost."""
         await self._stopping.wait()
         await self._close()
         if self.failure is not None:
@@ -135,8 +136,9 @@ class Broker:
                 return
             await asyncio.sleep(0.01)
 
-    def _storage_failed(self, error: BaseException) -> None:
-        """The disk did not keep what it took: nothing more can be promised, so stop rather than guess."""
-        log.critical("storage failed, stopping: %s", error)
+    def _foundation_failed(self, error: BaseException) -> None:
+        """Records or metadata are not kept, or not this broker's any more: stop rather than guess."""
+        what = "catalog" if isinstance(error, CatalogError) else "storage"
+        log.critical("%s failed, stopping: %s", what, error)
         self.failure = error
         self.stop()

@@ -3,16 +3,19 @@
 `Catalog` keeps the cluster id, the topics with their configs, the configs set at run time, the levels of features, the
 blocks of producer ids that were given away, and what security needs: rules, credentials and quotas. The broker knows
 this module only, never an engine's inside, and reads the catalog when it starts and when it changes something: nobody
-asks it on the way of a record. Engines: `sqlite` (a file in the data folder), `memory` (for tests and simulations).
+asks it on the way of a record. Engines: `sqlite` (a file in the data folder), `postgres` (a schema of a PostgreSQL
+database), `memory` (for tests and simulations).
 
 **Changes.** A method that changes something is atomic. When it returns, the change is durable: a topic that a client
 was told exists still exists after a power cut. When it raises CatalogError, nothing has changed. The caller applies a
 change to its own state only after the method has returned.
 
 **One owner.** One broker uses a catalog, from one thread at a time, and what it read stays true until it changes it
-itself. The embedded engine leaves the proof to the lock on the data folder.
+itself. The embedded engine leaves the proof to the lock on the data folder. An engine that finds the catalog taken
+over, or changed by others, raises CatalogLost from then on, and the broker stops.
 
-**Time.** A method returns when the engine has finished, which takes a disk sync or a round trip to a server.
+**Time.** A method returns when the engine has finished, which takes a disk sync or round trips to a server. It is
+called on the event loop, so every wait in it is bounded; `postgres` says how.
 """
 
 from __future__ import annotations
@@ -32,6 +35,10 @@ SECRET_BYTES = 32
 
 class CatalogError(SelfExplanatory):
     """The catalog cannot be used, or refuses a change. Nothing has changed."""
+
+
+class CatalogLost(CatalogError):
+    """The catalog is not this broker's any more, or holds what the broker does not know: the broker must stop."""
 
 
 class TopicExists(CatalogError):

@@ -6,11 +6,9 @@ how a file of an earlier version becomes one of this version, are in `schema`.
 
 from __future__ import annotations
 
-import base64
 import json
 import os
 import stat
-import uuid
 from collections.abc import Collection, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
@@ -25,6 +23,7 @@ from penstock.catalog.contract import (
     TopicRow,
     UnknownTopic,
 )
+from penstock.catalog.identity import new_cluster_id
 from penstock.catalog.schema import migrate
 from penstock.security.acls import AclBinding
 from penstock.security.quotas import QuotaEntity
@@ -65,7 +64,7 @@ class SqliteCatalog:
             connection.execute("PRAGMA foreign_keys = ON")
             connection.execute(
                 "INSERT OR IGNORE INTO cluster (only_row, cluster_id, next_producer_id) VALUES (1, ?, 0)",
-                (_new_cluster_id(),),
+                (new_cluster_id(),),
             )
             connection.execute("UPDATE cluster SET secret = ? WHERE secret = x''", (os.urandom(SECRET_BYTES),))
             return cls(connection, str(path))
@@ -282,11 +281,3 @@ def _keep_private(path: str | Path) -> None:
     os.close(os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, _PRIVATE))
     if stat.S_IMODE(os.stat(path).st_mode) & 0o077:
         os.chmod(path, _PRIVATE)
-
-
-def _new_cluster_id() -> str:
-    """Kafka's form of a cluster id: a random UUID in URL-safe base64, and no leading dash for command lines' sake."""
-    while True:
-        cluster_id = base64.urlsafe_b64encode(uuid.uuid4().bytes).rstrip(b"=").decode()
-        if not cluster_id.startswith("-"):
-            return cluster_id

@@ -54,6 +54,12 @@ def _read_file(ctx: click.Context, parameter: click.Parameter, value: str | None
     multiple=True,
     help="Address under which clients reach this broker, if it is another than the one it listens on.",
 )
+@option(
+    "--cluster",
+    metavar="URL",
+    help="PostgreSQL database for the catalog (topics, configs, users, rules), as postgresql://USER@HOST/NAME?schema=S;"
+    " records stay in --data, and one broker serves the cluster. Passwords come from libpq's files or PGPASSWORD.",
+)
 @option("-c", "--set", "configs", metavar="NAME=VALUE", multiple=True, help="A broker config by its name in Kafka.")
 @option(
     "--properties",
@@ -74,6 +80,7 @@ def serve(
     data: Path,
     listen: tuple[str, ...],
     advertise: tuple[str, ...],
+    cluster: str | None,
     configs: tuple[str, ...],
     properties: Path | None,
     secure: bool,
@@ -92,6 +99,7 @@ def serve(
       penstock serve --secure --listen 0.0.0.0:9092 --advertise broker.example:9092
       penstock serve --data /var/lib/penstock --properties /etc/penstock/server.properties
       penstock serve -c log.retention.hours=24 -c auto.create.topics.enable=false
+      penstock serve --cluster 'postgresql://penstock@db.example/penstock?sslmode=verify-full'
     """
     from penstock.broker.config import ConfigError
     from penstock.broker.foundation import Settings
@@ -102,6 +110,11 @@ def serve(
 
     if secure and insecure:
         raise click.UsageError("--secure and --insecure exclude each other")
+    if cluster is not None and secure:
+        raise click.UsageError(
+            "--secure sets up users in a data folder, and with --cluster they are in PostgreSQL: start the broker on "
+            "127.0.0.1, add users with 'penstock user add', then start it with the listeners and configs of your choice"
+        )
     try:
         set_configs = _configs(configs, properties)
         settings = Settings(
@@ -109,6 +122,7 @@ def serve(
             listen=_listen(list(listen), set_configs),
             advertise=list(advertise),
             configs=set_configs,
+            cluster=_cluster(cluster),
             insecure=insecure,
         )
         if secure:
@@ -145,6 +159,22 @@ def _configs(values: tuple[str, ...], properties: Path | None) -> dict[str, str]
     if click.get_current_context().get_parameter_source("configs") is ParameterSource.COMMANDLINE:
         _refuse_secrets(given)
     return resolve(found | given, os.environ)
+
+
+def _cluster(url: str | None) -> str | None:
+    from penstock.broker.cluster_address import ClusterAddress
+
+    if url is None:
+        return None
+    source = click.get_current_context().get_parameter_source("cluster")
+    if ClusterAddress.parse(url).has_password and source is ParameterSource.COMMANDLINE:
+        raise Failure(
+            "--cluster holds a password, and shows it to everybody on this machine (ps) and to the shell's history.\n"
+            "  In a file:            ~/.pgpass, or the file that PGPASSFILE names\n"
+            "  In a service file:    ~/.pg_service.conf, and --cluster 'postgresql:///?service=NAME'\n"
+            "  In the environment:   PGPASSWORD"
+        )
+    return url
 
 
 def _text_of(path: Path) -> str:

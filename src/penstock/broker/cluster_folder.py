@@ -1,0 +1,58 @@
+"""Mark a data folder whose catalog is in PostgreSQL with its own id and the cluster that it belongs to.
+
+Records without their catalog, or with another one, are of no use, and a broker would set them aside as strays. The file
+`cluster.json` keeps a folder from being used with the database of another cluster, or without one.
+"""
+
+from __future__ import annotations
+
+import json
+import uuid
+from pathlib import Path
+
+from penstock.catalog.contract import CatalogError
+from penstock.log.files import write_file
+
+CLUSTER_FILE = "cluster.json"
+
+
+class ClusterFolder:
+    """The caller holds the folder's lock. A new folder is given its id before a catalog hears of it."""
+
+    def __init__(self, data: Path) -> None:
+        self._path = data / CLUSTER_FILE
+        self.folder_id = uuid.uuid4().hex
+        self.cluster_id: str | None = None
+        try:
+            text = self._path.read_text()
+        except FileNotFoundError:
+            self._write()
+            return
+        except OSError as error:
+            raise CatalogError(f"{self._path} cannot be read: {error.strerror}") from error
+        try:
+            found = json.loads(text)
+            self.folder_id, self.cluster_id = found["folder_id"], found["cluster_id"]
+        except (ValueError, KeyError, TypeError) as error:
+            raise CatalogError(f"{self._path} is damaged: restore it from a backup of the folder") from error
+
+    def belong_to(self, cluster_id: str) -> None:
+        if self.cluster_id != cluster_id:
+            self.cluster_id = cluster_id
+            self._write()
+
+    def _write(self) -> None:
+        text = json.dumps({"folder_id": self.folder_id, "cluster_id": self.cluster_id})
+        try:
+            write_file(str(self._path), text.encode(), sync=True)
+        except OSError as error:
+            raise CatalogError(f"{self._path} cannot be written: {error.strerror}") from error
+
+
+def check_embedded(data: Path) -> None:
+    """Raise CatalogError if the folder's catalog is in PostgreSQL."""
+    if (data / CLUSTER_FILE).exists():
+        raise CatalogError(
+            f"{data} belongs to a cluster whose topics, users and rules are in PostgreSQL: start its broker with "
+            "--cluster, and have the running broker change users and rules"
+        )

@@ -1,0 +1,167 @@
+"""The catalog's tables in PostgreSQL, and which versions of Penstock may use them.
+
+A cluster has a schema of its own in a database. `schema_version` says how many migrations it has been through, and the
+oldest version of this list that can still use it. A migration that only adds (expand) leaves that as it is, so that a
+Penstock that does not know it goes on working; one that takes away (contract) raises it. Opening a schema runs the
+migrations that are missing, in one transaction. A migration that has been released is never edited.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, NamedTuple
+
+import psycopg
+
+from penstock.catalog.contract import CatalogError
+
+
+class Migration(NamedTuple):
+    usable_from: int
+    """The number of migrations that a Penstock must know in order to use the schema after this one."""
+    statements: Sequence[str]
+
+
+# Text is compared by its bytes, as Python does, whatever the collation of the database.
+_FIRST = Migration(
+    1,
+    (
+        """
+        CREATE TABLE schema_version (
+            only_row boolean PRIMARY KEY DEFAULT true CHECK (only_row),
+            version integer NOT NULL,
+            usable_from integer NOT NULL
+        )
+        """,
+        # `owner_epoch` counts the brokers that have taken the cluster over, `last_change` names the latest change.
+        """
+        CREATE TABLE cluster (
+            only_row boolean PRIMARY KEY DEFAULT true CHECK (only_row),
+            cluster_id text NOT NULL,
+            secret bytea NOT NULL,
+            next_producer_id bigint NOT NULL DEFAULT 0,
+            features_epoch integer NOT NULL DEFAULT 1,
+            owner_epoch bigint NOT NULL DEFAULT 0,
+            owner text NOT NULL DEFAULT '',
+            folder_id text,
+            last_change text NOT NULL DEFAULT ''
+        )
+        """,
+        'CREATE TABLE feature (name text COLLATE "C" PRIMARY KEY, level integer NOT NULL)',
+        """
+        CREATE TABLE topic (
+            topic_id bytea PRIMARY KEY CHECK (length(topic_id) = 16),
+            name text COLLATE "C" NOT NULL UNIQUE,
+            partitions integer NOT NULL CHECK (partitions > 0)
+        )
+        """,
+        """
+        CREATE TABLE topic_config (
+            topic_id bytea NOT NULL REFERENCES topic ON DELETE CASCADE,
+            name text COLLATE "C" NOT NULL,
+            value text NOT NULL,
+            PRIMARY KEY (topic_id, name)
+        )
+        """,
+        """
+        CREATE TABLE config (
+            resource_type integer NOT NULL,
+            resource_name text COLLATE "C" NOT NULL,
+            name text COLLATE "C" NOT NULL,
+            value text NOT NULL,
+            PRIMARY KEY (resource_type, resource_name, name)
+        )
+        """,
+        """
+        CREATE TABLE acl (
+            resource_type integer NOT NULL,
+            resource_name text COLLATE "C" NOT NULL,
+            principal text COLLATE "C" NOT NULL,
+            operation integer NOT NULL,
+            permission integer NOT NULL,
+            host text COLLATE "C" NOT NULL,
+            pattern_type integer NOT NULL,
+            PRIMARY KEY (resource_type, resource_name, principal, operation, permission, host, pattern_type)
+        )
+        """,
+        """
+        CREATE TABLE credential (
+            user_name text COLLATE "C" NOT NULL,
+            mechanism integer NOT NULL,
+            iterations integer NOT NULL,
+            salt bytea NOT NULL,
+            stored_key bytea NOT NULL,
+            server_key bytea NOT NULL,
+            PRIMARY KEY (user_name, mechanism)
+        )
+        """,
+        """
+        CREATE TABLE quota (
+            entity text COLLATE "C" NOT NULL,
+            name text COLLATE "C" NOT NULL,
+            value double precision NOT NULL,
+            PRIMARY KEY (entity, name)
+        )
+        """,
+    ),
+)
+
+MIGRATIONS: tuple[Migration, ...] = (_FIRST,)
+
+
+def migrate(connection: Any, schema: str, shown: str, migrations: Sequence[Migration] = MIGRATIONS) -> None:
+    """Create the schema or bring it up to the latest version. The caller holds the lock of the cluster."""
+    known = len(migrations)
+    _create(connection, schema, shown)
+    version, usable_from = _version(connection, schema, shown)
+    if usable_from > known:
+        raise CatalogError(
+            f"the schema {schema!r} at {shown} was changed by a newer Penstock (catalog version {version}, usable from "
+            f"{usable_from}, this one knows {known}): use that version or a later one"
+        )
+    if version >= known:
+        return
+    with connection.transaction():
+        for migration in migrations[version:]:
+            for statement in migration.statements:
+                connection.execute(statement)
+        connection.execute(
+            """
+            INSERT INTO schema_version (version, usable_from) VALUES (%s, %s)
+            ON CONFLICT (only_row) DO UPDATE SET version = excluded.version, usable_from = excluded.usable_from
+            """,
+            (known, migrations[-1].usable_from),
+        )
+
+
+def _create(connection: Any, schema: str, shown: str) -> None:
+    if connection.execute("SELECT 1 FROM pg_namespace WHERE nspname = %s", (schema,)).fetchone():
+        return
+    name = psycopg.sql.Identifier(schema)
+    try:
+        connection.execute(psycopg.sql.SQL("CREATE SCHEMA {}").format(name))
+    except psycopg.errors.InsufficientPrivilege as error:
+        user = psycopg.sql.Identifier(connection.info.user).as_string(connection)
+        raise CatalogError(
+            f"there is no schema {schema!r} at {shown}, and this user may not create it. Have an administrator run: "
+            f"CREATE SCHEMA {name.as_string(connection)} AUTHORIZATION {user}"
+        ) from error
+
+
+def _version(connection: Any, schema: str, shown: str) -> tuple[int, int]:
+    tables = connection.execute(
+        """
+        SELECT relname FROM pg_class JOIN pg_namespace ON pg_namespace.oid = relnamespace WHERE nspname = %s
+        AND relkind IN ('r', 'p', 'v', 'm', 'f')
+        """,
+        (schema,),
+    ).fetchall()
+    if not tables:
+        return 0, 0
+    if ("schema_version",) not in tables or ("cluster",) not in tables:
+        raise CatalogError(
+            f"the schema {schema!r} at {shown} holds tables that are not Penstock's: name another one, "
+            "for example ?schema=penstock"
+        )
+    version, usable_from = connection.execute("SELECT version, usable_from FROM schema_version").fetchone()
+    return int(version), int(usable_from)
