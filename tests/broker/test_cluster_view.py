@@ -17,7 +17,8 @@ NODE = 7
 
 class EmptyLog:
     leader_epoch = 4
-    on_high_watermark = None
+    on_high_watermark = on_leadership = None
+    is_leader = True
 
 
 @pytest.fixture

@@ -8,10 +8,12 @@ import pytest
 
 from penstock.broker.durability import Durability, NotDurableInTime
 from penstock.broker.world import World
-from penstock.storage.contract import Callback, Log, Storage, StorageError
+from penstock.storage.contract import Callback, LeadershipLost, Log, Storage, StorageError
 
 
 class Disk:
+    can_lose_appends = False
+
     """A storage whose flushes end when the test says so."""
 
     def __init__(self) -> None:
@@ -136,3 +138,34 @@ def test_one_late_wait_whose_answer_fails_does_not_cost_the_others(shell: Shell)
 def test_a_flush_can_begin_with_nobody_waiting_for_it(shell: Shell) -> None:
     shell.durability.begin(cast(Log, "a"))
     assert (shell.disk.begun, shell.durability.is_idle) == (["a"], True)
+
+
+def test_each_append_has_its_own_outcome_and_what_is_late_is_told_apart(shell: Shell) -> None:
+    told: list[list[str]] = []
+
+    def settled(failures: list[StorageError | None]) -> None:
+        told.append([type(failure).__name__ for failure in failures])
+
+    appends = [(cast(Log, log), 5) for log in "abc"]
+    shell.durability.when_each_is_settled(appends, settled, timeout_ms=1000)
+    shell.disk.flush("b", LeadershipLost("another broker leads"))
+    shell.disk.flush("a")
+    assert told == []
+    shell.clock.seconds += 2
+    shell.durability.end_late_waits()
+    shell.disk.flush("c")
+    assert told == [["NoneType", "LeadershipLost", "NotDurableInTime"]]
+    assert shell.durability.is_idle
+
+
+def test_everybody_waits_where_appends_can_be_lost() -> None:
+    class Remote(Disk):
+        can_lose_appends = True
+
+    disk = Remote()
+    durability = Durability(cast(Storage, disk), cast(World, Clock()), lambda: False)
+    told: list[StorageError | None] = []
+    durability.when_durable([(cast(Log, "a"), 5)], told.append)
+    assert told == []
+    disk.flush("a")
+    assert told == [None]

@@ -132,3 +132,21 @@ def test_names_that_a_topic_may_not_have(name: str) -> None:
 def test_an_older_leader_epoch_is_fenced_and_a_newer_one_unknown() -> None:
     assert isinstance(leader_epoch_error(1, 2), FencedLeaderEpoch)
     assert isinstance(leader_epoch_error(3, 2), UnknownLeaderEpoch)
+
+
+def test_a_partition_that_is_lost_is_not_hosted_until_it_is_back(storage: MemoryStorage, topic: Topic) -> None:
+    partition = topic.hosted(2)
+    assert isinstance(partition.log, MemoryLog)
+    waiter = Waiter()
+    heard: list[bool] = []
+    partition.on_leadership = lambda each: heard.append(each.log.is_leader)
+    partition.waiters.add(waiter)
+    storage.lose_leadership(partition.log)
+    with pytest.raises(NotLeaderOrFollower):
+        topic.hosted(2)
+    assert waiter.wakes == 1
+    assert [each.index for each in topic.hosted_partitions()] == [0]
+    assert [each.index for each in topic.open_partitions()] == [0, 2]
+    storage.gain_leadership(partition.log)
+    assert topic.hosted(2) is partition
+    assert heard == [False, True]

@@ -70,7 +70,8 @@ class Cluster:
         return self._state.find() if name == "__transaction_state" else None
 
     def topic(self, name: str) -> SimpleNamespace:
-        return SimpleNamespace(hosted=lambda index: SimpleNamespace(leader_epoch=0))
+        partition = SimpleNamespace(leader_epoch=0)
+        return SimpleNamespace(open_partitions=lambda: [partition] * 50)
 
     def hosted_partitions(self) -> list[Partition]:
         return [self.orders] if self.orders is not None else []

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from functools import partial
 
 from penstock.records.batch import iter_headers
-from penstock.wire.errors import KafkaError
+from penstock.wire.errors import KafkaError, KafkaStorageError, NotLeaderOrFollower
 
 
 @dataclass(order=True)
@@ -94,6 +94,8 @@ class SimulatedLog:
         self.log_start_offset = 0
         self.log_end_offset = 0
         self.durable_offset = 0
+        self.is_leader = True
+        self.can_lose_appends = False
         self._waits: list[tuple[int, Callable[[Exception | None], None]]] = []
 
     @property
@@ -129,11 +131,25 @@ class SimulatedLog:
     def delete_records(self, offset: int) -> None:
         self.log_start_offset = offset
 
+    def cut(self) -> None:
+        """Lose what is not durable."""
+        self.batches = [batch for batch in self.batches if _next_offset(batch) <= self.durable_offset]
+        self.log_end_offset = self.durable_offset
+
     def sync(self, failure: Exception | None = None) -> None:
         self.durable_offset = self.log_end_offset
+        self.fail(failure)
+
+    def fail(self, failure: Exception | None) -> None:
+        """Tell everybody who waits."""
         waits, self._waits = self._waits, []
         for _, then in waits:
             then(failure)
+
+
+def _next_offset(batch: bytes) -> int:
+    [(_, header)] = iter_headers(batch)
+    return header.next_offset
 
 
 class SimulatedTopic:
@@ -143,6 +159,7 @@ class SimulatedTopic:
         self._partitions = partitions
         self.logs: list[SimulatedLog] | None = None
         self._callbacks: list[Callable[[], None]] = []
+        self._on_leadership: list[Callable[[int], None]] = []
 
     def find(self) -> list[SimulatedLog] | None:
         return self.logs
@@ -158,3 +175,27 @@ class SimulatedTopic:
 
     def on_deleted(self, callback: Callable[[], None]) -> None:
         self._callbacks.append(callback)
+
+    def on_leadership(self, callback: Callable[[int], None]) -> None:
+        self._on_leadership.append(callback)
+
+    def lose(self, log: SimulatedLog) -> None:
+        """Another broker leads from now on, and what is not durable is lost."""
+        log.is_leader = False
+        log.cut()
+        self._leadership_changed(log)
+        log.fail(NotLeaderOrFollower())
+
+    def gain(self, log: SimulatedLog) -> None:
+        log.is_leader = True
+        self._leadership_changed(log)
+
+    def refuse(self, log: SimulatedLog) -> None:
+        """What is not durable is lost; this broker goes on leading."""
+        log.cut()
+        self._leadership_changed(log)
+        log.fail(KafkaStorageError("refused"))
+
+    def _leadership_changed(self, log: SimulatedLog) -> None:
+        for callback in self._on_leadership:
+            callback(log.index)

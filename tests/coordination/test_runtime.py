@@ -6,7 +6,14 @@ from penstock.coordination.effects import CoordinatorRecord, Effects, Transactio
 from penstock.coordination.runtime import CoordinatorRuntime, ShardHandle
 from penstock.records.builder import build_batch
 from penstock.records.control import ControlType, end_marker_batch
-from penstock.wire.errors import CoordinatorLoadInProgress, ErrorCode, KafkaStorageError, RecordListTooLarge
+from penstock.wire.errors import (
+    CoordinatorLoadInProgress,
+    CoordinatorNotAvailable,
+    ErrorCode,
+    KafkaStorageError,
+    NotCoordinator,
+    RecordListTooLarge,
+)
 from tests.coordination.simulated import SimulatedLog, SimulatedTime, SimulatedTopic
 
 NO_DISK = KafkaStorageError("the disk is full")
@@ -49,6 +56,11 @@ class Notes:
 
     def next_deadline_ms(self) -> int | None:
         return self.deadline_ms
+
+    def unload(self, error: ErrorCode) -> Effects:
+        effects = Effects()
+        effects.reply(self.parked.append, error.name, lambda error: error.name)
+        return effects
 
     def append_failed(self, effects: Effects, error: ErrorCode) -> Effects:
         others = Effects()
@@ -276,3 +288,105 @@ def test_a_deleted_topic_takes_its_state_along() -> None:
     world.topic.delete()
     assert world.runtime.loaded_handles() == []
     assert world.handle().shard.notes == {}
+
+
+class TestLosing:
+    """Logs whose tail can be lost while the broker runs on."""
+
+    def world(self) -> World:
+        world = World()
+        handle = world.handle()
+        for log in world.topic.logs or []:
+            log.can_lose_appends = True
+        handle.run(handle.shard.note(b"kept", b"v", world.answers))
+        world.answers.clear()
+        world.log.syncs_at_once = False
+        return world
+
+    def test_who_waits_is_sent_away_and_nobody_is_served_until_the_log_is_back(self) -> None:
+        world = self.world()
+        before = world.handle()
+        before.run(before.shard.note(b"lost", b"v", world.answers))
+        world.topic.lose(world.log)
+        assert world.answers == ["NOT_COORDINATOR"]
+        assert before.shard.parked == ["NOT_COORDINATOR"]
+        with pytest.raises(NotCoordinator):
+            world.handle()
+        with pytest.raises(CoordinatorNotAvailable):
+            world.runtime.prepare("anything")
+        assert not world.runtime.is_loading
+        world.topic.gain(world.log)
+        world.runtime.prepare("anything")
+        with pytest.raises(CoordinatorLoadInProgress):
+            world.handle()
+        world.time.run_tasks()
+        assert world.handle().shard.notes == {b"kept": b"v"}
+        assert world.handle().shard is not before.shard
+
+    def test_a_refused_append_throws_memory_away(self) -> None:
+        world = self.world()
+        before = world.handle()
+        before.run(before.shard.note(b"lost", b"v", world.answers))
+        world.topic.refuse(world.log)
+        assert world.answers == ["COORDINATOR_NOT_AVAILABLE"]
+        world.time.run_tasks()
+        assert world.handle().shard.notes == {b"kept": b"v"}
+
+    def test_what_refers_to_a_shard_that_was_given_up_is_refused_and_its_timer_is_silent(self) -> None:
+        world = self.world()
+        before = world.handle()
+        before.shard.deadline_ms = world.time.now_ms() + 100
+        before.run(Effects())
+        world.topic.lose(world.log)
+        assert not before.run(before.shard.note(b"late", b"v", world.answers))
+        assert world.answers == ["NOT_COORDINATOR"]
+        assert world.log.log_end_offset == 1
+        world.time.pass_ms(1000)
+        assert before.shard.rang_at_ms == []
+
+    @pytest.mark.parametrize("replies_wait", [True, False])
+    def test_a_command_that_writes_nothing_waits_for_those_before_it(self, replies_wait: bool) -> None:
+        world = self.world()
+        handle = world.handle()
+        handle.run(handle.shard.note(b"k", b"v", world.answers, replies_wait=replies_wait))
+        reading = Effects(replies_wait=replies_wait)
+        reading.reply(world.answers.append, "read", lambda error: error.name)
+        handle.run(reading)
+        assert world.answers == []
+        world.log.sync()
+        assert world.answers == ["noted", "read"]
+
+    def test_answers_from_memory_learn_when_it_is_settled_and_when_it_is_not(self) -> None:
+        world = self.world()
+        told: list[str] = []
+        world.runtime.when_settled(lambda failure: told.append(type(failure).__name__))
+        assert told == ["NoneType"]
+        handle = world.handle()
+        handle.run(handle.shard.note(b"k", b"v", world.answers))
+        world.runtime.when_settled(lambda failure: told.append(type(failure).__name__))
+        assert told == ["NoneType"]
+        world.topic.lose(world.log)
+        assert told == ["NoneType", "NotLeaderOrFollower"]
+
+    def test_a_log_that_is_lost_while_it_is_loaded_is_loaded_when_it_is_back(self) -> None:
+        before = self.world()
+        world = World(before.topic)
+        world.runtime.start()
+        world.topic.lose(before.log)
+        world.time.run_tasks()
+        with pytest.raises(NotCoordinator):
+            world.handle()
+        world.topic.gain(before.log)
+        world.time.run_tasks()
+        assert world.handle().shard.notes == {b"kept": b"v"}
+
+    def test_actions_of_a_shard_that_was_given_up_do_not_happen(self) -> None:
+        world = World(actions_wait=True)
+        handle = world.handle()
+        world.log.syncs_at_once = False
+        effects = handle.shard.note(b"k", b"v", world.answers)
+        effects.actions.append("act")
+        handle.run(effects)
+        handle.give_up()
+        world.log.sync()
+        assert (world.answers, world.acted) == (["noted"], [])

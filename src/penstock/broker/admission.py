@@ -230,9 +230,12 @@ class TransactionalWrites:
                 continue
             for data in topic_data.partition_data:
                 header = _transactional_header(data.records)
-                if header is None or not topic.has_partition(data.index):
+                if header is None:
                     continue
-                partition_log = topic.hosted(data.index).log
+                try:
+                    partition_log = topic.hosted(data.index).log
+                except KafkaError:
+                    continue  # the write is refused for it
                 if not partition_log.has_open_transaction(header.producer_id, header.producer_epoch):
                     found[(topic.name, data.index)] = header
         return found

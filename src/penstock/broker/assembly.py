@@ -7,7 +7,7 @@ broker. The module of a handler is imported here, when the first request for it 
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING, cast
+from typing import TYPE_CHECKING, Any, cast
 
 from penstock.broker.handlers.table import SERVED
 from penstock.broker.requests import Handler
@@ -15,6 +15,7 @@ from penstock.wire.api import ApiKey
 
 if TYPE_CHECKING:
     from penstock.broker.parts import Parts
+    from penstock.coordination.runtime import CoordinatorRuntime
 
 
 class HandlerTable:
@@ -32,7 +33,29 @@ class HandlerTable:
         module = SERVED[key].module
         if module not in self._built:
             self._built[module] = BUILDERS[module](self._parts)
-        return cast(Handler, getattr(self._built[module], key.name.lower()))
+        handler = cast(Handler, getattr(self._built[module], key.name.lower()))
+        if self._parts.storage.can_lose_appends and key in _FROM_MEMORY:
+            from penstock.broker.settled_answers import settled
+
+            return settled(handler, _FROM_MEMORY[key](self._parts))
+        return handler
+
+
+# Answers that coordinators give from memory, outside of any command.
+_FROM_MEMORY: dict[ApiKey, Callable[[Parts], CoordinatorRuntime[Any]]] = {
+    **dict.fromkeys(
+        (
+            ApiKey.LIST_GROUPS,
+            ApiKey.DESCRIBE_GROUPS,
+            ApiKey.CONSUMER_GROUP_DESCRIBE,
+            ApiKey.SHARE_GROUP_DESCRIBE,
+            ApiKey.OFFSET_FETCH,
+        ),
+        lambda parts: parts.groups.runtime,
+    ),
+    **dict.fromkeys((ApiKey.LIST_TRANSACTIONS, ApiKey.DESCRIBE_TRANSACTIONS), lambda parts: parts.transactions.runtime),
+    ApiKey.DESCRIBE_SHARE_GROUP_OFFSETS: lambda parts: parts.share_groups.coordinator.runtime,
+}
 
 
 def _cluster(parts: Parts) -> object:
@@ -73,9 +96,9 @@ def _groups(parts: Parts) -> object:
         parts.groups,
         parts.cluster,
         {
-            GROUP: lambda: parts.groups.runtime.ensure_topic(),
-            TRANSACTION: lambda: parts.transactions.runtime.ensure_topic(),
-            SHARE: lambda: parts.share_groups.coordinator.runtime.ensure_topic(),
+            GROUP: lambda key: parts.groups.runtime.prepare(key),
+            TRANSACTION: lambda key: parts.transactions.runtime.prepare(key),
+            SHARE: lambda key: parts.share_groups.coordinator.runtime.prepare(key),
         },
         parts.gate,
     )

@@ -11,9 +11,10 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import NamedTuple
 
+from penstock import guard
 from penstock.broker.listeners import Address
 from penstock.broker.topics import Partition, Topic, check_name
-from penstock.wire.errors import UnknownTopicOrPartition
+from penstock.wire.errors import NotLeaderOrFollower, UnknownTopicOrPartition
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,6 +38,8 @@ class ClusterView:
         self.node_id = node_id
         self.on_topics_changed: list[Callable[[], None]] = []
         """Called after topics were created, deleted or grew."""
+        self.on_leadership_changed: list[Callable[[Partition], None]] = []
+        """Called after this broker has lost the leadership of a partition, or gained it."""
         self._rack = rack
         self._advertised: dict[str, Address] = {}
         self._by_name: dict[str, Topic] = {}
@@ -102,13 +105,16 @@ class ClusterView:
         for topic in self.topics():
             yield from topic.hosted_partitions()
 
-    def leader(self, topic: Topic, index: int) -> Leader:
-        """Who leads a partition that exists, and since which epoch."""
-        return Leader(self.node_id, topic.hosted(index).leader_epoch)
+    def leader(self, topic: Topic, index: int) -> Leader | None:
+        """Who leads a partition that exists, and since which epoch; None while that is not known."""
+        try:
+            return Leader(self.node_id, topic.hosted(index).leader_epoch)
+        except NotLeaderOrFollower:
+            return None
 
     def replicas(self, topic: Topic, index: int) -> list[int]:
         """The brokers that keep a partition, its leader first."""
-        return [self.leader(topic, index).node_id]
+        return [self.node_id]
 
     # -- changes, made by the topic manager ------------------------------------------------------------------------
 
@@ -123,3 +129,8 @@ class ClusterView:
     def topics_changed(self) -> None:
         for callback in self.on_topics_changed:
             callback()
+
+    def leadership_changed(self, partition: Partition) -> None:
+        what = f"following the leadership of {partition.topic.name}-{partition.index}"
+        for callback in self.on_leadership_changed:
+            guard.attempt(what, callback, partition)

@@ -4,13 +4,17 @@
 transaction's marker, a dead letter. In the embedded engine durable means on disk: the flusher gathers what waits and
 brings it there with one `fdatasync` per log. With `penstock.acks.all.flush=false` nobody waits, as in Apache Kafka.
 
-An append may turn out not to be durable: the disk fails, or the wait takes longer than its caller can bear. `then` is
-called once, with what went wrong or with None.
+An append may turn out not to be durable: the disk fails, another broker becomes the leader, or the wait takes longer
+than its caller can bear. `then` is called once, with what went wrong or with None.
+
+Where what was appended can be lost while the broker runs on (`Storage.can_lose_appends`), everybody waits, whatever is
+configured.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from functools import partial
 from typing import TYPE_CHECKING
 
 from penstock import guard
@@ -21,6 +25,10 @@ if TYPE_CHECKING:
     from penstock.storage.contract import Log, Storage
 
 Then = Callable[[StorageError | None], None]
+ThenEach = Callable[[list[StorageError | None]], None]
+
+
+_LATE = "the records were not on disk in time"
 
 
 class NotDurableInTime(StorageError):
@@ -49,6 +57,23 @@ class _Wait:
             then(failure)
 
 
+class _WaitForEach(_Wait):
+    """As above; one that fails does not end the wait for the others."""
+
+    __slots__ = ("_outcomes",)
+
+    def __init__(self, waits: set[_Wait], missing: int, then: ThenEach, deadline: float | None) -> None:
+        super().__init__(waits, missing, self._tell(then), deadline)
+        self._outcomes: list[StorageError | None] = [NotDurableInTime(_LATE)] * missing
+
+    def _tell(self, then: ThenEach) -> Then:
+        return lambda _: then(self._outcomes)
+
+    def settled(self, at: int, failure: StorageError | None) -> None:
+        self._outcomes[at] = failure
+        self.flushed(None)
+
+
 class Durability:
     def __init__(self, storage: Storage, world: World, is_awaited: Callable[[], bool]) -> None:
         """`is_awaited` says whether answers wait for the disk (`penstock.acks.all.flush`, which may change)."""
@@ -57,9 +82,12 @@ class Durability:
         self._is_awaited = is_awaited
         self._waits: set[_Wait] = set()
 
+        self.can_lose_appends = storage.can_lose_appends
+        """Whether what is not durable can be lost while the broker runs on: then everybody waits."""
+
     @property
     def is_awaited(self) -> bool:
-        return self._is_awaited()
+        return self.can_lose_appends or self._is_awaited()
 
     @property
     def is_idle(self) -> bool:
@@ -68,17 +96,25 @@ class Durability:
 
     def when_durable(self, appends: Sequence[tuple[Log, int]], then: Then, *, timeout_ms: int | None = None) -> None:
         """Call `then` when each log is durable up to its offset; at once, where nobody waits for the disk."""
-        if not appends or not self._is_awaited():
+        if not appends or not self.is_awaited:
             then(None)
             return
-        deadline = None if timeout_ms is None else self._world.monotonic() + timeout_ms / 1000
-        wait = _Wait(self._waits, len(appends), then, deadline)
+        wait = _Wait(self._waits, len(appends), then, self._deadline(timeout_ms))
         for log, position in appends:
             self._storage.when_durable(log, position, wait.flushed)
 
+    def when_each_is_settled(self, appends: Sequence[tuple[Log, int]], then: ThenEach, *, timeout_ms: int) -> None:
+        """Call `then` when each append is durable or cannot become so, with the failure of each. Some wait."""
+        wait = _WaitForEach(self._waits, len(appends), then, self._deadline(timeout_ms))
+        for at, (log, position) in enumerate(appends):
+            self._storage.when_durable(log, position, partial(wait.settled, at))
+
+    def _deadline(self, timeout_ms: int | None) -> float | None:
+        return None if timeout_ms is None else self._world.monotonic() + timeout_ms / 1000
+
     def begin(self, log: Log) -> None:
         """Begin to bring a log to the disk with nobody waiting for it yet."""
-        if self._is_awaited():
+        if self.is_awaited:
             self._storage.make_durable_soon(log)
 
     def end_late_waits(self) -> None:
@@ -86,5 +122,5 @@ class Durability:
         now = self._world.monotonic()
         late = [wait for wait in self._waits if wait.deadline is not None and wait.deadline < now]
         for wait in late:
-            failure = NotDurableInTime("the records were not on disk in time")
+            failure = NotDurableInTime(_LATE)
             guard.attempt("answering without knowing that the records are on disk", wait.end, failure)

@@ -13,7 +13,7 @@ from penstock.coordination.runtime import CoordinatorRuntime, ShardHandle
 from penstock.groups.settings import GroupSettings, MigrationPolicy
 from penstock.groups.shard import GroupShard
 from penstock.groups.share.protocol import DeleteShareState, InitializeShareState
-from penstock.wire.errors import NotCoordinator
+from penstock.wire.errors import ErrorCode, NotCoordinator
 
 if TYPE_CHECKING:
     from penstock.broker.cluster_view import ClusterView
@@ -121,7 +121,7 @@ class GroupCoordinator:
 
     def stop(self) -> None:
         for handle in self.runtime.loaded_handles():
-            handle.run(handle.shard.unload())
+            handle.shard.unload(ErrorCode.NOT_COORDINATOR).send()
         self.runtime.stop()
 
     def find(self, group_id: str) -> Handle:

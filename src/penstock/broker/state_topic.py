@@ -50,6 +50,14 @@ class PartitionStateLog:
     def is_durable(self) -> bool:
         return self._partition.log.is_durable
 
+    @property
+    def is_leader(self) -> bool:
+        return self._partition.log.is_leader
+
+    @property
+    def can_lose_appends(self) -> bool:
+        return self._durability.can_lose_appends
+
     def append(self, batch: bytearray, now_ms: int) -> int:
         try:
             return self._partition.append_internal(batch, now_ms).position
@@ -60,6 +68,9 @@ class PartitionStateLog:
         await asyncio.sleep(0)
         try:
             found = await self._find(offset, max_bytes)
+            if not found.size and not self._partition.log.is_durable and self.can_lose_appends:
+                await self._until_durable()
+                found = await self._find(offset, max_bytes)
             if found.file is not None:
                 await until_cached(self._world, FileRange(found.file, found.position, found.size))
             return found.read()
@@ -72,6 +83,17 @@ class PartitionStateLog:
                 return self._partition.log.read(offset, max_bytes)
             except ColdRead as cold:
                 await until_fetched(self._world, cold)
+
+    async def _until_durable(self) -> None:
+        """What lies above the high watermark is read when it is committed."""
+        durable: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+
+        def ended(failure: Exception | None) -> None:
+            if not durable.done():
+                durable.set_result(None)
+
+        self.when_durable(self.log_end_offset, ended)
+        await durable
 
     def when_durable(self, position: int, then: Callable[[Exception | None], None]) -> None:
         def ended(failure: StorageError | None) -> None:
@@ -116,6 +138,13 @@ class InternalTopic:
 
         self._owner.topics.on_topic_deleted.append(deleted)
 
+    def on_leadership(self, callback: Callable[[int], None]) -> None:
+        def changed(partition: Partition) -> None:
+            if partition.topic.name == self.name:
+                callback(partition.index)
+
+        self._owner.cluster.on_leadership_changed.append(changed)
+
 
 class InternalTopics:
     """Gives each coordinator its topic."""
@@ -136,7 +165,4 @@ class InternalTopics:
         return InternalTopic(self, name, partitions, configs)
 
     def logs(self, topic: Topic) -> list[PartitionStateLog]:
-        return [
-            PartitionStateLog(topic.hosted(index), self._durability, self._world)
-            for index in range(topic.partition_count)
-        ]
+        return [PartitionStateLog(each, self._durability, self._world) for each in topic.open_partitions()]

@@ -87,7 +87,7 @@ class TopicManager:
         for callback in self.on_topic_deleted:
             guard.attempt(f"clearing up after the topic {topic.name}", callback, topic)
         self._cluster.remove_topic(topic)
-        partitions = topic.hosted_partitions()
+        partitions = topic.open_partitions()
         self._delete_logs(partitions)
         for partition in partitions:
             partition.wake()
@@ -115,7 +115,10 @@ class TopicManager:
             raise
 
     def _open(self, topic: Topic, index: int) -> Partition:
-        return Partition(topic, index, self._storage.open_log(topic.name, index, topic.topic_id, topic.log_config))
+        log = self._storage.open_log(topic.name, index, topic.topic_id, topic.log_config)
+        partition = Partition(topic, index, log)
+        partition.on_leadership = self._cluster.leadership_changed
+        return partition
 
     def _delete_logs(self, partitions: Iterable[Partition]) -> None:
         leftovers: list[Callable[[], None]] = []
@@ -142,7 +145,7 @@ class TopicManager:
 
     def _apply_configs(self, topic: Topic) -> None:
         self._resolve(topic)
-        for partition in topic.hosted_partitions():
+        for partition in topic.open_partitions():
             partition.log.update_config(topic.log_config)
 
     def _resolve(self, topic: Topic) -> None:

@@ -1,12 +1,14 @@
 """A topic, and a partition of it that this broker hosts.
 
 That a topic exists, with how many partitions, is one thing; which of them this process hosts is another. `Topic` keeps
-them apart: `has_partition` is about the cluster, `hosted` about this broker.
+them apart: `has_partition` is about the cluster, `hosted` about this broker. A partition whose leadership was lost is
+not hosted until it is gained again, though its log stays open.
 """
 
 from __future__ import annotations
 
 import re
+from collections.abc import Callable
 from typing import Protocol
 
 from penstock import guard
@@ -42,13 +44,16 @@ class Waiter(Protocol):
 class Partition:
     """A partition that this broker hosts: its log, and who waits for it."""
 
-    __slots__ = ("index", "log", "topic", "waiters")
+    __slots__ = ("index", "log", "on_leadership", "topic", "waiters")
 
     def __init__(self, topic: Topic, index: int, partition_log: Log) -> None:
         self.topic = topic
         self.index = index
         self.log = partition_log
         self.log.on_high_watermark = self.wake
+        self.log.on_leadership = self._leadership_changed
+        self.on_leadership: Callable[[Partition], None] | None = None
+        """Called after leadership was lost or gained, before those who wait look again."""
         self.waiters: set[Waiter] = set()
 
     @property
@@ -61,6 +66,12 @@ class Partition:
         for waiter in waiters:
             guard.attempt("waking who waits for a partition", waiter.wake)
 
+    def _leadership_changed(self) -> None:
+        self.topic.host(self)
+        if self.on_leadership is not None:
+            self.on_leadership(self)
+        self.wake()
+
     def append_internal(self, batch: bytearray, now_ms: int) -> Appended:
         """Append a batch of the broker's own, such as a coordinator's records."""
         header = parse_header(batch)
@@ -71,7 +82,17 @@ class Partition:
 
 
 class Topic:
-    __slots__ = ("_hosted", "configs", "is_internal", "log_config", "name", "partition_count", "rules", "topic_id")
+    __slots__ = (
+        "_hosted",
+        "_open",
+        "configs",
+        "is_internal",
+        "log_config",
+        "name",
+        "partition_count",
+        "rules",
+        "topic_id",
+    )
 
     def __init__(self, name: str, topic_id: bytes, configs: dict[str, str], partition_count: int) -> None:
         self.name = name
@@ -80,6 +101,7 @@ class Topic:
         self.partition_count = partition_count
         """How many partitions there are, wherever they are hosted."""
         self.is_internal = name in INTERNAL_TOPICS
+        self._open: dict[int, Partition] = {}
         self._hosted: dict[int, Partition] = {}
         self.log_config: LogConfig
         self.rules: ProduceRules
@@ -97,8 +119,17 @@ class Topic:
     def hosted_partitions(self) -> list[Partition]:
         return list(self._hosted.values())
 
+    def open_partitions(self) -> list[Partition]:
+        """Those whose logs are open here, whoever leads them, in the order of their indexes."""
+        return [self._open[index] for index in sorted(self._open)]
+
     def host(self, partition: Partition) -> None:
-        self._hosted[partition.index] = partition
+        """Serve a partition whose log is open here, as long as it is led from here."""
+        self._open[partition.index] = partition
+        if partition.log.is_leader:
+            self._hosted[partition.index] = partition
+        else:
+            self._hosted.pop(partition.index, None)
 
 
 def check_name(name: str) -> None:

@@ -90,7 +90,7 @@ class TransactionCoordinator:
     def _make_shard(self, index: int) -> TransactionShard:
         topic = self._cluster.topic(TRANSACTIONS_TOPIC)
         return TransactionShard(
-            coordinator_epoch=topic.hosted(index).leader_epoch,
+            coordinator_epoch=topic.open_partitions()[index].leader_epoch,
             settings=self._settings,
             new_producer_id=self._new_producer_id,
             ends_sessions=self._may_have_lost_writes,

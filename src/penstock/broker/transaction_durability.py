@@ -23,7 +23,7 @@ from collections.abc import Callable, Iterable
 from functools import partial
 from typing import TYPE_CHECKING
 
-from penstock.storage.contract import LeadershipLost, StorageError
+from penstock.storage.contract import StorageError
 from penstock.transactions.metadata import MAX_PRODUCER_EPOCH, TopicPartition, TransactionMetadata, TransactionVersion
 from penstock.transactions.shard import AddPartitions, TransactionShard, WriteMarkers
 from penstock.transactions.states import TransactionState
@@ -112,8 +112,8 @@ class TransactionDurability:
         for name, index in meta.partitions:
             try:
                 partition_log = self._cluster.hosted(name, index).log
-            except UnknownTopicOrPartition:
-                continue
+            except (UnknownTopicOrPartition, NotLeaderOrFollower):
+                continue  # what was answered before another broker took it over is durable there
             end_offset = partition_log.undurable_end(meta.producer_id)
             if end_offset is not None:
                 behind.append((partition_log, end_offset))
@@ -126,7 +126,7 @@ class TransactionDurability:
 
     def _write_markers(self, handle: Handle, markers: WriteMarkers, partitions: Iterable[TopicPartition]) -> None:
         """A marker that cannot be written is tried again; a partition that exists no more needs none."""
-        if self._is_stopped:
+        if self._is_stopped or handle.is_given_up:
             return
         gone: list[TopicPartition] = []
         failed: list[TopicPartition] = []
@@ -154,11 +154,11 @@ class TransactionDurability:
     def _marker_is_durable(
         self, handle: Handle, markers: WriteMarkers, where: TopicPartition, failure: StorageError | None
     ) -> None:
-        if self._is_stopped:
+        if self._is_stopped or handle.is_given_up:
             return
         if failure is None:
             self._marked(handle, markers, where)
-        elif isinstance(failure, LeadershipLost):  # any other failure stops the broker
+        elif self._durability.can_lose_appends:  # elsewhere a failure stops the broker
             self._world.call_later(_RETRY_SECONDS, self._write_markers, handle, markers, [where])
 
     # -- 5. when the markers are durable: the completion -----------------------------------------------------------

@@ -8,6 +8,12 @@ where the command says that they need not wait).
 Loading. A shard is loaded when the broker starts (or when its topic is created) by replaying its partition, slice by
 slice so that the broker keeps serving; until then its commands raise COORDINATOR_LOAD_IN_PROGRESS.
 
+Losing. Another broker may become the leader of a partition, or what was appended may be refused later. Memory is ahead
+of the log then, so the shard is given up: whoever waits for it gets NOT_COORDINATOR (or COORDINATOR_NOT_AVAILABLE), its
+timers stop, and what still refers to it is refused. A partition that is led from here gets a new shard, which is loaded
+as after a start; until one is, its commands raise NOT_COORDINATOR. Where this can happen (`can_lose_appends`) every
+reply, also of a command that writes nothing, waits until the log is durable up to where it ended when it was computed.
+
 Time, tasks and the log are handed in (`Scheduler`, `StateTopic`, `StateLog`): the runtime knows neither an event loop
 nor a disk, and a test runs it with neither.
 """
@@ -27,8 +33,10 @@ from penstock.records.control import ControlType, parse_control
 from penstock.records.record import iter_records
 from penstock.wire.errors import (
     CoordinatorLoadInProgress,
+    CoordinatorNotAvailable,
     ErrorCode,
     KafkaError,
+    NotCoordinator,
     NotLeaderOrFollower,
     RecordListTooLarge,
 )
@@ -72,6 +80,14 @@ class StateLog(Protocol):
     def is_durable(self) -> bool:
         """Whether everything that was appended so far is durable."""
 
+    @property
+    def is_leader(self) -> bool:
+        """Whether this broker leads the partition."""
+
+    @property
+    def can_lose_appends(self) -> bool:
+        """Whether what was appended and is not durable can be lost while the broker runs on."""
+
     def append(self, batch: bytearray, now_ms: int) -> int:
         """Append a batch; the offset up to which the log has to become durable. Raises KafkaError."""
 
@@ -102,6 +118,9 @@ class StateTopic(Protocol):
     def on_deleted(self, callback: Callable[[], None]) -> None:
         """Have `callback` called whenever the topic has been deleted."""
 
+    def on_leadership(self, callback: Callable[[int], None]) -> None:
+        """Have `callback` called with a partition whose leadership was lost or gained: its log's tail is void."""
+
 
 class Shard(Protocol):
     """What the runtime needs of a shard; see the packages groups, transactions and queues."""
@@ -116,6 +135,9 @@ class Shard(Protocol):
 
     def next_deadline_ms(self) -> int | None: ...
 
+    def unload(self, error: ErrorCode) -> Effects:
+        """The shard is given up: the replies to those who wait for something of it."""
+
     def append_failed(self, effects: Effects, error: ErrorCode) -> Effects:
         """The records of these effects could not be written: the replies to those who would wait for them in vain."""
 
@@ -126,13 +148,26 @@ S = TypeVar("S", bound=Shard)
 class ShardHandle(Generic[S]):
     """A shard, the log that keeps its records, and its timer."""
 
-    __slots__ = ("_deadline_ms", "_runtime", "_stopped", "_timer", "is_loaded", "log", "shard")
+    __slots__ = (
+        "_deadline_ms",
+        "_runtime",
+        "_stopped",
+        "_timer",
+        "is_given_up",
+        "is_loaded",
+        "loading",
+        "log",
+        "shard",
+    )
 
     def __init__(self, runtime: CoordinatorRuntime[S], state_log: StateLog, shard: S) -> None:
         self._runtime = runtime
         self.log = state_log
         self.shard = shard
         self.is_loaded = False
+        self.is_given_up = False
+        """Its log was lost, or cut: what it knows is void, and nothing it requests happens."""
+        self.loading: Cancellable | None = None
         self._timer: Cancellable | None = None
         self._deadline_ms: int | None = None
         self._stopped = False
@@ -143,6 +178,9 @@ class ShardHandle(Generic[S]):
 
     def run(self, effects: Effects) -> bool:
         """Carry out the effects of a command. False when its records could not be written."""
+        if self.is_given_up:
+            self._runtime.refuse(effects)
+            return False
         written = self._runtime.carry_out(self, effects)
         self._reschedule()
         return written
@@ -174,6 +212,8 @@ class ShardHandle(Generic[S]):
 
     def finish_loading(self) -> None:
         """Do what follows from the records that were read; what cannot be written is tried again."""
+        if self.is_given_up:
+            return
         scheduler = self._runtime.scheduler
         try:
             self.is_loaded = self._runtime.carry_out(self, self.shard.loaded(scheduler.now_ms()))
@@ -187,9 +227,17 @@ class ShardHandle(Generic[S]):
 
     def stop(self) -> None:
         self._stopped = True
+        if self.loading is not None:
+            self.loading.cancel()
+            self.loading = None
         if self._timer is not None:
             self._timer.cancel()
             self._timer = None
+
+    def give_up(self) -> None:
+        self.is_given_up = True
+        self.is_loaded = False
+        self.stop()
 
 
 class CoordinatorRuntime(Generic[S]):
@@ -216,6 +264,9 @@ class CoordinatorRuntime(Generic[S]):
         """Records that could not be read and were left out, each reported in the log."""
         # An administrator may delete even this topic. Its state is gone then, and the next use starts from nothing.
         topic.on_deleted(self._close)
+        topic.on_leadership(self._leadership_changed)
+        self.on_given_up: Callable[[int], None] | None = None
+        """Called with a partition whose shard was given up: whatever was derived from it is void."""
 
     @property
     def topic_name(self) -> str:
@@ -248,6 +299,8 @@ class CoordinatorRuntime(Generic[S]):
         self._handles = [ShardHandle(self, state_log, self._make_shard(state_log.index)) for state_log in logs]
         unread = []
         for handle in self._handles:
+            if not handle.log.is_leader:
+                continue
             if handle.log.log_end_offset == handle.log.log_start_offset:
                 handle.finish_loading()
             else:
@@ -255,10 +308,35 @@ class CoordinatorRuntime(Generic[S]):
         if unread:
             self._loading = self.scheduler.spawn(self._load(unread))
 
+    def _leadership_changed(self, index: int) -> None:
+        if index >= len(self._handles):
+            return  # of a topic that has grown, or that nobody uses yet
+        before = self._handles[index]
+        handle = self._handles[index] = ShardHandle(self, before.log, self._make_shard(index))
+        error = ErrorCode.COORDINATOR_NOT_AVAILABLE if handle.log.is_leader else ErrorCode.NOT_COORDINATOR
+        before.give_up()
+        self._send(before.shard.unload(error))
+        if self.on_given_up is not None:
+            self.on_given_up(index)
+        if handle.log.is_leader:
+            handle.loading = self.scheduler.spawn(self._load([handle]))
+        self.shard_loaded()
+
+    def refuse(self, effects: Effects) -> None:
+        """The shard that wants this was given up."""
+        for reply in effects.replies:
+            guard.attempt(self._answering, reply.fail, ErrorCode.NOT_COORDINATOR)
+
     def partition_for(self, name: str) -> int:
         # Not the partitions of the topic, which may have grown since: ids must not move while the broker runs.
         self.ensure_topic()
         return coordinator_partition(name, len(self._handles))
+
+    def prepare(self, name: str) -> None:
+        """For whoever looks for the coordinator of a group or transactional id: raises unless it is this broker."""
+        index = self.partition_for(name)
+        if not self._handles[index].log.is_leader:
+            raise CoordinatorNotAvailable()
 
     def find(self, name: str) -> ShardHandle[S]:
         """The loaded shard that is responsible for a group or transactional id."""
@@ -271,7 +349,7 @@ class CoordinatorRuntime(Generic[S]):
     def _loaded(self, index: int) -> ShardHandle[S]:
         handle = self._handles[index]
         if not handle.is_loaded:
-            raise CoordinatorLoadInProgress()
+            raise CoordinatorLoadInProgress() if handle.log.is_leader else NotCoordinator()
         return handle
 
     def loaded_handles(self) -> list[ShardHandle[S]]:
@@ -279,7 +357,7 @@ class CoordinatorRuntime(Generic[S]):
 
     @property
     def is_loading(self) -> bool:
-        return any(not handle.is_loaded for handle in self._handles)
+        return any(not handle.is_loaded and handle.log.is_leader for handle in self._handles)
 
     def when_loaded(self, then: Callable[[], None]) -> None:
         """Call `then` when no shard is loading: at once, if none is."""
@@ -308,13 +386,15 @@ class CoordinatorRuntime(Generic[S]):
             producer_id = effects.transaction.producer_id if effects.transaction is not None else -1
             for key, value in effects.records:
                 handle.shard.replay(key, value, producer_id)
-        elif effects.actions and self._actions_wait:
-            # They follow from records that were read after a start, and those may be in the page cache only.
+        elif (effects.actions and self._actions_wait) or (handle.log.can_lose_appends and not handle.log.is_durable):
+            # They follow from records that were read after a start, and those may be in the page cache only; or from
+            # records that are not durable yet, and may never be.
             position = handle.log.log_end_offset
         if not self._actions_wait:
             self._act(handle, effects)
         if effects.replies or (self._actions_wait and effects.actions):
-            if position is None or not (effects.replies_wait or effects.actions):
+            may_wait = effects.replies_wait or effects.actions or handle.log.can_lose_appends
+            if position is None or not may_wait:
                 self._conclude(handle, effects, None)
             else:
                 handle.log.when_durable(position, partial(self._conclude, handle, effects))
@@ -331,7 +411,7 @@ class CoordinatorRuntime(Generic[S]):
             self._fail(handle, effects, failure)
             return
         self._send(effects)
-        if self._actions_wait:
+        if self._actions_wait and not handle.is_given_up:
             self._act(handle, effects)
 
     def _append(self, handle: ShardHandle[S], effects: Effects) -> int:
@@ -353,7 +433,7 @@ class CoordinatorRuntime(Generic[S]):
             code = ErrorCode.NOT_COORDINATOR
         else:
             code = ErrorCode.COORDINATOR_NOT_AVAILABLE
-        others = handle.shard.append_failed(effects, code)
+        others = Effects() if handle.is_given_up else handle.shard.append_failed(effects, code)
         for reply in effects.replies:
             guard.attempt(self._answering, reply.fail, code)
         self._send(others)
@@ -362,6 +442,19 @@ class CoordinatorRuntime(Generic[S]):
         for reply in effects.replies:
             guard.attempt(self._answering, reply.send)
 
+    def when_settled(self, then: Callable[[Exception | None], None]) -> None:
+        """Call `then` when what the shards know by now is durable, or cannot become so; at once if nothing can be lost.
+
+        For answers from memory that are no effects of a command.
+        """
+        behind = [h for h in self._handles if h.is_loaded and h.log.can_lose_appends and not h.log.is_durable]
+        if not behind:
+            then(None)
+            return
+        settled = _Countdown(len(behind), then)
+        for handle in behind:
+            handle.log.when_durable(handle.log.log_end_offset, settled.one)
+
     # -- loading ---------------------------------------------------------------------------------------------------
 
     async def _load(self, handles: Iterable[ShardHandle[S]]) -> None:
@@ -369,13 +462,15 @@ class CoordinatorRuntime(Generic[S]):
             try:
                 await self._load_one(handle)
                 handle.finish_loading()
+            except NotLeaderOrFollower:
+                log.info("%s-%d is led by another broker", self.topic_name, handle.index)
             except Exception:
                 log.exception("cannot load %s-%d", self.topic_name, handle.index)
 
     async def _load_one(self, handle: ShardHandle[S]) -> None:
         offset = handle.log.log_start_offset
         end = handle.log.log_end_offset
-        while offset < end:
+        while offset < end and not handle.is_given_up:
             data = await handle.log.read(offset, _LOAD_BYTES)
             if not data:
                 break
@@ -411,3 +506,19 @@ class CoordinatorRuntime(Generic[S]):
             self._loading.cancel()
         for handle in self._handles:
             handle.stop()
+
+
+class _Countdown:
+    """Calls once: when all have succeeded, or when the first has failed."""
+
+    __slots__ = ("_missing", "_then")
+
+    def __init__(self, missing: int, then: Callable[[Exception | None], None]) -> None:
+        self._missing = missing
+        self._then: Callable[[Exception | None], None] | None = then
+
+    def one(self, failure: Exception | None) -> None:
+        self._missing -= 1
+        if self._then is not None and (failure is not None or not self._missing):
+            then, self._then = self._then, None
+            then(failure)

@@ -119,19 +119,19 @@ class GroupShard:
             _reply(effects, deletion)
         return effects
 
-    def unload(self) -> Effects:
-        """Another broker takes over: parked requests are sent there."""
+    def unload(self, error: ErrorCode) -> Effects:
+        """The shard is given up, as when another broker takes over: parked requests are sent there."""
         effects = Effects()
         for group in self.state.groups.values():
             if isinstance(group, ClassicGroup):
                 for member in group.members.values():
                     if member.awaiting_join is not None:
-                        reply_join(
-                            effects, member.awaiting_join, join_error(member.member_id, ErrorCode.NOT_COORDINATOR)
-                        )
+                        reply_join(effects, member.awaiting_join, join_error(member.member_id, error))
                         member.awaiting_join = None
-                self._classic.fail_assignment(effects, group, ErrorCode.NOT_COORDINATOR, self.state.now_ms)
-        return effects
+                self._classic.fail_assignment(effects, group, error, self.state.now_ms)
+            effects.extend(self._share.give_up_waiting(group.group_id, error))
+            effects.extend(self._give_up_deleting(group.group_id, error))
+        return Effects(replies=effects.replies)
 
     # ---- timers ------------------------------------------------------------------------------------------------------
 

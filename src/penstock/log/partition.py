@@ -75,6 +75,7 @@ class PartitionLog:
         "log_end_offset",
         "log_start_offset",
         "on_high_watermark",
+        "on_leadership",
         "on_roll",
         "partition",
         "producer_state",
@@ -106,6 +107,8 @@ class PartitionLog:
         """Told when a segment has rolled, so that the shell can have it synced in the background."""
         self.on_high_watermark: Callable[[], None] | None = None
         """Never called: here the high watermark moves with every append, and with nothing else."""
+        self.on_leadership: Callable[[], None] | None = None
+        """Never called: a log of local files is led by the one broker that has them."""
         self.producer_state = ProducerState()
         self.epochs = LeaderEpochs(str(folder / LEADER_EPOCHS_FILE))
         self._open_files = open_files
@@ -262,6 +265,8 @@ class PartitionLog:
     def _apply_config(self) -> None:
         self._segment_bytes = min(self.config.segment_bytes, RELATIVE_OFFSET_MAX)
         self._index_entries_max = max(self.config.segment_index_bytes // 8, 1)
+
+    is_leader = True
 
     @property
     def high_watermark(self) -> int:

@@ -279,6 +279,10 @@ class ShareStateShard:
         """
         return self._replayed - min(self._snapshot_at.values(), default=self._replayed)
 
+    def unload(self, error: ErrorCode) -> Effects:
+        """Nobody waits in here."""
+        return Effects()
+
     def append_failed(self, effects: Effects, error: ErrorCode = ErrorCode.COORDINATOR_NOT_AVAILABLE) -> Effects:
         """The log could not take the records. Nobody but their writers waits for them."""
         return Effects()

@@ -15,8 +15,11 @@ calls back with None, or with a StorageError, and then nothing may be acknowledg
 
 **Leadership may be lost.** Another broker may become the leader of a partition. From then on `append` and `read` raise
 NotLeaderOrFollower, and those who wait for durability get LeadershipLost: what they appended is gone, and the client
-has to turn to the new leader. Every acquisition of leadership raises the leader epoch, and so does a recovery that cuts
-off records which somebody may have seen. The embedded engine never loses leadership.
+has to turn to the new leader. The engine calls the log's `on_leadership` when the office was lost, and when it was
+gained: then the log ends at its high watermark and is led under a higher epoch. An engine that refuses appends which it
+had accepted, and goes on leading, does the same. So whatever was derived from a log's tail is void when `on_leadership`
+is called. Every acquisition of leadership raises the leader epoch, and so does a recovery that cuts off records which
+somebody may have seen. The embedded engine never loses leadership.
 
 **Nobody waits.** What reads stored records (`read`, the lookups by timestamp, `apply_retention`) raises ColdRead when
 something that it needs is not in memory, and has then changed nothing. A thread runs what the exception carries, which
@@ -54,6 +57,13 @@ class Log(Protocol):
 
     on_high_watermark: Callable[[], None] | None
     """Called when the high watermark has moved by itself, not by an append (never by the embedded engine)."""
+
+    on_leadership: Callable[[], None] | None
+    """Called after leadership was lost or gained (never by the embedded engine)."""
+
+    @property
+    def is_leader(self) -> bool:
+        """Whether this broker leads the partition."""
 
     @property
     def topic(self) -> str: ...
@@ -170,6 +180,11 @@ class Volume(NamedTuple):
 
 class Storage(Protocol):
     """All logs of one broker."""
+
+    @property
+    def can_lose_appends(self) -> bool:
+        """Whether what was appended and is not durable can be lost while the broker runs on. Then every promise waits
+        until it is: transactional writes, and what coordinators answer from memory, too."""
 
     @property
     def may_have_lost_writes(self) -> bool:

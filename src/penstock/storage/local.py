@@ -57,6 +57,9 @@ class LocalStorage:
         self._saving: threading.Thread | None = None
         self._is_open = False
 
+    can_lose_appends = False
+    """As long as the broker runs, the page cache has what the disk does not."""
+
     @property
     def may_have_lost_writes(self) -> bool:
         return self._checkpoints.may_have_lost_writes

@@ -2,7 +2,7 @@
 
 Each log is a list of batches. By itself an append is durable at once. While commits are held (`hold_commits`) appends
 pile up between high watermark and log end, as they do where durability is somebody else's, until `commit` lets them
-through or `lose_leadership` throws them away.
+through, or `lose_leadership` or `refuse_appends` throw them away.
 
 What was closed can be opened again from the same `MemoryStorage`, as after a restart.
 """
@@ -74,6 +74,7 @@ class MemoryLog:
         self.commits_held = False
         self.is_leader = True
         self.on_high_watermark: Callable[[], None] | None = None
+        self.on_leadership: Callable[[], None] | None = None
         self._producers = ProducerState()
         self._epochs = LeaderEpochs(None)
         self._batches: list[bytes] = []
@@ -270,11 +271,37 @@ class MemoryLog:
         gone = bisect_left(self._last_offsets, self.log_start_offset)
         del self._batches[:gone], self._headers[:gone], self._last_offsets[:gone]
 
+    # Leadership
+
+    def lead_anew(self) -> None:
+        """Begin another epoch with what is committed: the rest is lost."""
+        kept = bisect_left(self._last_offsets, self.high_watermark)
+        del self._batches[kept:], self._headers[kept:], self._last_offsets[kept:]
+        self.log_end_offset = self.high_watermark
+        self._epochs.truncate_end(self.high_watermark)
+        self._aborted = [each for each in self._aborted if each.last_offset < self.high_watermark]
+        self._ended.clear()
+        self._producers = ProducerState()
+        for batch, header in zip(self._batches, self._headers, strict=True):
+            marker = read_marker(batch) if header.attributes & CONTROL else None
+            self._producers.replay(header, marker, header.max_timestamp)
+        self.leader_epoch += 1
+        self.is_leader = True
+        self._leadership_changed()
+
+    def resign(self) -> None:
+        self.is_leader = False
+        self._leadership_changed()
+
+    def _leadership_changed(self) -> None:
+        if self.on_leadership is not None:
+            self.on_leadership()
+
     # Durability
 
     def commit(self) -> None:
         """Let readers see everything that was appended."""
-        if self.high_watermark < self.log_end_offset:
+        if self.is_leader and self.high_watermark < self.log_end_offset:
             self.high_watermark = self.log_end_offset
             if self.on_high_watermark is not None:
                 self.on_high_watermark()
@@ -283,6 +310,7 @@ class MemoryLog:
 class MemoryStorage:
     """See `contract.Storage`. `call_soon` runs a function in the owner's thread, later."""
 
+    can_lose_appends = True
     may_have_lost_writes = False
 
     def __init__(self, call_soon: Callable[[Callable[[], None]], object]) -> None:
@@ -367,10 +395,25 @@ class MemoryStorage:
     def lose_leadership(self, log: Log) -> None:
         """Another broker leads this partition from now on."""
         assert isinstance(log, MemoryLog)
-        log.is_leader = False
-        waiting, self._waiting = self._waiting, []
-        for each, position, callback in waiting:
-            self.when_durable(each, position, callback)
+        self._refuse(log, _leadership_lost(log))
+        log.resign()
+
+    def gain_leadership(self, log: Log) -> None:
+        """This broker leads a partition again, from where its last leader has committed it."""
+        assert isinstance(log, MemoryLog)
+        log.lead_anew()
+
+    def refuse_appends(self, log: Log) -> None:
+        """What was accepted and is not committed is refused; this broker goes on leading."""
+        assert isinstance(log, MemoryLog)
+        self._refuse(log, StorageError(f"{log.topic}-{log.partition} cannot be committed"))
+        log.lead_anew()
+
+    def _refuse(self, log: MemoryLog, failure: StorageError) -> None:
+        for each, _, callback in self._waiting:
+            if each is log:
+                self._answer(callback, failure)
+        self._waiting = [waiting for waiting in self._waiting if waiting[0] is not log]
 
 
 def _leadership_lost(log: MemoryLog) -> LeadershipLost:

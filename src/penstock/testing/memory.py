@@ -5,7 +5,8 @@
         response = await client.ask(m.MetadataRequest(), m.MetadataResponse)
 
 Its catalog, its storage and its listener are kept in memory, and a test can have them do what disks and networks rarely
-do: `broker.catalog.refuse_changes(...)`, `broker.storage.hold_commits()`, `broker.storage.lose_leadership(log)`.
+do: `broker.catalog.refuse_changes(...)`, `broker.storage.hold_commits()`, `broker.storage.refuse_appends(log)`,
+`broker.storage.lose_leadership(log)`, `broker.storage.gain_leadership(log)`.
 
 Both ends of a connection belong to one event loop. What is under way in a direction is bounded as the buffers of a
 socket are, so that a client that does not read holds up the broker just as it would over a network.

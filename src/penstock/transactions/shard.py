@@ -123,11 +123,11 @@ class TransactionShard:
         self._waiting: dict[str, list[_Waiting]] = {}
         self._next_removal_ms: int | None = None
         self._retry_completion_ms: int | None = None
+        self._now_ms = 0  # of the last command that may be followed by `append_failed`
 
     def use(self, settings: TransactionSettings) -> None:
         """Follow other settings from now on."""
         self._settings = settings
-        self._now_ms = 0  # of the last command that may be followed by `append_failed`
 
     # --- commands ---
 
@@ -271,6 +271,15 @@ class TransactionShard:
         if self._abort_deadlines_ms:
             self._earliest_abort_ms = retry_ms
         return Effects()
+
+    def unload(self, error: ErrorCode) -> Effects:
+        """The shard is given up: those who wait for the end of a transaction are sent to whoever takes over."""
+        effects = Effects()
+        for queue in self._waiting.values():
+            for waiting in queue:
+                effects.reply(waiting.respond, error, _itself)
+        self._waiting.clear()
+        return effects
 
     # --- questions ---
 

@@ -27,7 +27,7 @@ from penstock.broker.topics import Partition, Topic, leader_epoch_error
 from penstock.storage.contract import ColdRead, IsolationLevel
 from penstock.wire import messages as m
 from penstock.wire.acls import AclOperation
-from penstock.wire.errors import ErrorCode, KafkaError, OffsetOutOfRange, UnknownServerError
+from penstock.wire.errors import ErrorCode, KafkaError, NotLeaderOrFollower, OffsetOutOfRange, UnknownServerError
 
 if TYPE_CHECKING:
     from penstock.broker.cluster_view import ClusterView
@@ -43,6 +43,7 @@ logger = logging.getLogger("penstock.broker")
 _PARTITION_BYTES = 40  # what a response takes for a partition beside its records
 
 Found = tuple[FetchPartition, m.FetchResponse.PartitionData]
+_MOVED = frozenset({ErrorCode.NOT_LEADER_OR_FOLLOWER, ErrorCode.FENCED_LEADER_EPOCH})
 _NAMES_LEADER = 16  # the first Fetch that says who leads instead (KIP-951)
 
 
@@ -250,18 +251,15 @@ class FetchHandlers:
                 data.aborted_transactions = []
                 continue
             asked.was_found = True
-            partition = topic.hosted(asked.index)
-            if replica_id >= 0:
-                _fail(data, ErrorCode.NOT_LEADER_OR_FOLLOWER)
-                if request.api_version >= _NAMES_LEADER:
-                    leader = data.current_leader
-                    leader.leader_id, leader.leader_epoch = cluster.node_id, partition.log.leader_epoch
-                is_final = True
-                continue
             try:
+                partition = topic.hosted(asked.index)
+                if replica_id >= 0:
+                    raise NotLeaderOrFollower
                 is_final |= _read_partition(partition, asked, data, budget - total, body.isolation_level, total == 0)
             except KafkaError as error:
                 _fail(data, error.code)
+                if error.code in _MOVED and request.api_version >= _NAMES_LEADER:
+                    self._name_leader(topic, data)
                 is_final = True
                 continue
             except ColdRead as cold:
@@ -272,6 +270,11 @@ class FetchHandlers:
         if missing:
             raise ColdRead(*missing)
         return found, total, waiting_on, is_final or (is_cut and total > 0)
+
+    def _name_leader(self, topic: Topic, data: m.FetchResponse.PartitionData) -> None:
+        leader = self._cluster.leader(topic, data.partition_index)
+        if leader is not None:
+            data.current_leader = m.FetchResponse.LeaderIdAndEpoch(leader.node_id, leader.epoch)
 
     def respond(
         self, request: Request[m.FetchRequest], context: FetchContext, found: list[Found], size: int

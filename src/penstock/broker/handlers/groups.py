@@ -67,10 +67,10 @@ class GroupHandlers:
         commands: GroupCommands,
         groups: GroupCoordinator,
         cluster: ClusterView,
-        coordinator_topics: Mapping[int, Callable[[], object]],
+        coordinator_topics: Mapping[int, Callable[[str], object]],
         gate: Gate,
     ) -> None:
-        """`coordinator_topics`: by key type, what makes sure that a coordinator's topic is there."""
+        """`coordinator_topics`: by key type, what makes sure that this broker is the coordinator of a key."""
         self._commands = commands
         self._groups = groups
         self._cluster = cluster
@@ -115,7 +115,7 @@ class GroupHandlers:
             message = None if key_type == SHARE else f"There is no coordinator of type {key_type}."
             return _no_coordinator(key, ErrorCode.INVALID_REQUEST, message)
         try:
-            prepare_topic()
+            prepare_topic(key)
         except KafkaError as error:
             return _no_coordinator(key, error.code, error.message)
         broker = self._cluster.this_broker(request.connection.listener_name)

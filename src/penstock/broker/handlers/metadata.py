@@ -32,6 +32,7 @@ if TYPE_CHECKING:
 
 _BY_ID_VERSION = 12
 _BROKERS, _CONTROLLERS = 1, 2
+_NO_LEADER = -1
 
 
 class MetadataHandlers:
@@ -162,9 +163,10 @@ class MetadataHandlers:
         leader = self._cluster.leader(topic, index)
         replicas = self._cluster.replicas(topic, index)
         return m.MetadataResponse.MetadataResponsePartition(
+            error_code=ErrorCode.NONE if leader is not None else ErrorCode.LEADER_NOT_AVAILABLE,
             partition_index=index,
-            leader_id=leader.node_id,
-            leader_epoch=leader.epoch,
+            leader_id=leader.node_id if leader is not None else _NO_LEADER,
+            leader_epoch=leader.epoch if leader is not None else _NO_LEADER,
             replica_nodes=replicas,
             isr_nodes=replicas,
         )
@@ -264,9 +266,10 @@ class MetadataHandlers:
         leader = self._cluster.leader(topic, index)
         replicas = self._cluster.replicas(topic, index)
         return m.DescribeTopicPartitionsResponse.DescribeTopicPartitionsResponsePartition(
+            error_code=ErrorCode.NONE if leader is not None else ErrorCode.LEADER_NOT_AVAILABLE,
             partition_index=index,
-            leader_id=leader.node_id,
-            leader_epoch=leader.epoch,
+            leader_id=leader.node_id if leader is not None else _NO_LEADER,
+            leader_epoch=leader.epoch if leader is not None else _NO_LEADER,
             replica_nodes=replicas,
             isr_nodes=replicas,
             eligible_leader_replicas=[],

@@ -6,7 +6,8 @@ all of the request's appends (one `fdatasync` serves every request that waits), 
 `penstock.acks.all.flush` is false, as Apache Kafka does. A partition that fails does not hold up the others.
 
 A batch of a transaction is answered after the write whatever the acks: the commit waits for the disk (`EndTxn`), and by
-then the flush that begins here has mostly been done.
+then the flush that begins here has mostly been done. Where what was appended can be lost while the broker runs on, the
+batch is answered when it is durable, since nobody could tell at the commit that it is missing.
 
 The order of the checks, and so which error wins, is Kafka's: transactional id, topic, acks, internal topic, batch,
 producer state. A transactional batch needs the word of the transaction coordinator first (`broker.admission`).
@@ -69,6 +70,10 @@ _BEFORE_THE_LOG = frozenset(
 # To most errors clients have a sentence of their own, and Kafka sends none. It explains single records that are refused
 # and, before it has looked at the log, these.
 _EXPLAINED = frozenset({ErrorCode.CORRUPT_MESSAGE, ErrorCode.INVALID_TXN_STATE, ErrorCode.NOT_ENOUGH_REPLICAS})
+
+
+_Awaited = tuple[tuple["Log", int], m.ProduceResponse.PartitionProduceResponse]
+"""Up to where a log has to become durable, and the answer that waits for it."""
 
 
 class _RefusedByLog(Exception):
@@ -140,7 +145,7 @@ class ProduceHandlers:
     ) -> Answer:
         acks = body.acks
         response = m.ProduceResponse()
-        awaited: list[tuple[Log, int]] = []
+        awaited: list[_Awaited] = []
         waits = acks == ACKS_ALL and self._durability.is_awaited
         failed = bool(denied)
         by_id = request.api_version >= _TOPIC_IDS
@@ -168,15 +173,14 @@ class ProduceHandlers:
                     failed = True
                     answer.partition_responses.append(_failure(data.index, refusal.error, refusal.log_start_offset))
                     continue
-                if is_transactional:
-                    self._durability.begin(partition.log)
-                elif waits:
-                    awaited.append((partition.log, appended.position))
-                answer.partition_responses.append(
-                    m.ProduceResponse.PartitionProduceResponse(
-                        data.index, 0, appended.base_offset, appended.log_append_time_ms, appended.log_start_offset
-                    )
+                success = m.ProduceResponse.PartitionProduceResponse(
+                    data.index, 0, appended.base_offset, appended.log_append_time_ms, appended.log_start_offset
                 )
+                answer.partition_responses.append(success)
+                if is_transactional and not self._durability.can_lose_appends:
+                    self._durability.begin(partition.log)
+                elif waits or (is_transactional and acks != 0):
+                    awaited.append(((partition.log, appended.position), success))
         response.responses += denied
         if acks == 0:
             if failed:
@@ -240,17 +244,21 @@ class ProduceHandlers:
         self,
         request: Request[m.ProduceRequest],
         response: m.ProduceResponse,
-        appends: list[tuple[Log, int]],
+        awaited: list[_Awaited],
         timeout_ms: int,
     ) -> Pending:
         pending = request.defer()
 
-        def durable(failure: StorageError | None) -> None:
-            if failure is not None:
-                _fail(response, failure)
+        def settled(failures: list[StorageError | None]) -> None:
+            for (_, partition), failure in zip(awaited, failures, strict=True):
+                if failure is not None:
+                    _fail(partition, failure)
             pending.complete(response)
 
-        self._durability.when_durable(appends, durable, timeout_ms=timeout_ms)
+        if len(awaited) == 1:
+            self._durability.when_durable([awaited[0][0]], lambda failure: settled([failure]), timeout_ms=timeout_ms)
+        else:
+            self._durability.when_each_is_settled([append for append, _ in awaited], settled, timeout_ms=timeout_ms)
         return pending
 
 
@@ -306,15 +314,11 @@ def _check_admission(admission: Admission | None, partition: Partition) -> None:
         raise error
 
 
-def _fail(response: m.ProduceResponse, failure: StorageError) -> None:
+def _fail(partition: m.ProduceResponse.PartitionProduceResponse, failure: StorageError) -> None:
     """Answer without the certainty that the records are on disk."""
     is_late = isinstance(failure, NotDurableInTime)
-    code = ErrorCode.REQUEST_TIMED_OUT if is_late else error_for_clients(failure).code
-    for topic in response.responses:
-        for partition in topic.partition_responses:
-            if partition.error_code == ErrorCode.NONE:
-                partition.error_code = code
-                partition.base_offset = -1
+    partition.error_code = ErrorCode.REQUEST_TIMED_OUT if is_late else error_for_clients(failure).code
+    partition.base_offset = -1
 
 
 def _failure(index: int, error: KafkaError, log_start_offset: int) -> m.ProduceResponse.PartitionProduceResponse:

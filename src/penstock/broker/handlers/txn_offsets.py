@@ -18,7 +18,7 @@ from penstock.coordination.context import RequestContext
 from penstock.transactions.metadata import TransactionVersion
 from penstock.transactions.shard import AddPartitions
 from penstock.wire import messages as m
-from penstock.wire.errors import ErrorCode, KafkaError
+from penstock.wire.errors import ErrorCode, KafkaError, NotCoordinator, NotLeaderOrFollower
 
 if TYPE_CHECKING:
     from penstock.broker.cluster_view import ClusterView
@@ -93,7 +93,12 @@ class TxnOffsetHandlers:
             handle.run(effects)
             handle.log.make_durable_soon()
 
-        if self._is_open(index, body):
+        try:
+            is_open = self._is_open(index, body)
+        except KafkaError as error:
+            answer(_all_refused(body, error.code))
+            return pending
+        if is_open:
             admitted(ErrorCode.NONE)
         elif adds:
             self._transactions.add_partitions(add, admitted)
@@ -104,7 +109,10 @@ class TxnOffsetHandlers:
         return pending
 
     def _is_open(self, index: int, body: m.TxnOffsetCommitRequest) -> bool:
-        partition_log = self._cluster.hosted(OFFSETS_TOPIC, index).log
+        try:
+            partition_log = self._cluster.hosted(OFFSETS_TOPIC, index).log
+        except NotLeaderOrFollower:
+            raise NotCoordinator from None
         return partition_log.has_open_transaction(body.producer_id, body.producer_epoch)
 
     def _take_out_refused(

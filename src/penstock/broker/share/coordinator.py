@@ -86,13 +86,16 @@ class ShareCoordinator:
         config: BrokerConfig,
         metrics: ShareMetrics,
         on_state_changed: Callable[[SharePartitionKey, KafkaError], None],
+        on_states_lost: Callable[[int, KafkaError], None],
     ) -> None:
-        """`on_state_changed` is called for a state that is no longer what the share-partition's owner thinks it is."""
+        """`on_state_changed` is called for a state that is no longer what the share-partition's owner thinks it is,
+        `on_states_lost` with a partition of the state topic of which that is true for all that it keeps."""
         self._cluster = cluster
         self._world = world
         self._config = config
         self._metrics = metrics
         self._on_state_changed = on_state_changed
+        self._on_states_lost = on_states_lost
         self._unflushed: set[StateLog] = set()
         self._flush_timer: Timer | None = None
         self._pruned: dict[int, int] = {}
@@ -112,6 +115,7 @@ class ShareCoordinator:
             },
         )
         self.runtime: CoordinatorRuntime[ShareStateShard] = CoordinatorRuntime(world, state_topic, self._make_shard)
+        self.runtime.on_given_up = self._shard_given_up
 
     def _make_shard(self, index: int) -> ShareStateShard:
         return ShareStateShard(
@@ -120,10 +124,14 @@ class ShareCoordinator:
             self._config.share_coordinator_cold_partition_snapshot_interval_ms,
         )
 
+    def _shard_given_up(self, index: int) -> None:
+        self._pruned.pop(index, None)
+        self._on_states_lost(index, CoordinatorNotAvailable())
+
     def start(self) -> None:
         if self._cluster.find_topic(SHARE_STATE_TOPIC) is not None:
             self._log_ends = {
-                (partition.topic.topic_id, partition.index): partition.log.log_end_offset
+                (partition.topic.topic_id, partition.index): partition.log.high_watermark
                 for partition in self._cluster.hosted_partitions()
             }
         self.runtime.start()
@@ -165,7 +173,8 @@ class ShareCoordinator:
         """Remember a change; raises what stands in the way.
 
         True: it is as durable as configured. False: not yet, and the outcome will be told. A queue delivers at least
-        once, so by default nobody waits for the disk here: it follows a moment later.
+        once, so by default nobody waits for the disk here: it follows a moment later. Where what was appended can be
+        lost while the broker runs on, everybody waits: a record that was accepted must not come again.
         """
         try:
             handle = self.runtime.handle(owner.state_partition)
@@ -187,7 +196,7 @@ class ShareCoordinator:
             assert reply.result is not None
             self._world.call_soon(self._on_state_changed, owner.key, NotLeaderOrFollower())
             raise _error_of(reply.result)
-        flush_interval_ms = self._config.penstock_share_flush_interval_ms
+        flush_interval_ms = 0 if handle.log.can_lose_appends else self._config.penstock_share_flush_interval_ms
         if flush_interval_ms:
             effects.replies.clear()
         self._metrics.state_writes += 1
@@ -287,6 +296,8 @@ class ShareCoordinator:
         if self.runtime.skipped_records:
             return
         for handle in self.runtime.loaded_handles():
+            if handle.log.can_lose_appends and not handle.log.is_durable:
+                continue  # what makes older records superfluous may yet be lost
             offset = handle.log.log_end_offset - handle.shard.records_needed()
             if offset > max(handle.log.log_start_offset, self._pruned.get(handle.index, 0)):
                 handle.log.delete_records(offset)

@@ -46,8 +46,11 @@ class ShareGroups:
         self.settings = ShareConfigs(configs, config)
         self.dead_letters = DeadLetters(cluster, topics, durability, world, self.settings, config, gate)
         self.windows = ShareWindows(cluster, world, self.settings, self.dead_letters, self.metrics)
-        self.coordinator = ShareCoordinator(make_topic, cluster, world, config, self.metrics, self.windows.drop)
+        self.coordinator = ShareCoordinator(
+            make_topic, cluster, world, config, self.metrics, self.windows.drop, self.windows.states_lost
+        )
         self.windows.coordinator = self.coordinator
+        cluster.on_leadership_changed.append(self.windows.leadership_changed)
         self.sessions = OpenShareSessions(self.windows, self.metrics)
         self._view = ShareView(self.windows, self.settings, world)
 

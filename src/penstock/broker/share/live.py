@@ -66,6 +66,7 @@ class LiveSharePartition:
         cache_bytes_max: Callable[[], int],
     ) -> None:
         self.key = ownership.key
+        self.state_partition = ownership.state_partition
         self.partition = partition
         self.core = core
         self._ownership = ownership

@@ -1,7 +1,8 @@
 """The windows of this broker's share-partitions: made when a fetch first names them, forgotten when nobody needs them.
 
 A window (`LiveSharePartition`) is made from the state that the share coordinator keeps. It is forgotten when the group
-has no session left here and nothing is in flight, and dropped when its state has changed below it.
+has no session left here and nothing is in flight, and dropped when its state has changed below it, or when another
+broker leads the partition or keeps its state.
 """
 
 from __future__ import annotations
@@ -17,7 +18,13 @@ from penstock.queues.sessions import TopicIdPartition
 from penstock.queues.share_partition import SharePartition
 from penstock.queues.state import UNKNOWN, SharePartitionKey
 from penstock.storage.contract import ColdRead
-from penstock.wire.errors import CoordinatorLoadInProgress, KafkaError, KafkaStorageError, UnknownTopicId
+from penstock.wire.errors import (
+    CoordinatorLoadInProgress,
+    KafkaError,
+    KafkaStorageError,
+    NotLeaderOrFollower,
+    UnknownTopicId,
+)
 
 if TYPE_CHECKING:
     from penstock.broker.cluster_view import ClusterView
@@ -154,6 +161,16 @@ class ShareWindows:
         if live is not None:
             for fetch in live.waiting.all():
                 fetch.partition_lost((key[1], key[2]), error)
+
+    def leadership_changed(self, partition: Partition) -> None:
+        """Forget the windows of a partition that another broker leads now, or that is led from here anew."""
+        for key in [key for key, live in self._live.items() if live.partition is partition]:
+            self.drop(key, NotLeaderOrFollower())
+
+    def states_lost(self, state_partition: int, error: KafkaError) -> None:
+        """Forget the windows that were made from one partition of the state topic: their last writes may be lost."""
+        for key in [key for key, live in self._live.items() if live.state_partition == state_partition]:
+            self.drop(key, error)
 
     def topic_deleted(self, topic: Topic) -> None:
         for key in [key for key in self._live if key[1] == topic.topic_id]:
