@@ -27,6 +27,8 @@ ON_SPARK = [
     "spark/test_load.py",
     "spark/test_neighbours.py",
     "spark/test_pipelines.py",
+    "spark/test_secure.py",
+    "spark/test_security.py",
     "spark/test_share_source.py",
     "spark/test_transactions.py",
 ]

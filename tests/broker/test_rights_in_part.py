@@ -107,7 +107,7 @@ class TestProduce:
             (topic.partition_responses[0].error_code, topic.partition_responses[0].error_message)
             for topic in write().responses
         }
-        assert refused == {(ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED, "Transactional Id authorization failed.")}
+        assert refused == {(ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED, None)}
         allow(broker, AclOperation.WRITE, TRANSACTIONAL_ID, "txn")
         codes = {topic.name: topic.partition_responses[0].error_code for topic in write().responses}
         assert codes == {"mine": ErrorCode.NONE, "theirs": DENIED}

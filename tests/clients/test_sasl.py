@@ -160,7 +160,7 @@ class TestWrong:
         self, broker: Broker, mechanism: str, password: Callable[[], str], caplog: pytest.LogCaptureFixture
     ) -> None:
         with pytest.raises(KafkaTimeoutError):
-            KafkaProducer(**kafka_python(broker, mechanism, password()), bootstrap_timeout_ms=500)
+            KafkaProducer(**kafka_python(broker, mechanism, password()), bootstrap_timeout_ms=2000)
         assert "SaslAuthenticationFailedError" in caplog.text
 
     async def test_aiokafka(

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import base64
+import hashlib
+import hmac
 
 import pytest
 from hypothesis import given, settings
@@ -167,6 +169,21 @@ def test_extensions_pass_but_delegation_tokens_do_not() -> None:
     assert server(SHA_256).receive(b"n,,n=user,r=abc,other=1").startswith(b"r=abc")
     with pytest.raises(AuthenticationFailed, match="Delegation tokens"):
         server(SHA_256).receive(b"n,,n=user,r=abc,tokenauth=true")
+
+
+def test_a_client_that_puts_its_nonce_in_front_twice_gets_in() -> None:
+    """librdkafka before 2.8, which kcat of Debian 12 has, does that, and Kafka lets it in."""
+    ours = server(SHA_256)
+    client = ScramClient(SHA_256, "user", "pencil", CLIENT_NONCE)
+    challenge = ours.receive(client.first())
+    salted = scram.salted_password(SHA_256, "pencil", SALT, 4096)
+    without_proof = f"c=biws,r={CLIENT_NONCE}{NONCES}"
+    message = ",".join((client.first().decode()[3:], challenge.decode(), without_proof)).encode()
+    key = hmac.digest(salted, b"Client Key", "sha256")
+    signature = hmac.digest(hashlib.sha256(key).digest(), message, "sha256")
+    proof = base64.b64encode(bytes(a ^ b for a, b in zip(key, signature, strict=True))).decode()
+    assert ours.receive(f"{without_proof},p={proof}".encode()).startswith(b"v=")
+    assert ours.complete
 
 
 @pytest.mark.parametrize(

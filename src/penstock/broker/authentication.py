@@ -45,6 +45,9 @@ MAX_BYTES_BEFORE = 2 << 20
 REVOKED_SECONDS = 0.5
 """How long after a change a user's sessions end: whoever changes several credentials is answered before."""
 MIN_SECONDS_BETWEEN = 1.0
+LAST_WORD_SECONDS = 0.2
+"""How long after the answer to a failure the connection is closed: a client that receives both at once may look at the
+end first (kafka-python does), and never tell why."""
 _api_key = struct.Struct(">h").unpack_from
 _OF_SASL = (ApiKey.SASL_HANDSHAKE, ApiKey.SASL_AUTHENTICATE)
 _BEFORE_HANDSHAKE = (ApiKey.API_VERSIONS, ApiKey.SASL_HANDSHAKE)
@@ -354,7 +357,7 @@ class Authentication:
     def _end(self, answer: Callable[[], None]) -> None:
         if not self._connection.closed:
             answer()
-            self._connection.close()
+            self._world.call_later(LAST_WORD_SECONDS, self._connection.close)
 
     def _close(self, why: str) -> None:
         """Close at once, as Kafka does with what it cannot answer."""

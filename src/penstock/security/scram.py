@@ -220,7 +220,8 @@ class ScramServer:
 
     def _check(self, message: bytes, credential: Credential) -> bytes:
         match = _match(_CLIENT_FINAL, message, "client final")
-        if match["nonce"] != self._nonce:
+        # As in Kafka: librdkafka before 2.8 sends its own nonce twice, in front of the server's.
+        if not match["nonce"].endswith(self._nonce):
             raise MalformedToken("the nonce of the final message is not that of the exchange")
         if _decode(match["channel"]) != self._gs2.encode():
             raise MalformedToken("the channel binding is not that of the first message")
