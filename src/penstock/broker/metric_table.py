@@ -195,6 +195,92 @@ SECTIONS: dict[str, tuple[Spec, ...]] = {
     "Fetch sessions": _specs(
         ("kafka_server_fetchsessioncache_numincrementalfetchsessions", GAUGE, "", "Open fetch sessions."),
     ),
+    "Lag": _specs(
+        (
+            "penstock_group_lag_records_sum",
+            GAUGE,
+            "group topic",
+            "Records that a consumer group has not done, over all partitions of a topic.",
+        ),
+        (
+            "penstock_group_lag_records_max",
+            GAUGE,
+            "group topic",
+            "The same of the partition that is furthest behind.",
+        ),
+        (
+            "penstock_group_lag_age_seconds",
+            GAUGE,
+            "group topic",
+            "How long ago the oldest record that is not done arrived; 0 without lag.",
+        ),
+        (
+            "penstock_group_commit_age_seconds",
+            GAUGE,
+            "group topic",
+            "Time since the last commit; 0 if its time is in the future.",
+        ),
+        (
+            "penstock_group_partition_lag_records",
+            GAUGE,
+            "group topic partition",
+            "Records of a partition that a consumer group has not done.",
+        ),
+        (
+            "penstock_group_partition_lag_age_seconds",
+            GAUGE,
+            "group topic partition",
+            "How long ago the oldest of them arrived; 0 without lag.",
+        ),
+        (
+            "penstock_group_partition_commit_age_seconds",
+            GAUGE,
+            "group topic partition",
+            "Time since the last commit for a partition.",
+        ),
+        (
+            "penstock_share_group_lag_records_sum",
+            GAUGE,
+            "group topic",
+            "Records that a share group has not done, over all partitions of a topic.",
+        ),
+        (
+            "penstock_share_group_lag_records_max",
+            GAUGE,
+            "group topic",
+            "The same of the partition that is furthest behind.",
+        ),
+        (
+            "penstock_share_group_lag_age_seconds",
+            GAUGE,
+            "group topic",
+            "How long ago the oldest record that is not done arrived; 0 without lag.",
+        ),
+        (
+            "penstock_share_group_acknowledgement_age_seconds",
+            GAUGE,
+            "group topic",
+            "Time since the last acknowledgement; 0 if its time is in the future.",
+        ),
+        (
+            "penstock_share_group_partition_lag_records",
+            GAUGE,
+            "group topic partition",
+            "Records of a partition that a share group has not done.",
+        ),
+        (
+            "penstock_share_group_partition_lag_age_seconds",
+            GAUGE,
+            "group topic partition",
+            "How long ago the oldest of them arrived; 0 without lag.",
+        ),
+        (
+            "penstock_share_group_partition_acknowledgement_age_seconds",
+            GAUGE,
+            "group topic partition",
+            "Time since the last acknowledgement for a partition.",
+        ),
+    ),
     "Groups": _specs(
         ("kafka_server_group_coordinator_metrics_group_count", GAUGE, "protocol", "Groups, by protocol."),
         (

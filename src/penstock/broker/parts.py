@@ -37,6 +37,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
     from penstock.broker.admission import TransactionalWrites
+    from penstock.broker.arrivals import Arrivals
     from penstock.broker.authentication import Authenticator
     from penstock.broker.cleaning import Cleaning
     from penstock.broker.credentials import Users
@@ -79,6 +80,7 @@ class Parts:
         self.metrics = Metrics(world.precise)
         self.traffic: Traffic | None = None
         self.loop_lag: LoopLag | None = None
+        self.arrivals: Arrivals | None = None
         if config.penstock_metrics_listen:
             self._measure()
         self.newcomers = Newcomers(config, world.monotonic)
@@ -240,6 +242,7 @@ class Parts:
 
     def _measure(self) -> None:
         """Measure what costs a little with every request."""
+        from penstock.broker.arrivals import Arrivals
         from penstock.broker.process_metrics import LoopLag, process_metrics
         from penstock.broker.request_times import RequestTimes
         from penstock.broker.traffic import Traffic
@@ -250,9 +253,29 @@ class Parts:
         self.traffic = Traffic(self.cluster)
         self.topics.on_topic_deleted.append(self.traffic.topic_deleted)
         self.loop_lag = LoopLag(world)
-        self.loop_lag.start()
-        for collector in (times.metrics, self.traffic.metrics, self.loop_lag.metrics, process_metrics):
+        self.arrivals = Arrivals(self.cluster, world)
+        self.topics.on_topic_deleted.append(self.arrivals.topic_deleted)
+        for collector in (times.metrics, self.traffic.metrics, self.loop_lag.metrics, process_metrics, self._lag):
             self.metrics.register(collector)
+
+    def _lag(self) -> Iterator[Metric | None]:
+        from penstock.broker.lag_metrics import group_lag, share_group_lag
+
+        assert self.arrivals is not None
+        now_ms, partitions = self.world.now_ms(), self.config.penstock_metrics_partitions
+        yield from group_lag(self.groups, self.cluster, self.arrivals, now_ms, partitions=partitions)
+        coordinator = self.share_groups.coordinator
+        yield from share_group_lag(coordinator, self.cluster, self.arrivals, now_ms, partitions=partitions)
+
+    def start_measuring(self) -> None:
+        for part in (self.loop_lag, self.arrivals):
+            if part is not None:
+                part.start()
+
+    def stop_measuring(self) -> None:
+        for part in (self.loop_lag, self.arrivals):
+            if part is not None:
+                part.stop()
 
     def _own_metrics(self) -> Iterator[Metric | None]:
         from penstock.broker.connection_metrics import connection_metrics

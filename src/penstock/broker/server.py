@@ -67,6 +67,7 @@ class Broker:
                 parts.build_all()
             undo.pop_all()
         parts.upkeep.start()
+        parts.start_measuring()
 
     @property
     def port(self) -> int:
@@ -114,8 +115,7 @@ class Broker:
             parts.cleaning.stop()
         if parts.is_built("authenticator"):
             parts.authenticator.stop()
-        if parts.loop_lag is not None:
-            parts.loop_lag.stop()
+        parts.stop_measuring()
         await parts.monitoring.stop()
         await parts.dispatcher.stop()
         parts.stop_coordinators()

@@ -64,6 +64,12 @@ class ShareGroupState:
             if batch.delivery_state in (RecordState.ACKNOWLEDGED, RecordState.ARCHIVED)
         )
 
+    def lag(self, high_watermark: int) -> int | None:
+        """Records of the log whose delivery is not complete (KIP-1226); None while it is unknown where to start."""
+        if self.start_offset == UNKNOWN:
+            return None
+        return max(0, high_watermark - self.start_offset - self.done_count())
+
 
 class ShareStateShard:
     def __init__(
@@ -83,6 +89,9 @@ class ShareStateShard:
 
     def __len__(self) -> int:
         return len(self._states)
+
+    def states(self) -> list[tuple[SharePartitionKey, ShareGroupState]]:
+        return list(self._states.items())
 
     def get(self, key: SharePartitionKey) -> ShareGroupState | None:
         return self._states.get(key)

@@ -137,8 +137,8 @@ class ShareOffsetHandlers:
             return described
         described.start_offset = state.start_offset
         described.leader_epoch = max(0, state.leader_epoch)
-        if state.start_offset != UNKNOWN:
-            described.lag = max(0, log.high_watermark - state.start_offset - state.done_count())
+        lag = state.lag(log.high_watermark)
+        described.lag = UNKNOWN if lag is None else lag
         return described
 
     def alter_share_group_offsets(self, request: Request[m.AlterShareGroupOffsetsRequest]) -> Answer:
