@@ -35,7 +35,7 @@ def role_with(server: PostgresServer, setting: str) -> Iterator[str]:
 
 
 def test_an_address_where_nobody_listens_is_refused(postgres: PostgresServer) -> None:
-    with pytest.raises(CatalogError, match=r"cannot reach PostgreSQL at the server: .*refused.*Check the address"):
+    with pytest.raises(CatalogError, match=r"cannot reach PostgreSQL at the server: .*refused.*check the address"):
         connect(postgres, free_port())
 
 

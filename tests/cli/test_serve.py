@@ -340,3 +340,34 @@ def test_wrong_settings_are_refused(tmp_path: Path, arguments: tuple[str, ...]) 
     assert broker.returncode in (1, 2)
     assert "Error:" in complaints
     assert "Traceback" not in complaints
+
+
+def test_a_password_in_the_address_of_a_cluster_is_refused_on_the_command_line(penstock: Run) -> None:
+    for url in ("postgresql://u:hunter2@127.0.0.1:1/p", "postgresql://u@127.0.0.1:1/p?password=hunter2"):
+        failed = penstock("serve", "--cluster", url)
+        assert failed.returncode == 1
+        assert "PGPASSFILE" in failed.stderr
+        assert "hunter2" not in failed.stderr
+
+
+def test_a_password_in_the_address_of_a_cluster_may_come_from_the_environment_and_is_not_shown(penstock: Run) -> None:
+    failed = penstock("serve", env={"PENSTOCK_CLUSTER": f"postgresql://u:hunter2@127.0.0.1:{free_port()}/p"})
+    assert failed.returncode == 1
+    assert "Cannot reach PostgreSQL at postgresql://u:***@127.0.0.1" in failed.stderr.replace("\n", " ")
+    assert "hunter2" not in failed.stderr
+
+
+@pytest.mark.parametrize(
+    ("arguments", "complaint"),
+    [
+        (["--cluster", "localhost:5432"], "not the address of a PostgreSQL database"),
+        (["--cluster", "postgresql:///p?schema=public"], "not for a cluster alone"),
+        (["--cluster", "postgresql:///p", "--secure"], "penstock user add"),
+    ],
+)
+def test_an_address_of_a_cluster_that_cannot_be_served_is_refused(
+    penstock: Run, arguments: list[str], complaint: str
+) -> None:
+    failed = penstock("serve", *arguments)
+    assert failed.returncode in (1, 2)
+    assert complaint in failed.stderr.replace("\n", " ")

@@ -117,8 +117,8 @@ class Session:
             now = time.monotonic()
             self._retry_at = now + 2 * (now - started)
             self._failure = (
-                f"cannot reach PostgreSQL at {self.shown}: {one_line(error)}. Check the address in --cluster, libpq's "
-                "variables (PGHOST, PGPORT, PGUSER, PGPASSFILE, PGSERVICE), and that the server runs"
+                f"cannot reach PostgreSQL at {self.shown}: {one_line(error)} (check the address in --cluster, "
+                "libpq's variables such as PGHOST, PGPASSFILE and PGSERVICE, and that the server runs)"
             )
             raise CatalogError(self._failure) from error
         except BaseException:
