@@ -31,7 +31,7 @@ from tests.testing.memory_requests import (
 )
 
 GROUP, MEMBER = "workers", "AAAAAAAAAAAAAAAAAAAAAA"
-ACCEPT = 1
+ACCEPT, REJECT = 1, 3
 LATEST, MAX_TIMESTAMP = -1, -3
 ONE_SHARD = {
     "offsets.topic.num.partitions": 1,
@@ -82,12 +82,15 @@ async def epoch_end(client: WireClient, epoch: int, current: int = -1) -> tuple[
     return found.error_code, found.end_offset
 
 
-async def join_queue(client: WireClient) -> bytes:
+async def join_queue(client: WireClient, **group: str) -> bytes:
     """Join a share group that begins at the beginning; the id of the topic `orders`."""
     await find_coordinator(client, GROUP)
     configs = m.IncrementalAlterConfigsRequest
-    change = configs.AlterableConfig(name="share.auto.offset.reset", value="earliest")
-    resource = configs.AlterConfigsResource(resource_type=32, resource_name=GROUP, configs=[change])
+    changes = [
+        configs.AlterableConfig(name=name.replace("_", "."), value=value)
+        for name, value in {"share_auto_offset_reset": "earliest", **group}.items()
+    ]
+    resource = configs.AlterConfigsResource(resource_type=32, resource_name=GROUP, configs=changes)
     await soon(client.ask(configs(resources=[resource]), m.IncrementalAlterConfigsResponse))
     heartbeat = m.ShareGroupHeartbeatRequest(
         group_id=GROUP, member_id=MEMBER, member_epoch=0, subscribed_topic_names=["orders"]
@@ -127,9 +130,9 @@ async def take(client: WireClient, topic: bytes, epoch: int) -> tuple[Taken, int
     raise AssertionError("nothing to take")
 
 
-def accept(topic: bytes, epoch: int, first: int, last: int) -> m.ShareAcknowledgeRequest:
+def accept(topic: bytes, epoch: int, first: int, last: int, kind: int = ACCEPT) -> m.ShareAcknowledgeRequest:
     request = m.ShareAcknowledgeRequest
-    batch = request.AcknowledgementBatch(first_offset=first, last_offset=last, acknowledge_types=[ACCEPT])
+    batch = request.AcknowledgementBatch(first_offset=first, last_offset=last, acknowledge_types=[kind])
     partition = request.AcknowledgePartition(partition_index=0, acknowledgement_batches=[batch])
     done = request.AcknowledgeTopic(topic_id=topic, partitions=[partition])
     return request(group_id=GROUP, member_id=MEMBER, share_session_epoch=epoch, topics=[done])
@@ -368,6 +371,33 @@ class TestQueues:
                 broker.storage.gain_leadership(state)
             taken, _ = await take(client, topic, epoch + 1)
             assert [(first, last) for first, last, _ in taken] == [(0, 0)]
+
+    @pytest.mark.parametrize("is_appended", [True, False])
+    async def test_a_dead_letter_that_cannot_be_written_is_written_when_it_can(self, is_appended: bool) -> None:
+        async with MemoryBroker() as broker:
+            broker.create_topic("orders")
+            broker.create_topic("dlq.orders", errors_deadletterqueue_group_enable="true")
+            client, writer, reader = broker.connect(), broker.connect(), broker.connect()
+            topic = await join_queue(client, errors_deadletterqueue_topic_name="dlq.orders")
+            await produce(writer, "orders", b"one")
+            _, epoch = await take(client, topic, 0)
+            letters = log_of(broker, "dlq.orders")
+            if is_appended:
+                letters.commits_held = True
+            else:
+                broker.storage.lose_leadership(letters)
+            response = await soon(client.ask(accept(topic, epoch, 0, 0, REJECT), m.ShareAcknowledgeResponse))
+            assert response.responses[0].partitions[0].error_code == 0
+            await look_around()
+            if is_appended:
+                assert letters.log_end_offset == 1
+                broker.storage.refuse_appends(letters)
+                letters.commits_held = False
+            else:
+                broker.storage.gain_leadership(letters)
+            assert letters.log_end_offset == 0
+            answer = await soon(reader.ask(fetch_request("dlq.orders", wait_ms=25_000), m.FetchResponse, 12))
+            assert len(list(iter_batches_records(bytes(fetched(answer).records or b"")))) == 1
 
 
 class TestGroups:

@@ -42,3 +42,9 @@ def test_an_answer_that_writes_nothing_holds_whatever_becomes_of_the_records_bes
     effects.extend(answered(responses.append, "refused"))
     effects.fail(ErrorCode.COORDINATOR_NOT_AVAILABLE)
     assert responses == ["refused"]
+
+
+def test_an_answer_that_rests_on_records_before_it_becomes_an_error_when_they_are_lost() -> None:
+    responses: list[str] = []
+    answered(responses.append, "read", lambda error: error.name).fail(ErrorCode.NOT_COORDINATOR)
+    assert responses == ["NOT_COORDINATOR"]

@@ -187,6 +187,14 @@ def test_the_summary_of_what_nobody_knows_is_unknown() -> None:
     assert (summary.start_offset, summary.delivery_complete_count) == (9, 4)
 
 
+def test_a_summary_that_rests_on_what_is_lost_is_not_told() -> None:
+    log = Log()
+    log.initialize(start=5)
+    summaries: list[m.ReadShareGroupStateSummaryResponse.PartitionResult] = []
+    log.shard.read_summary(summaries.append, KEY).fail(ErrorCode.NOT_COORDINATOR)
+    assert (summaries[0].error_code, summaries[0].start_offset) == (ErrorCode.NOT_COORDINATOR, 0)
+
+
 def test_initializing_again_wipes_what_was_in_flight() -> None:
     log = Log()
     log.initialize()

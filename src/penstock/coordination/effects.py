@@ -77,8 +77,12 @@ class Effects:
             reply.fail(error)
 
 
-def answered(respond: Respond[R], response: R) -> Effects:
-    """The effects of a command that writes nothing: its response holds whatever becomes of other records."""
+def answered(respond: Respond[R], response: R, failed: Callable[[ErrorCode], R] | None = None) -> Effects:
+    """The effects of a command that writes nothing.
+
+    `failed` makes the response to send instead when the records before it are lost; without it the response holds
+    whatever becomes of them.
+    """
     effects = Effects()
-    effects.reply(respond, response, lambda _: response)
+    effects.reply(respond, response, failed or (lambda _: response))
     return effects

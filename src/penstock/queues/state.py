@@ -206,7 +206,7 @@ class ShareStateShard:
         """Deleting what is not there is fine, so that a delete can be repeated."""
         result = m.DeleteShareGroupStateResponse.PartitionResult
         if key not in self._states:
-            return answered(respond, result(partition=key[2]))
+            return answered(respond, result(partition=key[2]), partial(_failed, result, key))
         return _written(respond, result, key, CoordinatorRecord(_snapshot_key(key), None))
 
     def read_summary(
@@ -221,7 +221,7 @@ class ShareStateShard:
             result.leader_epoch = state.leader_epoch
             result.start_offset = state.start_offset
             result.delivery_complete_count = state.delivery_complete_count
-        return answered(respond, result)
+        return answered(respond, result, partial(_failed, m.ReadShareGroupStateSummaryResponse.PartitionResult, key))
 
     def topics_deleted(self, topic_ids: Collection[bytes]) -> Effects:
         gone = [key for key in self._states if key[1] in topic_ids]

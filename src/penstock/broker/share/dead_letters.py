@@ -26,7 +26,7 @@ from penstock.records.batch import CorruptBatch, iter_headers
 from penstock.records.builder import build_batch
 from penstock.records.record import Record, iter_records
 from penstock.storage.contract import StorageError
-from penstock.wire.errors import KafkaError
+from penstock.wire.errors import KafkaError, NotLeaderOrFollower
 
 if TYPE_CHECKING:
     from penstock.broker.cluster_view import ClusterView
@@ -43,6 +43,7 @@ log = logging.getLogger("penstock.share")
 _LETTERS_PER_BATCH = 100
 _LOOK_BACK_OFFSETS = 20_000
 _READ_BYTES = 1 << 20
+_RETRY_SECONDS = 0.5
 
 ENABLE_CONFIG = "errors.deadletterqueue.group.enable"
 
@@ -86,14 +87,22 @@ class DeadLetters:
                         live.finish_archiving(offset, offset)
             self.bury(live, without(ranges, written), settings)
 
-        target = self._target(live, settings)
+        try:
+            target = self._target(live, settings)
+        except NotLeaderOrFollower:
+            self._later(live, self.resume, ranges, settings)
+            return
         if target is None:
             bury_the_rest(set())
         else:
             _WrittenLetters(_origin(live), target, self._world, bury_the_rest).search()
 
     def _bury_one(self, live: LiveSharePartition, dead: DeadLetterRange, settings: ShareSettings) -> None:
-        target = self._target(live, settings)
+        try:
+            target = self._target(live, settings)
+        except NotLeaderOrFollower:
+            self._later(live, self._bury_one, dead, settings)
+            return
         if target is None:
             self.failures[live.group_id] += 1
             live.finish_archiving(dead.first_offset, dead.last_offset)
@@ -107,14 +116,19 @@ class DeadLetters:
                 return
         made = letters(_origin(live), dead, copies, self._world.now_ms())
         try:
-            self._write(live, target, made, dead)
+            self._write(live, target, made, dead, settings)
         except (StorageError, KafkaError) as error:
             log.error("the dead letters of %r were not written: %s", live.group_id, error)
             self.failures[live.group_id] += 1
             live.finish_archiving(dead.first_offset, dead.last_offset)
 
     def _write(
-        self, live: LiveSharePartition, target: Partition, made: Sequence[Letter], dead: DeadLetterRange
+        self,
+        live: LiveSharePartition,
+        target: Partition,
+        made: Sequence[Letter],
+        dead: DeadLetterRange,
+        settings: ShareSettings,
     ) -> None:
         appended = target.append_internal(build_batch(made), self._world.now_ms())
         self.requests[live.group_id] += 1
@@ -123,8 +137,19 @@ class DeadLetters:
         def written(failure: StorageError | None) -> None:
             if failure is None:
                 live.finish_archiving(dead.first_offset, dead.last_offset)
+            elif self._durability.can_lose_appends:  # elsewhere a failure stops the broker
+                self._later(live, self._bury_one, dead, settings)
 
         self._durability.when_durable([(target.log, appended.position)], written)
+
+    def _later(self, live: LiveSharePartition, work: Callable[..., None], *args: object) -> None:
+        """Try again what the storage has refused, or another broker leads; unless the window is gone by then."""
+
+        def again() -> None:
+            if not live.is_closed:
+                work(live, *args)
+
+        self._world.call_later(_RETRY_SECONDS, again)
 
     def _target(self, live: LiveSharePartition, settings: ShareSettings) -> Partition | None:
         """The partition that takes a window's letters, or None (and a word in the log) if there is none."""

@@ -95,6 +95,10 @@ class LiveSharePartition:
         return self.key[0]
 
     @property
+    def is_closed(self) -> bool:
+        return self._closed
+
+    @property
     def is_idle(self) -> bool:
         """Whether forgetting it loses nothing: no record is held, none waits out a delay, nobody waits for it."""
         return self.core.next_deadline_ms() is None and not len(self.waiting) and not self._on_warm
@@ -333,6 +337,8 @@ class LiveSharePartition:
         self.wake()
 
     def finish_archiving(self, first: int, last: int) -> None:
+        if self._closed:
+            return  # whoever has the window now finds it unfinished
         settings = self.settings()
         transition = self.core.finish_archiving(first, last)
         if transition is not None:
