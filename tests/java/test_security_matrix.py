@@ -79,4 +79,5 @@ def test_a_broker_with_the_name_of_another_host_fails_the_handshake(secured: Sec
 
 
 def test_a_client_without_a_certificate_is_refused_where_one_is_required(secured: Secured, tmp_path: Path) -> None:
-    assert HANDSHAKE in said(secured.way("mutual-tls").but(identity=None), tmp_path)
+    # In TLS 1.3 the client has finished its handshake when the broker refuses.
+    assert "handshake" in said(secured.way("mutual-tls").but(identity=None), tmp_path)
