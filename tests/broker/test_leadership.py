@@ -502,7 +502,27 @@ class TestTransactions:
             assert (await soon(client.ask(end, m.EndTxnResponse))).error_code == 0
             assert await fetch(reader, "orders", isolation=1) == [b"one"]
 
-    async def test_a_marker_that_was_refused_is_written_again(self) -> None:
+    @pytest.mark.parametrize("is_lost_before", [True, False])
+    async def test_markers_of_other_brokers_fail_for_the_lost_partition_alone(self, is_lost_before: bool) -> None:
+        async with MemoryBroker() as broker:
+            broker.create_topic("orders", 2)
+            client = broker.connect()
+            if is_lost_before:
+                broker.storage.lose_leadership(log_of(broker, "orders", 1))
+            broker.storage.hold_commits()
+            request = m.WriteTxnMarkersRequest
+            topic = request.WritableTxnMarkerTopic(name="orders", partition_indexes=[0, 1])
+            marker = request.WritableTxnMarker(producer_id=7, producer_epoch=0, topics=[topic], coordinator_epoch=0)
+            client.post(request(markers=[marker]), 1)
+            assert not await is_answered(client)
+            if not is_lost_before:
+                broker.storage.lose_leadership(log_of(broker, "orders", 1))
+            broker.storage.commit()
+            response = await soon(client.take(m.WriteTxnMarkersResponse))
+            codes = {each.partition_index: each.error_code for each in response.markers[0].topics[0].partitions}
+            assert codes == {0: 0, 1: ErrorCode.NOT_LEADER_OR_FOLLOWER}
+
+    async def test_a_marker_for_a_lost_partition_is_written_when_it_is_back(self) -> None:
         async with MemoryBroker(ONE_SHARD) as broker:
             broker.create_topic("orders")
             client, reader = broker.connect(), broker.connect()

@@ -103,8 +103,13 @@ class Durability:
         for log, position in appends:
             self._storage.when_durable(log, position, wait.flushed)
 
-    def when_each_is_settled(self, appends: Sequence[tuple[Log, int]], then: ThenEach, *, timeout_ms: int) -> None:
-        """Call `then` when each append is durable or cannot become so, with the failure of each. Some wait."""
+    def when_each_is_settled(
+        self, appends: Sequence[tuple[Log, int]], then: ThenEach, *, timeout_ms: int | None = None
+    ) -> None:
+        """Call `then` when each append is durable or cannot become so, with the failure of each."""
+        if not appends or not self.is_awaited:
+            then([None] * len(appends))
+            return
         wait = _WaitForEach(self._waits, len(appends), then, self._deadline(timeout_ms))
         for at, (log, position) in enumerate(appends):
             self._storage.when_durable(log, position, partial(wait.settled, at))

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 from penstock.broker.requests import Answer, Request
 from penstock.broker.storage_errors import error_for_clients
 from penstock.security.acls import CLUSTER_NAME
-from penstock.storage.contract import Appended, StorageError
+from penstock.storage.contract import StorageError
 from penstock.transactions.metadata import TopicPartition, TransactionVersion
 from penstock.transactions.shard import WriteMarkers
 from penstock.wire import messages as m
@@ -22,10 +22,12 @@ if TYPE_CHECKING:
     from penstock.broker.cluster_view import ClusterView
     from penstock.broker.durability import Durability
     from penstock.broker.gate import Gate
-    from penstock.broker.topics import Partition
     from penstock.broker.transaction_markers import TransactionMarkers
+    from penstock.storage.contract import Log
 
 Codes = dict[TopicPartition, ErrorCode]
+_Append = tuple[tuple["Log", int], Codes, TopicPartition]
+"""Up to where a log has to become durable, and the result that waits for it."""
 
 
 class TxnMarkerHandlers:
@@ -50,35 +52,37 @@ class TxnMarkerHandlers:
                 }
             )
         results: dict[int, Codes] = {}
-        appends: list[tuple[Partition, Appended]] = []
+        appends: list[_Append] = []
         for marker in body.markers:
             for topic in marker.topics:
                 for index in topic.partition_indexes:
                     codes = results.setdefault(marker.producer_id, {})
-                    codes[(topic.name, index)] = self._write_marker(marker, topic.name, index, appends)
+                    where = (topic.name, index)
+                    codes[where] = self._write_marker(marker, where, codes, appends)
         pending = request.defer()
 
-        def durable(failure: StorageError | None) -> None:
-            if failure is not None:
-                _fail(results, error_for_clients(failure).code)
+        def settled(failures: list[StorageError | None]) -> None:
+            for (_, codes, where), failure in zip(appends, failures, strict=True):
+                if failure is not None:
+                    codes[where] = error_for_clients(failure).code
             pending.complete(_markers_response(results))
 
-        self._durability.when_durable([(partition.log, appended.position) for partition, appended in appends], durable)
+        self._durability.when_each_is_settled([append for append, _, _ in appends], settled)
         return pending
 
     def _write_marker(
         self,
         marker: m.WriteTxnMarkersRequest.WritableTxnMarker,
-        name: str,
-        index: int,
-        appends: list[tuple[Partition, Appended]],
+        where: TopicPartition,
+        codes: Codes,
+        appends: list[_Append],
     ) -> ErrorCode:
+        name, index = where
         topic = self._cluster.find_topic(name)
         if topic is None or not topic.has_partition(index):
             return ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
         if min(marker.producer_id, marker.producer_epoch, marker.transaction_version) < 0:
             return ErrorCode.UNKNOWN_SERVER_ERROR  # as Kafka, which fails while it builds the marker
-        partition = topic.hosted(index)
         markers = WriteMarkers(
             transactional_id="",
             producer_id=marker.producer_id,
@@ -86,10 +90,11 @@ class TxnMarkerHandlers:
             commit=marker.transaction_result,
             coordinator_epoch=marker.coordinator_epoch,
             transaction_version=TransactionVersion.TV_2 if marker.transaction_version >= 2 else TransactionVersion.TV_0,
-            partitions=((name, index),),
+            partitions=(where,),
         )
         try:
-            appends.append((partition, self._markers.append(partition, markers)))
+            partition = topic.hosted(index)
+            appended = self._markers.append(partition, markers)
         except StorageError as error:
             return error_for_clients(error).code
         except KafkaError as error:
@@ -97,12 +102,8 @@ class TxnMarkerHandlers:
             return (
                 ErrorCode.NOT_LEADER_OR_FOLLOWER if error.code == ErrorCode.COORDINATOR_LOAD_IN_PROGRESS else error.code
             )
+        appends.append(((partition.log, appended.position), codes, where))
         return ErrorCode.NONE
-
-
-def _fail(results: dict[int, Codes], code: ErrorCode) -> None:
-    for codes in results.values():
-        codes.update({where: code for where, old in codes.items() if old == ErrorCode.NONE})
 
 
 def _markers_response(results: dict[int, Codes]) -> m.WriteTxnMarkersResponse:
