@@ -24,7 +24,7 @@ class FixedMetrics:
 
 @pytest.fixture
 async def endpoint() -> AsyncIterator[MonitoringEndpoint]:
-    running = MonitoringEndpoint(FixedMetrics())  # type: ignore[arg-type]
+    running = MonitoringEndpoint(FixedMetrics(), list)  # type: ignore[arg-type]
     await running.start("127.0.0.1:0")
     yield running
     await running.stop()
@@ -57,6 +57,19 @@ async def test_health_is_json(endpoint: MonitoringEndpoint) -> None:
     assert json.loads(body) == {"status": "ok"}
 
 
+async def test_a_broker_that_answers_is_alive_and_ready_once_nothing_stands_in_the_way() -> None:
+    reasons = ["__consumer_offsets is being loaded"]
+    endpoint = MonitoringEndpoint(FixedMetrics(), lambda: reasons)  # type: ignore[arg-type]
+    await endpoint.start("127.0.0.1:0")
+    assert (await get(endpoint, "/livez"))[0] == 200
+    status, body = await get(endpoint, "/readyz")
+    assert (status, json.loads(body)) == (503, {"status": "not ready", "reasons": reasons})
+    reasons = []
+    status, body = await get(endpoint, "/readyz")
+    assert (status, json.loads(body)) == (200, {"status": "ok", "reasons": []})
+    await endpoint.stop()
+
+
 async def test_a_view_gets_the_parameters_of_the_query(endpoint: MonitoringEndpoint) -> None:
     endpoint.register("/echo", lambda query: query)
     status, body = await get(endpoint, "/echo?group=a%20b&empty=")
@@ -66,7 +79,7 @@ async def test_a_view_gets_the_parameters_of_the_query(endpoint: MonitoringEndpo
 
 async def test_what_is_not_there_is_answered_with_what_there_is(endpoint: MonitoringEndpoint) -> None:
     endpoint.register("/echo", lambda query: query)
-    assert await get(endpoint, "/nothing") == (404, b"there is /metrics, /echo, /health\n")
+    assert await get(endpoint, "/nothing") == (404, b"there is /metrics, /echo, /health, /livez, /readyz\n")
 
 
 async def test_a_view_may_say_that_there_is_no_such_thing(endpoint: MonitoringEndpoint) -> None:
@@ -111,4 +124,4 @@ async def test_a_client_that_says_nothing_is_not_waited_for(
 
 async def test_an_address_that_is_taken_is_refused_with_what_to_do(endpoint: MonitoringEndpoint) -> None:
     with pytest.raises(ListenError, match=r"choose another penstock\.metrics\.listen"):
-        await MonitoringEndpoint(FixedMetrics()).start(f"127.0.0.1:{endpoint.port}")  # type: ignore[arg-type]
+        await MonitoringEndpoint(FixedMetrics(), list).start(f"127.0.0.1:{endpoint.port}")  # type: ignore[arg-type]

@@ -10,6 +10,7 @@ from confluent_kafka import Consumer, TopicPartition
 from confluent_kafka.admin import AdminClient, NewPartitions, NewTopic
 
 from penstock.broker.file_range import FileRange
+from penstock.broker.state_topic import StateWrites
 from penstock.coordination.runtime import CoordinatorRuntime
 from penstock.groups.shard import GroupShard
 from penstock.storage.contract import FetchSlice
@@ -17,6 +18,7 @@ from penstock.testing import Broker
 from penstock.wire import messages as m
 from penstock.wire.errors import ErrorCode
 from tests.broker.raw import RawClient
+from tests.broker.test_metrics import figures
 
 WAIT_SECONDS = 30
 
@@ -175,3 +177,24 @@ def test_an_offsets_topic_that_was_made_by_hand_is_used(penstock_broker: Broker)
     used = [path for path in penstock_broker.data.glob("__consumer_offsets-*/*.log") if path.stat().st_size]
     assert {path.parent.name for path in used} == {f"__consumer_offsets-{index}" for index in range(3)}
     assert admin.list_topics("__consumer_offsets").topics["__consumer_offsets"].partitions.keys() == {0, 1, 2}
+
+
+def test_writes_are_counted_and_how_long_they_fail_is_told() -> None:
+    with Broker({"penstock.acks.all.flush": "true"}) as broker:
+        broker.create_topic("t")
+        commit(broker, "g", 7)
+        found = figures(broker)
+        topic = '{topic="__consumer_offsets"}'
+        assert found["penstock_coordinator_writes_total" + topic] >= 1
+        assert found["penstock_coordinator_write_time_ms_count" + topic] >= 1
+        assert found["penstock_coordinator_write_failures_total" + topic] == 0
+        assert found["penstock_coordinator_writes_failing_seconds" + topic] == 0
+
+
+def test_writes_fail_from_the_first_failure_to_the_next_success() -> None:
+    writes = StateWrites()
+    writes.did_not_succeed(5.0)
+    writes.did_not_succeed(9.0)
+    assert (writes.failed, writes.failing_since) == (2, 5.0)
+    writes.succeeded()
+    assert (writes.written, writes.failing_since) == (1, None)

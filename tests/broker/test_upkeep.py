@@ -115,7 +115,7 @@ def test_retention_is_applied_to_each_log_though_another_fails(
     monkeypatch.setattr(broken, "apply_retention", fail)
     shell.world.pass_ms(6_000)
     with caplog.at_level("INFO"):
-        shell.upkeep.apply_retention()
+        assert shell.upkeep.apply_retention() == 1
     assert (broken.log_start_offset, good.log_start_offset, kept.log_start_offset) == (0, 1, 0)
     messages = [record.getMessage() for record in caplog.records]
     assert messages == ["retention of a-0 failed", "retention deleted segments of b-0"]
@@ -137,3 +137,15 @@ def test_producers_are_forgotten_in_each_log_though_another_fails(
     shell.upkeep.expire_producers()
     assert broken.knows_producer(PRODUCER)
     assert not good.knows_producer(PRODUCER)
+
+
+def test_how_long_ago_each_task_ended_well_is_told() -> None:
+    shell = Shell()
+    shell.upkeep.start()
+    shell.cleaning_fails = True
+    shell.world.pass_ms(12_500)
+    ages = shell.upkeep.success_ages()
+    assert ages["compaction"] >= 12
+    assert ages["waiting"] < 2
+    assert ages["retention"] < 3
+    shell.upkeep.stop()

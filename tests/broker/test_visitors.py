@@ -52,7 +52,7 @@ class Site:
             set_password(catalog, user, password)
         self.world = LoopWorld(asyncio.get_running_loop())
         self.checks = PasswordChecks(self.world)
-        self.endpoint = MonitoringEndpoint(FixedMetrics())  # type: ignore[arg-type]
+        self.endpoint = MonitoringEndpoint(FixedMetrics(), list)  # type: ignore[arg-type]
         self.endpoint.register("/share-groups", lambda query: {"group": query.get("group")}, about_groups=True)
         self.endpoint.register("/cleaner", lambda _: {})
         self.visitors = LoggedInVisitors(

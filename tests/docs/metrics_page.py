@@ -18,8 +18,8 @@ for that exporter find it. What only Penstock has begins with `penstock_`. Times
 Kafka's are.
 
 Sums stand for each topic, and for each group and topic. `penstock.metrics.partitions=true` adds the metrics of single
-partitions; with thousands of partitions and many groups these are many lines. A scrape is made in slices of about two
-milliseconds, between which the broker serves its clients.
+partitions; with thousands of partitions and many groups these are many lines. A scrape is made in slices of about a
+millisecond, between which the broker serves its clients.
 
 This page is generated from the table that `/metrics` is made of (`python -m tests.docs.metrics_page`).
 """

@@ -3,7 +3,8 @@
 It is off unless `penstock.metrics.listen` names an address. It reads one request per connection, of bounded size and
 within a bounded time, from a bounded number of connections, and never changes anything. Beyond this machine it is
 served over TLS, to those who log in (`Visitors`) and may see what they ask for: `/metrics` and views of the broker need
-DESCRIBE on the cluster, a view of a group DESCRIBE on that group. `/health` is for everybody.
+DESCRIBE on the cluster, a view of a group DESCRIBE on that group. `/health`,
+`/livez` (the process answers) and `/readyz` (it can serve clients) are for everybody.
 """
 
 from __future__ import annotations
@@ -30,6 +31,9 @@ _MAX_HEAD_BYTES = 16 << 10
 _MAX_CONNECTIONS = 100
 _PATIENCE_SECONDS = 10.0
 _HEALTH = "/health"
+_ALIVE = "/livez"
+_READY = "/readyz"
+_FOR_EVERYBODY = frozenset({_HEALTH, _ALIVE, _READY})
 _METRICS = "/metrics"
 _REASONS = {
     200: "OK",
@@ -39,6 +43,7 @@ _REASONS = {
     404: "Not Found",
     405: "Method Not Allowed",
     500: "Internal Server Error",
+    503: "Service Unavailable",
 }
 _LOG_IN = 'WWW-Authenticate: Basic realm="Penstock", charset="UTF-8"\r\n'
 
@@ -72,9 +77,11 @@ class _Answer(NamedTuple):
 
 
 class MonitoringEndpoint:
-    def __init__(self, metrics: Metrics) -> None:
+    def __init__(self, metrics: Metrics, not_ready: Callable[[], list[str]]) -> None:
+        """`not_ready` tells what stands in the way of serving clients; nothing, mostly."""
+        self._not_ready = not_ready
         self._metrics = metrics
-        self._views: dict[str, View] = {_HEALTH: lambda _: {"status": "ok"}}
+        self._views: dict[str, View] = {path: lambda _: {"status": "ok"} for path in (_HEALTH, _ALIVE)}
         self._about_groups: set[str] = set()
         self._server: asyncio.Server | None = None
         self._visitors: Visitors | None = None
@@ -137,7 +144,7 @@ class MonitoringEndpoint:
         request = _parse(head)
         if isinstance(request, _Answer):
             return request
-        if self._visitors is not None and request.path != _HEALTH:
+        if self._visitors is not None and request.path not in _FOR_EVERYBODY:
             principal = await self._visitors.authenticate(request.authorization, host)
             if principal is None:
                 return _text(401, "log in with a user of the broker and the user's password")
@@ -154,8 +161,12 @@ class MonitoringEndpoint:
 
     async def _show(self, request: _Request) -> _Answer:
         view = self._views.get(request.path)
+        if request.path == _READY:
+            reasons = self._not_ready()
+            body = json.dumps({"status": "not ready" if reasons else "ok", "reasons": reasons})
+            return _Answer(503 if reasons else 200, "application/json", [body.encode()])
         if view is None and request.path != _METRICS:
-            known = ", ".join([_METRICS, *sorted(self._views)])
+            known = ", ".join([_METRICS, *sorted([*self._views, _READY])])
             return _text(404, f"there is {known}")
         try:
             if view is None:

@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from penstock.broker.group_coordinator import GroupCoordinator
     from penstock.broker.share.coordinator import ShareCoordinator
     from penstock.broker.topics import Partition
+    from penstock.queues.state import ShareGroupState
 
 _PARTITIONS_PER_PIECE = 200
 
@@ -83,11 +84,11 @@ def group_lag(
                 topic = cluster.find_topic(name)
                 if topic is None:
                     continue
-                hosted = {partition.index: partition for partition in topic.hosted_partitions()}
                 for at, (index, committed) in enumerate(list(offsets.items())):
-                    if index in hosted:
-                        lag = hosted[index].log.high_watermark - committed.offset
-                        behind.partition(group_id, hosted[index], lag, committed.offset, committed.commit_timestamp_ms)
+                    partition = topic.find_hosted(index)
+                    if partition is not None:
+                        lag = partition.log.high_watermark - committed.offset
+                        behind.partition(group_id, partition, lag, committed.offset, committed.commit_timestamp_ms)
                     if at % _PARTITIONS_PER_PIECE == _PARTITIONS_PER_PIECE - 1:
                         yield None
                 behind.topic(group_id, name)
@@ -99,22 +100,20 @@ def share_group_lag(
     coordinator: ShareCoordinator, cluster: ClusterView, arrivals: Arrivals, now_ms: int, *, partitions: bool
 ) -> Iterator[Metric | None]:
     behind = _Behind("penstock_share_group", "acknowledgement", arrivals, now_ms, partitions=partitions)
-    by_topic: dict[tuple[str, bytes], list[tuple[int, int, int, int]]] = {}
+    by_topic: dict[tuple[str, bytes], list[tuple[Partition, int, ShareGroupState]]] = {}
     for handle in coordinator.runtime.loaded_handles():
-        for (group_id, topic_id, index), state in handle.shard.states():
+        for at, ((group_id, topic_id, index), state) in enumerate(handle.shard.states()):
             topic = cluster.topic_by_id(topic_id)
-            if topic is not None and topic.has_partition(index):
-                lag = state.lag(topic.hosted(index).log.high_watermark)
-                if lag is not None:
-                    found = by_topic.setdefault((group_id, topic_id), [])
-                    found.append((index, lag, state.start_offset, state.written_ms))
+            partition = None if topic is None else topic.find_hosted(index)
+            if partition is not None and (lag := state.lag(partition.log.high_watermark)) is not None:
+                by_topic.setdefault((group_id, topic_id), []).append((partition, lag, state))
+            if at % _PARTITIONS_PER_PIECE == _PARTITIONS_PER_PIECE - 1:
+                yield None
         yield None
-    for (group_id, topic_id), states in sorted(by_topic.items()):
-        topic = cluster.topic_by_id(topic_id)
-        if topic is None:
-            continue
-        for index, lag, start_offset, written_ms in states:
-            behind.partition(group_id, topic.hosted(index), lag, start_offset, written_ms)
-        behind.topic(group_id, topic.name)
+    for group_id, topic_id in sorted(by_topic):
+        for partition, lag, state in by_topic[group_id, topic_id]:
+            behind.partition(group_id, partition, lag, state.start_offset, state.written_ms)
+            name = partition.topic.name
+        behind.topic(group_id, name)
         yield None
     yield from behind.metrics()

@@ -281,6 +281,30 @@ SECTIONS: dict[str, tuple[Spec, ...]] = {
             "Time since the last acknowledgement for a partition.",
         ),
     ),
+    "Work by the clock": _specs(
+        (
+            "penstock_success_age_seconds",
+            GAUGE,
+            "task",
+            "Time since a task last ended well, or since the start: more than its interval is a sign of trouble.",
+        ),
+    ),
+    "Coordinators": _specs(
+        ("penstock_coordinator_writes_total", COUNTER, "topic", "Writes to the internal topics."),
+        ("penstock_coordinator_write_failures_total", COUNTER, "topic", "Writes to the internal topics that failed."),
+        (
+            "penstock_coordinator_write_time_ms",
+            HISTOGRAM,
+            "topic",
+            "How long those writes took that were waited for until they were durable.",
+        ),
+        (
+            "penstock_coordinator_writes_failing_seconds",
+            GAUGE,
+            "topic",
+            "For how long writes to an internal topic have failed; 0 while they succeed.",
+        ),
+    ),
     "Groups": _specs(
         ("kafka_server_group_coordinator_metrics_group_count", GAUGE, "protocol", "Groups, by protocol."),
         (

@@ -15,7 +15,7 @@ from itertools import accumulate
 from penstock.broker.histogram import BOUNDS_MS, Histogram
 
 _LINES_PER_PIECE = 200
-_SLICE_SECONDS = 0.002
+_SLICE_SECONDS = 0.001
 
 Labels = tuple[str, ...]
 

@@ -7,6 +7,7 @@ broker is up before the code of every capability has been loaded.
 
 from __future__ import annotations
 
+import os
 from functools import cached_property
 from typing import TYPE_CHECKING, Protocol, TypeVar
 
@@ -23,7 +24,7 @@ from penstock.broker.features import Features
 from penstock.broker.fetch_sessions import FetchSessions
 from penstock.broker.gate import Gate
 from penstock.broker.http import MonitoringEndpoint
-from penstock.broker.metrics import Metrics
+from penstock.broker.metrics import Metric, Metrics
 from penstock.broker.newcomers import Newcomers
 from penstock.broker.producer_ids import ProducerIds
 from penstock.broker.quotas import Quotas
@@ -43,7 +44,6 @@ if TYPE_CHECKING:
     from penstock.broker.credentials import Users
     from penstock.broker.foundation import Foundation
     from penstock.broker.group_coordinator import GroupCoordinator
-    from penstock.broker.metrics import Metric
     from penstock.broker.process_metrics import LoopLag
     from penstock.broker.sasl_listeners import SaslListeners
     from penstock.broker.share.groups import ShareGroups
@@ -91,9 +91,10 @@ class Parts:
         self.configs.checks.append(self.acceptor.check)
         self.upkeep = Upkeep(config, self.cluster, self.storage, world, sweep=self._sweep, clean=self._clean)
         self.metrics.register(self._own_metrics)
+        self.metrics.register(self.internal_topics.metrics)
         self.metrics.register(self.quotas.metrics)
         self.metrics.register(self.newcomers.metrics)
-        self.monitoring = MonitoringEndpoint(self.metrics)
+        self.monitoring = MonitoringEndpoint(self.metrics, self._not_ready)
 
     # -- parts that are built when they are first needed -----------------------------------------------------------
 
@@ -267,6 +268,20 @@ class Parts:
         coordinator = self.share_groups.coordinator
         yield from share_group_lag(coordinator, self.cluster, self.arrivals, now_ms, partitions=partitions)
 
+    def _not_ready(self) -> list[str]:
+        """Why this broker should not be sent clients now."""
+        reasons = []
+        for name in _COORDINATORS:
+            if self.is_built(name):
+                part = getattr(self, name)
+                runtime = part.coordinator.runtime if name == "share_groups" else part.runtime
+                if runtime.is_loading:
+                    reasons.append(f"{runtime.topic_name} is being loaded")
+        folder = self.storage.volume().path
+        if os.path.isdir(folder) and not os.access(folder, os.W_OK):
+            reasons.append("the data folder cannot be written")
+        return reasons
+
     def start_measuring(self) -> None:
         for part in (self.loop_lag, self.arrivals):
             if part is not None:
@@ -281,6 +296,10 @@ class Parts:
         from penstock.broker.connection_metrics import connection_metrics
         from penstock.broker.log_metrics import log_metrics
 
+        ages = Metric("penstock_success_age_seconds")
+        for task, seconds in self.upkeep.success_ages().items():
+            ages.add(seconds, task)
+        yield ages
         yield from connection_metrics(self.dispatcher, self.fetch_sessions)
         yield from log_metrics(self.cluster, partitions=self.config.penstock_metrics_partitions)
 

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from typing import TYPE_CHECKING
 
 from penstock.broker.cold_reads import until_fetched
 from penstock.broker.file_range import FileRange, until_cached
+from penstock.broker.histogram import Histogram
+from penstock.broker.metrics import Metric
 from penstock.broker.storage_errors import error_for_clients
 from penstock.storage.contract import ColdRead, FetchSlice, StorageError
 from penstock.wire.errors import CoordinatorNotAvailable, KafkaStorageError
@@ -24,13 +26,34 @@ MakeTopic = Callable[[str, int, Mapping[str, str]], "StateTopic"]
 """Gives a coordinator its internal topic, by name, number of partitions and configs."""
 
 
+class StateWrites:
+    """How the writes to one internal topic went."""
+
+    __slots__ = ("failed", "failing_since", "times", "written")
+
+    def __init__(self) -> None:
+        self.written = self.failed = 0
+        self.times = Histogram()
+        self.failing_since: float | None = None
+
+    def succeeded(self) -> None:
+        self.written += 1
+        self.failing_since = None
+
+    def did_not_succeed(self, now: float) -> None:
+        self.failed += 1
+        if self.failing_since is None:
+            self.failing_since = now
+
+
 class PartitionStateLog:
     """One partition of an internal topic."""
 
-    __slots__ = ("_durability", "_partition", "_world")
+    __slots__ = ("_durability", "_partition", "_world", "_writes")
 
-    def __init__(self, partition: Partition, durability: Durability, world: World) -> None:
+    def __init__(self, partition: Partition, durability: Durability, world: World, writes: StateWrites) -> None:
         self._partition = partition
+        self._writes = writes
         self._durability = durability
         self._world = world
 
@@ -60,9 +83,12 @@ class PartitionStateLog:
 
     def append(self, batch: bytearray, now_ms: int) -> int:
         try:
-            return self._partition.append_internal(batch, now_ms).position
+            position = self._partition.append_internal(batch, now_ms).position
         except StorageError as error:
+            self._writes.did_not_succeed(self._world.monotonic())
             raise error_for_clients(error) from error
+        self._writes.succeeded()
+        return position
 
     async def read(self, offset: int, max_bytes: int) -> bytes:
         await asyncio.sleep(0)
@@ -96,7 +122,13 @@ class PartitionStateLog:
         await durable
 
     def when_durable(self, position: int, then: Callable[[Exception | None], None]) -> None:
+        began = self._world.precise()
+
         def ended(failure: StorageError | None) -> None:
+            if failure is None:
+                self._writes.times.add(self._world.precise() - began)
+            else:
+                self._writes.did_not_succeed(self._world.monotonic())
             then(None if failure is None else error_for_clients(failure))
 
         self._durability.when_durable([(self._partition.log, position)], ended)
@@ -160,9 +192,24 @@ class InternalTopics:
         self.topics = topics
         self._durability = durability
         self._world = world
+        self._writes: dict[str, StateWrites] = {}
+
+    def metrics(self) -> Iterator[Metric]:
+        written = Metric("penstock_coordinator_writes_total")
+        failed = Metric("penstock_coordinator_write_failures_total")
+        times = Metric("penstock_coordinator_write_time_ms")
+        failing = Metric("penstock_coordinator_writes_failing_seconds")
+        now = self._world.monotonic()
+        for name, writes in sorted(self._writes.items()):
+            written.add(writes.written, name)
+            failed.add(writes.failed, name)
+            times.add_histogram(writes.times, name)
+            failing.add(0 if writes.failing_since is None else now - writes.failing_since, name)
+        yield from (written, failed, times, failing)
 
     def topic(self, name: str, partitions: int, configs: Mapping[str, str]) -> InternalTopic:
         return InternalTopic(self, name, partitions, configs)
 
     def logs(self, topic: Topic) -> list[PartitionStateLog]:
-        return [PartitionStateLog(each, self._durability, self._world) for each in topic.open_partitions()]
+        writes = self._writes.setdefault(topic.name, StateWrites())
+        return [PartitionStateLog(each, self._durability, self._world, writes) for each in topic.open_partitions()]

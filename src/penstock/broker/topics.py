@@ -116,6 +116,9 @@ class Topic:
             raise NotLeaderOrFollower() if self.has_partition(index) else UnknownTopicOrPartition()
         return partition
 
+    def find_hosted(self, index: int) -> Partition | None:
+        return self._hosted.get(index)
+
     def hosted_partitions(self) -> list[Partition]:
         return list(self._hosted.values())
 

@@ -24,6 +24,10 @@ _CHECKPOINT_SECONDS = 60.0
 _CLEAN_SECONDS = 1.0
 
 
+class RetentionFailed(guard.SelfExplanatory):
+    """The retention of some partitions failed, each of which has been logged."""
+
+
 class Upkeep:
     def __init__(
         self,
@@ -43,33 +47,50 @@ class Upkeep:
         self._sweep = sweep
         self._clean = clean
         self._timers: dict[str, Timer] = {}
+        self._succeeded: dict[str, float] = {}
+        """When each task last ended well; before the first time, when it was begun to be done."""
 
     def start(self) -> None:
         config = self._config
         self.every("waiting", _SWEEP_SECONDS, self._sweep)
         self.every("checkpoints", _CHECKPOINT_SECONDS, self._storage.save_progress)
         self.every("compaction", _CLEAN_SECONDS, self._clean)
-        self.every("retention", config.log_retention_check_interval_ms / 1000, self.apply_retention)
+        self.every("retention", config.log_retention_check_interval_ms / 1000, self._apply_retention_in_time)
         self.every("expiry of producers", config.producer_id_expiration_check_interval_ms / 1000, self.expire_producers)
 
     def every(self, name: str, seconds: float, work: Callable[[], None]) -> None:
         """Do something again and again, whether it fails or not."""
 
         def run() -> None:
-            guard.attempt(f"the timer of {name}", work)
+            if guard.attempt(f"the timer of {name}", work):
+                self._succeeded[name] = self._world.monotonic()
             if name in self._timers:
                 self._timers[name] = self._world.call_later(seconds, run)
 
+        self._succeeded[name] = self._world.monotonic()
         self._timers[name] = self._world.call_later(seconds, run)
+
+    def success_ages(self) -> dict[str, float]:
+        """For how many seconds each task has not ended well: more than its interval is a sign of trouble."""
+        now = self._world.monotonic()
+        return {name: now - moment for name, moment in self._succeeded.items()}
 
     def stop(self) -> None:
         for timer in self._timers.values():
             timer.cancel()
         self._timers.clear()
 
-    def apply_retention(self) -> None:
+    def _apply_retention_in_time(self) -> None:
+        if failed := self.apply_retention():
+            raise RetentionFailed(f"retention failed for {failed} partitions, see above")
+
+    def apply_retention(self) -> int:
+        """Delete what no longer is to be kept. Returns of how many partitions it could not be."""
+        failed = 0
         for partition in self._cluster.hosted_partitions():
-            guard.attempt(f"retention of {partition.topic.name}-{partition.index}", self._retain, partition)
+            what = f"retention of {partition.topic.name}-{partition.index}"
+            failed += not guard.attempt(what, self._retain, partition)
+        return failed
 
     def _retain(self, partition: Partition) -> None:
         topic = partition.topic
