@@ -122,9 +122,12 @@ def test_a_server_that_is_away_is_reported_and_nothing_changes(stage: Stage) -> 
     stage.catalog.create_topic("orders", ID, 3, {})
 
 
-def test_a_server_that_does_not_answer_is_given_up(stage: Stage, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize("statement", [b"INSERT INTO topic ", b"COMMIT"])
+def test_a_connection_without_an_answer_is_given_up(
+    stage: Stage, monkeypatch: pytest.MonkeyPatch, statement: bytes
+) -> None:
     monkeypatch.setattr("penstock.catalog.postgres_session.ANSWER_SECONDS", 0.3)
-    stage.proxy.swallow = b"INSERT INTO topic "
+    stage.proxy.swallow = statement
     stage.catalog.create_topic("orders", ID, 3, {})
     assert stage.proxy.faults == 1
     assert [row.name for row in stage.catalog.topics()] == ["orders"]

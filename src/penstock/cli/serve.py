@@ -162,10 +162,10 @@ def _configs(values: tuple[str, ...], properties: Path | None) -> dict[str, str]
 
 
 def _cluster(url: str | None) -> str | None:
-    from penstock.broker.cluster_address import ClusterAddress
-
     if url is None:
         return None
+    from penstock.broker.cluster_address import ClusterAddress
+
     source = click.get_current_context().get_parameter_source("cluster")
     if ClusterAddress.parse(url).has_password and source is ParameterSource.COMMANDLINE:
         raise Failure(
