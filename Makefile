@@ -12,6 +12,7 @@ GROUPS ?= requests consumer share rest
 WORKERS ?= 2
 SUITE ?= trixie
 SECONDS ?= 300
+SEEDS ?= 1000
 
 .DEFAULT_GOAL := help
 
@@ -122,6 +123,10 @@ spark: $(PIPELINES_STAMP) ## The pipelines on a real Spark, with broker processe
 .PHONY: soak
 soak: $(STAMP) ## Long crash, chaos and load runs
 	$(BIN)/python -m pytest -m long --ignore=tests/fuzz
+
+.PHONY: simulate
+simulate: $(STAMP) ## Run the simulated world with SEEDS=1000 of every scenario (OPTIONS="--scenario streams --seed 7")
+	$(BIN)/python -m tests.simulation --seeds $(SEEDS) --workers $(WORKERS) $(OPTIONS)
 
 .PHONY: fuzz
 fuzz: $(STAMP) ## Fuzz the decoders for SECONDS=300 each

@@ -59,7 +59,7 @@ async def test_a_waiter_that_fails_does_not_keep_the_others_asleep() -> None:
     async with AsyncBroker() as broker:
         broker.create_topic("t")
         partition = broker._running().parts.cluster.hosted("t", 0)
-        partition.waiters.update(Sleeper(awake, ValueError("a fault of this waiter alone")) for _ in range(3))
-        partition.waiters.update(Sleeper(awake) for _ in range(3))
+        partition.waiters.update((Sleeper(awake, ValueError("a fault of this waiter alone")), None) for _ in range(3))
+        partition.waiters.update((Sleeper(awake), None) for _ in range(3))
         partition.wake()
     assert awake == ["awake"] * 6

@@ -102,7 +102,7 @@ class GuardedBroker:
             return self.memory.connect()
 
         client = self.loop.run_until_complete(open_connection())
-        (connection,) = connections - before
+        (connection,) = connections.keys() - before
         connection.principal = parse_principal(principal)
         return Client(self, client)
 

@@ -32,7 +32,7 @@ class Stage:
     def client(self, client_id: str = "app") -> Client:
         before = set(self.parts.dispatcher.connections)
         wire = WireClient(self._listener.connect("10.0.0.1"), client_id)
-        (connection,) = self.parts.dispatcher.connections - before
+        (connection,) = self.parts.dispatcher.connections.keys() - before
         return Client(self, wire, connection)
 
     async def pass_seconds(self, seconds: float) -> None:

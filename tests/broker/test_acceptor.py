@@ -170,7 +170,7 @@ async def test_after_the_listeners_are_closed_clients_are_served_but_nobody_new_
     assert not client.is_closed
     shell.acceptor.close_connections()
     assert client.is_closed
-    assert shell.dispatcher.connections == set()
+    assert shell.dispatcher.connections == {}
 
 
 class TestRates:

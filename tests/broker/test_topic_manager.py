@@ -219,7 +219,7 @@ class TestDeleting:
             def wake(self) -> None:
                 woken.append("woken" if shell.cluster.find_topic("orders") is None else "too early")
 
-        topic.hosted(0).waiters.add(Waiter())
+        topic.hosted(0).waiters[Waiter()] = None
         shell.topics.delete(topic)
         assert woken == ["woken"]
 

@@ -71,7 +71,7 @@ class TestWaiting:
 
         partition = topic.hosted(0)
         waiters = [Fails(), Waiter(), Fails(), Waiter()]
-        partition.waiters |= set(waiters)
+        partition.waiters |= dict.fromkeys(waiters)
         partition.wake()
         partition.wake()
         assert [waiter.wakes for waiter in waiters] == [1, 1, 1, 1]
@@ -82,10 +82,10 @@ class TestWaiting:
         class Returns(Waiter):
             def wake(self) -> None:
                 super().wake()
-                partition.waiters.add(self)
+                partition.waiters[self] = None
 
         waiter = Returns()
-        partition.waiters.add(waiter)
+        partition.waiters[waiter] = None
         partition.wake()
         assert waiter.wakes == 1
         partition.wake()
@@ -93,7 +93,7 @@ class TestWaiting:
 
     def test_records_of_the_broker_itself_wake_readers(self, topic: Topic) -> None:
         partition, waiter = topic.hosted(0), Waiter()
-        partition.waiters.add(waiter)
+        partition.waiters[waiter] = None
         assert partition.append_internal(batch(), NOW_MS).base_offset == 0
         assert waiter.wakes == 1
 
@@ -101,7 +101,7 @@ class TestWaiting:
         partition, waiter = topic.hosted(0), Waiter()
         storage.hold_commits()
         partition.append_internal(batch(), NOW_MS)
-        partition.waiters.add(waiter)
+        partition.waiters[waiter] = None
         storage.commit()
         assert waiter.wakes == 1
 
@@ -140,7 +140,7 @@ def test_a_partition_that_is_lost_is_not_hosted_until_it_is_back(storage: Memory
     waiter = Waiter()
     heard: list[bool] = []
     partition.on_leadership = lambda each: heard.append(each.log.is_leader)
-    partition.waiters.add(waiter)
+    partition.waiters[waiter] = None
     storage.lose_leadership(partition.log)
     with pytest.raises(NotLeaderOrFollower):
         topic.hosted(2)

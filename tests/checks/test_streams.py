@@ -111,3 +111,9 @@ def test_a_finding_names_the_line_at_which_it_became_clear() -> None:
 
 def test_values_may_be_lists() -> None:
     assert found_in(send(["k", 1], 0), poll((0, ["k", 1])), DRAINED) == []
+
+
+def test_what_only_read_uncommitted_readers_were_shown_is_not_skipped_by_the_others() -> None:
+    shown = poll((0, "a"), (1, "aborted"), (2, "c"), process="u", isolation="read_uncommitted")
+    assert found_in(shown, poll((0, "a"), (2, "c"))) == []
+    assert found_in(shown, poll((1, "aborted"), process="d"), poll((0, "a"), (2, "c"))) == ["poll-skip"]

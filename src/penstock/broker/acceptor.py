@@ -127,7 +127,7 @@ class Acceptor:
             self._config.socket_request_max_bytes,
             listener.address,
         )
-        connections.add(connection)
+        connections[connection] = None
         if listener.address.protocol.has_sasl:
             self._authenticator().connected(connection)
         elif listener.address.protocol.has_tls:

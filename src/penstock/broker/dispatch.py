@@ -76,7 +76,7 @@ class Dispatcher:
         self._routes: dict[int, Route] = {}
         self._tasks: set[asyncio.Task[None]] = set()
         self.faults: dict[int, Fault] = {}
-        self.connections: set[Connection] = set()
+        self.connections: dict[Connection, None] = {}
         self.requests_total: dict[int, int] = dict.fromkeys(self.served, 0)
         self.times: RequestTimes | None = None
         """What measures requests, where somebody looks at the metrics."""
@@ -229,7 +229,7 @@ class Dispatcher:
     # -- connections -----------------------------------------------------------------------------------------------
 
     def connection_closed(self, connection: Connection) -> None:
-        self.connections.discard(connection)
+        self.connections.pop(connection, None)
         self._on_connection_closed(connection)
 
     async def stop(self) -> None:

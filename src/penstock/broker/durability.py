@@ -38,12 +38,12 @@ class NotDurableInTime(StorageError):
 class _Wait:
     __slots__ = ("_missing", "_then", "_waits", "deadline")
 
-    def __init__(self, waits: set[_Wait], missing: int, then: Then, deadline: float | None) -> None:
+    def __init__(self, waits: dict[_Wait, None], missing: int, then: Then, deadline: float | None) -> None:
         self._waits = waits
         self._missing = missing
         self._then: Then | None = then
         self.deadline = deadline
-        waits.add(self)
+        waits[self] = None
 
     def flushed(self, failure: StorageError | None) -> None:
         self._missing -= 1
@@ -53,7 +53,7 @@ class _Wait:
     def end(self, failure: StorageError | None) -> None:
         then, self._then = self._then, None
         if then is not None:
-            self._waits.discard(self)
+            self._waits.pop(self, None)
             then(failure)
 
 
@@ -62,7 +62,7 @@ class _WaitForEach(_Wait):
 
     __slots__ = ("_outcomes",)
 
-    def __init__(self, waits: set[_Wait], missing: int, then: ThenEach, deadline: float | None) -> None:
+    def __init__(self, waits: dict[_Wait, None], missing: int, then: ThenEach, deadline: float | None) -> None:
         super().__init__(waits, missing, self._tell(then), deadline)
         self._outcomes: list[StorageError | None] = [NotDurableInTime(_LATE)] * missing
 
@@ -80,7 +80,7 @@ class Durability:
         self._storage = storage
         self._world = world
         self._is_awaited = is_awaited
-        self._waits: set[_Wait] = set()
+        self._waits: dict[_Wait, None] = {}
 
         self.can_lose_appends = storage.can_lose_appends
         """Whether what is not durable can be lost while the broker runs on: then everybody waits."""

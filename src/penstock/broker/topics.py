@@ -54,7 +54,8 @@ class Partition:
         self.log.on_leadership = self._leadership_changed
         self.on_leadership: Callable[[Partition], None] | None = None
         """Called after leadership was lost or gained, before those who wait look again."""
-        self.waiters: set[Waiter] = set()
+        self.waiters: dict[Waiter, None] = {}
+        """In the order in which they came."""
 
     @property
     def leader_epoch(self) -> int:
@@ -62,7 +63,7 @@ class Partition:
 
     def wake(self) -> None:
         """Tell everybody who waits on this partition to look again."""
-        waiters, self.waiters = self.waiters, set()
+        waiters, self.waiters = self.waiters, {}
         for waiter in waiters:
             guard.attempt("waking who waits for a partition", waiter.wake)
 

@@ -23,6 +23,9 @@ class _Partition:
         self.values: dict[int, Value] = {}
         self.offsets: dict[Value, int] = {}
         self.visible: list[int] = []
+        """Offsets that some reader was shown or that were acknowledged for good."""
+        self.visible_committed: list[int] = []
+        """The same for `read_committed`: what only other readers were shown may have been aborted."""
         self.polled: set[Value] = set()
         self.highest_polled = -1
 
@@ -149,15 +152,7 @@ class StreamChecker:
                         self._report("G1a", text, operation)
 
     def _find_poll_order(self) -> None:
-        shown = {
-            place: {partition.offsets[value] for value in partition.polled}
-            for place, partition in self._partitions.items()
-        }
-        for (place, value), operation in self._acknowledged.items():
-            if operation.get("offset") is not None and self._is_certain(place, value):
-                shown[place].add(int(str(operation["offset"])))
-        for place, offsets in shown.items():
-            self._partitions[place].visible = sorted(offsets)
+        self._find_visible()
         last: dict[tuple[str, Place], int] = {}
         last_in: dict[tuple[str, str, Place], int] = {}
         for operation, process, seen in self._polls:
@@ -176,6 +171,20 @@ class StreamChecker:
                     self._check_step("int-", last_in.get(key), place, offset, f"transaction {txn}", operation)
                     last_in[key] = offset
 
+    def _find_visible(self) -> None:
+        certain: dict[Place, set[int]] = {place: set() for place in self._partitions}
+        for (place, value), operation in self._acknowledged.items():
+            if operation.get("offset") is not None and self._is_certain(place, value):
+                certain[place].add(int(str(operation["offset"])))
+        for operation, _, seen in self._polls:
+            if operation.get("isolation") == "read_committed":
+                for place, offset, _value in seen:
+                    certain[place].add(offset)
+        for place, partition in self._partitions.items():
+            polled = {partition.offsets[value] for value in partition.polled}
+            partition.visible = sorted(certain[place] | polled)
+            partition.visible_committed = sorted(certain[place])
+
     def _check_step(
         self, prefix: str, before: int | None, place: Place, offset: int, who: str, operation: Operation
     ) -> None:
@@ -185,7 +194,9 @@ class StreamChecker:
             text = f"{who} polled offset {offset} of {_named(place)} after {before}"
             self._report(f"{prefix}nonmonotonic-poll", text, operation)
             return
-        visible = self._partitions[place].visible
+        partition = self._partitions[place]
+        is_committed = operation.get("isolation") == "read_committed"
+        visible = partition.visible_committed if is_committed else partition.visible
         between = visible[bisect_right(visible, before) : bisect_left(visible, offset)]
         if between:
             text = f"{who} polled offset {offset} of {_named(place)} after {before}, and passed over {between[0]}"

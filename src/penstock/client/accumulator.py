@@ -217,6 +217,10 @@ class PartitionQueue:
         """Back from flight, to be sent again in its place."""
         insort(self.retries, batch, key=_position)
 
+    def follows_a_retry(self, batch: Batch) -> bool:
+        """Whether a batch before this one waits to be sent again."""
+        return bool(self.retries) and _position(self.retries[0]) < _position(batch)
+
     def is_first(self, batch: Batch) -> bool:
         """Whether no batch with an earlier sequence is unresolved, so that the broker's refusal is about this one."""
         others = [other for other in (*self.in_flight, *self.retries) if other is not batch]

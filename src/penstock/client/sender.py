@@ -337,6 +337,9 @@ class Sender:
             # because a broker that does not know a producer yet takes whichever of its batches comes first.
             async with self._turns.setdefault(node, asyncio.Lock()):
                 connection = await self._cluster.connection(node, "produce")
+            batches = self._in_order(batches)
+            if not batches:
+                return
             answer = await self._exchange(connection, batches)
         except KafkaError as error:
             for batch in batches:
@@ -354,6 +357,18 @@ class Sender:
         finally:
             self._node_requests[node] -= 1
             self._wake.set()
+
+    def _in_order(self, batches: list[Batch]) -> list[Batch]:
+        """Those that may be sent: a batch before one of them may have found no connection, and then it goes first."""
+        ready = []
+        for batch in batches:
+            queue = self.queues[batch.tp]
+            if queue.follows_a_retry(batch):
+                queue.answered(batch)
+                queue.retry(batch)
+            else:
+                ready.append(batch)
+        return ready
 
     async def _exchange(self, connection: Connection, batches: list[Batch]) -> m.ProduceResponse | None:
         config = self._config

@@ -56,7 +56,7 @@ class DiskLog(MemoryLog):
         kept = bisect_left(self._last_offsets, end_offset)
         del self._batches[kept:], self._headers[kept:], self._last_offsets[kept:]
         self.log_end_offset = self.high_watermark = max(end_offset, self.log_start_offset)
-        self.on_high_watermark = None
+        self.on_high_watermark = self.on_leadership = None
         self._producers = ProducerState()
         self._epochs = LeaderEpochs(None)
         self._aborted, self._ended = [], []
@@ -128,16 +128,27 @@ class Disk(MemoryStorage):
         self._is_syncing = True
         ends = [(log, log.log_end_offset) for log in self._asked.values()]
         self._asked.clear()
-        self._call_later(self._chance.uniform(*_SYNC_SECONDS), partial(self._synced, ends))
+        self._sync_next(ends)
 
-    def _synced(self, ends: list[tuple[DiskLog, int]]) -> None:
+    def _sync_next(self, ends: list[tuple[DiskLog, int]]) -> None:
+        """One log after the other, in any order: a power cut may come between them."""
+        seconds = self._chance.uniform(*_SYNC_SECONDS)
+        self._call_later(seconds, partial(self._synced, ends.pop(self._chance.randrange(len(ends))), ends))
+
+    def _synced(self, done: tuple[DiskLog, int], ends: list[tuple[DiskLog, int]]) -> None:
         if self.is_stalled:
-            self._call_later(_SYNC_SECONDS[1], partial(self._synced, ends))
+            self._call_later(_SYNC_SECONDS[1], partial(self._synced, done, ends))
             return
         self.syncs += 1
+        log, end = done
+        log.durable_end = max(log.durable_end, end)
+        if ends:
+            self._sync_next(ends)
+        else:
+            self._round_is_over()
+
+    def _round_is_over(self) -> None:
         self._is_syncing = False
-        for log, end in ends:
-            log.durable_end = max(log.durable_end, end)
         waiting, self._answers = self._answers, []
         for log, position, callback in waiting:
             if position <= log.durable_end:

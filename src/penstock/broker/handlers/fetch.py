@@ -113,7 +113,7 @@ class FetchWait:
 
     def _wait(self) -> None:
         for partition in self._waiting_on:
-            partition.waiters.add(self)
+            partition.waiters[self] = None
 
     def _look(self) -> None:
         self._scheduled = False
@@ -139,7 +139,7 @@ class FetchWait:
     def _finish(self) -> None:
         self._timer.cancel()
         for partition in self._waiting_on:
-            partition.waiters.discard(self)
+            partition.waiters.pop(self, None)
 
 
 class FetchHandlers:

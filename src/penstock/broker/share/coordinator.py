@@ -96,7 +96,7 @@ class ShareCoordinator:
         self._metrics = metrics
         self._on_state_changed = on_state_changed
         self._on_states_lost = on_states_lost
-        self._unflushed: set[StateLog] = set()
+        self._unflushed: dict[StateLog, None] = {}
         self._flush_timer: Timer | None = None
         self._pruned: dict[int, int] = {}
         self._prune_timer: Timer | None = None
@@ -211,7 +211,7 @@ class ShareCoordinator:
     def _flush_within(self, interval_ms: int, state_log: StateLog) -> None:
         if not self._unflushed:
             self._flush_timer = self._world.call_later(interval_ms / 1000, self._flush_state)
-        self._unflushed.add(state_log)
+        self._unflushed[state_log] = None
 
     def _flush_state(self) -> None:
         for state_log in self._unflushed:

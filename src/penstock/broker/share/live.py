@@ -110,7 +110,7 @@ class LiveSharePartition:
         self._closed = True
         if self._timer is not None:
             self._timer.cancel()
-        self.partition.waiters.discard(self)
+        self.partition.waiters.pop(self, None)
 
     # -- acquiring -------------------------------------------------------------------------------------------------
 
@@ -425,7 +425,7 @@ class LiveSharePartition:
 
     def park(self, fetch: ShareFetch) -> None:
         self.waiting.join(fetch)
-        self.partition.waiters.add(self)
+        self.partition.waiters[self] = None
 
     def wake(self) -> None:
         """Serve those who wait, soon: once, however much happens until then."""
@@ -447,7 +447,7 @@ class LiveSharePartition:
                 self.waiting.leave(fetch)
                 self.waiting.join(fetch)
         if len(self.waiting):
-            self.partition.waiters.add(self)
+            self.partition.waiters[self] = None
 
 
 def _nobody_waits(error: KafkaError | None) -> None:

@@ -1,0 +1,163 @@
+"""Mutants: small, plausible faults of the broker, each applied by patching one function, and each to be found.
+
+A mutant that no seed finds is a hole in the checks.
+"""
+
+from __future__ import annotations
+
+import inspect
+import sys
+import textwrap
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import Any, NamedTuple
+
+from penstock.broker.durability import Durability
+from penstock.broker.handlers import fetch
+from penstock.broker.transaction_durability import AfterPowerCut, TransactionDurability
+from penstock.broker.transaction_markers import TransactionMarkers
+from penstock.coordination.runtime import CoordinatorRuntime
+from penstock.log.producer_state import ProducerEntry, ProducerState
+from penstock.transactions.shard import TransactionShard
+from tests.simulation.scenario import Scenario
+from tests.simulation.streams import PowerCuts, Streams, Transactions
+
+
+class Mutant(NamedTuple):
+    name: str
+    what: str
+    scenario: type[Scenario]
+    owner: Any
+    """The class or module that has the function."""
+    function: str
+    line: str
+    """What is replaced in the function's source; empty for a function that does nothing at all."""
+    by: str
+    seeds: int = 40
+    """Within how many seeds it has to be found."""
+
+    @contextmanager
+    def applied(self) -> Iterator[None]:
+        original = inspect.getattr_static(self.owner, self.function)
+        setattr(self.owner, self.function, self._changed(original))
+        try:
+            yield
+        finally:
+            setattr(self.owner, self.function, original)
+
+    def _changed(self, original: Any) -> Any:
+        if not self.line:
+            return lambda *args, **options: None
+        function: Callable[..., Any] = original.fget if isinstance(original, property) else original
+        source = textwrap.dedent(inspect.getsource(function))
+        assert source.count(self.line) == 1, f"{self.name}: {self.line!r} is not once in {self.function}"
+        names: dict[str, Any] = {}
+        code = "from __future__ import annotations\n" + source.replace(self.line, self.by)
+        exec(compile(code, f"<mutant {self.name}>", "exec"), sys.modules[function.__module__].__dict__ | {}, names)
+        return names[function.__name__]
+
+
+MUTANTS = [
+    Mutant(
+        "missing-sync",
+        "acks=all is answered before the records are on disk",
+        Streams,
+        Durability,
+        "when_durable",
+        "if not appends or not self._is_awaited():",
+        "if True:",
+    ),
+    Mutant(
+        "repeated-batch-accepted",
+        "a batch that a producer repeats is appended again",
+        Streams,
+        ProducerState,
+        "check",
+        "entry = self.entries.get(header.producer_id)",
+        "entry = None",
+    ),
+    Mutant(
+        "repeated-batch-unknown",
+        "a repeated batch is not recognised as one",
+        Streams,
+        ProducerEntry,
+        "find_duplicate",
+        "return metadata",
+        "return None",
+    ),
+    Mutant(
+        "isolation-ignored",
+        "read_committed readers see records of open transactions",
+        Transactions,
+        fetch,
+        "_read_partition",
+        "min_one_batch=is_first, isolation=isolation",
+        "min_one_batch=is_first, isolation=0",
+    ),
+    Mutant(
+        "aborted-not-listed",
+        "a fetch does not say which transactions were aborted",
+        Transactions,
+        fetch,
+        "_read_partition",
+        "in found.aborted or ()",
+        "in ()",
+    ),
+    Mutant(
+        "commit-before-its-records",
+        "a commit is decided before the records of its transaction are on disk",
+        PowerCuts,
+        TransactionDurability,
+        "when_it_may_commit",
+        "if not behind:",
+        "if True:",
+    ),
+    Mutant(
+        "marker-before-its-outcome",
+        "markers are written before the decision is on disk",
+        PowerCuts,
+        CoordinatorRuntime,
+        "__init__",
+        "self._actions_wait = actions_wait",
+        "self._actions_wait = False",
+        100,
+    ),
+    Mutant(
+        "abort-marker-commits",
+        "the marker of an aborted transaction says that it is committed",
+        Transactions,
+        TransactionMarkers,
+        "append",
+        "ControlType.COMMIT if markers.commit else ControlType.ABORT",
+        "ControlType.COMMIT",
+    ),
+    Mutant(
+        "first-marker-only",
+        "one partition of a transaction gets a marker, the others none",
+        Transactions,
+        TransactionDurability,
+        "write_markers",
+        "markers.partitions)",
+        "tuple(markers.partitions)[:1])",
+    ),
+    Mutant(
+        "orphans-stay",
+        "a transaction that a power cut has orphaned stays open for ever",
+        PowerCuts,
+        AfterPowerCut,
+        "_abort_orphans",
+        "",
+        "",
+        100,
+    ),
+    Mutant(
+        "sessions-survive-power-cut",
+        "producers in the middle of a transaction go on after a power cut",
+        PowerCuts,
+        TransactionShard,
+        "_end_session",
+        "",
+        "",
+        100,
+    ),
+]

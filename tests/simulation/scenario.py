@@ -1,0 +1,177 @@
+"""A scenario is load and faults; running one with a seed gives a history, and the checkers judge it."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+
+from penstock.checks import Finding, check
+from penstock.checks.history import Operation, checked
+from penstock.simulation import Simulation
+from tests.simulation.faults import KINDS, Fault, carry_out, plan_of
+
+_HEALED_SECONDS = 600
+
+
+class History:
+    """What clients did and saw, in the order in which it became known."""
+
+    def __init__(self, world: Simulation) -> None:
+        self.operations: list[Operation] = []
+        self.findings: list[Finding] = []
+        """What a scenario finds by itself."""
+        self.power_was_cut = False
+        self._world = world
+
+    def add(self, op: str, **fields: object) -> None:
+        self.operations.append({"op": op, **fields})
+        what = " ".join(f"{name}={value}" for name, value in fields.items() if name not in ("process", "member"))
+        self._world.tell(str(fields.get("process", fields.get("member", ""))), f"{op} {what}")
+
+    def crashed(self, kind: str) -> None:
+        self.add("fault", kind="power-cut" if kind == "power-cut" else "kill", time=self._world.now_ms)
+        if kind == "power-cut":
+            self.power_was_cut = True
+            self._unsee()
+
+    def _unsee(self) -> None:
+        """Readers see records before they are on disk, as in Kafka, so a power cut may take back what was polled.
+
+        What was committed in a transaction, and what was acknowledged, is on disk: that stays in the history.
+        """
+        transactional = {each["value"] for each in self.operations if each["op"] == "send" and each.get("txn")}
+        lost = [loss for _, loss in self._world.losses]
+        for operation in self.operations:
+            if operation["op"] != "poll":
+                continue
+            committed = operation.get("isolation") == "read_committed"
+            operation["records"] = [
+                record
+                for record in operation["records"]  # type: ignore[attr-defined]
+                if (committed and record[3] in transactional)
+                or not any(
+                    record[:2] == [loss.topic, loss.partition] and record[2] >= loss.first_offset for loss in lost
+                )
+            ]
+        self._world.losses.clear()
+
+    def judge(self) -> list[Finding]:
+        found = check(checked(operation, line) for line, operation in enumerate(self.operations, 1))
+        return [*found, *self.findings]
+
+
+class Scenario:
+    """One run of a kind of load. Subclasses say what it is."""
+
+    name = ""
+    kinds: Sequence[str] = tuple(KINDS)
+    lasts_ms = 3000
+
+    def __init__(self, world: Simulation, history: History, seed: int) -> None:
+        self.world = world
+        self.history = history
+        self.seed = seed
+
+    @classmethod
+    def configs(cls, seed: int) -> dict[str, str]:
+        return {}
+
+    def before_start(self) -> None:
+        """There is no broker yet."""
+
+    async def prepare(self) -> None:
+        """The broker has started, and no fault has happened yet."""
+
+    async def load(self) -> None:
+        """What clients do while faults happen; returns when they have nothing more to do."""
+
+    async def finish(self) -> None:
+        """What clients do when all faults are over."""
+
+
+@dataclass
+class Outcome:
+    scenario: str
+    seed: int
+    plan: list[Fault]
+    world: Simulation
+    history: History
+    findings: list[Finding]
+    errors: list[str] = field(default_factory=list)
+    """What the broker logged as errors."""
+
+    @property
+    def checks(self) -> set[str]:
+        return {found.check for found in self.findings}
+
+    def story(self) -> str:
+        """Who did what when, for a person."""
+        lines = [f"scenario {self.scenario}, seed {self.seed}: {len(self.findings)} findings"]
+        lines += [f"  {found}" for found in self.findings]
+        lines += ["faults", *(f"  {fault}" for fault in self.plan), "story"]
+        lines += [f"  {at_ms:>7} ms  {who:<12} {what}" for at_ms, who, what in self.world.story]
+        return "\n".join(lines)
+
+
+def run(scenario: type[Scenario], seed: int, plan: list[Fault] | None = None) -> Outcome:
+    """Run a scenario with a seed; with a plan of one's own instead of the seed's to find out what a fault matters."""
+    plan = plan_of(seed, scenario.kinds, scenario.lasts_ms) if plan is None else plan
+    world = Simulation(seed, scenario.configs(seed))
+    history = History(world)
+    running = scenario(world, history, seed)
+
+    async def main() -> None:
+        running.before_start()
+        await world.start_broker()
+        await running.prepare()
+        load = asyncio.get_running_loop().create_task(running.load())
+        await carry_out(world, plan, history.crashed)
+        world.tell("world", "all faults are over")
+        async with asyncio.timeout(_HEALED_SECONDS):
+            await load
+            await running.finish()
+
+    with _errors() as errors:
+        try:
+            world.run(main())
+        except Exception as error:
+            history.findings.append(Finding("stuck", f"the world came to no end: {error!r}", 0))
+    for text in errors:
+        history.findings.append(Finding("broker-error", text, 0))
+    for failure in world.broker_failures:
+        history.findings.append(Finding("broker-failed", repr(failure), 0))
+    return Outcome(scenario.name, seed, plan, world, history, history.judge(), errors)
+
+
+def shrink(scenario: type[Scenario], outcome: Outcome) -> Outcome:
+    """Leave out faults, one by one, as long as the same check still fires."""
+    smallest = outcome
+    for fault in outcome.plan:
+        fewer = [each for each in smallest.plan if each is not fault]
+        again = run(scenario, outcome.seed, fewer)
+        if again.checks & outcome.checks:
+            smallest = again
+    return smallest
+
+
+@contextmanager
+def _errors() -> Iterator[list[str]]:
+    """What the broker logs as errors while the world runs: nothing in a healthy one."""
+    texts: list[str] = []
+
+    class Keep(logging.Handler):
+        def emit(self, record: logging.LogRecord) -> None:
+            failure = f" ({record.exc_info[1]!r})" if record.exc_info else ""
+            texts.append(record.getMessage() + failure)
+
+    handler, logger = Keep(logging.ERROR), logging.getLogger("penstock")
+    propagate, logger.propagate = logger.propagate, False
+    logger.addHandler(handler)
+    try:
+        yield texts
+    finally:
+        logger.removeHandler(handler)
+        logger.propagate = propagate

@@ -1,0 +1,294 @@
+"""Streams: producers with every acks, idempotent and transactional ones, and readers of both isolation levels."""
+
+from __future__ import annotations
+
+import asyncio
+import random
+
+from penstock.checks import Finding
+from penstock.client.accumulator import Delivery
+from penstock.client.errors import KafkaError
+from penstock.client.producer import Producer
+from penstock.records.batch import iter_headers
+from penstock.records.builder import build_batch
+from penstock.records.record import decode_records
+from penstock.simulation.world import BOOTSTRAP
+from penstock.wire import messages as m
+from tests.simulation.faults import plan_of
+from tests.simulation.raw import Lost, RawClient
+from tests.simulation.scenario import Scenario
+
+TOPIC = "t"
+PARTITIONS = 2
+_RETRY_SECONDS = 0.05
+_GIVE_UP_SECONDS = 400
+_UNCOMMITTED, _COMMITTED = 0, 1
+
+
+class Streams(Scenario):
+    """Plain and idempotent producers."""
+
+    name = "streams"
+
+    async def prepare(self) -> None:
+        self.world.broker.parts.topics.create(TOPIC, PARTITIONS, {})
+        self.stopped = False
+        for isolation in (_UNCOMMITTED, _COMMITTED):
+            self.world.spawn(f"reader-{isolation}", self._read, f"reader-{isolation}", isolation)
+
+    async def load(self) -> None:
+        producers = [
+            self.world.spawn("raw-all", self._produce, "raw-all", -1),
+            self.world.spawn("raw-1", self._produce, "raw-1", 1),
+            self.world.spawn("raw-0", self._produce, "raw-0", 0),
+            *(self.world.spawn(f"idem-{n}", self._produce_idempotently, f"idem-{n}") for n in range(2)),
+        ]
+        await asyncio.gather(*(each.task for each in producers))
+
+    async def finish(self) -> None:
+        self.stopped = True
+        for isolation in (_UNCOMMITTED, _COMMITTED):
+            await self.read_all(f"last-{isolation}", isolation)
+        self.history.add("drained")
+
+    # -- producers -------------------------------------------------------------------------------------------------
+
+    async def _produce(self, name: str, acks: int) -> None:
+        """One record after the other, each sent once."""
+        chance = random.Random(f"{name} of {self.seed}")
+        client: RawClient | None = None
+        for number in range(15):
+            value, partition = f"{name}-{number}", chance.randrange(PARTITIONS)
+            await asyncio.sleep(chance.uniform(0, 0.2))
+            sent = {"process": name, "topic": TOPIC, "partition": partition, "value": value}
+            try:
+                if client is None or client.is_lost:
+                    client = await RawClient.connect(self.world, name)
+                request = produce_request(partition, value, acks)
+                if acks == 0:
+                    client.post(request, 12)
+                    self.history.add("send", **sent, result="unknown")
+                    continue
+                answer = await client.ask(request, m.ProduceResponse, 12)
+            except Lost:
+                self.history.add("send", **sent, result="unknown")
+                continue
+            [result] = answer.responses[0].partition_responses
+            is_promised = result.error_code == 0 and (acks == -1 or "power-cut" not in self._planned())
+            outcome = {"result": "ok", "offset": result.base_offset} if is_promised else {"result": "unknown"}
+            self.history.add("send", **sent, **outcome)
+
+    def _planned(self) -> set[str]:
+        """A write with acks=1 is promised to survive a killed broker, and no power cut."""
+        return {fault.kind for fault in plan_of(self.seed, self.kinds, self.lasts_ms)}
+
+    async def _produce_idempotently(self, name: str) -> None:
+        chance = random.Random(f"{name} of {self.seed}")
+        settings = {"delivery_timeout_ms": 300_000, "request_timeout_ms": 2_000, "linger_ms": chance.choice([0, 5])}
+        async with await self._started(Producer(bootstrap_servers=BOOTSTRAP, **settings)) as producer:
+            number = 0
+            while number < 40:
+                pending = []
+                for _ in range(chance.randint(1, 6)):
+                    value, partition = f"{name}-{number}", chance.randrange(PARTITIONS)
+                    pending.append((value, partition, await producer.send(TOPIC, value, partition=partition)))
+                    number += 1
+                    if chance.random() < 0.3:
+                        await asyncio.sleep(chance.uniform(0, 0.02))
+                for value, partition, delivery in pending:
+                    await self._delivered(name, value, partition, delivery)
+                await asyncio.sleep(chance.uniform(0, 0.3))
+
+    async def _started(self, producer: Producer) -> Producer:
+        while True:
+            try:
+                return await producer.start()
+            except KafkaError:
+                await asyncio.sleep(_RETRY_SECONDS)
+
+    async def _delivered(self, name: str, value: str, partition: int, delivery: Delivery) -> None:
+        sent = {"process": name, "topic": TOPIC, "partition": partition, "value": value}
+        try:
+            async with asyncio.timeout(_GIVE_UP_SECONDS):
+                record = await delivery
+        except (KafkaError, TimeoutError) as error:
+            self.history.add("send", **sent, result="unknown", error=type(error).__name__)
+        else:
+            self.history.add("send", **sent, result="ok", offset=record.offset)
+
+    # -- readers ---------------------------------------------------------------------------------------------------
+
+    async def _read(self, name: str, isolation: int) -> None:
+        """Follow both partitions from the beginning; after a power cut, from the beginning again."""
+        positions = dict.fromkeys(range(PARTITIONS), 0)
+        client: RawClient | None = None
+        cuts = 0
+        while not self.stopped:
+            try:
+                if client is None or client.is_lost:
+                    client = await RawClient.connect(self.world, name)
+                if self.world.faults["power-cut"] != cuts:
+                    cuts = self.world.faults["power-cut"]
+                    positions = dict.fromkeys(range(PARTITIONS), 0)
+                    self.history.add("moved", process=name)
+                await self._poll(client, name, positions, isolation, wait_ms=200)
+            except Lost:
+                await asyncio.sleep(_RETRY_SECONDS)
+
+    async def read_all(self, name: str, isolation: int) -> None:
+        """Read everything there is, when all is well."""
+        client = await RawClient.connect(self.world, name)
+        positions = dict.fromkeys(range(PARTITIONS), 0)
+        quiet = 0
+        while quiet < 3:
+            quiet = 0 if await self._poll(client, name, positions, isolation, wait_ms=100) else quiet + 1
+
+    async def _poll(
+        self, client: RawClient, name: str, positions: dict[int, int], isolation: int, wait_ms: int
+    ) -> bool:
+        answer = await client.ask(fetch_request(positions, isolation, wait_ms), m.FetchResponse, 12)
+        seen = []
+        moved = False
+        for partition in answer.responses[0].partitions:
+            if partition.error_code:
+                continue
+            index = partition.partition_index
+            for offset, value in visible(partition, positions[index]):
+                if value is not None:
+                    seen.append([TOPIC, index, offset, value])
+                positions[index] = offset + 1
+                moved = True
+        if seen:
+            level = "read_committed" if isolation else "read_uncommitted"
+            self.history.add("poll", process=name, records=seen, how="assign", isolation=level)
+        return moved
+
+
+class Transactions(Streams):
+    """Transactional producers of both protocols, which commit, abort, and fence each other."""
+
+    name = "transactions"
+
+    def before_start(self) -> None:
+        self.world.catalog.set_features({"transaction.version": 1 + self.seed % 2})
+
+    async def load(self) -> None:
+        names = ("a", "a-again", "b")
+        programs = [self.world.spawn(name, self._transact, name, f"txn-{name[0]}") for name in names]
+        await asyncio.gather(*(each.task for each in programs))
+
+    async def _transact(self, name: str, transactional_id: str) -> None:
+        chance = random.Random(f"{name} of {self.seed}")
+        if name == "a-again":
+            await asyncio.sleep(chance.uniform(0.3, 2.5))
+        for number in range(4):
+            try:
+                async with Producer(
+                    bootstrap_servers=BOOTSTRAP,
+                    transactional_id=transactional_id,
+                    request_timeout_ms=2_000,
+                    delivery_timeout_ms=60_000,
+                    transaction_timeout_ms=20_000,
+                ) as producer:
+                    for count in range(chance.randint(2, 5)):
+                        await self._transaction(producer, name, f"{name}-{number}-{count}", chance)
+            except KafkaError as error:
+                self.world.tell(name, f"gives up this producer: {error!r}")
+                await asyncio.sleep(chance.uniform(0.1, 0.5))
+
+    async def _transaction(self, producer: Producer, name: str, txn: str, chance: random.Random) -> None:
+        producer.begin_transaction()
+        pending = []
+        outcome = "aborted"  # nobody has asked for anything else
+        try:
+            for number in range(chance.randint(1, 4)):
+                value, partition = f"{txn}-{number}", chance.randrange(PARTITIONS)
+                pending.append((value, partition, await producer.send(TOPIC, value, partition=partition)))
+                await asyncio.sleep(chance.uniform(0, 0.08))
+            if chance.random() < 0.65:
+                outcome = "unknown"
+                await producer.commit_transaction()
+                outcome = "committed"
+            else:
+                await producer.abort_transaction()
+        finally:
+            for value, partition, delivery in pending:
+                await self._written(name, value, partition, delivery, txn, outcome)
+            self.history.add("txn-end", process=name, txn=txn, result=outcome)
+
+    async def _written(self, name: str, value: str, partition: int, delivery: Delivery, txn: str, outcome: str) -> None:
+        """Only the end of a transaction waits for the disk, so a write alone promises nothing."""
+        sent = {"process": name, "topic": TOPIC, "partition": partition, "value": value, "txn": txn}
+        try:
+            async with asyncio.timeout(_GIVE_UP_SECONDS):
+                record = await delivery
+        except (KafkaError, TimeoutError):
+            self.history.add("send", **sent, result="unknown")
+            return
+        promised = {"result": "ok", "offset": record.offset} if outcome == "committed" else {"result": "unknown"}
+        self.history.add("send", **sent, **promised, is_written=True)
+
+    async def finish(self) -> None:
+        await super().finish()
+        self._find_torn()
+
+    def _find_torn(self) -> None:
+        """Of a transaction whose outcome nobody knows, all or nothing is visible nevertheless."""
+        seen = {
+            record[3]
+            for operation in self.history.operations
+            if operation["op"] == "poll" and operation["process"] == f"last-{_COMMITTED}"
+            for record in operation["records"]  # type: ignore[attr-defined]
+        }
+        values: dict[object, list[object]] = {}
+        for operation in self.history.operations:
+            if operation["op"] == "send" and operation.get("is_written"):
+                values.setdefault(operation["txn"], []).append(operation["value"])
+        for txn, written in values.items():
+            if 0 < len(seen.intersection(written)) < len(written):
+                missing = sorted(map(str, set(written) - seen))
+                self.history.findings.append(Finding("torn", f"of transaction {txn} {missing} are missing", 0))
+
+
+class PowerCuts(Transactions):
+    """Transactions on a machine that loses its power again and again."""
+
+    name = "power-cuts"
+    kinds = ("power-cut", "slow-disk", "kill")
+
+
+def produce_request(partition: int, value: str, acks: int) -> m.ProduceRequest:
+    records = build_batch([(0, None, value.encode(), ())])
+    data = m.ProduceRequest.PartitionProduceData(index=partition, records=records)
+    topic_data = m.ProduceRequest.TopicProduceData(name=TOPIC, partition_data=[data])
+    return m.ProduceRequest(acks=acks, timeout_ms=2_000, topic_data=[topic_data])
+
+
+def fetch_request(positions: dict[int, int], isolation: int, wait_ms: int) -> m.FetchRequest:
+    partitions = [
+        m.FetchRequest.FetchPartition(partition=index, fetch_offset=offset, partition_max_bytes=1 << 20)
+        for index, offset in positions.items()
+    ]
+    asked = m.FetchRequest.FetchTopic(topic=TOPIC, partitions=partitions)
+    return m.FetchRequest(
+        max_wait_ms=wait_ms, min_bytes=1, max_bytes=1 << 20, isolation_level=isolation, topics=[asked]
+    )
+
+
+def visible(partition: m.FetchResponse.PartitionData, position: int) -> list[tuple[int, str | None]]:
+    """Offset and value of each record from a position on, as a consumer shows them; None for what it passes over."""
+    data = bytes(partition.records or b"")  # type: ignore[arg-type]
+    aborted = sorted(partition.aborted_transactions or [], key=lambda each: each.first_offset)
+    skipping: set[int] = set()
+    found: list[tuple[int, str | None]] = []
+    for pos, header in iter_headers(data):
+        while aborted and aborted[0].first_offset <= header.base_offset:
+            skipping.add(aborted.pop(0).producer_id)
+        if header.is_control:
+            skipping.discard(header.producer_id)
+            found.append((header.base_offset, None))
+            continue
+        for record in decode_records(data, pos, header):
+            hidden = header.producer_id in skipping and header.is_transactional
+            found.append((record.offset, None if hidden else bytes(record.value or b"").decode()))
+    return [each for each in found if each[0] >= position]

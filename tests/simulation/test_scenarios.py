@@ -1,0 +1,42 @@
+"""Seeds of every scenario: nothing is found, every fault happens, and the same seed does the same again."""
+
+from __future__ import annotations
+
+from collections import Counter
+
+import pytest
+
+from tests.simulation.faults import KINDS
+from tests.simulation.scenario import run, shrink
+from tests.simulation.scenarios import SCENARIOS, SEEDS
+
+_SEEDS_AT_A_TIME = 10
+
+
+@pytest.mark.parametrize(
+    ("name", "first"),
+    [(name, first) for name, count in SEEDS.items() for first in range(0, count, _SEEDS_AT_A_TIME)],
+)
+def test_no_seed_finds_anything(name: str, first: int) -> None:
+    for seed in range(first, first + _SEEDS_AT_A_TIME):
+        outcome = run(SCENARIOS[name], seed)
+        assert not outcome.findings, shrink(SCENARIOS[name], outcome).story()
+
+
+@pytest.mark.parametrize("name", SCENARIOS)
+def test_the_same_seed_gives_the_same_trace(name: str) -> None:
+    for seed in (3, 4):
+        assert run(SCENARIOS[name], seed).world.trace == run(SCENARIOS[name], seed).world.trace
+
+
+def test_every_scenario_of_the_table_is_run() -> None:
+    assert SEEDS.keys() == SCENARIOS.keys()
+
+
+def test_every_kind_of_fault_happens() -> None:
+    happened = Counter[str]()
+    seed = 0
+    while happened.keys() < KINDS.keys() and seed < 30:
+        happened.update(run(SCENARIOS["streams"], seed).world.faults)
+        seed += 1
+    assert happened.keys() == KINDS.keys()
