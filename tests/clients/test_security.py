@@ -31,7 +31,7 @@ def client(request: pytest.FixtureRequest) -> SecuredClient:
 def refused(client: SecuredClient, way: Way) -> bool:
     """Whether the client is kept out and says that it was not authenticated.
 
-    Two clients see only that the connection ends, on Apache Kafka too: kafka-python 3.0 throws an answer away when the
+    Two clients may see only that the connection ends: kafka-python 3.0 throws an answer away when the
     connection is closed right behind it, and aiokafka 0.14 takes the broker's word about a bad token for success.
     """
     is_blind = client.name == "kafka-python" or (client.name == "aiokafka" and bool(way.token))
