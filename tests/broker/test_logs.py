@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import io
+import json
 import logging
 
 import pytest
 
-from penstock.broker.logs import EscapingFormatter, escaped
+from penstock.broker.logs import EscapingFormatter, JsonFormatter, escaped
 
 FORGED = "x\n2030-01-01 00:00:00,000 INFO all is well \x1b[2J\r\u2028"
 
@@ -49,3 +50,20 @@ def test_a_traceback_keeps_its_lines_and_none_begins_like_one_of_the_log(
 
 def test_names_of_all_languages_stay_readable() -> None:
     assert escaped("Büro-日本-🐘") == "Büro-日本-🐘"
+
+
+def test_as_json_each_message_is_one_object_on_one_line_with_its_traceback(
+    log: logging.Logger, written: io.StringIO
+) -> None:
+    log.handlers[0].setFormatter(JsonFormatter())
+    log.warning("denied %s", FORGED)
+    try:
+        raise ValueError(FORGED)
+    except ValueError:
+        log.exception("it failed")
+    first, second = written.getvalue().removesuffix("\n").split("\n")
+    assert first.isprintable()
+    event = json.loads(first)
+    assert event.pop("time").endswith("Z")
+    assert event == {"level": "WARNING", "logger": "test", "message": f"denied {FORGED}"}
+    assert "ValueError" in json.loads(second)["exception"]

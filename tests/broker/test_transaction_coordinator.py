@@ -6,16 +6,19 @@ import logging
 from types import SimpleNamespace
 
 import pytest
+from confluent_kafka import Producer
 
 from penstock.broker.config import BrokerConfig
 from penstock.broker.transaction_coordinator import TransactionCoordinator
 from penstock.coordination.context import RequestContext
 from penstock.storage.contract import ActiveProducer, AppendOrigin, StorageError
+from penstock.testing import Broker
 from penstock.transactions.metadata import TransactionVersion
 from penstock.transactions.shard import AddPartitions
 from penstock.transactions.states import TransactionState
 from penstock.wire import messages as m
 from penstock.wire.errors import ErrorCode, UnknownTopicOrPartition
+from tests.broker.test_metrics import figures
 from tests.coordination.simulated import SimulatedTime, SimulatedTopic
 
 WHERE = ("orders", 0)
@@ -297,3 +300,23 @@ def test_who_asks_before_the_coordinator_is_loaded_is_told_to_wait() -> None:
     verified = world.coordinator.verify(AddPartitions("shop", 7, 0, frozenset({WHERE}), TransactionVersion.TV_0))
     assert verified == {WHERE: ErrorCode.COORDINATOR_LOAD_IN_PROGRESS}
     world.coordinator.stop()
+
+
+def test_transactions_are_counted_by_state_with_the_age_of_the_oldest_open_one() -> None:
+    with Broker() as broker:
+        broker.create_topic("orders")
+        producer = Producer({"bootstrap.servers": broker.bootstrap_servers, "transactional.id": "t"})
+        producer.init_transactions(30)
+        before = figures(broker)
+        producer.begin_transaction()
+        producer.produce("orders", b"v")
+        producer.flush(30)
+        during = figures(broker)
+        producer.commit_transaction(30)
+        after = figures(broker)
+    assert before['penstock_transactional_ids{state="Empty"}'] == 1
+    assert before["penstock_transaction_oldest_open_seconds"] == 0
+    assert during['penstock_transactional_ids{state="Ongoing"}'] == 1
+    assert during["penstock_transaction_oldest_open_seconds"] > 0
+    assert after['penstock_transactional_ids{state="Ongoing"}'] == 0
+    assert after["penstock_transaction_oldest_open_seconds"] == 0

@@ -7,7 +7,10 @@ printed is escaped, and the lines of a traceback are indented: no line of a mess
 
 from __future__ import annotations
 
+import json
 import logging
+import time
+from enum import StrEnum
 
 FORMAT = "%(asctime)s %(levelname)s %(message)s"
 
@@ -31,8 +34,29 @@ def escaped(text: str) -> str:
     return "".join(each if each.isprintable() else each.encode("unicode_escape").decode("ascii") for each in text)
 
 
-def configure(level: str) -> None:
+class JsonFormatter(logging.Formatter):
+    """One JSON object for each message, its traceback included, on one line."""
+
+    def format(self, record: logging.LogRecord) -> str:
+        moment = time.strftime("%Y-%m-%dT%H:%M:%S", time.gmtime(record.created))
+        event = {
+            "time": f"{moment}.{int(record.msecs):03}Z",
+            "level": record.levelname,
+            "logger": record.name,
+            "message": record.getMessage(),
+        }
+        if record.exc_info:
+            event["exception"] = self.formatException(record.exc_info)
+        return json.dumps(event)
+
+
+class LogFormat(StrEnum):
+    TEXT = "text"
+    JSON = "json"
+
+
+def configure(level: str, log_format: LogFormat = LogFormat.TEXT) -> None:
     """Have messages from `level` on written to standard error."""
     handler = logging.StreamHandler()
-    handler.setFormatter(EscapingFormatter())
+    handler.setFormatter(JsonFormatter() if log_format == LogFormat.JSON else EscapingFormatter())
     logging.basicConfig(level=level, handlers=[handler])

@@ -333,6 +333,15 @@ SECTIONS: dict[str, tuple[Spec, ...]] = {
             "Records of the group coordinator that could not be read.",
         ),
     ),
+    "Transactions": _specs(
+        ("penstock_transactional_ids", GAUGE, "state", "Transactional ids, by the state of their transaction."),
+        (
+            "penstock_transaction_oldest_open_seconds",
+            GAUGE,
+            "",
+            "For how long the oldest open transaction has been open; 0 without one.",
+        ),
+    ),
     "Share groups": _specs(
         (
             "kafka_server_sharegroupmetrics_recordacknowledgements_total",

@@ -160,6 +160,7 @@ class Parts:
             may_have_lost_writes=self.storage.may_have_lost_writes,
             lost_writes_settled=self.storage.lost_writes_settled,
         )
+        self.metrics.register(transactions.metrics)
         return self._started("transactions", transactions)
 
     @cached_property

@@ -11,13 +11,13 @@ import time
 from penstock import __version__
 from penstock.broker.config import describe_unknown
 from penstock.broker.foundation import Settings
-from penstock.broker.logs import configure
+from penstock.broker.logs import LogFormat, configure
 from penstock.broker.server import Broker
 
 
-def run(settings: Settings) -> None:
+def run(settings: Settings, log_format: LogFormat = LogFormat.TEXT) -> None:
     """Serve until SIGINT or SIGTERM. Raises ListenError, ConfigError or StorageError with what to do next."""
-    configure(os.environ.get("PENSTOCK_LOG", "WARNING").upper())
+    configure(os.environ.get("PENSTOCK_LOG", "WARNING").upper(), log_format)
     try:
         import uvloop
     except ImportError:

@@ -6,11 +6,13 @@ The rules are those of `penstock.transactions`; what is durable before what is i
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable
+from collections import Counter
+from collections.abc import Callable, Iterator
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from penstock.broker.features import TRANSACTION_VERSION
+from penstock.broker.metrics import Metric
 from penstock.broker.topics import TRANSACTIONS_TOPIC
 from penstock.broker.transaction_durability import AfterPowerCut, TransactionDurability
 from penstock.broker.transaction_markers import TransactionMarkers
@@ -19,6 +21,7 @@ from penstock.coordination.effects import Respond
 from penstock.coordination.runtime import CoordinatorRuntime, ShardHandle
 from penstock.transactions.metadata import TopicPartition, TransactionVersion
 from penstock.transactions.shard import AddPartitions, TransactionSettings, TransactionShard, WriteMarkers
+from penstock.transactions.states import TransactionState
 from penstock.wire import messages as m
 from penstock.wire.errors import ErrorCode, KafkaError
 
@@ -120,6 +123,22 @@ class TransactionCoordinator:
         self._order.stop()
         self._after_power_cut.stop()
         self.runtime.stop()
+
+    def metrics(self) -> Iterator[Metric | None]:
+        states: Counter[TransactionState] = Counter()
+        oldest_ms: int | None = None
+        for handle in self.runtime.loaded_handles():
+            in_shard, began_ms = handle.shard.summary()
+            states += in_shard
+            if began_ms is not None and (oldest_ms is None or began_ms < oldest_ms):
+                oldest_ms = began_ms
+            yield None
+        transactions = Metric("penstock_transactional_ids")
+        for state in TransactionState:
+            transactions.add(states[state], state.label)
+        yield transactions
+        age_ms = 0 if oldest_ms is None else max(0, self._world.now_ms() - oldest_ms)
+        yield Metric("penstock_transaction_oldest_open_seconds").add(age_ms / 1000)
 
     def find(self, transactional_id: str) -> Handle:
         """The shard that is responsible for a transactional id. Raises CoordinatorLoadInProgress until it is loaded."""

@@ -76,6 +76,13 @@ def _read_file(ctx: click.Context, parameter: click.Parameter, value: str | None
     is_flag=True,
     help="Serve everybody who can reach an address without a protocol, with neither login nor encryption.",
 )
+@option(
+    "--log-format",
+    type=click.Choice(["text", "json"]),
+    default="text",
+    show_default=True,
+    help="Write the log, from the level in PENSTOCK_LOG on, as lines of text or as one JSON object a line.",
+)
 def serve(
     data: Path,
     listen: tuple[str, ...],
@@ -85,6 +92,7 @@ def serve(
     properties: Path | None,
     secure: bool,
     insecure: bool,
+    log_format: str,
 ) -> None:
     """Run a broker until Ctrl-C.
 
@@ -104,6 +112,7 @@ def serve(
     from penstock.broker.config import ConfigError
     from penstock.broker.foundation import Settings
     from penstock.broker.listeners import ListenError
+    from penstock.broker.logs import LogFormat
     from penstock.broker.run import run
     from penstock.catalog.contract import CatalogError
     from penstock.log.errors import FolderInUse, StorageError
@@ -127,7 +136,7 @@ def serve(
         )
         if secure:
             _secure(settings)
-        run(settings)
+        run(settings, LogFormat(log_format))
     except (ConfigError, ListenError, CatalogError, StorageError, FolderInUse) as error:
         text = str(error)
         raise Failure(text[:1].upper() + text[1:]) from error

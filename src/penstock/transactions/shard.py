@@ -30,6 +30,7 @@ again, into this one.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 
@@ -309,6 +310,13 @@ class TransactionShard:
             code = ErrorCode.TRANSACTIONAL_ID_NOT_FOUND if transactional_id else ErrorCode.INVALID_REQUEST
             return m.DescribeTransactionsResponse.TransactionState(transactional_id=transactional_id, error_code=code)
         return listing.described(meta, self._unmarked.get(transactional_id, meta.partitions))
+
+    def summary(self) -> tuple[Counter[TransactionState], int | None]:
+        """How many transactional ids are in each state, and when the oldest transaction that is open began."""
+        entries = self._entries.values()
+        states = Counter(each.state for each in entries)
+        began_ms = [each.start_timestamp_ms for each in entries if each.state == TransactionState.ONGOING]
+        return states, min(began_ms, default=None)
 
     def list(self, wanted: listing.ListFilter, now_ms: int) -> Iterator[m.ListTransactionsResponse.TransactionState]:
         for meta in self._entries.values():
