@@ -16,7 +16,7 @@ class Rig:
         self.due: list[Any] = []
         topic = SimpleNamespace(topic_id=b"t", partition_count=partitions)
         self.partitions: list[Any] = [
-            SimpleNamespace(topic=topic, index=index, log=SimpleNamespace(log_end_offset=5))
+            SimpleNamespace(topic=topic, index=index, log=SimpleNamespace(high_watermark=5))
             for index in range(partitions)
         ]
         cluster: Any = SimpleNamespace(
@@ -37,7 +37,7 @@ class Rig:
 
     def second(self, end: int) -> None:
         self.now_s += 1
-        self.partitions[0].log.log_end_offset = end
+        self.partitions[0].log.high_watermark = end
         self.turn()
 
     def age_s(self, offset: int) -> float:

@@ -88,7 +88,7 @@ class Arrivals:
                 if self._cluster.topic_by_id(key[0]) is None:
                     continue
                 notes = self._notes[key] = _Notes()
-            notes.add(partition.log.log_end_offset, now_ms)
+            notes.add(partition.log.high_watermark, now_ms)
         if seen == _PARTITIONS_PER_TURN:
             self._timer = self._world.call_soon(self._look, partitions)
         else:
