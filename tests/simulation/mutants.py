@@ -14,8 +14,10 @@ from typing import Any, NamedTuple
 
 from penstock.broker.durability import Durability
 from penstock.broker.handlers import fetch
+from penstock.broker.producer_ids import ProducerIds
 from penstock.broker.transaction_durability import AfterPowerCut, TransactionDurability
 from penstock.broker.transaction_markers import TransactionMarkers
+from penstock.client.sender import Sender
 from penstock.coordination.runtime import CoordinatorRuntime
 from penstock.log.producer_state import ProducerEntry, ProducerState
 from penstock.transactions.shard import TransactionShard
@@ -57,14 +59,20 @@ class Mutant(NamedTuple):
         return names[function.__name__]
 
 
+def table() -> str:
+    """The mutants as a table of docs/proof.md."""
+    rows = [f"| `{each.name}` | {each.what} | `{each.scenario.name}` | {each.seeds} |" for each in MUTANTS]
+    return "\n".join(["| mutant | what it does | found by | within seeds |", "|---|---|---|---|", *rows])
+
+
 MUTANTS = [
     Mutant(
         "missing-sync",
         "acks=all is answered before the records are on disk",
         Streams,
         Durability,
-        "when_durable",
-        "if not appends or not self._is_awaited():",
+        "when_each_is_settled",
+        "if not appends or not self.is_awaited:",
         "if True:",
     ),
     Mutant(
@@ -159,5 +167,23 @@ MUTANTS = [
         "",
         "",
         100,
+    ),
+    Mutant(
+        "producer-id-twice",
+        "two producers get the same producer id",
+        Streams,
+        ProducerIds,
+        "next",
+        "self._next += 1",
+        "self._next = 1",
+    ),
+    Mutant(
+        "batch-overtakes",
+        "our own producer sends a batch although one before it found no connection",
+        Streams,
+        Sender,
+        "_in_order",
+        "if queue.follows_a_retry(batch):",
+        "if False:",
     ),
 ]

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import pytest
 
-from tests.simulation.mutants import MUTANTS, Mutant
+from tests.simulation.mutants import MUTANTS, Mutant, table
 from tests.simulation.scenario import run, shrink
 
 
@@ -25,3 +27,10 @@ def test_what_a_mutant_does_is_shrunk_and_told() -> None:
     assert {fault.kind for fault in smallest.plan} == {"power-cut"}
     assert "lost offsets" in smallest.story()
     assert "power-cut" in smallest.story()
+
+
+def test_the_page_lists_every_mutant() -> None:
+    page = (Path(__file__).parents[2] / "docs" / "proof.md").read_text()
+    _, _, rest = page.partition("<!-- mutants -->\n")
+    listed, _, _ = rest.partition("\n<!-- /mutants -->")
+    assert listed == table()

@@ -76,6 +76,8 @@ class DiskLog(MemoryLog):
 class Disk(MemoryStorage):
     """See `contract.Storage`. One process at a time has it; `attach` gives it to the next."""
 
+    can_lose_appends = False
+
     def __init__(self, chance: random.Random) -> None:
         super().__init__(lambda callback: None)
         self.may_have_lost_writes = False
