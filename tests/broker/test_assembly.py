@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 import subprocess
 import sys
 
@@ -23,7 +24,7 @@ def parts() -> Parts:
 
 def owner(handler: object) -> object:
     """The object whose method a handler is."""
-    return handler.__self__  # type: ignore[attr-defined]
+    return inspect.unwrap(handler).__self__  # type: ignore[arg-type,attr-defined]
 
 
 def test_each_module_of_handlers_has_a_builder_and_each_builder_a_module() -> None:

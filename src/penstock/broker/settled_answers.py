@@ -7,6 +7,7 @@ waits; if the log does not become durable, it is computed anew, from what is lef
 
 from __future__ import annotations
 
+from functools import wraps
 from typing import TYPE_CHECKING, Any
 
 from penstock.broker.requests import Answer, AnyRequest, Handler
@@ -19,6 +20,7 @@ if TYPE_CHECKING:
 def settled(handler: Handler, runtime: CoordinatorRuntime[Any]) -> Handler:
     """A handler that answers as `handler` does, which must answer at once and change nothing."""
 
+    @wraps(handler)
     def answer(request: AnyRequest) -> Answer:
         response = handler(request)
         assert isinstance(response, Message)
