@@ -135,7 +135,8 @@ def test_requests_errors_and_times_of_a_broker_are_told(broker: Broker) -> None:
     for part in ("totaltimems", "localtimems", "responsesendtimems"):
         assert found[NAME + part + '_count{request="Produce"}'] == 4
         assert found[NAME + part + '_bucket{request="Produce",le="+Inf"}'] == 4
-    assert found['penstock_request_disk_time_ms_count{request="Produce"}'] == 3
+    # Of requests that come faster than they are sampled one stands for the others.
+    assert 1 <= found['penstock_request_disk_time_ms_count{request="Produce"}'] <= 3
     total = found[NAME + 'totaltimems_sum{request="Produce"}']
     parts = (NAME + "localtimems", "penstock_request_disk_time_ms", NAME + "responsesendtimems")
     assert total == pytest.approx(sum(found[part + '_sum{request="Produce"}'] for part in parts), rel=0.01)
