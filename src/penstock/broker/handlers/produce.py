@@ -21,7 +21,7 @@ from typing import TYPE_CHECKING
 
 from penstock.broker.admission import FIRST_VERSION_THAT_ADDS, Admission, MixedProducers
 from penstock.broker.durability import NotDurableInTime
-from penstock.broker.handlers.table import WRITE_TOPIC, WRITE_TRANSACTIONAL_ID
+from penstock.broker.handlers.table import WRITE_TRANSACTIONAL_ID
 from penstock.broker.requests import NO_RESPONSE, Answer, Pending, Request
 from penstock.broker.storage_errors import error_for_clients
 from penstock.broker.topics import Partition, Topic
@@ -29,6 +29,7 @@ from penstock.records.batch import TRANSACTIONAL, BatchHeader
 from penstock.records.validation import RecordsRejected, TimestampsRejected, sole_batch, validate_produced
 from penstock.storage.contract import StorageError
 from penstock.wire import messages as m
+from penstock.wire.acls import AclOperation, AclResource
 from penstock.wire.errors import (
     ErrorCode,
     InvalidRequiredAcks,
@@ -106,7 +107,7 @@ class ProduceHandlers:
     def produce(self, request: Request[m.ProduceRequest]) -> Answer:
         body = request.body
         denied: list[m.ProduceResponse.TopicProduceResponse] = []
-        if not self._gate.is_open:
+        if self._gate.authorizer is not None:
             transactional_id = body.transactional_id
             if _has_transactional_batch(body) and (
                 transactional_id is None or not self._gate.allows(request, *WRITE_TRANSACTIONAL_ID, transactional_id)
@@ -122,19 +123,23 @@ class ProduceHandlers:
     ) -> list[m.ProduceResponse.TopicProduceResponse]:
         """Leave in the request what its sender may write, before anybody looks at it; return the refusals."""
         by_id = request.api_version >= _TOPIC_IDS
-        allowed: list[m.ProduceRequest.TopicProduceData] = []
-        denied: list[m.ProduceRequest.TopicProduceData] = []
-        for data in body.topic_data:
-            name: str | None = data.name
-            if by_id:
-                topic = self._cluster.topic_by_id(data.topic_id)
-                name = None if topic is None else topic.name  # an unknown id is answered as one
-            is_denied = name is not None and not self._gate.allows(request, *WRITE_TOPIC, name)
-            (denied if is_denied else allowed).append(data)
+        denied = [data for data in body.topic_data if not self._may_write(request, data, by_id)]
         if not denied:
             return []
-        body.topic_data = allowed
+        taken_out = set(map(id, denied))
+        body.topic_data = [data for data in body.topic_data if id(data) not in taken_out]
         return _refusals(_each_once(denied, by_id), TopicAuthorizationFailed())
+
+    def _may_write(
+        self, request: Request[m.ProduceRequest], data: m.ProduceRequest.TopicProduceData, by_id: bool
+    ) -> bool:
+        name = data.name
+        if by_id:
+            topic = self._cluster.topic_by_id(data.topic_id)
+            if topic is None:
+                return True  # an unknown id is answered as one
+            name = topic.name
+        return self._gate.allows(request, AclOperation.WRITE, AclResource.TOPIC, name)
 
     def _produce(
         self,
