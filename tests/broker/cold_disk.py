@@ -4,14 +4,25 @@ from __future__ import annotations
 
 import os
 import threading
+import time
 
 import pytest
 
 _PAGE = 4096
 _EVENT_LOOP = "penstock-broker"
+_DROPS = 10
+_PAUSE_SECONDS = 0.01
 
 Page = tuple[int, int]
 """Inode and number."""
+
+
+def drop_from_memory(fd: int) -> None:
+    """Have the kernel forget the pages of a file. It may keep some that are busy, so it is told repeatedly."""
+    os.fsync(fd)
+    for _ in range(_DROPS):
+        os.posix_fadvise(fd, 0, 0, os.POSIX_FADV_DONTNEED)
+        time.sleep(_PAUSE_SECONDS)
 
 
 class ColdDisk:

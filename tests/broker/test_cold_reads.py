@@ -21,7 +21,7 @@ from penstock.records.builder import build_batch
 from penstock.records.record import iter_batches_records
 from penstock.testing import Broker
 from penstock.wire import messages as m
-from tests.broker.cold_disk import ColdDisk, disk
+from tests.broker.cold_disk import ColdDisk, disk, drop_from_memory
 from tests.broker.raw import RawClient
 from tests.broker.share.share_client import (
     ShareMember,
@@ -222,8 +222,7 @@ def test_old_records_that_the_kernel_has_dropped_are_read(broker: Broker) -> Non
     """With a real disk and a real client."""
     for path in broker.data.rglob("t-0/*"):
         with path.open("rb") as file:
-            os.fsync(file.fileno())
-            os.posix_fadvise(file.fileno(), 0, 0, os.POSIX_FADV_DONTNEED)
+            drop_from_memory(file.fileno())
     consumer = Consumer({"bootstrap.servers": broker.bootstrap_servers, "group.id": "g"})
     [found] = consumer.offsets_for_times([TopicPartition("t", 0, START_MS + 700 * 1000)], timeout=WAIT_SECONDS)
     assert found.offset == 700

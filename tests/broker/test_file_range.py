@@ -13,6 +13,7 @@ import pytest
 from penstock.broker.file_range import FileRange, until_cached, when_cached
 from penstock.broker.world import LoopWorld
 from penstock.log.files import SegmentFile
+from tests.broker.cold_disk import drop_from_memory
 
 WAIT_SECONDS = 20.0
 SIZE = 3 << 20
@@ -30,8 +31,7 @@ def world() -> LoopWorld:
 
 
 def evict(stored: FileRange) -> None:
-    os.fsync(stored.file.fd)
-    os.posix_fadvise(stored.file.fd, 0, 0, os.POSIX_FADV_DONTNEED)
+    drop_from_memory(stored.file.fd)
 
 
 async def test_a_range_in_memory_is_ready_at_once(stored: FileRange) -> None:

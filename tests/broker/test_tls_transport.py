@@ -17,6 +17,7 @@ from confluent_kafka import TopicPartition as ConfluentPartition
 from confluent_kafka.admin import AdminClient
 
 from penstock.security.principals import ANONYMOUS, user
+from tests.broker.cold_disk import drop_from_memory
 from tests.broker.tls_broker import API_VERSIONS, WAIT_SECONDS, TlsBroker, ask, exactly
 
 
@@ -269,8 +270,7 @@ class TestRecords:
         produce(broker, "cold", values)
         for path in (broker.folder / "data").rglob("*.log"):
             descriptor = os.open(path, os.O_RDONLY)
-            os.fsync(descriptor)
-            os.posix_fadvise(descriptor, 0, 0, os.POSIX_FADV_DONTNEED)
+            drop_from_memory(descriptor)
             os.close(descriptor)
         assert consume(broker, "cold", 20) == values
 

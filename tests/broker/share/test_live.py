@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import threading
 import time
 from collections.abc import Iterator
@@ -14,6 +13,7 @@ from penstock.records.builder import build_batch
 from penstock.testing import Broker
 from penstock.wire import messages as m
 from penstock.wire.api import ApiKey
+from tests.broker.cold_disk import drop_from_memory
 from tests.broker.share.share_client import (
     ACCEPT,
     RELEASE,
@@ -44,8 +44,7 @@ def test_records_that_are_on_disk_only_are_read_by_a_thread_and_delivered(
     initialize(wire, "g", topic_id(wire, "jobs"))
     [segment] = broker.data.rglob("jobs-0/*.log")
     with segment.open("rb") as file:
-        os.fsync(file.fileno())
-        os.posix_fadvise(file.fileno(), 0, 0, os.POSIX_FADV_DONTNEED)
+        drop_from_memory(file.fileno())
     readers: list[threading.Thread] = []
     warm_up = FileRange.warm_up
 

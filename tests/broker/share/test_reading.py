@@ -15,6 +15,7 @@ from penstock.storage.contract import FetchSlice
 from penstock.testing import Broker
 from penstock.wire import messages as m
 from penstock.wire.api import ApiKey
+from tests.broker.cold_disk import drop_from_memory
 from tests.broker.share.share_client import (
     ShareMember,
     Wire,
@@ -59,8 +60,7 @@ class Disk:
         self.threads.clear()
         for segment in broker.data.rglob(f"{topic}-0/*.log"):
             with segment.open("rb") as file:
-                os.fsync(file.fileno())
-                os.posix_fadvise(file.fileno(), 0, 0, os.POSIX_FADV_DONTNEED)
+                drop_from_memory(file.fileno())
 
     def check(self) -> None:
         assert self.waited == 0
