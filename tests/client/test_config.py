@@ -84,7 +84,7 @@ def test_addresses_that_are_none_are_refused(text: str) -> None:
 
 @pytest.mark.parametrize("config", [c.ClientConfig, c.ProducerConfig, c.ConsumerConfig, c.ShareConsumerConfig])
 def test_the_documentation_lists_every_setting_with_its_default(config: type[c.ClientConfig]) -> None:
-    text = (Path(__file__).parents[2] / "docs" / "client.md").read_text()
+    text = (Path(__file__).parents[2] / "docs" / "reference" / "client.md").read_text()
     for field in dataclasses.fields(config):
         shown = '""' if field.default == "" else field.default
         assert f"| `{field.name}` | `{shown}` |" in text

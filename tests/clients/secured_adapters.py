@@ -55,7 +55,7 @@ class SecuredClient(Protocol):
         ...
 
 
-_TRIES = 5
+_TRIES = 12
 """So many lost connections are enough to believe that no other cause will be named."""
 
 
@@ -122,7 +122,8 @@ class Confluent:
 
     def kept_out(self, way: Way) -> str:
         blamed: list[str] = []
-        producer = confluent_kafka.Producer(self._settings(way, error_cb=lambda error: blamed.append(_blamed(error))))
+        more = {"error_cb": lambda error: blamed.append(_blamed(error)), "reconnect.backoff.max.ms": 200}
+        producer = confluent_kafka.Producer(self._settings(way, **more))
         deadline = time.monotonic() + WAIT_S
         while len(blamed) < _TRIES and not (AUTHENTICATION in blamed or TLS in blamed) and time.monotonic() < deadline:
             producer.poll(0.1)

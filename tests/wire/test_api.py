@@ -22,7 +22,8 @@ ADVERTISED = """
 48 DescribeClientQuotas 0 1; 49 AlterClientQuotas 0 1; 50 DescribeUserScramCredentials 0 0;
 51 AlterUserScramCredentials 0 0; 55 DescribeQuorum 0 2; 57 UpdateFeatures 0 2; 60 DescribeCluster 0 2;
 61 DescribeProducers 0 0; 64 UnregisterBroker 0 0; 65 DescribeTransactions 0 0; 66 ListTransactions 0 2;
-68 ConsumerGroupHeartbeat 0 1; 69 ConsumerGroupDescribe 0 1; 74 ListConfigResources 0 1;
+68 ConsumerGroupHeartbeat 0 1; 69 ConsumerGroupDescribe 0 1; 71 GetTelemetrySubscriptions 0 0;
+72 PushTelemetry 0 0; 74 ListConfigResources 0 1;
 75 DescribeTopicPartitions 0 0; 76 ShareGroupHeartbeat 1 1; 77 ShareGroupDescribe 1 1; 78 ShareFetch 1 2;
 79 ShareAcknowledge 1 2; 80 AddRaftVoter 0 1; 81 RemoveRaftVoter 0 0; 83 InitializeShareGroupState 0 0;
 84 ReadShareGroupState 0 0; 85 WriteShareGroupState 0 1; 86 DeleteShareGroupState 0 0;

@@ -46,6 +46,7 @@ class ClientConfig(SecurityConfig):
     max_in_flight_requests_per_connection: int = 5
     receive_message_max_bytes: int = 1 << 30
     allow_auto_create_topics: bool = True
+    enable_metrics_push: bool = True
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
@@ -123,6 +124,7 @@ class ClientSettings(SecuritySettings, total=False):
     max_in_flight_requests_per_connection: int
     receive_message_max_bytes: int
     allow_auto_create_topics: bool
+    enable_metrics_push: bool
 
 
 class AdminSettings(ClientSettings, total=False):
@@ -236,7 +238,7 @@ def _field_types(cls: type[ClientConfig]) -> dict[str, object]:
 def _unknown(name: str, types: Mapping[str, object], dotted: bool) -> str:
     guess = nearest(name.replace(".", "_"), types)
     if guess is None:
-        return f"there is no setting {name!r}; docs/client.md lists them all"
+        return f"there is no setting {name!r}; docs/reference/client.md lists them all"
     return f"there is no setting {name!r}; did you mean {guess.replace('_', '.') if dotted else guess!r}?"
 
 

@@ -31,12 +31,13 @@ from penstock.client.errors import (
 )
 from penstock.client.fetcher import Fetcher
 from penstock.client.membership import Hooks, Membership, NoMembership, RebalanceListener
-from penstock.client.metrics import MetricName, Metrics
+from penstock.client.metrics import MetricName, Metrics, PollTimes
 from penstock.client.offsets import commit_offsets, fetch_committed, list_offsets
 from penstock.client.partitions import AnyPartition, P, keyed_by_partition, partition_of, partitions_of, whole_offsets
 from penstock.client.positions import Positions
 from penstock.client.resets import reset_timestamp
 from penstock.client.subscription import PartitionState, Subscription
+from penstock.client.telemetry import Reporter
 from penstock.client.transactions import ConsumerGroupMetadata
 from penstock.client.types import (
     ConsumerRecord,
@@ -114,11 +115,14 @@ class Consumer(Generic[K, V]):
         self._membership: Membership = NoMembership(self.config.group_id)
         self._fetcher: Fetcher | None = None
         self._positions: Positions | None = None
+        self._commit_turn = asyncio.Lock()
         self._commits: set[asyncio.Task[None]] = set()
         self._unyielded: deque[ConsumerRecord[K, V]] = deque()
         self._user: asyncio.Task[object] | None = None
         self._next_auto_commit = 0.0
         self._closed = False
+        self._poll_times = PollTimes(self._metrics, "consumer-metrics")
+        self._reporter = Reporter(self._cluster, self._metrics)
         self._polls = self._metrics.sensor("consumer-metrics", "poll-records", "avg")
         self._commit_count = self._metrics.sensor("consumer-coordinator-metrics", "commit", "rate", "total")
 
@@ -141,6 +145,7 @@ class Consumer(Generic[K, V]):
             )
             self._positions.settle_with(self._fetcher)
             self._cluster.on_change(self._metadata_changed)
+            self._reporter.start()
             self._next_auto_commit = self._now() + self.config.auto_commit_interval_ms / 1000
         return self
 
@@ -157,6 +162,7 @@ class Consumer(Generic[K, V]):
                 await self._positions.close()
             if self._fetcher is not None:
                 await self._fetcher.close()
+            await self._reporter.close()
             await self._cluster.close()
 
     async def _close_group(self) -> None:
@@ -340,9 +346,11 @@ class Consumer(Generic[K, V]):
         if self._user is not None and self._user is not task:
             raise IllegalState("another task is polling this consumer; give each task a consumer of its own")
         self._user = task
+        self._poll_times.started()
         try:
             return await self._poll(take, limit, timeout_ms)
         finally:
+            self._poll_times.ended()
             self._user = None
 
     async def _poll(self, take: Callable[[int], list[_T]], limit: int, timeout_ms: float | None) -> list[_T]:
@@ -540,9 +548,10 @@ class Consumer(Generic[K, V]):
 
     async def _commit(self, offsets: dict[TopicPartition, OffsetAndMetadata], timeout_ms: int | None) -> None:
         self._commit_count.record()
-        await commit_offsets(
-            self._cluster, self._membership.identity, offsets, timeout_ms, by_epoch=self._membership.by_epoch
-        )
+        async with self._commit_turn:  # an earlier commit that is tried again must not overwrite a later one
+            await commit_offsets(
+                self._cluster, self._membership.identity, offsets, timeout_ms, by_epoch=self._membership.by_epoch
+            )
 
     def _consumed(self, partitions: Iterable[TopicPartition] | None = None) -> dict[TopicPartition, OffsetAndMetadata]:
         """The positions, less what an iteration holds back."""

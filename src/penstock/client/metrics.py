@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import time
 from collections import deque
+from collections.abc import Callable
 from typing import NamedTuple
 
 WINDOW_SECONDS = 30.0
@@ -60,17 +61,55 @@ class Metrics:
         self._client_id = client_id
         self._started = time.monotonic()
         self._sensors: dict[tuple[str, str, tuple[str, ...]], Sensor] = {}
+        self._gauges: dict[tuple[str, str], Callable[[], float]] = {}
+        self.instance_id = bytes(16)
+        """How brokers that take this client's metrics know it (KIP-714)."""
 
     def sensor(self, group: str, name: str, *statistics: str) -> Sensor:
         """A sensor whose `statistics` (rate, total, avg, max, count) show up in the snapshot."""
         return self._sensors.setdefault((group, name, statistics), Sensor())
+
+    def gauge(self, group: str, name: str, value: Callable[[], float]) -> None:
+        """A number that is looked up when somebody reads it."""
+        self._gauges[group, name] = value
 
     def snapshot(self) -> dict[MetricName, float]:
         values: dict[MetricName, float] = {}
         for (group, name, statistics), sensor in self._sensors.items():
             for statistic in statistics:
                 values[MetricName(group, f"{name}-{statistic}", self._client_id)] = _value(sensor, statistic)
+        for (group, name), value in self._gauges.items():
+            values[MetricName(group, name, self._client_id)] = value()
         return values
+
+
+class PollTimes:
+    """When a consumer polls, how long it takes between polls, and how much of its time it waits in them."""
+
+    __slots__ = ("_between", "_ended", "_idle", "_started")
+
+    def __init__(self, metrics: Metrics, group: str) -> None:
+        self._started = self._ended = 0.0
+        self._between = metrics.sensor(group, "time-between-poll", "avg", "max")
+        self._idle = metrics.sensor(group, "poll-idle-ratio", "avg")
+        metrics.gauge(group, "last-poll-seconds-ago", self.seconds_ago)
+
+    def started(self) -> None:
+        now = time.monotonic()
+        if self._started:
+            self._between.record((now - self._started) * 1000)
+        self._started = now
+
+    def ended(self) -> None:
+        now = time.monotonic()
+        waited, worked = now - self._started, self._started - self._ended if self._ended else 0.0
+        if waited + worked > 0:
+            self._idle.record(waited / (waited + worked))
+        self._ended = now
+
+    def seconds_ago(self) -> float:
+        """Since the last poll began; -1 before the first one, as in Kafka."""
+        return time.monotonic() - self._started if self._started else -1.0
 
 
 def _value(sensor: Sensor, statistic: str) -> float:

@@ -27,6 +27,7 @@ from penstock.client.metrics import MetricName, Metrics
 from penstock.client.partitioner import other_partition, partition_for_key
 from penstock.client.partitions import P, whole_offsets
 from penstock.client.sender import Sender
+from penstock.client.telemetry import Reporter
 from penstock.client.transactions import ConsumerGroupMetadata, GroupMember, State, TransactionalIdentity
 from penstock.client.types import Headers, OffsetAndMetadata, RecordMetadata, TopicPartition
 from penstock.records.builder import NewRecord
@@ -51,6 +52,7 @@ class Producer:
         self._sender: Sender | None = None
         self._sticky: dict[str, PartitionQueue] = {}
         self._last_stuck: dict[str, int] = {}
+        self._reporter = Reporter(self._cluster, self._metrics)
         self._batch_size = self.config.batch_size
         self._closed = False
 
@@ -71,7 +73,12 @@ class Producer:
             await self._transactional.prepare()
         elif config.enable_idempotence:
             self._identity = ProducerIdentity(self._cluster, config.delivery_timeout_ms)
-        self._sender = Sender(self._cluster, config, self._identity, self._metrics)
+        self._sender = sender = Sender(self._cluster, config, self._identity, self._metrics)
+        self._metrics.gauge("producer-metrics", "buffer-total-bytes", lambda: float(config.buffer_memory))
+        self._metrics.gauge(
+            "producer-metrics", "buffer-available-bytes", lambda: float(config.buffer_memory - sender.buffered_bytes)
+        )
+        self._reporter.start()
         return self
 
     async def close(self, timeout_ms: int | None = None) -> None:
@@ -93,6 +100,7 @@ class Producer:
         finally:
             if self._sender is not None:
                 await self._sender.close()
+            await self._reporter.close()
             await self._cluster.close()
 
     async def __aenter__(self) -> Producer:

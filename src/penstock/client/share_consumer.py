@@ -28,7 +28,7 @@ from typing import Generic, Unpack, cast, overload
 from penstock.client.cluster import Backoff, Cluster
 from penstock.client.config import ShareConsumerConfig, ShareConsumerSettings, load
 from penstock.client.errors import IllegalState, RecordDeserializationError, UsageError, kafka_error
-from penstock.client.metrics import MetricName, Metrics
+from penstock.client.metrics import MetricName, Metrics, PollTimes
 from penstock.client.share_acknowledgements import GAP, Acknowledgements, AcknowledgeType
 from penstock.client.share_decoding import Delivered, decode_share_partition, runs_of_records
 from penstock.client.share_locks import LockKeeper, Locks, merged, renew_locks
@@ -36,6 +36,7 @@ from penstock.client.share_membership import ShareMembership
 from penstock.client.share_session import Runs, SharePartition, ShareSession, TopicIdPartition
 from penstock.client.share_worker import Handler, Worker
 from penstock.client.share_worker import Reject as Reject
+from penstock.client.telemetry import Reporter
 from penstock.client.types import ConsumerRecord, K, TopicPartition, V
 from penstock.wire.codec import MalformedMessage
 from penstock.wire.errors import CorruptMessage, ErrorCode, KafkaError
@@ -125,6 +126,8 @@ class ShareConsumer(Generic[K, V]):
         self._grouped: tuple[set[TopicIdPartition], dict[int, set[TopicIdPartition]]] | None = None
         self._awaits_more = False  # a quick program is waiting in poll
         self._closed = False
+        self._poll_times = PollTimes(self._metrics, "consumer-share-metrics")
+        self._reporter = Reporter(self._cluster, self._metrics)
         self._fetch_size = self._metrics.sensor(_GROUP, "fetch-size", "avg", "max")
         self._fetch_latency = self._metrics.sensor(_GROUP, "fetch-latency", "avg", "max")
         self._fetch_count = self._metrics.sensor(_GROUP, "fetch", "rate", "total")
@@ -141,6 +144,7 @@ class ShareConsumer(Generic[K, V]):
         if self._membership is None:
             await self._cluster.start()
             self._cluster.on_change(self._metadata_changed)
+            self._reporter.start()
             self._membership = ShareMembership(self._cluster, self.config, self._metrics, self._arrived.set)
         return self
 
@@ -169,6 +173,7 @@ class ShareConsumer(Generic[K, V]):
                 _log.debug("closing the share session with broker %d: %s", session.node, error)
         if self._membership is not None:
             await self._membership.leave()
+        await self._reporter.close()
         await self._cluster.close()
 
     async def __aenter__(self) -> ShareConsumer[K, V]:
@@ -249,6 +254,15 @@ class ShareConsumer(Generic[K, V]):
 
     async def _poll(
         self, timeout_ms: float | None, limit: int, max_wait_ms: int, *, fetch_ahead: bool = False
+    ) -> list[ConsumerRecord[K, V]]:
+        self._poll_times.started()
+        try:
+            return await self._poll_until(timeout_ms, limit, max_wait_ms, fetch_ahead=fetch_ahead)
+        finally:
+            self._poll_times.ended()
+
+    async def _poll_until(
+        self, timeout_ms: float | None, limit: int, max_wait_ms: int, *, fetch_ahead: bool
     ) -> list[ConsumerRecord[K, V]]:
         membership = self._started()
         if not self._topics:

@@ -1193,6 +1193,22 @@ class FindCoordinatorResponse(Message):
     coordinators: list[FindCoordinatorResponse.Coordinator]
     def __init__(self, throttle_time_ms: int = ..., error_code: int = ..., error_message: str | None = ..., node_id: int = ..., host: str = ..., port: int = ..., coordinators: list[FindCoordinatorResponse.Coordinator] = ...) -> None: ...
 
+class GetTelemetrySubscriptionsRequest(Message):
+    client_instance_id: bytes
+    def __init__(self, client_instance_id: bytes = ...) -> None: ...
+
+class GetTelemetrySubscriptionsResponse(Message):
+    throttle_time_ms: int
+    error_code: int
+    client_instance_id: bytes
+    subscription_id: int
+    accepted_compression_types: list[int]
+    push_interval_ms: int
+    telemetry_max_bytes: int
+    delta_temporality: bool
+    requested_metrics: list[str]
+    def __init__(self, throttle_time_ms: int = ..., error_code: int = ..., client_instance_id: bytes = ..., subscription_id: int = ..., accepted_compression_types: list[int] = ..., push_interval_ms: int = ..., telemetry_max_bytes: int = ..., delta_temporality: bool = ..., requested_metrics: list[str] = ...) -> None: ...
+
 class HeartbeatRequest(Message):
     group_id: str
     generation_id: int
@@ -1678,6 +1694,19 @@ class ProduceResponse(Message):
     throttle_time_ms: int
     node_endpoints: list[ProduceResponse.NodeEndpoint]
     def __init__(self, responses: list[ProduceResponse.TopicProduceResponse] = ..., throttle_time_ms: int = ..., node_endpoints: list[ProduceResponse.NodeEndpoint] = ...) -> None: ...
+
+class PushTelemetryRequest(Message):
+    client_instance_id: bytes
+    subscription_id: int
+    terminating: bool
+    compression_type: int
+    metrics: bytes | bytearray | memoryview
+    def __init__(self, client_instance_id: bytes = ..., subscription_id: int = ..., terminating: bool = ..., compression_type: int = ..., metrics: bytes | bytearray | memoryview = ...) -> None: ...
+
+class PushTelemetryResponse(Message):
+    throttle_time_ms: int
+    error_code: int
+    def __init__(self, throttle_time_ms: int = ..., error_code: int = ...) -> None: ...
 
 class ReadShareGroupStateRequest(Message):
     class ReadStateData(Struct):
@@ -2556,6 +2585,139 @@ class ShareGroupTargetAssignmentMetadataValue(Message):
     assignment_epoch: int
     assignment_timestamp: int
     def __init__(self, assignment_epoch: int = ..., assignment_timestamp: int = ...) -> None: ...
+
+class TopicRecord(Message):
+    name: str
+    topic_id: bytes
+    def __init__(self, name: str = ..., topic_id: bytes = ...) -> None: ...
+
+class PartitionRecord(Message):
+    partition_id: int
+    topic_id: bytes
+    replicas: list[int]
+    isr: list[int]
+    removing_replicas: list[int]
+    adding_replicas: list[int]
+    leader: int
+    leader_recovery_state: int
+    leader_epoch: int
+    partition_epoch: int
+    directories: list[bytes]
+    eligible_leader_replicas: list[int] | None
+    last_known_elr: list[int] | None
+    def __init__(self, partition_id: int = ..., topic_id: bytes = ..., replicas: list[int] = ..., isr: list[int] = ..., removing_replicas: list[int] = ..., adding_replicas: list[int] = ..., leader: int = ..., leader_recovery_state: int = ..., leader_epoch: int = ..., partition_epoch: int = ..., directories: list[bytes] = ..., eligible_leader_replicas: list[int] | None = ..., last_known_elr: list[int] | None = ...) -> None: ...
+
+class PartitionChangeRecord(Message):
+    partition_id: int
+    topic_id: bytes
+    isr: list[int] | None
+    leader: int
+    replicas: list[int] | None
+    removing_replicas: list[int] | None
+    adding_replicas: list[int] | None
+    leader_recovery_state: int
+    directories: list[bytes] | None
+    eligible_leader_replicas: list[int] | None
+    last_known_elr: list[int] | None
+    def __init__(self, partition_id: int = ..., topic_id: bytes = ..., isr: list[int] | None = ..., leader: int = ..., replicas: list[int] | None = ..., removing_replicas: list[int] | None = ..., adding_replicas: list[int] | None = ..., leader_recovery_state: int = ..., directories: list[bytes] | None = ..., eligible_leader_replicas: list[int] | None = ..., last_known_elr: list[int] | None = ...) -> None: ...
+
+class RemoveTopicRecord(Message):
+    topic_id: bytes
+    def __init__(self, topic_id: bytes = ...) -> None: ...
+
+class ConfigRecord(Message):
+    resource_type: int
+    resource_name: str
+    name: str
+    value: str | None
+    def __init__(self, resource_type: int = ..., resource_name: str = ..., name: str = ..., value: str | None = ...) -> None: ...
+
+class FeatureLevelRecord(Message):
+    name: str
+    feature_level: int
+    def __init__(self, name: str = ..., feature_level: int = ...) -> None: ...
+
+class AccessControlEntryRecord(Message):
+    id: bytes
+    resource_type: int
+    resource_name: str
+    pattern_type: int
+    principal: str
+    host: str
+    operation: int
+    permission_type: int
+    def __init__(self, id: bytes = ..., resource_type: int = ..., resource_name: str = ..., pattern_type: int = ..., principal: str = ..., host: str = ..., operation: int = ..., permission_type: int = ...) -> None: ...
+
+class RemoveAccessControlEntryRecord(Message):
+    id: bytes
+    def __init__(self, id: bytes = ...) -> None: ...
+
+class UserScramCredentialRecord(Message):
+    name: str
+    mechanism: int
+    salt: bytes | bytearray | memoryview
+    stored_key: bytes | bytearray | memoryview
+    server_key: bytes | bytearray | memoryview
+    iterations: int
+    def __init__(self, name: str = ..., mechanism: int = ..., salt: bytes | bytearray | memoryview = ..., stored_key: bytes | bytearray | memoryview = ..., server_key: bytes | bytearray | memoryview = ..., iterations: int = ...) -> None: ...
+
+class RemoveUserScramCredentialRecord(Message):
+    name: str
+    mechanism: int
+    def __init__(self, name: str = ..., mechanism: int = ...) -> None: ...
+
+class ClientQuotaRecord(Message):
+    class EntityData(Struct):
+        entity_type: str
+        entity_name: str | None
+        def __init__(self, entity_type: str = ..., entity_name: str | None = ...) -> None: ...
+    entity: list[ClientQuotaRecord.EntityData]
+    key: str
+    value: float
+    remove: bool
+    def __init__(self, entity: list[ClientQuotaRecord.EntityData] = ..., key: str = ..., value: float = ..., remove: bool = ...) -> None: ...
+
+class ProducerIdsRecord(Message):
+    broker_id: int
+    broker_epoch: int
+    next_producer_id: int
+    def __init__(self, broker_id: int = ..., broker_epoch: int = ..., next_producer_id: int = ...) -> None: ...
+
+class RegisterBrokerRecord(Message):
+    class BrokerEndpoint(Struct):
+        name: str
+        host: str
+        port: int
+        security_protocol: int
+        def __init__(self, name: str = ..., host: str = ..., port: int = ..., security_protocol: int = ...) -> None: ...
+    class BrokerFeature(Struct):
+        name: str
+        min_supported_version: int
+        max_supported_version: int
+        def __init__(self, name: str = ..., min_supported_version: int = ..., max_supported_version: int = ...) -> None: ...
+    broker_id: int
+    is_migrating_zk_broker: bool
+    incarnation_id: bytes
+    broker_epoch: int
+    end_points: list[RegisterBrokerRecord.BrokerEndpoint]
+    features: list[RegisterBrokerRecord.BrokerFeature]
+    rack: str | None
+    fenced: bool
+    in_controlled_shutdown: bool
+    log_dirs: list[bytes]
+    cordoned_log_dirs: list[bytes] | None
+    def __init__(self, broker_id: int = ..., is_migrating_zk_broker: bool = ..., incarnation_id: bytes = ..., broker_epoch: int = ..., end_points: list[RegisterBrokerRecord.BrokerEndpoint] = ..., features: list[RegisterBrokerRecord.BrokerFeature] = ..., rack: str | None = ..., fenced: bool = ..., in_controlled_shutdown: bool = ..., log_dirs: list[bytes] = ..., cordoned_log_dirs: list[bytes] | None = ...) -> None: ...
+
+class BeginTransactionRecord(Message):
+    name: str | None
+    def __init__(self, name: str | None = ...) -> None: ...
+
+class EndTransactionRecord(Message):
+    def __init__(self) -> None: ...
+
+class AbortTransactionRecord(Message):
+    reason: str | None
+    def __init__(self, reason: str | None = ...) -> None: ...
 
 class ShareSnapshotKey(Message):
     group_id: str

@@ -26,7 +26,7 @@ _UNBOUNDED = 32767
 _FOLDER = os.path.join(os.path.dirname(__file__), "schemas")
 
 # Messages that are not the request or response of an API live in tables named after their topic.
-_RECORD_TABLES = ("group_records", "transaction_records", "share_records", "consumer_protocol")
+_RECORD_TABLES = ("group_records", "transaction_records", "share_records", "consumer_protocol", "metadata_records")
 
 INTEGER_SIZES = {"int8": 1, "int16": 2, "uint16": 2, "int32": 4, "uint32": 4, "int64": 8}
 

@@ -1,9 +1,14 @@
-"""The configs of client metrics subscriptions (KIP-714). They are kept and described; no client pushes metrics yet."""
+"""The configs of client metrics subscriptions (KIP-714), and which clients a subscription is for.
+
+Clients push nothing without a subscription. So a broker whose metrics somebody can look at has a default one, which can
+be changed and removed like any other.
+"""
 
 from __future__ import annotations
 
 import re
 from collections.abc import Collection, Mapping
+from dataclasses import dataclass
 
 from penstock.broker.config.definitions import format_value, read_table
 from penstock.broker.config.resolver import Entry, Source, Synonym
@@ -30,6 +35,14 @@ match list =
 metrics list =
     Prefixes of the names of the metrics that clients push; * takes all.
 """)
+
+DEFAULT_SUBSCRIPTION = "penstock-default"
+DEFAULT_SUBSCRIPTION_CONFIGS = {
+    "interval.ms": "60000",
+    "metrics": "org.apache.kafka.producer.,org.apache.kafka.consumer.,org.apache.kafka.share.",
+}
+REMOVED = {"penstock.removed": "true"}
+"""What the catalog keeps of the default subscription after somebody removed it."""
 
 CLIENT_METRICS = {definition.name: definition for definition in _TABLE}
 
@@ -62,6 +75,31 @@ def _is_pattern(text: str) -> bool:
     except re.error:
         return False
     return True
+
+
+@dataclass(frozen=True, slots=True)
+class Subscription:
+    metrics: tuple[str, ...]
+    interval_ms: int
+    patterns: tuple[tuple[str, re.Pattern[str]], ...]
+
+    def is_for(self, client: Mapping[str, str]) -> bool:
+        """Whether a client with these attributes (`client_id`, ...) matches every pattern."""
+        return all(pattern.fullmatch(client.get(name, "")) for name, pattern in self.patterns)
+
+
+def subscription(overrides: Mapping[str, str]) -> Subscription:
+    """What configs that were checked stand for."""
+    interval_ms = CLIENT_METRICS["interval.ms"].parse(
+        overrides.get("interval.ms", CLIENT_METRICS["interval.ms"].default or "")
+    )
+    assert isinstance(interval_ms, int)
+    pairs = [text.partition("=") for text in overrides.get("match", "").split(",") if text]
+    return Subscription(
+        tuple(filter(None, (name.strip() for name in overrides.get("metrics", "").split(",")))),
+        interval_ms,
+        tuple((name.strip(), re.compile(expression.strip())) for name, _, expression in pairs),
+    )
 
 
 def client_metrics_entries(overrides: Mapping[str, str], names: Collection[str] | None = None) -> list[Entry]:
