@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from threading import Event
@@ -23,6 +24,10 @@ from penstock.storage.contract import (
 )
 from penstock.storage.local import LocalStorage
 from penstock.storage.memory import MemoryStorage
+from penstock.storage.objects.log import ObjectLog
+from penstock.storage.objects.memory_commit_log import MemoryCommitLog
+from penstock.storage.objects.storage import EngineSettings, ObjectStorage
+from penstock.storage.objects.store import ObjectStore
 from penstock.wire.errors import OffsetOutOfRange, OutOfOrderSequenceNumber
 
 NOW = 1_700_000_000_000
@@ -41,14 +46,33 @@ def start_local(folder: Path) -> StartStorage:
     return lambda: LocalStorage(folder, lambda: NOW, call_at_once, lambda error: None)
 
 
+def start_objects(folder: Path) -> StartStorage:
+    commits = MemoryCommitLog()
+    store = ObjectStore.open("memory://")
+
+    class Engine(ObjectStorage):
+        def delete_log(self, log: Log) -> Callable[[], None]:
+            free = super().delete_log(log)
+            assert isinstance(log, ObjectLog)
+            commits.delete(log.key)  # as the catalog does before
+            return free
+
+    def start() -> Storage:
+        return Engine(folder, lambda: NOW, call_at_once, pytest.fail, commits, store, EngineSettings(node_id=1))
+
+    return start
+
+
 def start_memory() -> StartStorage:
     storage = MemoryStorage(call_at_once)
     return lambda: storage
 
 
-@pytest.fixture(params=["local", "memory"])
+@pytest.fixture(params=["local", "memory", "objects"])
 def start(request: pytest.FixtureRequest, tmp_path: Path) -> StartStorage:
     """Starts the engine: a second time on what the first left behind."""
+    if request.param == "objects":
+        return start_objects(tmp_path)
     return start_local(tmp_path) if request.param == "local" else start_memory()
 
 
@@ -66,7 +90,13 @@ def log(storage: Storage) -> Log:
 
 
 def append(log: Log, batch: bytearray, origin: AppendOrigin = AppendOrigin.CLIENT) -> Appended:
-    return log.append(batch, parse_header(batch), now_ms=NOW, origin=origin)
+    """Append, and wait until readers may see it."""
+    appended = log.append(batch, parse_header(batch), now_ms=NOW, origin=origin)
+    deadline = time.monotonic() + WAIT_SECONDS
+    while log.high_watermark < appended.position:
+        assert time.monotonic() < deadline
+        time.sleep(0.001)
+    return appended
 
 
 def plain(*values: str, timestamp: int = NOW) -> bytearray:
@@ -304,7 +334,9 @@ def test_a_restart_finds_everything(start: StartStorage) -> None:
     again.close()
 
 
+@pytest.mark.parametrize("start", ["local", "memory"], indirect=True)
 def test_a_log_that_the_catalog_does_not_know_is_set_aside(start: StartStorage) -> None:
+    """The commit log of the object engine knows partitions by their topic's id, and a new topic gets a new one."""
     storage = start()
     append(storage.open_log("t", 0, TOPIC_ID, CONFIG), plain("a"))
     storage.close()

@@ -178,6 +178,31 @@ class Volume(NamedTuple):
     usable_bytes: int
 
 
+class StoreFigures(NamedTuple):
+    """What an engine that keeps records elsewhere has done since it was started."""
+
+    commits: int
+    commit_seconds: float
+    commit_age_seconds: float
+    """Since the last commit that succeeded; -1 before the first."""
+    inline_bytes: int
+    uploads: int
+    upload_bytes: int
+    upload_seconds: float
+    failures: int
+    backlog_bytes: int
+    uploads_under_way: int
+    cache_hits: int
+    cache_misses: int
+    fetched_bytes: int
+    cache_bytes: int
+    segments: int
+    segment_bytes: int
+    chores_waiting: int
+    removed_objects: int
+    removed_orphans: int
+
+
 class Storage(Protocol):
     """All logs of one broker."""
 
@@ -203,6 +228,13 @@ class Storage(Protocol):
 
     def delete_log(self, log: Log) -> Callable[[], None]:
         """Take a log out of use. Returns what frees its space, which may take long: run it in a thread."""
+
+    def resign(self, log: Log) -> None:
+        """Another broker leads the partition by now: take its log out of use. `on_leadership` is not called.
+
+        Who waits for durability gets LeadershipLost, unless what it waits for is durable. Local files may go, if the
+        records are elsewhere. The log is opened again when this broker is to lead again.
+        """
 
     def when_durable(self, log: Log, position: int, callback: Callback) -> None:
         """Call back when the log is durable up to this offset (`Appended.position`), or cannot become so."""

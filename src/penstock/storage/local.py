@@ -46,13 +46,16 @@ class LocalStorage:
         now_ms: Callable[[], int],
         call_soon: Callable[[Callable[[], None]], object],
         on_fatal: Callable[[StorageError], None],
+        clock: Callable[[], float] | None = None,
+        on_synced: Callable[[float], None] = lambda seconds: None,
     ) -> None:
+        """`clock` and `on_synced` are for who wants to know how long the disk takes."""
         self.folder = folder
         self._now_ms = now_ms
         self._on_fatal = on_fatal
         self._checkpoints = Checkpoints(folder)
         self._open_files = OpenFiles()
-        self._flusher = Flusher(call_soon, self._disk_failed)
+        self._flusher = Flusher(call_soon, self._disk_failed, clock, on_synced)
         self._logs: dict[tuple[str, int], PartitionLog] = {}
         self._saving: threading.Thread | None = None
         self._is_open = False
@@ -132,6 +135,9 @@ class LocalStorage:
     def delete_log(self, log: Log) -> Callable[[], None]:
         deleted = self._logs.pop((log.topic, log.partition))
         return partial(shutil.rmtree, deleted.delete(), ignore_errors=True)
+
+    def resign(self, log: Log) -> None:
+        self._logs.pop((log.topic, log.partition)).close()
 
     def compactor(self, config: CleanerConfig) -> Compactor:
         from penstock.log.cleaner.manager import CleanerManager

@@ -329,6 +329,8 @@ class MemoryStorage:
         if stored is None or stored.topic_id != topic_id:
             stored = self._stored[topic, partition] = MemoryLog(topic, partition, topic_id, config)
         stored.update_config(config)
+        if not stored.is_leader:
+            stored.lead_anew()
         stored.commits_held = self._commits_held
         self._logs[topic, partition] = stored
         return stored
@@ -343,6 +345,10 @@ class MemoryStorage:
         del self._logs[log.topic, log.partition]
         del self._stored[log.topic, log.partition]
         return lambda: None
+
+    def resign(self, log: Log) -> None:
+        self.lose_leadership(log)
+        del self._logs[log.topic, log.partition]
 
     def compactor(self, config: CleanerConfig) -> Compactor:
         return NoCompaction()

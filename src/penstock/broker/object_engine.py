@@ -1,0 +1,120 @@
+"""Builds the object engine of a broker that is started with `--store`: records there, commits in PostgreSQL.
+
+The data folder holds the cache alone, so a broker may be started with an empty one. Which store a cluster's records are
+in is remembered with the cluster: another store, or none, is refused.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from penstock.broker.topics import INTERNAL_TOPICS
+from penstock.catalog.contract import CatalogError
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from penstock.broker.cluster_address import ClusterAddress
+    from penstock.broker.config import BrokerConfig
+    from penstock.broker.foundation import OnFailure
+    from penstock.broker.world import World
+    from penstock.storage.contract import Storage
+    from penstock.storage.objects.commit_log import CommitLog
+    from penstock.storage.objects.store import ObjectStore
+
+CACHE_FOLDER = "cache"
+_CLAIM = "store "
+
+
+def store_claim(store: str) -> str:
+    """What tells this store from every other, where a broker without one names its data folder."""
+    return _CLAIM + store.rstrip("/")
+
+
+def open_commit_log(address: ClusterAddress) -> CommitLog:
+    from penstock.catalog.postgres_session import Session
+    from penstock.storage.objects.postgres_commit_log import PostgresCommitLog
+
+    return PostgresCommitLog(lambda: Session(address.conninfo, address.schema, address.shown))
+
+
+@dataclass(frozen=True, slots=True)
+class ClusterRecords:
+    """What a command that is no broker sees of a cluster's records."""
+
+    cluster_id: str
+    topics: dict[bytes, str]
+    """Names by id."""
+    commits: CommitLog
+    store: ObjectStore
+
+    def close(self) -> None:
+        self.commits.close()
+
+
+def open_records(address: ClusterAddress, store_url: str | None = None) -> ClusterRecords:
+    """The records of a cluster, whether or not brokers run. The store is the one that the cluster remembers.
+
+    Raises CatalogError or StorageError with what to do.
+    """
+    try:
+        from penstock.catalog.postgres_session import Session
+        from penstock.catalog.postgres_summary import read_summary
+        from penstock.storage.objects.store import ObjectStore
+    except ImportError as error:
+        raise CatalogError(f"this needs psycopg and obstore ({error}): pip install 'penstock[cluster]'") from error
+    summary = read_summary(Session(address.conninfo, address.schema, address.shown))
+    url = store_url or summary.store or (summary.claim or "").removeprefix(_CLAIM)
+    if not (store_url or summary.store or (summary.claim or "").startswith(_CLAIM)):
+        raise CatalogError(
+            f"the cluster at {address.shown} keeps its records in the data folder of its broker, not in an object store"
+        )
+    return ClusterRecords(summary.cluster_id, summary.topics, open_commit_log(address), ObjectStore.open(url))
+
+
+def object_storage(
+    data: Path,
+    store_url: str,
+    address: ClusterAddress,
+    cluster_id: str,
+    config: BrokerConfig,
+    world: World,
+    on_failure: OnFailure,
+    *,
+    broker_epoch: int = 0,
+    is_alone: bool = True,
+) -> Storage:
+    """Raises StorageError with what to do when the store cannot be used.
+
+    Where other brokers may be, `broker_epoch` is that of this broker's registration, and leaders are those that the
+    catalog names; a broker that is alone makes itself the leader of every partition.
+    """
+    try:
+        from penstock.storage.objects.committer import CommitSettings
+        from penstock.storage.objects.storage import EngineSettings, ObjectStorage
+        from penstock.storage.objects.store import ObjectStore
+    except ImportError as error:
+        raise CatalogError(f"--store needs obstore ({error}): pip install 'penstock[cluster]'") from error
+    store = ObjectStore.open(store_url)
+    store.check(f"{cluster_id}/check/{config.node_id}")
+    folder = data / CACHE_FOLDER
+    folder.mkdir(exist_ok=True)
+    settings = EngineSettings(
+        node_id=config.node_id,
+        broker_epoch=broker_epoch,
+        prefix=cluster_id,
+        is_alone=is_alone,
+        commit=CommitSettings(window_ms=config.penstock_store_window_ms),
+        cache_bytes=config.penstock_store_cache_bytes,
+    )
+    return ObjectStorage(
+        folder,
+        world.now_ms,
+        world.call_soon_threadsafe,
+        on_failure,
+        open_commit_log(address),
+        store,
+        settings,
+        INTERNAL_TOPICS,
+    )

@@ -1,0 +1,198 @@
+"""Compares what the commit log names with what the store holds: nothing missing, damaged or left over, no holes.
+
+Brokers may run meanwhile. A read that fails is judged by the layout as it is afterwards: a segment may have taken the
+place of an extent, and retention that of both. The store is listed before the commit log is read, so that an object
+which is listed and not known was not committed; while it is young, its commit may still come.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, field
+from enum import Enum
+from typing import NamedTuple
+
+from penstock.records.batch import LOG_OVERHEAD, CorruptBatch, crc_is_valid, iter_headers
+from penstock.storage.objects.commit_log import CommitLog, Extent, Layout, PartitionKey, SegmentEntry
+from penstock.storage.objects.loading import read_extent
+from penstock.storage.objects.store import ObjectMissing, ObjectStore, StoreError
+
+_PARTITIONS_AT_A_TIME = 200
+_READERS = 8
+YOUNG_SECONDS = 600.0
+
+
+class Trouble(Enum):
+    MISSING = "missing"
+    """An object that the commit log names is not in the store."""
+    DAMAGED = "damaged"
+    """The bytes are not the batches that were committed."""
+    HOLE = "hole"
+    """Offsets that are committed and that nothing holds."""
+    ORPHAN = "orphan"
+    """An object that nothing names, older than any upload that may still be committed."""
+    UNREADABLE = "unreadable"
+    """The store did not give the bytes; they may be there."""
+
+
+class Finding(NamedTuple):
+    trouble: Trouble
+    partition: PartitionKey | None
+    object_key: str | None
+    text: str
+
+
+@dataclass(slots=True)
+class Inspection:
+    partitions: int = 0
+    segments: int = 0
+    extents: int = 0
+    objects: int = 0
+    bytes: int = 0
+    young: int = 0
+    """Objects that nothing names yet and that are too young to be called orphans."""
+    marked: int = 0
+    """Objects that nothing names any more, whose removal is due."""
+    findings: list[Finding] = field(default_factory=list)
+
+
+class Piece(NamedTuple):
+    """What is read at once."""
+
+    partition: PartitionKey
+    entry: SegmentEntry | Extent
+
+    @property
+    def size(self) -> int:
+        return self.entry.size
+
+
+OnProgress = Callable[[int, int], object]
+"""Bytes that were checked, and bytes in all as far as known."""
+
+
+def inspect(
+    commits: CommitLog, store: ObjectStore, prefix: str, on_progress: OnProgress, *, reads: bool = True
+) -> Inspection:
+    """Raises StorageError when the commit log or the listing of the store cannot be had."""
+    result = Inspection()
+    listed = {each.key: each for each in store.list(prefix + "/")}
+    listed = {key: each for key, each in listed.items() if not key.startswith(f"{prefix}/check/")}
+    known = commits.known_objects()
+    result.objects = len(listed)
+    marked = set(commits.marked(0))
+    result.marked = len(marked)
+    for key, size in known.items():
+        if key in listed and listed[key].size != size:
+            text = f"has {listed[key].size} bytes rather than {size}"
+            result.findings.append(Finding(Trouble.DAMAGED, None, key, text))
+    for key, each in listed.items():
+        if key in known:
+            continue
+        if each.age_seconds < YOUNG_SECONDS:
+            result.young += 1
+        else:
+            text = f"{each.size} bytes that nothing names, written {each.age_seconds / 60:.0f} minutes ago"
+            result.findings.append(Finding(Trouble.ORPHAN, None, key, text))
+    keys = commits.partitions()
+    total = sum(known.values())
+    done = 0
+    with ThreadPoolExecutor(_READERS, "penstock-check") as pool:
+        for at in range(0, len(keys), _PARTITIONS_AT_A_TIME):
+            layouts = commits.layouts(keys[at : at + _PARTITIONS_AT_A_TIME])
+            pieces = list(_pieces(layouts, result))
+            wrong = pool.map(lambda piece: _look(piece, commits, store, listed, reads), pieces)
+            for piece, findings in zip(pieces, wrong, strict=True):
+                result.findings += findings
+                result.bytes += piece.size
+                done += piece.size
+                on_progress(done, max(total, done))
+    return result
+
+
+def _pieces(layouts: Mapping[PartitionKey, Layout], result: Inspection) -> Iterator[Piece]:
+    for key, layout in layouts.items():
+        result.partitions += 1
+        result.segments += len(layout.segments)
+        result.extents += len(layout.extents)
+        result.findings += [Finding(Trouble.HOLE, key, None, text) for text in holes(layout)]
+        for segment in layout.segments:
+            yield Piece(key, segment)
+        for extent in layout.extents:
+            yield Piece(key, extent)
+
+
+def holes(layout: Layout) -> list[str]:
+    """Ranges of committed offsets that neither a segment nor an extent holds, and what holds offsets twice."""
+    found = []
+    state = layout.state
+    pieces = [(each.base_offset, each.end_offset, "segment") for each in layout.segments]
+    pieces += [(each.base_offset, each.end_offset, "extent") for each in layout.extents]
+    next_offset, before = state.log_start_offset, ""
+    for base, end, kind in pieces:
+        if base > next_offset:
+            found.append(f"nothing holds the offsets {next_offset} to {base - 1}")
+        elif base < next_offset and before == kind:
+            found.append(f"two {kind}s hold the offsets {base} to {next_offset - 1}")
+        next_offset, before = max(end, next_offset), kind
+    if next_offset < state.end_offset:
+        found.append(f"nothing holds the offsets {next_offset} to {state.end_offset - 1}")
+    elif next_offset > state.end_offset:
+        found.append(f"the log is committed up to {state.end_offset}, and what is stored goes to {next_offset}")
+    return found
+
+
+def _look(
+    piece: Piece, commits: CommitLog, store: ObjectStore, listed: Mapping[str, object], reads: bool
+) -> list[Finding]:
+    key = piece.entry.object_key
+    try:
+        if not reads:
+            # What is not in the listing may have been written after it.
+            if key is not None and key not in listed:
+                store.get(key, 0, 1)
+            return []
+        text = _damage(piece.entry, store)
+        trouble = Trouble.DAMAGED
+    except ObjectMissing:
+        trouble, text = Trouble.MISSING, "is not in the store"
+    except StoreError as error:
+        trouble, text = Trouble.UNREADABLE, str(error)
+    if text is None or not _is_named(piece, commits):
+        return []
+    range_ = f"offsets {piece.entry.base_offset} to {piece.entry.end_offset - 1}"
+    return [Finding(trouble, piece.partition, key, f"{range_}: {text}")]
+
+
+def _is_named(piece: Piece, commits: CommitLog) -> bool:
+    """Whether it still counts."""
+    layout = commits.layouts([piece.partition]).get(piece.partition)
+    return layout is not None and (piece.entry in layout.segments or piece.entry in layout.extents)
+
+
+def _damage(entry: SegmentEntry | Extent, store: ObjectStore) -> str | None:
+    if isinstance(entry, Extent):
+        return damage(read_extent(entry, store), entry.base_offset, entry.end_offset, is_dense=True)
+    data = store.get(entry.object_key, 0, entry.size)
+    return damage(data[: entry.log_size], entry.base_offset, entry.end_offset, is_dense=False)
+
+
+def damage(data: bytes, base_offset: int, end_offset: int, *, is_dense: bool) -> str | None:
+    """What is wrong with the batches of a range of offsets. Only compaction leaves gaps between batches."""
+    next_offset, end = base_offset, 0
+    try:
+        for position, header in iter_headers(data):
+            size = header.batch_length + LOG_OVERHEAD
+            if not crc_is_valid(data, position, size):
+                return f"the batch at offset {header.base_offset} has a wrong checksum"
+            if header.base_offset < next_offset or (is_dense and header.base_offset > next_offset):
+                return f"a batch begins at offset {header.base_offset}, and {next_offset} was to come"
+            next_offset, end = header.base_offset + header.last_offset_delta + 1, position + size
+    except CorruptBatch as error:
+        return f"the batch after offset {next_offset} cannot be read: {error}"
+    if end != len(data):
+        return f"{len(data) - end} bytes after offset {next_offset - 1} are no batch"
+    if next_offset > end_offset or (is_dense and next_offset != end_offset):
+        return f"the batches end at offset {next_offset} rather than {end_offset}"
+    return None

@@ -1,0 +1,292 @@
+"""A log whose local files are a cache: what readers see ends at what is committed.
+
+It is a `PartitionLog` whose high watermark follows the commits. Appends are handed on to be committed, and until then
+nobody but the producer state knows of them. Leadership comes with a log that was loaded from what is committed
+(`take_over`), and goes with everything that was not (`resign`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+
+from penstock.log.config import LogConfig
+from penstock.log.files import OpenFiles
+from penstock.log.lookup import first_record_since
+from penstock.log.partition import PartitionLog
+from penstock.log.producer_state import AppendOrigin
+from penstock.log.results import Appended, FetchSlice, IsolationLevel, TimestampAndOffset
+from penstock.log.segment import Segment
+from penstock.records.batch import CONTROL, BatchHeader, WritableBuffer
+from penstock.records.record import iter_records
+from penstock.storage.objects.commit_log import PartitionKey, SegmentEntry
+from penstock.storage.objects.remote import CacheFile, RemoteSegment, SegmentCache
+from penstock.wire.errors import NotEnoughReplicas, NotLeaderOrFollower, OffsetOutOfRange
+
+OnAppend = Callable[["ObjectLog", bytes, int], None]
+
+
+class ObjectLog(PartitionLog):
+    """See `contract.Log`. Made by `ObjectStorage.open_log`."""
+
+    __slots__ = (
+        "_ended",
+        "committed_end",
+        "entries",
+        "has_room",
+        "is_leader",
+        "key",
+        "on_append",
+        "on_start_moved",
+        "shipped",
+        "start_committed",
+    )
+
+    def __init__(
+        self, folder: Path, topic: str, partition: int, topic_id: bytes, config: LogConfig, open_files: OpenFiles
+    ) -> None:
+        super().__init__(folder, topic, partition, topic_id, config, open_files)
+        self.key = PartitionKey(topic_id, partition)
+        self.is_leader = False
+        self.committed_end = 0
+        self.start_committed = 0
+        """The log start offset that the commit log knows."""
+        self.entries: list[SegmentEntry] = []
+        """The segments that are in objects, in order."""
+        self.shipped: dict[int, Segment] = {}
+        """Local files whose bytes are in objects too, by base offset."""
+        self.on_append: OnAppend | None = None
+        self.on_start_moved: Callable[[ObjectLog], None] | None = None
+        self.has_room: Callable[[], bool] = lambda: True
+        """Whether another append may wait for its commit."""
+        self._ended: list[tuple[int, int]] = []
+        """First offset and marker of transactions whose end is not committed yet."""
+
+    # Leadership
+
+    def take_over(self, loaded: ObjectLog) -> None:
+        """Lead with what was loaded: the committed part of the log, under a higher epoch. `announce` follows."""
+        for name in PartitionLog.__slots__:
+            if name not in ("on_high_watermark", "on_leadership", "on_roll", "config"):
+                setattr(self, name, getattr(loaded, name))
+        self.update_config(self.config)
+        self.entries = loaded.entries
+        self.shipped = loaded.shipped
+        self.committed_end = self.log_end_offset
+        self.start_committed = self.log_start_offset
+        self._ended.clear()
+        self.is_leader = True
+
+    def announce(self) -> None:
+        self._leadership_changed()
+
+    def resign(self) -> None:
+        was_leader, self.is_leader = self.is_leader, False
+        if was_leader:
+            self._leadership_changed()
+
+    def _leadership_changed(self) -> None:
+        if self.on_leadership is not None:
+            self.on_leadership()
+
+    def committed(self, end_offset: int) -> None:
+        """Everything below this offset is durable now."""
+        self.committed_end = end_offset
+        if self._ended:
+            self._ended = [each for each in self._ended if each[1] >= end_offset]
+        if self.on_high_watermark is not None:
+            self.on_high_watermark()
+
+    def put_in_front(self, segments: list[Segment]) -> None:
+        """Segments that lie before all that is here."""
+        self._segments[:0] = segments
+        self._bases[:0] = [segment.base_offset for segment in segments]
+
+    def unshipped(self) -> tuple[Segment, int] | None:
+        """The first rolled segment that is committed as a whole and in no object, and where it ends."""
+        for slot, segment in enumerate(self._segments[:-1]):
+            end_offset = self._bases[slot + 1]
+            if end_offset > self.committed_end:
+                return None
+            if not isinstance(segment, RemoteSegment) and self.shipped.get(segment.base_offset) is not segment:
+                return segment, end_offset
+        return None
+
+    def has_segment(self, segment: Segment) -> bool:
+        return any(each is segment for each in self._segments)
+
+    def replaced_by(self, base_offset: int, end_offset: int) -> list[SegmentEntry]:
+        """The objects whose place a segment of these offsets takes."""
+        return [each for each in self.entries if base_offset <= each.base_offset < end_offset]
+
+    def was_shipped(self, segment: Segment, entry: SegmentEntry) -> None:
+        replaced = self.replaced_by(entry.base_offset, entry.end_offset)
+        kept = [each for each in self.entries if each not in replaced]
+        self.entries = sorted([*kept, entry], key=lambda each: each.base_offset)
+        for each in replaced:
+            self.shipped.pop(each.base_offset, None)
+        if self.has_segment(segment):
+            self.shipped[segment.base_offset] = segment
+
+    def let_go(self, cache: SegmentCache, now_ms: int) -> int:
+        """Give the files of the oldest segment that is in an object back; it is read from there now. Returns bytes."""
+        for slot, segment in enumerate(self._segments[:-1]):
+            entry = next((each for each in self.entries if each.base_offset == segment.base_offset), None)
+            if entry is None or self.shipped.get(segment.base_offset) is not segment:
+                continue
+            del self.shipped[segment.base_offset]
+            self._retire(segment, now_ms)
+            self._segments[slot] = RemoteSegment(str(self.folder), entry, cache, self.config.index_interval_bytes)
+            return segment.size
+        return 0
+
+    @property
+    def shipped_bytes(self) -> int:
+        return sum(segment.size for segment in self.shipped.values())
+
+    def release_files(self) -> None:
+        for segment in self._segments:
+            segment.release()
+
+    # Offsets
+
+    @property
+    def high_watermark(self) -> int:
+        return self.committed_end
+
+    @property
+    def last_stable_offset(self) -> int:
+        unstable = self.producer_state.first_unstable_offset
+        if unstable is None and not self._ended:
+            return self.committed_end
+        bounds = [first for first, _ in self._ended]
+        if unstable is not None:
+            bounds.append(unstable)
+        return min(self.committed_end, max(min(bounds), self.log_start_offset))
+
+    @property
+    def is_durable(self) -> bool:
+        return self.committed_end >= self.log_end_offset
+
+    def undurable_end(self, producer_id: int) -> int | None:
+        entry = self.producer_state.entries.get(producer_id)
+        if entry is None or entry.last_data_offset < self.committed_end:
+            return None
+        return entry.last_data_offset + 1
+
+    # Appending and reading
+
+    def append(
+        self,
+        batch: WritableBuffer,
+        header: BatchHeader,
+        *,
+        now_ms: int,
+        origin: AppendOrigin = AppendOrigin.CLIENT,
+        transaction_version: int = 0,
+    ) -> Appended:
+        if not self.is_leader:
+            raise NotLeaderOrFollower
+        if origin is AppendOrigin.CLIENT and not self.has_room():
+            raise NotEnoughReplicas(
+                f"{self.topic}-{self.partition} takes no more records until those before them are committed"
+            )
+        open_since = -1
+        if header.attributes & CONTROL:
+            entry = self.producer_state.entries.get(header.producer_id)
+            open_since = entry.current_txn_first_offset if entry is not None else -1
+        appended = super().append(batch, header, now_ms=now_ms, origin=origin, transaction_version=transaction_version)
+        if appended.duplicate:
+            return appended
+        if open_since >= 0:
+            self._ended.append((open_since, appended.base_offset))
+        if self.on_append is not None:
+            self.on_append(self, bytes(batch), appended.position)
+        return appended
+
+    def read(
+        self,
+        offset: int,
+        max_bytes: int,
+        *,
+        min_one_batch: bool = True,
+        isolation: int = IsolationLevel.READ_UNCOMMITTED,
+    ) -> FetchSlice:
+        if not self.is_leader:
+            raise NotLeaderOrFollower
+        high_watermark = self.committed_end
+        if not self.log_start_offset <= offset <= high_watermark:
+            raise OffsetOutOfRange(
+                f"Received request for offset {offset} for partition {self.topic}-{self.partition}, but we only have "
+                f"log segments from offset {self.log_start_offset} up to {high_watermark}."
+            )
+        stable = self.last_stable_offset
+        committed = isolation == IsolationLevel.READ_COMMITTED
+        found = FetchSlice(high_watermark, stable, self.log_start_offset, [] if committed else None)
+        bound = stable if committed else high_watermark
+        if offset < bound:
+            self.cut(found, offset, bound, max_bytes, min_one_batch)
+            if isinstance(found.file, CacheFile):
+                found.file.require(found.position, found.size)
+        return found
+
+    # Lookups
+
+    def offset_for_timestamp(
+        self, timestamp: int, isolation: int = IsolationLevel.READ_UNCOMMITTED
+    ) -> TimestampAndOffset | None:
+        bound = self.last_stable_offset if isolation == IsolationLevel.READ_COMMITTED else self.committed_end
+        first = max(self.slot_of(self.log_start_offset), 0)
+        record = first_record_since(self._segments[first:], timestamp, self.log_start_offset)
+        if record is None or record.offset >= bound:
+            return None
+        return TimestampAndOffset(record.timestamp, record.offset, self.epochs.epoch_at(record.offset))
+
+    def max_timestamp_offset(self) -> TimestampAndOffset | None:
+        youngest = super().max_timestamp_offset()
+        if youngest is None or youngest.offset < self.committed_end:
+            return youngest
+        best: TimestampAndOffset | None = None
+        for segment in self._segments:
+            for batch in segment.batches_from(segment.base_offset):
+                if batch.last_offset >= self.committed_end or batch.max_timestamp <= (best.timestamp if best else -1):
+                    continue
+                for record in iter_records(segment.read_batch(batch)):
+                    if record.timestamp == batch.max_timestamp:
+                        epoch = self.epochs.epoch_at(record.offset)
+                        best = TimestampAndOffset(record.timestamp, record.offset, epoch)
+                        break
+        return best
+
+    def end_offset_for_epoch(self, epoch: int) -> tuple[int, int]:
+        found, end_offset = super().end_offset_for_epoch(epoch)
+        return found, min(end_offset, self.committed_end)
+
+    # Removing
+
+    def delete_records(self, offset: int, now_ms: int) -> int:
+        if not self.is_leader:
+            raise NotLeaderOrFollower
+        start = super().delete_records(offset, now_ms)
+        self._note_start()
+        return start
+
+    def apply_retention(self, now_ms: int) -> int:
+        """Only what is committed can be too old."""
+        if not self.is_leader:
+            return 0
+        dropped = super().apply_retention(now_ms)
+        self._note_start()
+        return dropped
+
+    def _expire(self, count: int, now_ms: int) -> int:
+        while count and (self._bases[count] if count < len(self._bases) else self.log_end_offset) > self.committed_end:
+            count -= 1
+        return super()._expire(count, now_ms)
+
+    def _note_start(self) -> None:
+        self.entries = [each for each in self.entries if each.end_offset > self.log_start_offset]
+        for base_offset in [each for each in self.shipped if each < self._bases[0]]:
+            del self.shipped[base_offset]
+        if self.log_start_offset > self.start_committed and self.on_start_moved is not None:
+            self.on_start_moved(self)

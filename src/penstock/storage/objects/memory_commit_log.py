@@ -1,0 +1,197 @@
+"""A commit log in memory, for tests: it forgets nothing as long as it is held, whatever becomes of the brokers."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Collection, Iterable, Sequence
+
+from penstock.storage.objects.commit_log import (
+    NOBODY,
+    Extent,
+    Layout,
+    Outcome,
+    PartitionKey,
+    PartitionState,
+    SegmentEntry,
+    StoredObject,
+    Tail,
+    Usage,
+    outcome_of,
+)
+
+
+class MemoryCommitLog:
+    """See `commit_log.CommitLog`. Every topic exists unless `delete` was called for it."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._rows: dict[PartitionKey, PartitionState] = {}
+        self._epochs: dict[PartitionKey, list[tuple[int, int]]] = {}
+        self._extents: dict[PartitionKey, list[Extent]] = {}
+        self._segments: dict[PartitionKey, list[SegmentEntry]] = {}
+        self._objects: dict[str, int] = {}
+        self._marked: set[str] = set()
+
+    def create(self, partition: PartitionKey, leader: int = NOBODY, leader_epoch: int = -1) -> None:
+        """What the catalog does when a topic is created, and when leadership moves."""
+        with self._lock:
+            row = self._rows.get(partition, PartitionState(NOBODY, -1, 0, 0))
+            self._rows[partition] = row._replace(leader=leader, leader_epoch=leader_epoch)
+
+    def delete(self, partition: PartitionKey) -> None:
+        with self._lock:
+            self._rows.pop(partition, None)
+
+    def lead(self, node_id: int, partitions: Collection[PartitionKey]) -> dict[PartitionKey, PartitionState]:
+        with self._lock:
+            for key in partitions:
+                row = self._rows.get(key, PartitionState(NOBODY, -1, 0, 0))
+                self._rows[key] = row._replace(leader=node_id, leader_epoch=row.leader_epoch + 1)
+            return {key: self._rows[key] for key in partitions}
+
+    def partitions(self) -> list[PartitionKey]:
+        with self._lock:
+            return sorted(self._rows)
+
+    def states(self, partitions: Collection[PartitionKey]) -> dict[PartitionKey, PartitionState]:
+        with self._lock:
+            return {key: self._rows[key] for key in partitions if key in self._rows}
+
+    def commit(self, stored: StoredObject | None, tails: Sequence[Tail]) -> list[Outcome]:
+        with self._lock:
+            return [self._commit(stored, tail) for tail in tails]
+
+    def _commit(self, stored: StoredObject | None, tail: Tail) -> Outcome:
+        key = tail.partition
+        row = self._rows.get(key)
+        outcome = outcome_of(row, tail)
+        if outcome is not Outcome.COMMITTED or row is None or row.end_offset != tail.base_offset:
+            return outcome
+        self._rows[key] = row._replace(end_offset=tail.end_offset)
+        epochs = self._epochs.setdefault(key, [])
+        if not epochs or epochs[-1][0] < tail.leader_epoch:
+            epochs.append((tail.leader_epoch, tail.base_offset))
+        object_key = None
+        if tail.data is None:
+            assert stored is not None
+            object_key = stored.key
+            self._objects[stored.key] = stored.size
+        extent = Extent(tail.base_offset, tail.end_offset, object_key, tail.position, tail.size, tail.data)
+        self._extents.setdefault(key, []).append(extent)
+        return outcome
+
+    def layouts(self, partitions: Collection[PartitionKey]) -> dict[PartitionKey, Layout]:
+        with self._lock:
+            return {key: self._layout(key) for key in partitions if key in self._rows}
+
+    def _layout(self, key: PartitionKey) -> Layout:
+        segments = list(self._segments.get(key, ()))
+        covered = segments[-1].end_offset if segments else 0
+        extents = [each for each in self._extents.get(key, ()) if each.end_offset > covered]
+        return Layout(self._rows[key], list(self._epochs.get(key, ())), segments, extents)
+
+    def add_segment(self, partition: PartitionKey, leader_epoch: int, segment: SegmentEntry) -> Outcome:
+        with self._lock:
+            failure = self._guard(partition, leader_epoch)
+            if failure is not None:
+                return failure
+            segments = self._segments.setdefault(partition, [])
+            if segment not in segments:
+                is_beyond = segment.end_offset > self._rows[partition].end_offset
+                if is_beyond or (segments and segments[-1].end_offset > segment.base_offset):
+                    return Outcome.DIVERGED
+                segments.append(segment)
+                self._objects[segment.object_key] = segment.size
+            self._extents[partition] = [
+                each
+                for each in self._extents.get(partition, ())
+                if not segment.base_offset <= each.base_offset < each.end_offset <= segment.end_offset
+            ]
+            return Outcome.COMMITTED
+
+    def replace_segments(
+        self, partition: PartitionKey, leader_epoch: int, replaced: Sequence[str], segment: SegmentEntry
+    ) -> Outcome:
+        with self._lock:
+            failure = self._guard(partition, leader_epoch)
+            if failure is not None:
+                return failure
+            segments = self._segments.setdefault(partition, [])
+            if segment in segments:
+                return Outcome.COMMITTED
+            if [each.object_key for each in segments if each.object_key in replaced] != list(replaced):
+                return Outcome.DIVERGED
+            kept = [each for each in segments if each.object_key not in replaced]
+            self._segments[partition] = sorted([*kept, segment], key=lambda each: each.base_offset)
+            self._objects[segment.object_key] = segment.size
+            return Outcome.COMMITTED
+
+    def move_start(self, partition: PartitionKey, leader_epoch: int, log_start_offset: int) -> Outcome:
+        with self._lock:
+            failure = self._guard(partition, leader_epoch)
+            if failure is not None:
+                return failure
+            row = self._rows[partition]
+            if log_start_offset > row.end_offset:
+                return Outcome.DIVERGED
+            start = max(row.log_start_offset, log_start_offset)
+            self._rows[partition] = row._replace(log_start_offset=start)
+            self._segments[partition] = [each for each in self._segments.get(partition, ()) if each.end_offset > start]
+            self._extents[partition] = [each for each in self._extents.get(partition, ()) if each.end_offset > start]
+            return Outcome.COMMITTED
+
+    def _guard(self, partition: PartitionKey, leader_epoch: int) -> Outcome | None:
+        row = self._rows.get(partition)
+        if row is None:
+            return Outcome.DELETED
+        return None if row.leader_epoch == leader_epoch else Outcome.FENCED
+
+    # Objects
+
+    def forget_deleted(self) -> int:
+        with self._lock:
+            count = 0
+            for table in (self._extents, self._segments, self._epochs):
+                for key in [key for key in table if key not in self._rows]:
+                    count += len(table.pop(key))
+            return count
+
+    def mark_unreferenced(self) -> int:
+        with self._lock:
+            named = {each.object_key for extents in self._extents.values() for each in extents}
+            named |= {each.object_key for segments in self._segments.values() for each in segments}
+            found = set(self._objects) - named - self._marked
+            self._marked |= found
+            return len(found)
+
+    def marked(self, grace_seconds: float) -> list[str]:
+        with self._lock:
+            return sorted(self._marked) if grace_seconds <= 0 else []
+
+    def forget_objects(self, keys: Iterable[str]) -> None:
+        with self._lock:
+            for key in keys:
+                self._marked.discard(key)
+                self._objects.pop(key, None)
+
+    def known_objects(self) -> dict[str, int]:
+        with self._lock:
+            return dict(self._objects)
+
+    def broker_epochs(self) -> dict[int, int]:
+        return {}
+
+    def usage(self) -> Usage:
+        with self._lock:
+            extents = [each for extents in self._extents.values() for each in extents]
+            return Usage(
+                len(self._objects),
+                sum(self._objects.values()),
+                len(extents),
+                sum(each.size for each in extents if each.data is not None),
+                sum(map(len, self._segments.values())),
+                len(self._marked),
+            )
+
+    def close(self) -> None:
+        pass

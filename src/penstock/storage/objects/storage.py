@@ -1,0 +1,466 @@
+"""The object engine: what is durable is in the object store and in PostgreSQL, and local files are a cache.
+
+The leader of a partition assigns offsets in memory and writes to a local log, as the embedded engine does. What changes
+is what durable means (`committer`), and that a leader can be replaced: every commit names the leader epoch.
+
+A log is opened as a follower and loaded by a thread once the commit log names this broker as its leader. Then it leads,
+until a commit is fenced or the log is closed.
+"""
+
+from __future__ import annotations
+
+import itertools
+import logging
+import os
+import shutil
+import threading
+import time
+from collections import deque
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
+from dataclasses import dataclass, field
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from penstock import guard
+from penstock.log.config import LogConfig
+from penstock.log.errors import LeadershipLost, StorageError
+from penstock.log.files import FileOwner, OpenFiles
+from penstock.log.flusher import Callback
+from penstock.storage.contract import Log, StoreFigures, Volume
+from penstock.storage.objects.chores import Chores
+from penstock.storage.objects.commit_log import CommitLog, Layout, Outcome, PartitionKey, PartitionState, Tail
+from penstock.storage.objects.committer import CommitSettings, Committer
+from penstock.storage.objects.loading import load_log
+from penstock.storage.objects.log import ObjectLog
+from penstock.storage.objects.remote import SegmentCache
+from penstock.storage.objects.store import ObjectStore
+from penstock.storage.objects.sweep import Sweep, SweepSettings, Writer
+
+if TYPE_CHECKING:
+    from penstock.log.partition import PartitionLog
+    from penstock.storage.compaction import CleanerConfig, Compactor
+
+logger = logging.getLogger("penstock.storage")
+
+_LOADING_THREADS = 8
+_LOOK_SECONDS = 0.05
+_LOOK_SECONDS_MAX = 1.0
+_CLOSE_SECONDS = 15.0
+_CACHE_FOLDER = "objects"
+
+
+@dataclass(frozen=True, slots=True)
+class EngineSettings:
+    node_id: int
+    broker_epoch: int = 0
+    prefix: str = "penstock"
+    """Of the keys of this cluster's objects."""
+    is_alone: bool = True
+    """Whether this broker makes itself the leader of every partition that it opens."""
+    commit: CommitSettings = field(default_factory=CommitSettings)
+    sweep: SweepSettings = field(default_factory=SweepSettings)
+    sweep_seconds: float = 30.0
+    cache_bytes: int = 4 << 30
+    """What local files of segments that are in the store may take."""
+
+
+class SharedOpenFiles(OpenFiles):
+    """Logs are loaded by several threads."""
+
+    __slots__ = ("_lock",)
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._lock = threading.RLock()
+
+    def opened(self, owner: FileOwner) -> None:
+        with self._lock:
+            super().opened(owner)
+
+    def forget(self, owner: FileOwner) -> None:
+        with self._lock:
+            super().forget(owner)
+
+
+class ObjectStorage:
+    """See `contract.Storage`. The caller holds the folder's lock.
+
+    `on_fatal` is called when the commit log is not what this broker has seen committed: going on would overwrite it.
+    """
+
+    can_lose_appends = True
+    may_have_lost_writes = False
+
+    def __init__(
+        self,
+        folder: Path,
+        now_ms: Callable[[], int],
+        call_soon: Callable[[Callable[[], None]], object],
+        on_fatal: Callable[[StorageError], None],
+        commits: CommitLog,
+        store: ObjectStore,
+        settings: EngineSettings,
+        internal_topics: frozenset[str] = frozenset(),
+    ) -> None:
+        self.folder = folder
+        self.settings = settings
+        self._now_ms = now_ms
+        self._call_soon = call_soon
+        self._on_fatal = on_fatal
+        self._commits = commits
+        self._store = store
+        self._logs: dict[tuple[str, int], ObjectLog] = {}
+        self._waiting: dict[ObjectLog, deque[tuple[int, int, Callback]]] = {}
+        self._is_open = self._is_closed = False
+        self._clear_folder()
+        self._cache = SegmentCache(folder / _CACHE_FOLDER, store, settings.cache_bytes)
+        self._open_files = SharedOpenFiles()
+        self.writer = Writer(settings.prefix, settings.node_id, settings.broker_epoch, os.urandom(6).hex())
+        numbers = itertools.count()
+        self.committer = Committer(
+            commits,
+            store,
+            lambda: self.writer.key("wal", f"{next(numbers):012d}"),
+            settings.commit,
+            call_soon,
+            self._settle,
+            lambda log: log.topic in internal_topics,
+        )
+        self.sweep = Sweep(commits, store, self.writer, self.committer.keys_in_flight, settings.sweep)
+        self.chores = Chores(
+            commits,
+            store,
+            lambda log, base: self.writer.key(
+                "segment", f"{log.topic_id.hex()}-{log.partition}-{base:020d}-{next(numbers)}"
+            ),
+            call_soon,
+            self._fenced,
+            self._start_committed,
+            self.sweep.run,
+            settings.sweep_seconds,
+        )
+        self.chores.start()
+        self._loader = _Loader(self)
+        self._pool = ThreadPoolExecutor(_LOADING_THREADS, "penstock-load")
+
+    def _clear_folder(self) -> None:
+        """What an earlier run has left is a cache that nobody vouches for."""
+        for entry in list(os.scandir(self.folder)):
+            if entry.is_dir():
+                shutil.rmtree(entry.path, ignore_errors=True)
+
+    @property
+    def cache(self) -> SegmentCache:
+        return self._cache
+
+    def volume(self) -> Volume:
+        disk = os.statvfs(self.folder)
+        return Volume(self._store.shown, disk.f_frsize * disk.f_blocks, disk.f_frsize * disk.f_bavail)
+
+    def figures(self) -> StoreFigures:
+        done, cache, chores = self.committer.statistics, self._cache, self.chores
+        return StoreFigures(
+            commits=done.commits,
+            commit_seconds=done.commit_seconds,
+            commit_age_seconds=time.monotonic() - done.last_commit if done.commits else -1.0,
+            inline_bytes=done.inline_bytes,
+            uploads=done.uploads,
+            upload_bytes=done.upload_bytes,
+            upload_seconds=done.upload_seconds,
+            failures=done.failures + chores.failures,
+            backlog_bytes=self.committer.backlog_bytes,
+            uploads_under_way=self.committer.uploads_under_way,
+            cache_hits=cache.hits,
+            cache_misses=cache.misses,
+            fetched_bytes=cache.fetched_bytes,
+            cache_bytes=cache.bytes + sum(log.shipped_bytes for log in self._logs.values()),
+            segments=chores.shipped,
+            segment_bytes=chores.shipped_bytes,
+            chores_waiting=chores.waiting,
+            removed_objects=self.sweep.removed,
+            removed_orphans=self.sweep.orphans,
+        )
+
+    # -- logs ------------------------------------------------------------------------------------------------------
+
+    def open_log(self, topic: str, partition: int, topic_id: bytes, config: LogConfig) -> ObjectLog:
+        namesake = self._logs.get((topic, partition))
+        if namesake is not None:
+            self._give_up(namesake)
+        log = ObjectLog(self.folder / f"{topic}-{partition}", topic, partition, topic_id, config, self._open_files)
+        log.on_append = self.committer.append
+        log.has_room = self.committer.has_room
+        log.on_start_moved = self.chores.move_start
+        self._logs[topic, partition] = log
+        if self._is_open and self.settings.is_alone:
+            guard.attempt(f"leading {topic}-{partition}", self._loader.load_now, log)
+        else:
+            self._loader.add(log)
+        return log
+
+    def opened(self) -> None:
+        self._is_open = True
+        if self.settings.is_alone:
+            self._loader.load_now()
+        self._open_files.reader.may_wait = False
+        self._cache.open_files.reader.may_wait = False
+        self._loader.start()
+
+    def logs(self) -> Iterator[ObjectLog]:
+        return iter(list(self._logs.values()))
+
+    def delete_log(self, log: Log) -> Callable[[], None]:
+        assert isinstance(log, ObjectLog)
+        del self._logs[log.topic, log.partition]
+        self._give_up(log)
+        return partial(shutil.rmtree, self._set_aside(log), ignore_errors=True)
+
+    def resign(self, log: Log) -> None:
+        log.on_leadership = None
+        self._pool.submit(self.delete_log(log))
+
+    def _set_aside(self, log: ObjectLog) -> Path:
+        """The log may be opened again before the files of this one are gone."""
+        aside = log.folder.with_name(f"{os.urandom(16).hex()}-delete")
+        with suppress(FileNotFoundError):
+            log.folder.rename(aside)
+        return aside
+
+    def _give_up(self, log: ObjectLog) -> None:
+        self._loader.remove(log)
+        self.committer.end(log)
+        self.chores.forget(log)
+        self._refuse(log)
+        log.resign()
+        log.release_files()
+
+    def load(self, log: ObjectLog, layout: Layout) -> ObjectLog:
+        """In a thread."""
+        return load_log(
+            self.folder, log, log.config, layout, self._store, self._cache, self._open_files, self._now_ms()
+        )
+
+    def adopt(self, log: ObjectLog, loaded: ObjectLog) -> None:
+        """Lead a log that was loaded, unless it was closed in the meantime."""
+        if self._logs.get((log.topic, log.partition)) is not log or self._is_closed:
+            loaded.release_files()
+            return
+        log.on_roll = None
+        log.take_over(loaded)
+        self.committer.begin(log)
+        log.announce()
+        self.chores.look_at(log)
+
+    def compactor(self, config: CleanerConfig) -> Compactor:
+        from penstock.log.cleaner.manager import CleanerManager
+
+        def led() -> Iterator[PartitionLog]:
+            return (log for log in self.logs() if log.is_leader)
+
+        return CleanerManager(self.folder, led, config)
+
+    # -- durability ------------------------------------------------------------------------------------------------
+
+    def when_durable(self, log: Log, position: int, callback: Callback) -> None:
+        assert isinstance(log, ObjectLog)
+        if not log.is_leader:
+            self._answer(callback, _leadership_lost(log))
+        elif log.committed_end >= position and log.start_committed >= log.log_start_offset:
+            self._answer(callback, None)
+        else:
+            self._waiting.setdefault(log, deque()).append((position, log.log_start_offset, callback))
+
+    def _answer(self, callback: Callback, failure: StorageError | None) -> None:
+        self._call_soon(partial(callback, failure))
+
+    def make_durable_soon(self, log: Log) -> None:
+        """Every append is committed as soon as can be, awaited or not."""
+
+    def _settle(self, outcomes: Sequence[tuple[ObjectLog, Tail, Outcome]]) -> None:
+        for log, tail, outcome in outcomes:
+            if not log.is_leader or log.leader_epoch != tail.leader_epoch:
+                continue
+            if outcome is Outcome.COMMITTED:
+                guard.attempt("telling of a commit", log.committed, tail.end_offset)
+                self._tell_waiting(log)
+                guard.attempt("shipping a segment", self.chores.look_at, log)
+            elif outcome is Outcome.DIVERGED:
+                self._on_fatal(
+                    StorageError(
+                        f"{log.topic}-{log.partition} does not end at {tail.base_offset} in PostgreSQL, where this "
+                        "broker has committed it under the same leader epoch: PostgreSQL has lost confirmed commits, "
+                        "or was restored. The broker stops rather than overwrite them"
+                    )
+                )
+            else:
+                self._fenced(log, tail.leader_epoch)
+
+    def _tell_waiting(self, log: ObjectLog) -> None:
+        waiting = self._waiting.get(log)
+        if waiting is None:
+            return
+        for _ in range(len(waiting)):
+            position, start, callback = waiting.popleft()
+            if position <= log.committed_end and start <= log.start_committed:
+                guard.attempt("telling that records are durable", callback, None)
+            else:
+                waiting.append((position, start, callback))
+        if not waiting:
+            self._waiting.pop(log, None)
+
+    def _start_committed(self, log: ObjectLog, offset: int) -> None:
+        log.start_committed = max(log.start_committed, offset)
+        self._tell_waiting(log)
+
+    def _refuse(self, log: ObjectLog) -> None:
+        for _, _, callback in self._waiting.pop(log, ()):
+            self._answer(callback, _leadership_lost(log))
+
+    def _fenced(self, log: ObjectLog, leader_epoch: int) -> None:
+        """Another broker has become the leader, or the topic is deleted. Perhaps this one will lead again."""
+        if not log.is_leader or log.leader_epoch != leader_epoch:
+            return
+        logger.warning("%s-%d is not led from here any more", log.topic, log.partition)
+        self._give_up(log)
+        if self._logs.get((log.topic, log.partition)) is log and not self.settings.is_alone:
+            self._loader.add(log, leader_epoch + 1)
+
+    def lost_writes_settled(self) -> None:
+        pass
+
+    def save_progress(self) -> None:
+        """Called now and then: keeps the local files within their bounds."""
+        now_ms = self._now_ms()
+        for log in self.logs():
+            guard.attempt("shipping a segment", self.chores.look_at, log)
+        used = sum(log.shipped_bytes for log in self.logs())
+        for log in sorted(self.logs(), key=lambda each: -each.shipped_bytes):
+            while used > self.settings.cache_bytes and log.is_leader and not log.config.compacts:
+                freed = log.let_go(self._cache, now_ms)
+                if not freed:
+                    break
+                used -= freed
+
+    def close(self) -> None:
+        self._is_closed = True
+        self._loader.close()
+        if not self.committer.close(_CLOSE_SECONDS):
+            logger.error("not all records could be committed before the end; nobody was told that they were")
+        self.chores.close(_CLOSE_SECONDS)
+        self._pool.shutdown(wait=True, cancel_futures=True)
+        for log in self._logs.values():
+            log.release_files()
+        self._commits.close()
+
+
+class _Loader:
+    """Finds out which of the opened logs this broker leads, and has threads load them."""
+
+    def __init__(self, storage: ObjectStorage) -> None:
+        self._storage = storage
+        self._settings = storage.settings
+        self._changed = threading.Condition()
+        self._wanted: dict[ObjectLog, int] = {}
+        """The logs that are not led, and the lowest epoch under which they may be."""
+        self._loading = threading.Lock()
+        self._thread: threading.Thread | None = None
+        self._closing = False
+
+    def add(self, log: ObjectLog, epoch_min: int = -1) -> None:
+        with self._changed:
+            self._wanted[log] = epoch_min
+            self._changed.notify_all()
+
+    def remove(self, log: ObjectLog) -> None:
+        with self._changed:
+            self._wanted.pop(log, None)
+
+    def start(self) -> None:
+        self._thread = threading.Thread(target=self._run, name="penstock-loader", daemon=True)
+        self._thread.start()
+
+    def close(self) -> None:
+        with self._changed:
+            self._closing = True
+            self._changed.notify_all()
+        if self._thread is not None:
+            self._thread.join()
+
+    def load_now(self, *logs: ObjectLog) -> None:
+        """Load these logs too, and lead on return what can be led. Raises StorageError."""
+        with self._loading:
+            with self._changed:
+                self._wanted.update(dict.fromkeys(logs, -1))
+            loaded = self._load()
+        for log, each in loaded:
+            self._storage.adopt(log, each)
+        with self._changed:
+            self._changed.notify_all()
+
+    def _run(self) -> None:
+        pause = _LOOK_SECONDS
+        while True:
+            with self._changed:
+                while not self._wanted and not self._closing:
+                    self._changed.wait()
+                    pause = _LOOK_SECONDS
+                if self._closing:
+                    return
+            try:
+                with self._loading:
+                    found = self._load()
+            except StorageError as error:
+                logger.warning("cannot load the logs that this broker leads: %s", error)
+                found = []
+            for log, loaded in found:
+                self._storage._call_soon(partial(self._storage.adopt, log, loaded))
+            if found:
+                pause = _LOOK_SECONDS
+            with self._changed:
+                if self._wanted and not self._closing:
+                    was_added = self._changed.wait(pause)
+                    pause = _LOOK_SECONDS if was_added else min(2 * pause, _LOOK_SECONDS_MAX)
+
+    def _load(self) -> list[tuple[ObjectLog, ObjectLog]]:
+        with self._changed:
+            wanted = dict(self._wanted)
+        led = self._led(wanted)
+        if not led:
+            return []
+        layouts = self._storage._commits.layouts([log.key for log in led])
+        due = [(log, layouts[log.key]) for log in led if log.key in layouts]
+        loading = [(log, self._storage._pool.submit(self._storage.load, log, layout)) for log, layout in due]
+        loaded = []
+        for log, future in loading:
+            try:
+                loaded.append((log, future.result()))
+            except StorageError as error:
+                logger.error("%s-%d cannot be led: %s", log.topic, log.partition, error)
+                continue
+            with self._changed:
+                self._wanted.pop(log, None)
+        return loaded
+
+    def _led(self, wanted: dict[ObjectLog, int]) -> list[ObjectLog]:
+        keys = [log.key for log in wanted]
+        states: dict[PartitionKey, PartitionState]
+        if not keys:
+            return []
+        if self._settings.is_alone:
+            states = dict(self._storage._commits.lead(self._settings.node_id, keys))
+        else:
+            states = dict(self._storage._commits.states(keys))
+        return [
+            log
+            for log, epoch_min in wanted.items()
+            if (state := states.get(log.key)) is not None
+            and state.leader == self._settings.node_id
+            and state.leader_epoch >= epoch_min
+        ]
+
+
+def _leadership_lost(log: ObjectLog) -> LeadershipLost:
+    return LeadershipLost(f"another broker leads {log.topic}-{log.partition} now")

