@@ -23,7 +23,7 @@ from penstock.catalog.sqlite import SqliteCatalog
 from penstock.security.acls import AclBinding
 from penstock.wire.acls import AclOperation, AclPermission, AclResource, PatternType
 from penstock.wire.config_resources import ResourceType
-from tests.catalog.postgres_catalogs import new_schema, open_postgres
+from tests.catalog.postgres_catalogs import new_schema, open_postgres, open_shared
 
 ID = bytes(range(16))
 OTHER_ID = bytes(range(16, 32))
@@ -45,7 +45,7 @@ def open_memory() -> OpenCatalog:
     return lambda: catalog
 
 
-@pytest.fixture(params=["sqlite", "postgres", "memory"])
+@pytest.fixture(params=["sqlite", "postgres", "shared postgres", "memory"])
 def reopen(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[OpenCatalog]:
     """Opens the engine: a second time on what the first left behind."""
     opened: list[Catalog] = []
@@ -53,6 +53,8 @@ def reopen(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[OpenCatal
         open_one = open_memory()
     elif request.param == "sqlite":
         open_one = partial(SqliteCatalog.open, tmp_path / "catalog.sqlite")
+    elif request.param == "shared postgres":
+        open_one = partial(open_shared, request.getfixturevalue("postgres"), new_schema())
     else:
         open_one = partial(open_postgres, request.getfixturevalue("postgres"), new_schema())
 

@@ -15,8 +15,10 @@ from tests.catalog.postgres_catalogs import new_schema, open_postgres
 from tests.catalog.test_contract import ID
 from tests.postgres import PostgresServer
 
+KNOWN = len(MIGRATIONS)
+_NEWER = rf"newer Penstock .catalog version {KNOWN + 2}, usable from {KNOWN + 2}, this one knows {KNOWN}"
 EXPAND = Migration(1, ["ALTER TABLE topic ADD COLUMN colour text"])
-CONTRACT = Migration(3, ["ALTER TABLE topic DROP COLUMN colour"])
+CONTRACT = Migration(KNOWN + 2, ["ALTER TABLE topic DROP COLUMN colour"])
 
 
 @pytest.fixture
@@ -44,7 +46,7 @@ def test_an_older_schema_is_brought_up_to_date_and_keeps_its_rows(
     catalog.close()
     migrate(connection, schema, "the server", [*MIGRATIONS, EXPAND])
     assert connection.execute("SELECT name, colour FROM topic").fetchone() == ("orders", None)
-    assert version(connection) == (2, 1)
+    assert version(connection) == (KNOWN + 1, 1)
 
 
 def test_a_schema_that_a_newer_version_only_added_to_is_used(
@@ -55,23 +57,23 @@ def test_a_schema_that_a_newer_version_only_added_to_is_used(
     catalog.create_topic("orders", ID, 3, {})
     assert [row.name for row in catalog.topics()] == ["orders"]
     catalog.close()
-    assert version(connection) == (2, 1)
+    assert version(connection) == (KNOWN + 1, 1)
 
 
 def test_a_schema_that_a_newer_version_took_from_is_refused(
     postgres: PostgresServer, connection: Any, schema: str
 ) -> None:
     migrate(connection, schema, "the server", [*MIGRATIONS, EXPAND, CONTRACT])
-    with pytest.raises(CatalogError, match=r"newer Penstock .catalog version 3, usable from 3, this one knows 1"):
+    with pytest.raises(CatalogError, match=_NEWER):
         open_postgres(postgres, schema)
-    assert version(connection) == (3, 3)
+    assert version(connection) == (KNOWN + 2, KNOWN + 2)
 
 
 def test_a_migration_that_fails_leaves_the_version_before_it(connection: Any, schema: str) -> None:
     migrate(connection, schema, "the server")
     with pytest.raises(psycopg.Error):
-        migrate(connection, schema, "the server", [*MIGRATIONS, EXPAND, Migration(3, ["DROP TABLE nothing"])])
-    assert version(connection) == (1, 1)
+        migrate(connection, schema, "the server", [*MIGRATIONS, EXPAND, Migration(KNOWN + 2, ["DROP TABLE nothing"])])
+    assert version(connection) == (KNOWN, 1)
     assert connection.execute("SELECT * FROM topic").description[-1].name == "partitions"
 
 
@@ -96,7 +98,7 @@ def test_a_user_needs_no_more_than_a_schema_of_its_own(postgres: PostgresServer,
         connection.execute(str(refusal.value).partition("run: ")[2])
         migrate(session.connection(), schema, "the server")
         session.close()
-        assert version(connection) == (1, 1)
+        assert version(connection) == (KNOWN, 1)
     finally:
         connection.execute("DROP OWNED BY plain CASCADE")
         connection.execute("DROP ROLE plain")

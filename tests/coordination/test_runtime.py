@@ -8,7 +8,6 @@ from penstock.records.builder import build_batch
 from penstock.records.control import ControlType, end_marker_batch
 from penstock.wire.errors import (
     CoordinatorLoadInProgress,
-    CoordinatorNotAvailable,
     ErrorCode,
     KafkaStorageError,
     NotCoordinator,
@@ -312,11 +311,8 @@ class TestLosing:
         assert before.shard.parked == ["NOT_COORDINATOR"]
         with pytest.raises(NotCoordinator):
             world.handle()
-        with pytest.raises(CoordinatorNotAvailable):
-            world.runtime.prepare("anything")
         assert not world.runtime.is_loading
         world.topic.gain(world.log)
-        world.runtime.prepare("anything")
         with pytest.raises(CoordinatorLoadInProgress):
             world.handle()
         world.time.run_tasks()

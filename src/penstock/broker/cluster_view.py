@@ -1,20 +1,26 @@
 """What this broker knows of its cluster: the brokers, the topics, who leads which partition, what is hosted here.
 
-Handlers and coordinators look things up here; what changes the topics is the `TopicManager`. There is one broker so
-far, which hosts and leads every partition, but nobody outside of this module may rely on that: a partition that exists
-need not be hosted here, and then `hosted` raises NOT_LEADER_OR_FOLLOWER.
+Handlers and coordinators look things up here; what changes the topics is the `TopicManager`. A broker without others
+hosts and leads every partition, but nobody outside of this module may rely on that: a partition that exists need not be
+hosted here, and then `hosted` raises NOT_LEADER_OR_FOLLOWER.
+
+Where several brokers share a catalog (`is_shared`) the view knows the others, and who leads what, from the rows of the
+catalog. About what this broker leads itself its log knows best. A topic that nobody here has heard of may have been
+created by another broker a moment ago, so a look-up that finds nothing looks again when `on_missing` has caught up.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from typing import NamedTuple
 
 from penstock import guard
 from penstock.broker.listeners import Address
 from penstock.broker.topics import Partition, Topic, check_name
-from penstock.wire.errors import NotLeaderOrFollower, UnknownTopicOrPartition
+from penstock.catalog.shared import NOBODY, BrokerRow, PartitionRow
+from penstock.wire.errors import UnknownTopicOrPartition
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,6 +46,13 @@ class ClusterView:
         """Called after topics were created, deleted or grew."""
         self.on_leadership_changed: list[Callable[[Partition], None]] = []
         """Called after this broker has lost the leadership of a partition, or gained it."""
+        self.is_shared = False
+        """Whether other brokers may belong to this cluster, now or later."""
+        self.on_missing: Callable[[], None] | None = None
+        """Called for a topic that is not known here, and may be elsewhere."""
+        self.inter_broker_listener_name = ""
+        self._others: dict[int, BrokerRow] = {}
+        self._rows: dict[bytes, dict[int, PartitionRow]] = {}
         self._rack = rack
         self._advertised: dict[str, Address] = {}
         self._by_name: dict[str, Topic] = {}
@@ -61,24 +74,70 @@ class ClusterView:
         return BrokerEndpoint(self.node_id, address.host, address.port, self._rack)
 
     def brokers(self, listener_name: str) -> list[BrokerEndpoint]:
-        """All brokers that clients of this listener can talk to."""
-        return [self.this_broker(listener_name)]
+        """All brokers that clients of this listener can talk to, by node id."""
+        here = self.this_broker(listener_name)
+        if not self._others:
+            return [here]
+        found = [self.broker(node_id, listener_name) for node_id in self._others]
+        return sorted((here, *(each for each in found if each is not None)), key=lambda each: each.node_id)
+
+    def broker(self, node_id: int, listener_name: str) -> BrokerEndpoint | None:
+        """Under which address clients of this listener reach a broker; None if they cannot."""
+        if node_id == self.node_id:
+            return self.this_broker(listener_name)
+        row = self._others.get(node_id)
+        if row is None or not row.is_live or listener_name not in row.endpoints:
+            return None
+        address = row.endpoints[listener_name]
+        return BrokerEndpoint(node_id, address.host, address.port, row.rack)
+
+    @property
+    def node_ids(self) -> list[int]:
+        """The brokers that are alive, as far as is known here, this one among them."""
+        return sorted({self.node_id, *(row.node_id for row in self._others.values() if row.is_live)})
 
     @property
     def controller_id(self) -> int:
-        return self.node_id
+        """To whom administrators send changes. Any broker carries them out, but one after the other is best."""
+        return self.node_ids[0] if self._others else self.node_id
+
+    @property
+    def advertised(self) -> dict[str, Address]:
+        """The addresses of this broker, by listener."""
+        return dict(self._advertised)
+
+    @property
+    def inter_broker_listener(self) -> str:
+        """The listener by which brokers reach each other."""
+        return self.inter_broker_listener_name or next(iter(self._advertised))
+
+    def set_brokers(self, rows: Iterable[BrokerRow]) -> None:
+        """Who belongs to the cluster, by the catalog."""
+        self._others = {row.node_id: row for row in rows if row.node_id != self.node_id}
 
     # -- topics ----------------------------------------------------------------------------------------------------
 
     def find_topic(self, name: str) -> Topic | None:
-        return self._by_name.get(name)
+        topic = self._by_name.get(name)
+        if topic is None and self.on_missing is not None:
+            self.on_missing()
+            topic = self._by_name.get(name)
+        return topic
 
     def topic_by_id(self, topic_id: bytes) -> Topic | None:
+        topic = self._by_id.get(topic_id)
+        if topic is None and self.on_missing is not None:
+            self.on_missing()
+            topic = self._by_id.get(topic_id)
+        return topic
+
+    def known_topic(self, topic_id: bytes) -> Topic | None:
+        """As `topic_by_id`, without looking again."""
         return self._by_id.get(topic_id)
 
     def topic(self, name: str) -> Topic:
         """A topic that has to exist. Raises what a client is told if it does not."""
-        topic = self._by_name.get(name)
+        topic = self._by_name.get(name) or self.find_topic(name)
         if topic is None:
             check_name(name)
             raise UnknownTopicOrPartition()
@@ -107,14 +166,38 @@ class ClusterView:
 
     def leader(self, topic: Topic, index: int) -> Leader | None:
         """Who leads a partition that exists, and since which epoch; None while that is not known."""
-        try:
-            return Leader(self.node_id, topic.hosted(index).leader_epoch)
-        except NotLeaderOrFollower:
-            return None
+        partition = topic.find_hosted(index)
+        if partition is not None:
+            return Leader(self.node_id, partition.leader_epoch)
+        row = self._row(topic, index)
+        other = None if row is None else self._others.get(row.leader)
+        return Leader(row.leader, row.leader_epoch) if row is not None and other is not None and other.is_live else None
+
+    def leader_elsewhere(self, name: str, index: int) -> int | None:
+        """The other broker that leads a partition; None where it is this one, or where nobody is known to."""
+        topic = self._by_name.get(name)
+        leader = None if topic is None or not topic.has_partition(index) else self.leader(topic, index)
+        return None if leader is None or leader.node_id == self.node_id else leader.node_id
 
     def replicas(self, topic: Topic, index: int) -> list[int]:
-        """The brokers that keep a partition, its leader first."""
-        return [self.node_id]
+        """The brokers that keep a partition, the preferred leader first."""
+        row = self._row(topic, index)
+        return [self.node_id] if row is None else list(row.replicas)
+
+    def led_by(self) -> Counter[int]:
+        """How many partitions each broker is to lead, by the catalog."""
+        return Counter(row.leader for rows in self._rows.values() for row in rows.values() if row.leader != NOBODY)
+
+    def _row(self, topic: Topic, index: int) -> PartitionRow | None:
+        rows = self._rows.get(topic.topic_id)
+        return None if rows is None else rows.get(index)
+
+    def set_rows(self, topic: Topic, rows: Iterable[PartitionRow]) -> None:
+        """Who leads the partitions of a topic, and who may, by the catalog."""
+        self._rows[topic.topic_id] = {row.partition_index: row for row in rows}
+
+    def add_rows(self, topic: Topic, rows: Iterable[PartitionRow]) -> None:
+        self._rows.setdefault(topic.topic_id, {}).update({row.partition_index: row for row in rows})
 
     # -- changes, made by the topic manager ------------------------------------------------------------------------
 
@@ -125,6 +208,7 @@ class ClusterView:
     def remove_topic(self, topic: Topic) -> None:
         del self._by_name[topic.name]
         del self._by_id[topic.topic_id]
+        self._rows.pop(topic.topic_id, None)
 
     def topics_changed(self) -> None:
         for callback in self.on_topics_changed:

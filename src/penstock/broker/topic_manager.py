@@ -4,11 +4,15 @@ The catalog says which topics there are; the storage keeps a log for each partit
 catalog last; deleting is catalog first, logs last: a crash in between leaves logs that no topic owns, which the next
 start removes or sets aside. A change that catalog or storage refuse leaves nothing behind, and raises the KafkaError
 that the client is told.
+
+Where several brokers share the catalog it says who leads which partition, and a broker opens the logs of those that it
+is to lead. `follow` applies what others have changed: it rereads topics and partitions, and does what is different.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections import defaultdict
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 from typing import TYPE_CHECKING
@@ -16,21 +20,38 @@ from typing import TYPE_CHECKING
 from penstock import guard
 from penstock.broker.storage_errors import changing
 from penstock.broker.topics import INTERNAL_TOPICS, MAX_PARTITIONS, Partition, Topic, check_name
+from penstock.catalog.contract import TopicExists
+from penstock.catalog.shared import FIRST_LEADER_EPOCH, LeaderEpoch, PartitionRow, Placement
 from penstock.records.validation import ProduceRules
-from penstock.storage.contract import LogConfig, Storage
-from penstock.wire.errors import InvalidPartitions, InvalidTopic, TopicAlreadyExists, UnknownTopicOrPartition
+from penstock.storage.contract import LogConfig, Storage, StorageError
+from penstock.wire.errors import (
+    InvalidPartitions,
+    InvalidTopic,
+    KafkaStorageError,
+    TopicAlreadyExists,
+    UnknownTopicOrPartition,
+)
 
 if TYPE_CHECKING:
     from penstock.broker.cluster_view import ClusterView
     from penstock.broker.config import Configs
+    from penstock.broker.foundation import Shared
     from penstock.broker.world import World
-    from penstock.catalog.contract import Catalog
+    from penstock.catalog.contract import Catalog, TopicRow
 
 
 class TopicManager:
     def __init__(
-        self, cluster: ClusterView, storage: Storage, catalog: Catalog, configs: Configs, world: World
+        self,
+        cluster: ClusterView,
+        storage: Storage,
+        catalog: Catalog,
+        configs: Configs,
+        world: World,
+        shared: Shared | None = None,
     ) -> None:
+        """`shared`: the catalog, if other brokers use it too."""
+        self._shared = shared
         self._cluster = cluster
         self._storage = storage
         self._catalog = catalog
@@ -42,13 +63,20 @@ class TopicManager:
         configs.listeners.append(self._resolve_all)
 
     def open_all(self) -> None:
-        for row in self._catalog.topics():
-            topic = Topic(row.name, row.topic_id, dict(row.configs), row.partitions)
-            self._resolve(topic)
-            for index in range(row.partitions):
-                topic.host(self._open(topic, index))
-            self._cluster.add_topic(topic)
+        if self._shared is not None:
+            self._follow(self._shared)
+        else:
+            for row in self._catalog.topics():
+                topic = self._known(row)
+                for index in range(row.partitions):
+                    topic.host(self._open(topic, index))
+                self._cluster.add_topic(topic)
         self._storage.opened()
+
+    def _known(self, row: TopicRow) -> Topic:
+        topic = Topic(row.name, row.topic_id, dict(row.configs), row.partitions)
+        self._resolve(topic)
+        return topic
 
     # -- topics ----------------------------------------------------------------------------------------------------
 
@@ -65,18 +93,37 @@ class TopicManager:
             raise InvalidTopic(f"Topic '{name}' collides with existing topics: {', '.join(collisions)}")
         return self.create(name, self._config.num_partitions, {})
 
-    def create(self, name: str, partitions: int, configs: Mapping[str, str]) -> Topic:
+    def create(
+        self,
+        name: str,
+        partitions: int,
+        configs: Mapping[str, str],
+        *,
+        replication_factor: int = 1,
+        placements: Sequence[Placement] = (),
+    ) -> Topic:
+        """`placements` are chosen by the client, or else here, if there is anything to choose."""
         if self._cluster.find_topic(name) is not None:
             raise TopicAlreadyExists(f"Topic '{name}' already exists.")
         if not 0 < partitions <= MAX_PARTITIONS:
             raise InvalidPartitions(f"Number of partitions must be between 1 and {MAX_PARTITIONS}.")
         topic = Topic(name, self._world.new_id(), dict(configs), partitions)
         self._resolve(topic)
-        with changing(f"topic {name}"), self._opened(topic, range(partitions)) as added:
-            self._catalog.create_topic(name, topic.topic_id, partitions, topic.configs)
+        placements = placements or self._place(partitions, replication_factor)
+        try:
+            with changing(f"topic {name}"), self._opened(topic, self._here(0, partitions, placements)) as added:
+                if self._shared is None:
+                    self._catalog.create_topic(name, topic.topic_id, partitions, topic.configs)
+                else:
+                    self._shared.catalog.create_topic(name, topic.topic_id, partitions, topic.configs, placements)
+        except KafkaStorageError as error:
+            if isinstance(error.__cause__, TopicExists) and self._cluster.find_topic(name) is not None:
+                raise TopicAlreadyExists(f"Topic '{name}' already exists.") from error
+            raise
         for partition in added:
             topic.host(partition)
         self._cluster.add_topic(topic)
+        self._cluster.set_rows(topic, _rows(topic, 0, placements))
         self._cluster.topics_changed()
         return topic
 
@@ -84,6 +131,11 @@ class TopicManager:
         """Take a topic out of use. The space of its records is freed by a thread."""
         with changing(f"topic {topic.name}"):
             self._catalog.delete_topic(topic.topic_id)
+        self._forget(topic)
+        self._cluster.topics_changed()
+
+    def _forget(self, topic: Topic) -> None:
+        """A topic has been deleted, here or by another broker."""
         for callback in self.on_topic_deleted:
             guard.attempt(f"clearing up after the topic {topic.name}", callback, topic)
         self._cluster.remove_topic(topic)
@@ -91,19 +143,105 @@ class TopicManager:
         self._delete_logs(partitions)
         for partition in partitions:
             partition.wake()
-        self._cluster.topics_changed()
 
-    def grow(self, topic: Topic, partitions: int) -> None:
-        new = range(topic.partition_count, partitions)
-        with changing(f"topic {topic.name}"), self._opened(topic, new) as added:
-            self._catalog.set_partitions(topic.topic_id, partitions)
+    def grow(self, topic: Topic, partitions: int, placements: Sequence[Placement] = ()) -> None:
+        have = topic.partition_count
+        placements = placements or self._place(partitions - have, len(self._cluster.replicas(topic, 0)))
+        with (
+            changing(f"topic {topic.name}"),
+            self._opened(topic, self._here(have, partitions - have, placements)) as added,
+        ):
+            if self._shared is None:
+                self._catalog.set_partitions(topic.topic_id, partitions)
+            else:
+                self._shared.catalog.set_partitions(topic.topic_id, partitions, placements)
         topic.partition_count = partitions
+        self._cluster.add_rows(topic, _rows(topic, have, placements))
         for partition in added:
             topic.host(partition)
         self._cluster.topics_changed()
 
+    def _place(self, partitions: int, replication_factor: int) -> Sequence[Placement]:
+        if self._shared is None:
+            return ()
+        return self._shared.place(partitions, replication_factor, self._cluster.led_by())
+
+    def _here(self, first: int, count: int, placements: Sequence[Placement]) -> list[int]:
+        """Those of new partitions that this broker is to lead."""
+        if self._shared is None:
+            return list(range(first, first + count))
+        return [first + at for at, placement in enumerate(placements) if placement.leader == self._cluster.node_id]
+
+    # -- what other brokers change ---------------------------------------------------------------------------------
+
+    def follow(self) -> None:
+        """Apply what the catalog says by now. Raises CatalogError or StorageError; the rest follows the next time."""
+        assert self._shared is not None
+        if self._follow(self._shared):
+            self._cluster.topics_changed()
+
+    def _follow(self, shared: Shared) -> bool:
+        """Whether topics were created, deleted or grew."""
+        found = {row.topic_id: row for row in shared.catalog.topics()}
+        # Read after the topics: each of them comes with its rows, or has been deleted meanwhile.
+        rows: dict[bytes, list[PartitionRow]] = defaultdict(list)
+        for each in shared.catalog.partitions():
+            rows[each.topic_id].append(each)
+        is_changed = False
+        for topic in self._cluster.topics():
+            if topic.topic_id not in found:
+                self._forget(topic)
+                is_changed = True
+        failure: StorageError | None = None
+        raised: list[LeaderEpoch] = []
+        for row in found.values():
+            known = self._cluster.known_topic(row.topic_id)
+            topic = known or self._known(row)
+            is_changed |= known is None or topic.partition_count < row.partitions
+            topic.partition_count = max(topic.partition_count, row.partitions)
+            if topic.configs != row.configs:
+                topic.configs = dict(row.configs)
+                self._apply_configs(topic)
+            if known is None:
+                self._cluster.add_topic(topic)
+            self._cluster.set_rows(topic, rows[row.topic_id])
+            try:
+                raised += self._take_office(topic, rows[row.topic_id])
+            except StorageError as error:
+                failure = error
+        if raised:
+            shared.catalog.raise_leader_epochs(self._cluster.node_id, raised)
+        if failure is not None:
+            raise failure
+        return is_changed
+
+    def _take_office(self, topic: Topic, rows: Iterable[PartitionRow]) -> Iterator[LeaderEpoch]:
+        """Open the logs that this broker is to lead, and give up those that it is not to lead any more."""
+        for row in rows:
+            partition = topic.find_open(row.partition_index)
+            if row.leader != self._cluster.node_id:
+                if partition is not None:
+                    self._resign(partition)
+                continue
+            if partition is None:
+                partition = self._open(topic, row.partition_index)
+                topic.host(partition)
+                self._cluster.leadership_changed(partition)
+            if partition.log.is_leader and partition.leader_epoch > row.leader_epoch:
+                yield LeaderEpoch(topic.topic_id, row.partition_index, partition.leader_epoch)
+
+    def _resign(self, partition: Partition) -> None:
+        topic, log = partition.topic, partition.log
+        log.on_leadership = log.on_high_watermark = None
+        topic.give_up(partition)
+        guard.attempt(f"giving up {topic.name}-{partition.index}", self._storage.resign, log)
+        self._cluster.leadership_changed(partition)
+        partition.wake()
+
+    # -- logs ------------------------------------------------------------------------------------------------------
+
     @contextmanager
-    def _opened(self, topic: Topic, indexes: range) -> Iterator[list[Partition]]:
+    def _opened(self, topic: Topic, indexes: Iterable[int]) -> Iterator[list[Partition]]:
         """New partitions, of which the catalog learns inside the block; their logs go again if that fails."""
         added: list[Partition] = []
         try:
@@ -153,6 +291,13 @@ class TopicManager:
         expiration_ms = self._config.producer_id_expiration_ms
         topic.log_config = replace(LogConfig.from_configs(values), producer_id_expiration_ms=expiration_ms)
         topic.rules = ProduceRules.from_configs(values)
+
+
+def _rows(topic: Topic, first: int, placements: Sequence[Placement]) -> list[PartitionRow]:
+    return [
+        PartitionRow(topic.topic_id, index, leader, FIRST_LEADER_EPOCH, replicas)
+        for index, (leader, replicas) in enumerate(placements, first)
+    ]
 
 
 def _run_all(functions: list[Callable[[], None]]) -> None:

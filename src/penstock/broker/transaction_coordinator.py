@@ -11,6 +11,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
+from penstock.broker.coordinator_metrics import load_metrics
 from penstock.broker.features import TRANSACTION_VERSION
 from penstock.broker.metrics import Metric
 from penstock.broker.topics import TRANSACTIONS_TOPIC
@@ -30,6 +31,7 @@ if TYPE_CHECKING:
     from penstock.broker.config import BrokerConfig
     from penstock.broker.durability import Durability
     from penstock.broker.features import Features
+    from penstock.broker.marker_requests import MarkerRequests
     from penstock.broker.state_topic import MakeTopic
     from penstock.broker.world import World
     from penstock.groups.shard import GroupShard
@@ -51,10 +53,13 @@ class TransactionCoordinator:
         *,
         new_producer_id: Callable[[], int],
         groups: Callable[[], CoordinatorRuntime[GroupShard]],
+        marker_requests: MarkerRequests,
+        is_deleted: Callable[[str, int], bool],
         may_have_lost_writes: bool,
         lost_writes_settled: Callable[[], None],
     ) -> None:
-        """`may_have_lost_writes`: since the last run; `lost_writes_settled` is called when all has followed from it."""
+        """`is_deleted` confirms that a partition does not exist any more. `may_have_lost_writes`: since the last run;
+        `lost_writes_settled` is called when all has followed from it."""
         self._features = features
         self._cluster = cluster
         self._world = world
@@ -86,14 +91,21 @@ class TransactionCoordinator:
         )
         self.markers = TransactionMarkers(groups, world)
         self._after_power_cut = AfterPowerCut(self.runtime, groups, cluster, self.markers, lost_writes_settled)
+        self._ended: Counter[str] = Counter()
         self._order = TransactionDurability(
-            cluster, durability, world, self.markers, self._after_power_cut.settle_if_possible
+            cluster,
+            durability,
+            world,
+            self.markers,
+            marker_requests,
+            is_deleted,
+            self._after_power_cut.settle_if_possible,
         )
 
     def _make_shard(self, index: int) -> TransactionShard:
-        topic = self._cluster.topic(TRANSACTIONS_TOPIC)
+        partition = self._cluster.topic(TRANSACTIONS_TOPIC).find_open(index)
         return TransactionShard(
-            coordinator_epoch=topic.open_partitions()[index].leader_epoch,
+            coordinator_epoch=-1 if partition is None else partition.leader_epoch,
             settings=self._settings,
             new_producer_id=self._new_producer_id,
             ends_sessions=self._may_have_lost_writes,
@@ -101,6 +113,7 @@ class TransactionCoordinator:
 
     def _on_action(self, handle: Handle, action: object) -> None:
         assert isinstance(action, WriteMarkers)
+        self._ended["commit" if action.commit else "abort"] += 1
         self._order.write_markers(handle, action)
 
     def _features_changed(self) -> None:
@@ -137,6 +150,11 @@ class TransactionCoordinator:
         for state in TransactionState:
             transactions.add(states[state], state.label)
         yield transactions
+        ended = Metric("penstock_transactions_ended_total")
+        for outcome in ("commit", "abort"):
+            ended.add(self._ended[outcome], outcome)
+        yield ended
+        yield from load_metrics("transaction_coordinator", self.runtime.loads)
         age_ms = 0 if oldest_ms is None else max(0, self._world.now_ms() - oldest_ms)
         yield Metric("penstock_transaction_oldest_open_seconds").add(age_ms / 1000)
 
@@ -157,7 +175,17 @@ class TransactionCoordinator:
             handle = self.find(add.transactional_id)
         except KafkaError as error:
             done(error.code)
-            return
+        else:
+            self.add_to(handle, add, done)
+
+    def add_to(self, handle: Handle, add: AddPartitions, done: Respond[ErrorCode]) -> None:
+        """Add partitions to a transaction of this shard.
+
+        Among several brokers the reply waits for the disk: a partition elsewhere must not keep a batch of which a power
+        cut makes this coordinator forget, because nobody would look for it there.
+        """
+        if self._cluster.is_shared:
+            add = replace(add, waits=True)
 
         def add_now(failure: Exception | None) -> None:
             if failure is not None:

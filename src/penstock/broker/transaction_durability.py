@@ -1,6 +1,6 @@
 """The order in which a transaction comes to the disk, from its beginning to what follows from a power cut.
 
-Why it is so: docs/decisions/only-the-end-of-a-transaction-waits.md. The steps, in the order of this module:
+Why it is so: docs/explanation/decisions/only-the-end-of-a-transaction-waits.md. The steps, in the order of this module:
 
 1. *While a transaction is open* nothing waits. Its partitions, records and offsets are answered when they are written;
    Produce and TxnOffsetCommit begin to make their log durable (`Durability.begin`, `StateLog.make_durable_soon`), so
@@ -29,7 +29,9 @@ from penstock.transactions.shard import AddPartitions, TransactionShard, WriteMa
 from penstock.transactions.states import TransactionState
 from penstock.wire.errors import (
     CoordinatorLoadInProgress,
+    ErrorCode,
     InvalidProducerEpoch,
+    NotCoordinator,
     NotLeaderOrFollower,
     TransactionCoordinatorFenced,
     UnknownTopicOrPartition,
@@ -38,6 +40,7 @@ from penstock.wire.errors import (
 if TYPE_CHECKING:
     from penstock.broker.cluster_view import ClusterView
     from penstock.broker.durability import Durability
+    from penstock.broker.marker_requests import MarkerRequests
     from penstock.broker.topics import Partition
     from penstock.broker.transaction_markers import TransactionMarkers
     from penstock.broker.world import World
@@ -61,8 +64,13 @@ class TransactionDurability:
         durability: Durability,
         world: World,
         markers: TransactionMarkers,
+        marker_requests: MarkerRequests,
+        is_deleted: Callable[[str, int], bool],
         on_completed: Callable[[], None],
     ) -> None:
+        """`is_deleted` confirms that a partition of which this broker knows nothing (any more) does not exist."""
+        self._marker_requests = marker_requests
+        self._is_deleted = is_deleted
         self._cluster = cluster
         self._durability = durability
         self._world = world
@@ -125,31 +133,61 @@ class TransactionDurability:
         self._write_markers(handle, markers, markers.partitions)
 
     def _write_markers(self, handle: Handle, markers: WriteMarkers, partitions: Iterable[TopicPartition]) -> None:
-        """A marker that cannot be written is tried again; a partition that exists no more needs none."""
+        """A marker that cannot be written is tried again; a partition that exists no more needs none.
+
+        Where another broker leads, it is requested to write the marker, until it has.
+        """
         if self._is_stopped or handle.is_given_up:
             return
         gone: list[TopicPartition] = []
         failed: list[TopicPartition] = []
+        elsewhere: dict[int, list[TopicPartition]] = {}
         for name, index in partitions:
+            leader = self._cluster.leader_elsewhere(name, index) if self._cluster.is_shared else None
+            if leader is not None:
+                elsewhere.setdefault(leader, []).append((name, index))
+                continue
             try:
                 partition = self._cluster.hosted(name, index)
                 appended = self._markers.append(partition, markers)
             except UnknownTopicOrPartition:
-                gone.append((name, index))
+                (gone if self._is_deleted(name, index) else failed).append((name, index))
             except (InvalidProducerEpoch, TransactionCoordinatorFenced) as error:
                 # The partition has seen a newer epoch: whatever was open there has been ended by somebody else.
                 log.warning("marker of %r for %s-%d not written: %s", markers.transactional_id, name, index, error)
                 gone.append((name, index))
-            except (CoordinatorLoadInProgress, NotLeaderOrFollower, StorageError) as error:
+            except (CoordinatorLoadInProgress, NotCoordinator, NotLeaderOrFollower, StorageError) as error:
                 log.warning("marker of %r for %s-%d is tried again: %s", markers.transactional_id, name, index, error)
                 failed.append((name, index))
             else:
                 durable = partial(self._marker_is_durable, handle, markers, (name, index))
                 self._durability.when_durable([(partition.log, appended.position)], durable)
+        for node_id, there in elsewhere.items():
+            self._marker_requests.send(node_id, markers, there, partial(self._answered, handle, markers, node_id))
         if failed:
-            self._world.call_later(_RETRY_SECONDS, self._write_markers, handle, markers, failed)
+            self._try_again(handle, markers, failed)
         for where in gone:
             self._marked(handle, markers, where)
+
+    def _answered(
+        self, handle: Handle, markers: WriteMarkers, node_id: int, where: TopicPartition, code: ErrorCode | None
+    ) -> None:
+        """What another broker says of a marker; None if it says nothing."""
+        if self._is_stopped or handle.is_given_up:
+            return
+        if code == ErrorCode.NONE or (code == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION and self._is_deleted(*where)):
+            self._marked(handle, markers, where)
+            return
+        what = "no answer" if code is None else code.name
+        if code in (ErrorCode.INVALID_PRODUCER_EPOCH, ErrorCode.TRANSACTION_COORDINATOR_FENCED):
+            log.warning("marker of %r for %s-%d not written: %s", markers.transactional_id, *where, what)
+            self._marked(handle, markers, where)
+            return
+        log.info("marker of %r for %s-%d is tried again: %s of %d", markers.transactional_id, *where, what, node_id)
+        self._try_again(handle, markers, [where])
+
+    def _try_again(self, handle: Handle, markers: WriteMarkers, partitions: list[TopicPartition]) -> None:
+        self._world.call_later(_RETRY_SECONDS, self._write_markers, handle, markers, partitions)
 
     def _marker_is_durable(
         self, handle: Handle, markers: WriteMarkers, where: TopicPartition, failure: StorageError | None
@@ -159,7 +197,7 @@ class TransactionDurability:
         if failure is None:
             self._marked(handle, markers, where)
         elif self._durability.can_lose_appends:  # elsewhere a failure stops the broker
-            self._world.call_later(_RETRY_SECONDS, self._write_markers, handle, markers, [where])
+            self._try_again(handle, markers, [where])
 
     # -- 5. when the markers are durable: the completion -----------------------------------------------------------
 
@@ -185,6 +223,9 @@ class AfterPowerCut:
     that transaction, and `read_committed` readers would wait before it for ever. So after every start each open
     transaction in a log that no coordinator knows (an orphan) is aborted. Its marker has the next epoch, so that a
     producer that repeats the batch is not told that it is there already.
+
+    Among several brokers there are no orphans, because additions wait for the disk there; and nobody looks for them,
+    because one broker does not know what the coordinators of the others know, and would abort their transactions.
 
     When nobody is left who could go on, the lost writes are settled, and the next start need not know of them.
     """
@@ -212,7 +253,8 @@ class AfterPowerCut:
 
     def _settle(self) -> None:
         if not self._is_stopped:
-            self._abort_orphans()
+            if not self._cluster.is_shared:
+                self._abort_orphans()
             self.settle_if_possible()
 
     def _abort_orphans(self) -> None:

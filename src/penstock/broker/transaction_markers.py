@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from penstock.coordination.runtime import CoordinatorRuntime
     from penstock.groups.shard import GroupShard
     from penstock.storage.contract import Appended
+    from penstock.transactions.metadata import TopicPartition
     from penstock.transactions.shard import WriteMarkers
 
 
@@ -23,6 +24,8 @@ class TransactionMarkers:
         """`groups`: offsets that were committed inside a transaction take effect with its marker."""
         self._groups = groups
         self._world = world
+        self.on_written: list[Callable[[TopicPartition, int], None]] = []
+        """Called with the partition and the producer id of each marker."""
 
     def append(self, partition: Partition, markers: WriteMarkers) -> Appended:
         """Write the marker, and show the outcome to those who wait for it. Raises KafkaError or StorageError."""
@@ -45,5 +48,7 @@ class TransactionMarkers:
         )
         if groups is not None:
             groups.shard.replay_end_marker(markers.producer_id, markers.commit)
+        for callback in self.on_written:
+            callback((partition.topic.name, partition.index), markers.producer_id)
         partition.wake()
         return appended

@@ -1,11 +1,12 @@
 """An engine that keeps everything in memory, for tests and simulations: a broker without files.
 
-A broker that starts again with the same `MemoryCatalog` finds what the one before it left.
+A broker that starts again with the same `MemoryCatalog` finds what the one before it left. Several brokers of one
+process may share one.
 """
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
 
 from penstock.catalog.contract import (
@@ -17,6 +18,18 @@ from penstock.catalog.contract import (
     TopicRow,
     UnknownTopic,
 )
+from penstock.catalog.shared import (
+    FIRST_LEADER_EPOCH,
+    BrokerRow,
+    Changes,
+    HostAndPort,
+    Kind,
+    LeaderEpoch,
+    Move,
+    PartitionRow,
+    Placement,
+    check_placements,
+)
 from penstock.security.acls import AclBinding
 from penstock.security.quotas import QuotaEntity
 from penstock.wire.config_resources import ResourceType
@@ -25,7 +38,8 @@ _TOPIC_ID_BYTES = 16
 
 
 class MemoryCatalog:
-    """See `contract.Catalog`. Cluster id and secret are handed in, so that a simulation can be repeated."""
+    """See `contract.Catalog` and `shared.SharedCatalog`. Cluster id and secret are handed in, so that a simulation can
+    be repeated."""
 
     def __init__(self, cluster_id: str = "cluster-kept-in-memory", secret: bytes = bytes(SECRET_BYTES)) -> None:
         self.cluster_id = cluster_id
@@ -38,6 +52,9 @@ class MemoryCatalog:
         self._next_producer_id = 0
         self._topics: dict[bytes, TopicRow] = {}
         self._configs: dict[ResourceType, dict[str, dict[str, str]]] = {}
+        self._brokers: dict[int, BrokerRow] = {}
+        self._partitions: dict[tuple[bytes, int], PartitionRow] = {}
+        self._changed_at: dict[Kind, int] = {}
         self._failure: str | None = None
 
     def close(self) -> None:
@@ -55,6 +72,7 @@ class MemoryCatalog:
         self._check_writable()
         self._features.update(levels)
         self._features_epoch += 1
+        self._changed(Kind.FEATURES)
         return self._features_epoch
 
     # Producer ids
@@ -71,25 +89,48 @@ class MemoryCatalog:
         rows = sorted(self._topics.values(), key=lambda row: row.name)
         return [replace(row, configs=_sorted(row.configs)) for row in rows]
 
-    def create_topic(self, name: str, topic_id: bytes, partitions: int, configs: Mapping[str, str]) -> None:
+    def create_topic(
+        self,
+        name: str,
+        topic_id: bytes,
+        partitions: int,
+        configs: Mapping[str, str],
+        placements: Sequence[Placement] = (),
+    ) -> None:
         self._check_writable()
         if topic_id in self._topics or any(row.name == name for row in self._topics.values()):
             raise TopicExists(f"topic {name!r} exists")
         if len(topic_id) != _TOPIC_ID_BYTES or partitions < 1:
             raise CatalogError(f"topic {name!r} needs an id of {_TOPIC_ID_BYTES} bytes and at least one partition")
+        check_placements(partitions, placements)
         self._topics[topic_id] = TopicRow(name, topic_id, partitions, dict(configs))
+        self._place(topic_id, 0, placements)
+        self._changed(Kind.TOPICS)
 
-    def set_partitions(self, topic_id: bytes, partitions: int) -> None:
+    def set_partitions(self, topic_id: bytes, partitions: int, placements: Sequence[Placement] = ()) -> None:
         row = self._writable_topic(topic_id)
         if partitions < row.partitions:
             raise CatalogError(f"topic {row.name!r} has {row.partitions} partitions and cannot shrink to {partitions}")
+        check_placements(partitions - row.partitions, placements)
         self._topics[topic_id] = replace(row, partitions=partitions)
+        self._place(topic_id, row.partitions, placements)
+        self._changed(Kind.TOPICS)
+
+    def _place(self, topic_id: bytes, first: int, placements: Sequence[Placement]) -> None:
+        for index, (leader, replicas) in enumerate(placements, first):
+            row = PartitionRow(topic_id, index, leader, FIRST_LEADER_EPOCH, replicas)
+            self._partitions[topic_id, index] = row
+        if placements:
+            self._changed(Kind.PARTITIONS)
 
     def set_topic_configs(self, topic_id: bytes, configs: Mapping[str, str]) -> None:
         self._topics[topic_id] = replace(self._writable_topic(topic_id), configs=dict(configs))
+        self._changed(Kind.TOPICS)
 
     def delete_topic(self, topic_id: bytes) -> None:
         del self._topics[self._writable_topic(topic_id).topic_id]
+        self._partitions = {key: row for key, row in self._partitions.items() if row.topic_id != topic_id}
+        self._changed(Kind.TOPICS, Kind.PARTITIONS)
 
     # Configs set at run time, of all but topics
 
@@ -104,6 +145,7 @@ class MemoryCatalog:
             resources[resource_name] = dict(configs)
         else:
             resources.pop(resource_name, None)
+        self._changed(Kind.CONFIGS)
 
     # Security
 
@@ -117,6 +159,7 @@ class MemoryCatalog:
         self._check_writable()
         self._acls.difference_update(removed)
         self._acls.update(added)
+        self._changed(Kind.ACLS)
 
     def credentials(self) -> list[CredentialRow]:
         return [self._credentials[key] for key in sorted(self._credentials)]
@@ -126,6 +169,7 @@ class MemoryCatalog:
         for key in deleted:
             self._credentials.pop(key, None)
         self._credentials.update({(row.user, row.mechanism): row for row in upserted})
+        self._changed(Kind.CREDENTIALS)
 
     def quotas(self) -> dict[QuotaEntity, dict[str, float]]:
         return {entity: dict(values) for entity, values in self._quotas.items()}
@@ -137,6 +181,59 @@ class MemoryCatalog:
                 self._quotas[entity] = dict(values)
             else:
                 self._quotas.pop(entity, None)
+        self._changed(Kind.QUOTAS)
+
+    # Brokers that share the catalog
+
+    def version(self) -> int:
+        return max(self._changed_at.values(), default=0)
+
+    def changes_since(self, version: int) -> Changes:
+        kinds = frozenset(kind for kind, changed_at in self._changed_at.items() if changed_at > version)
+        return Changes(max(version, self.version()), kinds)
+
+    def brokers(self) -> list[BrokerRow]:
+        return [self._brokers[node_id] for node_id in sorted(self._brokers)]
+
+    def register_broker(
+        self, node_id: int, instance_id: str, rack: str | None, endpoints: Mapping[str, HostAndPort]
+    ) -> int:
+        self._check_writable()
+        epoch = 1 + max((row.epoch for row in self._brokers.values()), default=0)
+        self._brokers[node_id] = BrokerRow(node_id, epoch, instance_id, rack, dict(endpoints), is_live=True)
+        self._changed(Kind.BROKERS)
+        return epoch
+
+    def unregister_broker(self, node_id: int, epoch: int) -> None:
+        self._check_writable()
+        row = self._brokers.get(node_id)
+        if row is not None and row.epoch == epoch:
+            self._brokers[node_id] = replace(row, is_live=False)
+            self._changed(Kind.BROKERS)
+
+    def partitions(self) -> list[PartitionRow]:
+        return [self._partitions[key] for key in sorted(self._partitions)]
+
+    def move_partitions(self, moves: Collection[Move]) -> None:
+        self._check_writable()
+        for topic_id, index, (leader, replicas) in moves:
+            row = self._partitions.get((topic_id, index))
+            if row is not None:
+                epoch = row.leader_epoch + (leader != row.leader)
+                self._partitions[topic_id, index] = PartitionRow(topic_id, index, leader, epoch, replicas)
+        self._changed(Kind.PARTITIONS)
+
+    def raise_leader_epochs(self, node_id: int, epochs: Collection[LeaderEpoch]) -> None:
+        self._check_writable()
+        for topic_id, index, epoch in epochs:
+            row = self._partitions.get((topic_id, index))
+            if row is not None and row.leader == node_id and row.leader_epoch < epoch:
+                self._partitions[topic_id, index] = row._replace(leader_epoch=epoch)
+        self._changed(Kind.PARTITIONS)
+
+    def _changed(self, *kinds: Kind) -> None:
+        for kind in kinds:
+            self._changed_at[kind] = 1 + self.version()
 
     # What a test can have happen
 

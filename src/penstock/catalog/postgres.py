@@ -20,7 +20,7 @@ import json
 import os
 import time
 import uuid
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import Any, TypeVar
 
 import psycopg
@@ -39,6 +39,7 @@ from penstock.catalog.identity import new_cluster_id
 from penstock.catalog.postgres_ownership import Claim, Ownership
 from penstock.catalog.postgres_schema import migrate
 from penstock.catalog.postgres_session import Session, one_line
+from penstock.catalog.shared import FIRST_LEADER_EPOCH, Kind, Placement, check_placements
 from penstock.security.acls import AclBinding
 from penstock.security.quotas import QuotaEntity
 from penstock.wire.acls import AclOperation, AclPermission, AclResource, PatternType
@@ -121,7 +122,9 @@ class PostgresCatalog:
             )
             connection.execute("UPDATE cluster SET features_epoch = features_epoch + 1")
 
-        return self._change(apply, lambda connection: _value(connection, "SELECT features_epoch FROM cluster"))
+        return self._change(
+            apply, lambda connection: _value(connection, "SELECT features_epoch FROM cluster"), Kind.FEATURES
+        )
 
     # -- producer ids ----------------------------------------------------------------------------------------------
 
@@ -150,7 +153,14 @@ class PostgresCatalog:
                 row.configs[config] = value
         return list(topics.values())
 
-    def create_topic(self, name: str, topic_id: bytes, partitions: int, configs: Mapping[str, str]) -> None:
+    def create_topic(
+        self,
+        name: str,
+        topic_id: bytes,
+        partitions: int,
+        configs: Mapping[str, str],
+        placements: Sequence[Placement] = (),
+    ) -> None:
         def apply(connection: Any) -> None:
             if _row(connection, "SELECT 1 FROM topic WHERE name = %s OR topic_id = %s", (name, topic_id)):
                 raise TopicExists(f"topic {name!r} exists")
@@ -158,19 +168,23 @@ class PostgresCatalog:
                 "INSERT INTO topic (topic_id, name, partitions) VALUES (%s, %s, %s)", (topic_id, name, partitions)
             )
             _write_topic_configs(connection, topic_id, configs)
+            _write_placements(connection, topic_id, 0, placements)
 
-        self._change(apply)
+        check_placements(partitions, placements)
+        self._change(apply, _nothing, *_kinds_of(placements))
 
-    def set_partitions(self, topic_id: bytes, partitions: int) -> None:
+    def set_partitions(self, topic_id: bytes, partitions: int, placements: Sequence[Placement] = ()) -> None:
         def apply(connection: Any) -> None:
             row = _row(connection, "SELECT name, partitions FROM topic WHERE topic_id = %s", (topic_id,))
             if row is None:
                 raise _unknown(topic_id)
             if partitions < row[1]:
                 raise CatalogError(f"topic {row[0]!r} has {row[1]} partitions and cannot shrink to {partitions}")
+            check_placements(partitions - row[1], placements)
             connection.execute("UPDATE topic SET partitions = %s WHERE topic_id = %s", (partitions, topic_id))
+            _write_placements(connection, topic_id, row[1], placements)
 
-        self._change(apply)
+        self._change(apply, _nothing, *_kinds_of(placements))
 
     def set_topic_configs(self, topic_id: bytes, configs: Mapping[str, str]) -> None:
         def apply(connection: Any) -> None:
@@ -179,14 +193,14 @@ class PostgresCatalog:
             connection.execute("DELETE FROM topic_config WHERE topic_id = %s", (topic_id,))
             _write_topic_configs(connection, topic_id, configs)
 
-        self._change(apply)
+        self._change(apply, _nothing, Kind.TOPICS)
 
     def delete_topic(self, topic_id: bytes) -> None:
         def apply(connection: Any) -> None:
             if not connection.execute("DELETE FROM topic WHERE topic_id = %s", (topic_id,)).rowcount:
                 raise _unknown(topic_id)
 
-        self._change(apply)
+        self._change(apply, _nothing, Kind.TOPICS, Kind.PARTITIONS)
 
     # -- configs set at run time, of all but topics ----------------------------------------------------------------
 
@@ -210,7 +224,7 @@ class PostgresCatalog:
                 [(*resource, name, value) for name, value in configs.items()],
             )
 
-        self._change(apply)
+        self._change(apply, _nothing, Kind.CONFIGS)
 
     # -- security --------------------------------------------------------------------------------------------------
 
@@ -255,7 +269,7 @@ class PostgresCatalog:
                 [_plain(rule) for rule in added],
             )
 
-        self._change(apply)
+        self._change(apply, _nothing, Kind.ACLS)
 
     def credentials(self) -> list[CredentialRow]:
         return [
@@ -285,7 +299,7 @@ class PostgresCatalog:
                 [(row.user, int(row.mechanism), *row[2:]) for row in upserted],
             )
 
-        self._change(apply)
+        self._change(apply, _nothing, Kind.CREDENTIALS)
 
     def quotas(self) -> dict[QuotaEntity, dict[str, float]]:
         quotas: dict[QuotaEntity, dict[str, float]] = {}
@@ -305,7 +319,7 @@ class PostgresCatalog:
                     [(text, name, value) for name, value in values.items()],
                 )
 
-        self._change(apply)
+        self._change(apply, _nothing, Kind.QUOTAS)
 
     # -- inside ----------------------------------------------------------------------------------------------------
 
@@ -326,7 +340,7 @@ class PostgresCatalog:
                     raise CatalogError(f"cannot read the catalog at {self._shown}: {one_line(error)}") from error
             is_repetition = True
 
-    def _change(self, apply: Callable[[Any], None], result: Callable[[Any], T] = _nothing) -> T:
+    def _change(self, apply: Callable[[Any], None], result: Callable[[Any], T] = _nothing, *kinds: Kind) -> T:
         """Make a change and compute the answer to it. Both functions run again if the connection is lost."""
         self._check_usable()
         change = uuid.uuid4().hex
@@ -334,7 +348,7 @@ class PostgresCatalog:
         settle_until: float | None = None
         while True:
             try:
-                return self._attempt(change, apply, result)
+                return self._attempt(change, apply, result, kinds)
             except CatalogLost:
                 raise
             except CatalogError as error:
@@ -347,13 +361,16 @@ class PostgresCatalog:
                     time.sleep(_PAUSE_SECONDS)
             is_repetition = True
 
-    def _attempt(self, change: str, apply: Callable[[Any], None], result: Callable[[Any], T]) -> T:
+    def _attempt(
+        self, change: str, apply: Callable[[Any], None], result: Callable[[Any], T], kinds: Collection[Kind]
+    ) -> T:
         connection = self._session.connection()
         try:
             connection.execute("BEGIN")
             if self._advance(connection, change):
                 self._unsettled = None
                 apply(connection)
+                self._note(connection, kinds)
             answer = result(connection)
         except psycopg.Error as error:
             self._roll_back(connection)
@@ -390,6 +407,9 @@ class PostgresCatalog:
                 "is there now is right"
             )
         )
+
+    def _note(self, connection: Any, kinds: Collection[Kind]) -> None:
+        """Tell other brokers what a change is about: here there are none."""
 
     def _check_usable(self) -> None:
         if self._lost is not None:
@@ -451,6 +471,23 @@ def _write_topic_configs(connection: Any, topic_id: bytes, configs: Mapping[str,
         "INSERT INTO topic_config (topic_id, name, value) VALUES (%s, %s, %s)",
         [(topic_id, name, value) for name, value in configs.items()],
     )
+
+
+def _write_placements(connection: Any, topic_id: bytes, first: int, placements: Sequence[Placement]) -> None:
+    _each(
+        connection,
+        """
+        INSERT INTO partition (topic_id, partition_index, leader, leader_epoch, replicas) VALUES (%s, %s, %s, %s, %s)
+        """,
+        [
+            (topic_id, index, placement.leader, FIRST_LEADER_EPOCH, list(placement.replicas))
+            for index, placement in enumerate(placements, first)
+        ],
+    )
+
+
+def _kinds_of(placements: Sequence[Placement]) -> tuple[Kind, ...]:
+    return (Kind.TOPICS, Kind.PARTITIONS) if placements else (Kind.TOPICS,)
 
 
 def _plain(rule: AclBinding) -> tuple[Any, ...]:

@@ -106,7 +106,109 @@ _FIRST = Migration(
     ),
 )
 
-MIGRATIONS: tuple[Migration, ...] = (_FIRST,)
+# Who leads each partition, where its log starts and ends, and where the committed bytes are. Extents, segments and
+# objects refer to topics by id and not by key: what a deleted topic leaves behind has to be found, not forgotten.
+_OBJECTS = Migration(
+    1,
+    (
+        """
+        CREATE TABLE IF NOT EXISTS partition (
+            topic_id bytea NOT NULL REFERENCES topic ON DELETE CASCADE,
+            partition_index integer NOT NULL,
+            leader integer NOT NULL DEFAULT -1,
+            leader_epoch integer NOT NULL DEFAULT -1,
+            replicas integer[] NOT NULL DEFAULT '{}',
+            log_start_offset bigint NOT NULL DEFAULT 0,
+            end_offset bigint NOT NULL DEFAULT 0,
+            PRIMARY KEY (topic_id, partition_index)
+        ) WITH (fillfactor = 70)
+        """,
+        """
+        CREATE TABLE stored_object (
+            object_key text COLLATE "C" PRIMARY KEY,
+            size bigint NOT NULL,
+            created_at timestamptz NOT NULL DEFAULT now(),
+            marked_at timestamptz
+        )
+        """,
+        """
+        CREATE TABLE extent (
+            topic_id bytea NOT NULL,
+            partition_index integer NOT NULL,
+            base_offset bigint NOT NULL,
+            end_offset bigint NOT NULL,
+            object_key text COLLATE "C" REFERENCES stored_object,
+            position bigint NOT NULL,
+            size bigint NOT NULL,
+            data bytea,
+            PRIMARY KEY (topic_id, partition_index, base_offset),
+            CHECK ((object_key IS NULL) <> (data IS NULL)),
+            CHECK (base_offset < end_offset)
+        ) WITH (autovacuum_vacuum_scale_factor = 0.05)
+        """,
+        "CREATE INDEX extent_object ON extent (object_key) WHERE object_key IS NOT NULL",
+        """
+        CREATE TABLE segment (
+            topic_id bytea NOT NULL,
+            partition_index integer NOT NULL,
+            base_offset bigint NOT NULL,
+            end_offset bigint NOT NULL,
+            object_key text COLLATE "C" NOT NULL REFERENCES stored_object,
+            log_size bigint NOT NULL,
+            index_size bigint NOT NULL,
+            time_index_size bigint NOT NULL,
+            txn_index_size bigint NOT NULL,
+            snapshot_size bigint NOT NULL,
+            first_timestamp bigint NOT NULL,
+            max_timestamp bigint NOT NULL,
+            max_timestamp_offset bigint NOT NULL,
+            PRIMARY KEY (topic_id, partition_index, base_offset),
+            CHECK (base_offset < end_offset)
+        )
+        """,
+        "CREATE INDEX segment_object ON segment (object_key)",
+        """
+        CREATE TABLE epoch_start (
+            topic_id bytea NOT NULL,
+            partition_index integer NOT NULL,
+            leader_epoch integer NOT NULL,
+            start_offset bigint NOT NULL,
+            PRIMARY KEY (topic_id, partition_index, leader_epoch)
+        )
+        """,
+    ),
+)
+
+# Several brokers: who there is and for how long, by PostgreSQL's clock. `change` has the version at which each kind of
+# thing changed last. `recent_change` names changes, so that one whose outcome is unknown can be looked up.
+_SHARED = Migration(
+    1,
+    (
+        """
+        CREATE TABLE broker (
+            node_id integer PRIMARY KEY,
+            epoch bigint NOT NULL,
+            instance_id text NOT NULL,
+            rack text,
+            endpoints jsonb NOT NULL,
+            is_live boolean NOT NULL,
+            is_draining boolean NOT NULL DEFAULT false,
+            lease_until timestamptz NOT NULL,
+            session_pid integer,
+            session_start timestamptz
+        ) WITH (fillfactor = 70)
+        """,
+        "CREATE TABLE change (kind integer PRIMARY KEY, version bigint NOT NULL)",
+        "CREATE TABLE recent_change (change text PRIMARY KEY, made_at timestamptz NOT NULL DEFAULT now())",
+        "CREATE INDEX recent_change_made_at ON recent_change (made_at)",
+        "ALTER TABLE cluster ADD COLUMN version bigint NOT NULL DEFAULT 0",
+        "ALTER TABLE cluster ADD COLUMN next_broker_epoch bigint NOT NULL DEFAULT 1",
+        # The records of a cluster of one broker may be in its folder; those of a shared one are in this object store.
+        "ALTER TABLE cluster ADD COLUMN store text",
+    ),
+)
+
+MIGRATIONS: tuple[Migration, ...] = (_FIRST, _OBJECTS, _SHARED)
 
 
 def migrate(connection: Any, schema: str, shown: str, migrations: Sequence[Migration] = MIGRATIONS) -> None:

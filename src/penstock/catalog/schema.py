@@ -127,7 +127,33 @@ _SECURITY: Migration = (
     "ALTER TABLE cluster ADD COLUMN secret BLOB NOT NULL DEFAULT x''",
 )
 
-MIGRATIONS: tuple[Migration, ...] = (_FIRST, _FEATURES, _WITHOUT_THE_UNUSED, _SECURITY)
+# Several brokers that share the file. Addresses are JSON (host and port by listener), and so are replicas' node ids.
+_SHARED: Migration = (
+    """
+    CREATE TABLE broker (
+        node_id INTEGER PRIMARY KEY,
+        epoch INTEGER NOT NULL,
+        instance_id TEXT NOT NULL,
+        rack TEXT,
+        endpoints TEXT NOT NULL,
+        is_live INTEGER NOT NULL
+    )
+    """,
+    """
+    CREATE TABLE partition (
+        topic_id BLOB NOT NULL REFERENCES topic ON DELETE CASCADE,
+        partition_index INTEGER NOT NULL,
+        leader INTEGER NOT NULL,
+        leader_epoch INTEGER NOT NULL,
+        replicas TEXT NOT NULL,
+        PRIMARY KEY (topic_id, partition_index)
+    ) WITHOUT ROWID
+    """,
+    # The version at which each kind of thing changed last.
+    "CREATE TABLE change (kind INTEGER PRIMARY KEY, version INTEGER NOT NULL)",
+)
+
+MIGRATIONS: tuple[Migration, ...] = (_FIRST, _FEATURES, _WITHOUT_THE_UNUSED, _SECURITY, _SHARED)
 
 
 def migrate(connection: sqlite3.Connection, path: str, migrations: Sequence[Migration] = MIGRATIONS) -> None:

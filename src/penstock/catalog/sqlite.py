@@ -1,7 +1,8 @@
 """The embedded engine: a SQLite file in the data folder.
 
 Every change is one transaction that is on disk when it returns (write-ahead log, full synchronisation). The tables, and
-how a file of an earlier version becomes one of this version, are in `schema`.
+how a file of an earlier version becomes one of this version, are in `schema`. Several processes may share the file, as
+`shared` says: SQLite locks it for a change, and each change notes what it was about.
 """
 
 from __future__ import annotations
@@ -9,7 +10,7 @@ from __future__ import annotations
 import json
 import os
 import stat
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -25,6 +26,18 @@ from penstock.catalog.contract import (
 )
 from penstock.catalog.identity import new_cluster_id
 from penstock.catalog.schema import migrate
+from penstock.catalog.shared import (
+    FIRST_LEADER_EPOCH,
+    BrokerRow,
+    Changes,
+    HostAndPort,
+    Kind,
+    LeaderEpoch,
+    Move,
+    PartitionRow,
+    Placement,
+    check_placements,
+)
 from penstock.security.acls import AclBinding
 from penstock.security.quotas import QuotaEntity
 from penstock.wire.acls import AclOperation, AclPermission, AclResource, PatternType
@@ -38,7 +51,8 @@ _PRIVATE = 0o600
 
 
 class SqliteCatalog:
-    """See `contract.Catalog`. The caller holds the lock of the folder that the file is in."""
+    """See `contract.Catalog` and `shared.SharedCatalog`. The caller holds the lock of the folder that the file is in,
+    or shares the file with brokers that know of each other."""
 
     def __init__(self, connection: sqlite3.Connection, path: str) -> None:
         self._connection = connection
@@ -78,6 +92,14 @@ class SqliteCatalog:
     def close(self) -> None:
         self._connection.close()
 
+    def become(self, cluster_id: str, next_producer_id: int) -> None:
+        """Make a new catalog that of a cluster which existed before it."""
+        with self._transaction() as connection:
+            connection.execute(
+                "UPDATE cluster SET cluster_id = ?, next_producer_id = ?", (cluster_id, next_producer_id)
+            )
+        self.cluster_id = cluster_id
+
     # -- features --------------------------------------------------------------------------------------------------
 
     def features(self) -> dict[str, int]:
@@ -87,7 +109,7 @@ class SqliteCatalog:
         return int(self._all("SELECT features_epoch FROM cluster")[0][0])
 
     def set_features(self, levels: Mapping[str, int]) -> int:
-        with self._transaction() as connection:
+        with self._transaction(Kind.FEATURES) as connection:
             connection.executemany("INSERT OR REPLACE INTO feature VALUES (?, ?)", levels.items())
             connection.execute("UPDATE cluster SET features_epoch = features_epoch + 1")
             return int(connection.execute("SELECT features_epoch FROM cluster").fetchone()[0])
@@ -119,33 +141,42 @@ class SqliteCatalog:
                 row.configs[config] = value
         return list(topics.values())
 
-    def create_topic(self, name: str, topic_id: bytes, partitions: int, configs: Mapping[str, str]) -> None:
-        with self._transaction() as connection:
+    def create_topic(
+        self,
+        name: str,
+        topic_id: bytes,
+        partitions: int,
+        configs: Mapping[str, str],
+        placements: Sequence[Placement] = (),
+    ) -> None:
+        with self._transaction(*_kinds_of(placements)) as connection:
             if connection.execute("SELECT 1 FROM topic WHERE name = ? OR topic_id = ?", (name, topic_id)).fetchone():
                 raise TopicExists(f"topic {name!r} exists")
             connection.execute(
                 "INSERT INTO topic (topic_id, name, partitions) VALUES (?, ?, ?)", (topic_id, name, partitions)
             )
             self._write_topic_configs(connection, topic_id, configs)
+            self._place(connection, topic_id, 0, partitions, placements)
 
-    def set_partitions(self, topic_id: bytes, partitions: int) -> None:
-        with self._transaction() as connection:
+    def set_partitions(self, topic_id: bytes, partitions: int, placements: Sequence[Placement] = ()) -> None:
+        with self._transaction(*_kinds_of(placements)) as connection:
             row = connection.execute("SELECT name, partitions FROM topic WHERE topic_id = ?", (topic_id,)).fetchone()
             if row is None:
                 raise _unknown(topic_id)
             if partitions < row[1]:
                 raise CatalogError(f"topic {row[0]!r} has {row[1]} partitions and cannot shrink to {partitions}")
             connection.execute("UPDATE topic SET partitions = ? WHERE topic_id = ?", (partitions, topic_id))
+            self._place(connection, topic_id, row[1], partitions, placements)
 
     def set_topic_configs(self, topic_id: bytes, configs: Mapping[str, str]) -> None:
-        with self._transaction() as connection:
+        with self._transaction(Kind.TOPICS) as connection:
             if not connection.execute("SELECT 1 FROM topic WHERE topic_id = ?", (topic_id,)).fetchone():
                 raise _unknown(topic_id)
             connection.execute("DELETE FROM topic_config WHERE topic_id = ?", (topic_id,))
             self._write_topic_configs(connection, topic_id, configs)
 
     def delete_topic(self, topic_id: bytes) -> None:
-        with self._transaction() as connection:
+        with self._transaction(Kind.TOPICS, Kind.PARTITIONS) as connection:
             if not connection.execute("DELETE FROM topic WHERE topic_id = ?", (topic_id,)).rowcount:
                 raise _unknown(topic_id)
 
@@ -153,6 +184,19 @@ class SqliteCatalog:
     def _write_topic_configs(connection: sqlite3.Connection, topic_id: bytes, configs: Mapping[str, str]) -> None:
         connection.executemany(
             "INSERT INTO topic_config VALUES (?, ?, ?)", [(topic_id, name, value) for name, value in configs.items()]
+        )
+
+    @staticmethod
+    def _place(
+        connection: sqlite3.Connection, topic_id: bytes, first: int, end: int, placements: Sequence[Placement]
+    ) -> None:
+        check_placements(end - first, placements)
+        connection.executemany(
+            "INSERT INTO partition VALUES (?, ?, ?, ?, ?)",
+            [
+                (topic_id, index, placement.leader, FIRST_LEADER_EPOCH, json.dumps(placement.replicas))
+                for index, placement in enumerate(placements, first)
+            ],
         )
 
     # -- configs set at run time, of all but topics ----------------------------------------------------------------
@@ -167,7 +211,7 @@ class SqliteCatalog:
         return resources
 
     def set_configs(self, resource_type: ResourceType, resource_name: str, configs: Mapping[str, str]) -> None:
-        with self._transaction() as connection:
+        with self._transaction(Kind.CONFIGS) as connection:
             connection.execute(
                 "DELETE FROM config WHERE resource_type = ? AND resource_name = ?", (resource_type, resource_name)
             )
@@ -201,7 +245,7 @@ class SqliteCatalog:
         ]
 
     def change_acls(self, added: Collection[AclBinding], removed: Collection[AclBinding]) -> None:
-        with self._transaction() as connection:
+        with self._transaction(Kind.ACLS) as connection:
             connection.executemany(
                 """
                 DELETE FROM acl WHERE resource_type = ? AND resource_name = ? AND principal = ? AND operation = ?
@@ -223,7 +267,7 @@ class SqliteCatalog:
         ]
 
     def change_credentials(self, upserted: Collection[CredentialRow], deleted: Collection[tuple[str, int]]) -> None:
-        with self._transaction() as connection:
+        with self._transaction(Kind.CREDENTIALS) as connection:
             connection.executemany("DELETE FROM credential WHERE user = ? AND mechanism = ?", deleted)
             connection.executemany("INSERT OR REPLACE INTO credential VALUES (?, ?, ?, ?, ?, ?)", upserted)
 
@@ -235,7 +279,7 @@ class SqliteCatalog:
         return quotas
 
     def set_quotas(self, quotas: Mapping[QuotaEntity, Mapping[str, float]]) -> None:
-        with self._transaction() as connection:
+        with self._transaction(Kind.QUOTAS) as connection:
             for entity, values in quotas.items():
                 text = json.dumps(entity)
                 connection.execute("DELETE FROM quota WHERE entity = ?", (text,))
@@ -243,10 +287,79 @@ class SqliteCatalog:
                     "INSERT INTO quota VALUES (?, ?, ?)", [(text, name, value) for name, value in values.items()]
                 )
 
+    # -- brokers that share the file -------------------------------------------------------------------------------
+
+    def version(self) -> int:
+        return int(self._all("SELECT coalesce(max(version), 0) FROM change")[0][0])
+
+    def changes_since(self, version: int) -> Changes:
+        found = self._all("SELECT kind, version FROM change WHERE version > ?", (version,))
+        return Changes(max((at for _, at in found), default=version), frozenset(Kind(kind) for kind, _ in found))
+
+    def brokers(self) -> list[BrokerRow]:
+        return [
+            BrokerRow(node_id, epoch, instance_id, rack, _endpoints(endpoints), bool(is_live))
+            for node_id, epoch, instance_id, rack, endpoints, is_live in self._all(
+                "SELECT node_id, epoch, instance_id, rack, endpoints, is_live FROM broker ORDER BY node_id"
+            )
+        ]
+
+    def register_broker(
+        self, node_id: int, instance_id: str, rack: str | None, endpoints: Mapping[str, HostAndPort]
+    ) -> int:
+        with self._transaction(Kind.BROKERS) as connection:
+            connection.execute(
+                """
+                INSERT OR REPLACE INTO broker (node_id, epoch, instance_id, rack, endpoints, is_live)
+                SELECT ?, 1 + coalesce(max(epoch), 0), ?, ?, ?, 1 FROM broker
+                """,
+                (node_id, instance_id, rack, json.dumps(dict(endpoints))),
+            )
+            return int(connection.execute("SELECT epoch FROM broker WHERE node_id = ?", (node_id,)).fetchone()[0])
+
+    def unregister_broker(self, node_id: int, epoch: int) -> None:
+        with self._transaction(Kind.BROKERS) as connection:
+            connection.execute("UPDATE broker SET is_live = 0 WHERE node_id = ? AND epoch = ?", (node_id, epoch))
+
+    def partitions(self) -> list[PartitionRow]:
+        return [
+            PartitionRow(topic_id, index, leader, leader_epoch, tuple(json.loads(replicas)))
+            for topic_id, index, leader, leader_epoch, replicas in self._all(
+                """
+                SELECT topic_id, partition_index, leader, leader_epoch, replicas FROM partition
+                ORDER BY topic_id, partition_index
+                """
+            )
+        ]
+
+    def move_partitions(self, moves: Collection[Move]) -> None:
+        with self._transaction(Kind.PARTITIONS) as connection:
+            connection.executemany(
+                """
+                UPDATE partition SET leader_epoch = leader_epoch + (leader <> ?1), leader = ?1, replicas = ?2
+                WHERE topic_id = ?3 AND partition_index = ?4
+                """,
+                [
+                    (move.placement.leader, json.dumps(move.placement.replicas), move.topic_id, move.partition_index)
+                    for move in moves
+                ],
+            )
+
+    def raise_leader_epochs(self, node_id: int, epochs: Collection[LeaderEpoch]) -> None:
+        with self._transaction(Kind.PARTITIONS) as connection:
+            connection.executemany(
+                """
+                UPDATE partition SET leader_epoch = ?1
+                WHERE topic_id = ?2 AND partition_index = ?3 AND leader = ?4 AND leader_epoch < ?1
+                """,
+                [(each.epoch, each.topic_id, each.partition_index, node_id) for each in epochs],
+            )
+
     # -- inside ----------------------------------------------------------------------------------------------------
 
     @contextmanager
-    def _transaction(self) -> Iterator[sqlite3.Connection]:
+    def _transaction(self, *kinds: Kind) -> Iterator[sqlite3.Connection]:
+        """A change, and what it is about."""
         import sqlite3
 
         connection = self._connection
@@ -254,6 +367,10 @@ class SqliteCatalog:
             connection.execute("BEGIN IMMEDIATE")
             try:
                 yield connection
+                for kind in kinds:
+                    connection.execute(
+                        "INSERT OR REPLACE INTO change SELECT ?, 1 + coalesce(max(version), 0) FROM change", (kind,)
+                    )
                 connection.execute("COMMIT")
             except BaseException:
                 # A failed COMMIT (a full disk) may have ended the transaction already.
@@ -270,6 +387,14 @@ class SqliteCatalog:
             return self._connection.execute(sql, parameters).fetchall()
         except sqlite3.Error as error:
             raise CatalogError(f"cannot read the catalog {self._path}: {error}") from error
+
+
+def _kinds_of(placements: Sequence[Placement]) -> list[Kind]:
+    return [Kind.TOPICS, Kind.PARTITIONS] if placements else [Kind.TOPICS]
+
+
+def _endpoints(text: str) -> dict[str, HostAndPort]:
+    return {name: HostAndPort(*address) for name, address in json.loads(text).items()}
 
 
 def _unknown(topic_id: bytes) -> UnknownTopic:

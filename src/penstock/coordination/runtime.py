@@ -33,7 +33,6 @@ from penstock.records.control import ControlType, parse_control
 from penstock.records.record import iter_records
 from penstock.wire.errors import (
     CoordinatorLoadInProgress,
-    CoordinatorNotAvailable,
     ErrorCode,
     KafkaError,
     NotCoordinator,
@@ -111,7 +110,7 @@ class StateTopic(Protocol):
     def name(self) -> str: ...
 
     def find(self) -> Sequence[StateLog] | None:
-        """The logs of its partitions, or None while there is no such topic."""
+        """The logs of all its partitions, in their order, or None while there is no such topic."""
 
     def create(self) -> Sequence[StateLog]: ...
 
@@ -240,6 +239,24 @@ class ShardHandle(Generic[S]):
         self.stop()
 
 
+class LoadTimes:
+    """How long it took to load something, each time since the start."""
+
+    __slots__ = ("count", "longest_ms", "total_ms")
+
+    def __init__(self) -> None:
+        self.count = self.total_ms = self.longest_ms = 0
+
+    def add(self, took_ms: int) -> None:
+        self.count += 1
+        self.total_ms += took_ms
+        self.longest_ms = max(self.longest_ms, took_ms)
+
+    @property
+    def average_ms(self) -> float:
+        return self.total_ms / self.count if self.count else 0.0
+
+
 class CoordinatorRuntime(Generic[S]):
     def __init__(
         self,
@@ -260,6 +277,7 @@ class CoordinatorRuntime(Generic[S]):
         self._handles: list[ShardHandle[S]] = []
         self._loading: Cancellable | None = None
         self._awaiting_load: list[Callable[[], None]] = []
+        self.loads = LoadTimes()
         self.skipped_records = 0
         """Records that could not be read and were left out, each reported in the log."""
         # An administrator may delete even this topic. Its state is gone then, and the next use starts from nothing.
@@ -312,7 +330,9 @@ class CoordinatorRuntime(Generic[S]):
         if index >= len(self._handles):
             return  # of a topic that has grown, or that nobody uses yet
         before = self._handles[index]
-        handle = self._handles[index] = ShardHandle(self, before.log, self._make_shard(index))
+        logs = self._topic.find()
+        state_log = before.log if logs is None else logs[index]
+        handle = self._handles[index] = ShardHandle(self, state_log, self._make_shard(index))
         error = ErrorCode.COORDINATOR_NOT_AVAILABLE if handle.log.is_leader else ErrorCode.NOT_COORDINATOR
         before.give_up()
         self._send(before.shard.unload(error))
@@ -328,15 +348,10 @@ class CoordinatorRuntime(Generic[S]):
             guard.attempt(self._answering, reply.fail, ErrorCode.NOT_COORDINATOR)
 
     def partition_for(self, name: str) -> int:
+        """The partition that is responsible for a group or transactional id, whoever leads it."""
         # Not the partitions of the topic, which may have grown since: ids must not move while the broker runs.
         self.ensure_topic()
         return coordinator_partition(name, len(self._handles))
-
-    def prepare(self, name: str) -> None:
-        """For whoever looks for the coordinator of a group or transactional id: raises unless it is this broker."""
-        index = self.partition_for(name)
-        if not self._handles[index].log.is_leader:
-            raise CoordinatorNotAvailable()
 
     def find(self, name: str) -> ShardHandle[S]:
         """The loaded shard that is responsible for a group or transactional id."""
@@ -459,9 +474,11 @@ class CoordinatorRuntime(Generic[S]):
 
     async def _load(self, handles: Iterable[ShardHandle[S]]) -> None:
         for handle in handles:
+            began_ms = self.scheduler.now_ms()
             try:
                 await self._load_one(handle)
                 handle.finish_loading()
+                self.loads.add(max(0, self.scheduler.now_ms() - began_ms))
             except NotLeaderOrFollower:
                 log.info("%s-%d is led by another broker", self.topic_name, handle.index)
             except Exception:

@@ -126,6 +126,8 @@ class Replayer:
         if value is None:
             del self._state.groups[key.group_id]
         else:
+            if not self._state.loading and value.epoch > group.epoch:
+                self._state.rebalances["share" if isinstance(group, ShareGroup) else "consumer"] += 1
             group.epoch, group.metadata_hash = value.epoch, value.metadata_hash
 
     def _target(

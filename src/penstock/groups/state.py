@@ -7,6 +7,7 @@ all protocols of each member).
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable
 
 from penstock.groups.classic.group import ClassicGroup
@@ -30,6 +31,8 @@ class ShardState:
         self.incoming: dict[str, ClassicGroup] = {}
         self.offsets = OffsetStore()
         self.loading = True
+        self.rebalances: Counter[str] = Counter()
+        """Generations and group epochs that began since the shard was loaded, by type of group."""
         # The time of the last command; replay has no clock of its own.
         self.now_ms = 0
 

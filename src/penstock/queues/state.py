@@ -15,7 +15,7 @@ A Write never moves the start offset back, whatever order writes arrive in; only
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable
+from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass, field
 from functools import partial
 from typing import TypeAlias
@@ -53,6 +53,8 @@ class ShareGroupState:
     created_ms: int
     written_ms: int
     batches: list[StateBatch] = field(default_factory=list)
+    progress_ms: int = 0
+    """When the delivery of records was last completed, as far as known: it is not stored."""
 
     def done_count(self) -> int:
         """Offsets past the start offset whose delivery is complete; counted, where the writer did not tell."""
@@ -84,17 +86,30 @@ class ShareStateShard:
         self._next_cold_ms = 0
         self._replayed = 0
         self._states: dict[SharePartitionKey, ShareGroupState] = {}
+        self._by_topic: dict[tuple[str, bytes], dict[int, ShareGroupState]] = {}
+        """The same once more, for who looks at all of them every few seconds."""
         self._updates: dict[SharePartitionKey, int] = {}
         self._snapshot_at: dict[SharePartitionKey, int] = {}
 
     def __len__(self) -> int:
         return len(self._states)
 
-    def states(self) -> list[tuple[SharePartitionKey, ShareGroupState]]:
-        return list(self._states.items())
+    def states_by_topic(self) -> Mapping[tuple[str, bytes], Mapping[int, ShareGroupState]]:
+        """The states of each group and topic id, by partition."""
+        return self._by_topic
 
     def get(self, key: SharePartitionKey) -> ShareGroupState | None:
         return self._states.get(key)
+
+    def note_progress(self, key: SharePartitionKey, before: tuple[int, int], now_ms: int) -> None:
+        """Remember that the delivery of records was completed, if it was: `before` is what `progress` was."""
+        state = self._states.get(key)
+        if state is not None and self.progress(key) != before:
+            state.progress_ms = now_ms
+
+    def progress(self, key: SharePartitionKey) -> tuple[int, int]:
+        state = self._states.get(key)
+        return (UNKNOWN, 0) if state is None else (state.start_offset, state.delivery_complete_count)
 
     # Commands: one key each; the shell gathers the results of a request that names many.
 
@@ -330,11 +345,13 @@ class ShareStateShard:
     def _replay_snapshot(self, key: SharePartitionKey, value: bytes | None) -> None:
         self._updates.pop(key, None)
         if value is None:
-            self._states.pop(key, None)
+            if self._states.pop(key, None) is not None:
+                self._forget_in_topic(key)
             self._snapshot_at.pop(key, None)
             return
         snapshot = decode_versioned(m.ShareSnapshotValue, value)
-        self._states[key] = ShareGroupState(
+        known = self._states.get(key)
+        self._states[key] = state = ShareGroupState(
             snapshot.snapshot_epoch,
             snapshot.state_epoch,
             snapshot.leader_epoch,
@@ -346,8 +363,18 @@ class ShareStateShard:
                 StateBatch(batch.first_offset, batch.last_offset, batch.delivery_state, batch.delivery_count)
                 for batch in snapshot.state_batches
             ],
+            known.progress_ms
+            if known is not None and known.state_epoch == snapshot.state_epoch
+            else snapshot.write_timestamp,
         )
+        self._by_topic.setdefault(key[:2], {})[key[2]] = state
         self._snapshot_at[key] = self._replayed - 1
+
+    def _forget_in_topic(self, key: SharePartitionKey) -> None:
+        states = self._by_topic[key[:2]]
+        del states[key[2]]
+        if not states:
+            del self._by_topic[key[:2]]
 
     def _replay_update(self, key: SharePartitionKey, value: bytes) -> None:
         state = self._states.get(key)

@@ -88,6 +88,8 @@ class AddPartitions:
     producer_epoch: int
     partitions: frozenset[TopicPartition]
     version: TransactionVersion
+    waits: bool = False
+    """Whether the reply waits until the addition is durable."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -152,7 +154,7 @@ class TransactionShard:
 
     def add_partitions(self, respond: Respond[ErrorCode], now_ms: int, add: AddPartitions) -> Effects:
         """The reply is an `ErrorCode`: a client's request, a broker's batch of them and a write all end here."""
-        effects = Effects(replies_wait=False)
+        effects = Effects(replies_wait=add.waits)
         meta = self._entries.get(add.transactional_id)
         if meta is not None and meta.state in ENDING and self._wait(respond, add, now_ms):
             return effects
@@ -183,7 +185,7 @@ class TransactionShard:
     def markers_written(self, markers: WriteMarkers, partitions: Iterable[TopicPartition], now_ms: int) -> Effects:
         """These partitions hold their marker durably (or exist no more). The last ones complete the transaction."""
         waiting = self._waiting.get(markers.transactional_id, ())
-        effects = Effects(replies_wait=any(not each.add.version.bumps_epoch for each in waiting))
+        effects = Effects(replies_wait=any(each.add.waits or not each.add.version.bumps_epoch for each in waiting))
         meta = self._entries.get(markers.transactional_id)
         unmarked = self._unmarked.get(markers.transactional_id)
         if meta is None or unmarked is None or meta.state not in ENDING or not _is_about(markers, meta):

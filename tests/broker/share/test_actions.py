@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 
-from penstock.broker.share.actions import ShareActions
+from penstock.broker.share.actions import Codes, ShareActions
 from penstock.coordination.effects import Effects
 from penstock.groups.share.protocol import DeleteShareState, InitializeShareState
 from penstock.wire.errors import ErrorCode
@@ -17,16 +17,18 @@ class ShareState:
     """Knows partition 0 of each topic, and no other."""
 
     def initialize(
-        self, group_id: str, state_epoch: int, start_offsets: Mapping[bytes, Mapping[int, int]]
-    ) -> dict[tuple[bytes, int], ErrorCode]:
-        return self.delete(group_id, start_offsets)
+        self, group_id: str, state_epoch: int, start_offsets: Mapping[bytes, Mapping[int, int]], done: Codes
+    ) -> None:
+        self.delete(group_id, start_offsets, done)
 
-    def delete(self, group_id: str, partitions: Mapping[bytes, object]) -> dict[tuple[bytes, int], ErrorCode]:
-        return {
-            (topic_id, index): ErrorCode.NONE if index == 0 else ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
-            for topic_id, indexes in partitions.items()
-            for index in indexes  # type: ignore[attr-defined]
-        }
+    def delete(self, group_id: str, partitions: Mapping[bytes, Collection[int]], done: Codes) -> None:
+        done(
+            {
+                (topic_id, index): ErrorCode.NONE if index == 0 else ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+                for topic_id, indexes in partitions.items()
+                for index in indexes
+            }
+        )
 
 
 class Group:

@@ -1,7 +1,7 @@
 """What the group coordinator asks of the share coordinator: to begin or to forget the state of share-partitions.
 
-Both coordinators sit in this process, so the request is a call; its answer is another command to the group's shard. It
-is given in a later turn of the event loop, because the shard is still busy with the command that asked.
+The share coordinator may be on this broker or on others. Its answer is another command to the group's shard, given in a
+later turn of the event loop, because the shard is still busy with the command that asked.
 """
 
 from __future__ import annotations
@@ -18,16 +18,17 @@ if TYPE_CHECKING:
     from penstock.broker.world import World
 
 
+Codes = Callable[[dict[TopicIdPartition, ErrorCode]], None]
+
+
 class ShareState(Protocol):
     """The part of the share coordinator that group coordinators use."""
 
     def initialize(
-        self, group_id: str, state_epoch: int, start_offsets: Mapping[bytes, Mapping[int, int]]
-    ) -> dict[TopicIdPartition, ErrorCode]: ...
+        self, group_id: str, state_epoch: int, start_offsets: Mapping[bytes, Mapping[int, int]], done: Codes
+    ) -> None: ...
 
-    def delete(
-        self, group_id: str, partitions: Mapping[bytes, Collection[int]]
-    ) -> dict[TopicIdPartition, ErrorCode]: ...
+    def delete(self, group_id: str, partitions: Mapping[bytes, Collection[int]], done: Codes) -> None: ...
 
 
 class ShareActions:
@@ -39,20 +40,24 @@ class ShareActions:
         self._world.call_soon(self._carry_out, handle, action)
 
     def _carry_out(self, handle: Handle, action: ShareAction) -> None:
-        share_state, now_ms = self._share_state(), self._world.now_ms()
+        share_state, shard, group_id = self._share_state(), handle.shard, action.group_id
+
+        def deleted(results: dict[TopicIdPartition, ErrorCode]) -> None:
+            failed = next((code for code in results.values() if code != ErrorCode.NONE), ErrorCode.NONE)
+            topics = frozenset(action.partitions if isinstance(action, DeleteShareState) else ())
+            handle.run(shard.share_state_deleted(group_id, topics, self._world.now_ms(), failed))
+
+        def initialized(results: dict[TopicIdPartition, ErrorCode]) -> None:
+            for succeeded in (True, False):
+                partitions = partitions_with(results, succeeded=succeeded)
+                if partitions:
+                    now_ms = self._world.now_ms()
+                    handle.run(shard.share_state_initialized(group_id, partitions, now_ms, succeeded=succeeded))
+
         if isinstance(action, DeleteShareState):
-            deleted = share_state.delete(action.group_id, action.partitions)
-            failed = next((code for code in deleted.values() if code != ErrorCode.NONE), ErrorCode.NONE)
-            topics = frozenset(action.partitions)
-            handle.run(handle.shard.share_state_deleted(action.group_id, topics, now_ms, failed))
-            return
-        results = share_state.initialize(action.group_id, action.state_epoch, action.start_offsets)
-        for succeeded in (True, False):
-            partitions = partitions_with(results, succeeded=succeeded)
-            if partitions:
-                handle.run(
-                    handle.shard.share_state_initialized(action.group_id, partitions, now_ms, succeeded=succeeded)
-                )
+            share_state.delete(group_id, action.partitions, deleted)
+        else:
+            share_state.initialize(group_id, action.state_epoch, action.start_offsets, initialized)
 
 
 def partitions_with(results: Mapping[TopicIdPartition, ErrorCode], *, succeeded: bool) -> dict[bytes, frozenset[int]]:

@@ -10,22 +10,25 @@ from __future__ import annotations
 
 import logging
 from base64 import urlsafe_b64encode
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 from functools import partial
 from typing import TYPE_CHECKING, NamedTuple, Protocol
 
+from penstock.broker.share.gathering import Gathering
 from penstock.broker.topics import SHARE_STATE_TOPIC, Topic
 from penstock.coordination.effects import Effects, Respond
 from penstock.coordination.runtime import CoordinatorRuntime, ShardHandle, StateLog
 from penstock.queues.sessions import TopicIdPartition
-from penstock.queues.state import ShareGroupState, SharePartitionKey, ShareStateShard
+from penstock.queues.state import UNKNOWN, ShareGroupState, SharePartitionKey, ShareStateShard
 from penstock.queues.transitions import StateWrite
 from penstock.wire import messages as m
 from penstock.wire.errors import (
+    CoordinatorLoadInProgress,
     CoordinatorNotAvailable,
     ErrorCode,
     GroupIdNotFound,
     KafkaError,
+    NotCoordinator,
     NotLeaderOrFollower,
     UnknownServerError,
     UnknownTopicOrPartition,
@@ -34,6 +37,7 @@ from penstock.wire.errors import (
 if TYPE_CHECKING:
     from penstock.broker.cluster_view import ClusterView
     from penstock.broker.config import BrokerConfig
+    from penstock.broker.share.elsewhere import ShareStateElsewhere
     from penstock.broker.share.metrics import ShareMetrics
     from penstock.broker.state_topic import MakeTopic
     from penstock.broker.world import Timer, World
@@ -42,6 +46,12 @@ log = logging.getLogger("penstock.share")
 
 Handle = ShardHandle[ShareStateShard]
 Outcome = Callable[[KafkaError | None], None]
+Codes = Callable[[dict[TopicIdPartition, ErrorCode]], None]
+States = Callable[[dict[TopicIdPartition, ShareGroupState | ErrorCode | None]], None]
+
+_READING_SECONDS = 10.0
+"""How long the answer of a coordinator elsewhere is waited for, and kept for the fetch that wanted it."""
+_MAX_READING = 1000
 
 # What a client sees when the share coordinator refuses its partition's owner.
 _SEEN_BY_CLIENTS: dict[int, type[KafkaError]] = {
@@ -87,6 +97,7 @@ class ShareCoordinator:
         metrics: ShareMetrics,
         on_state_changed: Callable[[SharePartitionKey, KafkaError], None],
         on_states_lost: Callable[[int, KafkaError], None],
+        elsewhere: ShareStateElsewhere,
     ) -> None:
         """`on_state_changed` is called for a state that is no longer what the share-partition's owner thinks it is,
         `on_states_lost` with a partition of the state topic of which that is true for all that it keeps."""
@@ -96,6 +107,8 @@ class ShareCoordinator:
         self._metrics = metrics
         self._on_state_changed = on_state_changed
         self._on_states_lost = on_states_lost
+        self._elsewhere = elsewhere
+        self._reading: dict[SharePartitionKey, _Reading] = {}
         self._unflushed: dict[StateLog, None] = {}
         self._flush_timer: Timer | None = None
         self._pruned: dict[int, int] = {}
@@ -158,8 +171,14 @@ class ShareCoordinator:
     # -- for the owners of share-partitions -----------------------------------------------------------------------
 
     def take_over(self, key: SharePartitionKey, leader_epoch: int) -> tuple[Ownership, ShareGroupState]:
-        """The stored state for a new owner, who fences the one before. Raises what stands in the way."""
-        handle = self.handle(key)
+        """The stored state for a new owner, who fences the one before. Raises what stands in the way.
+
+        Where another broker keeps the state, that is CoordinatorLoadInProgress until it has answered.
+        """
+        try:
+            handle = self.handle(key)
+        except NotCoordinator:
+            return self._take_over_elsewhere(key, leader_epoch)
         results: list[m.ReadShareGroupStateResponse.PartitionResult] = []
         if not handle.run(handle.shard.read(results.append, key, leader_epoch)):
             raise CoordinatorNotAvailable()
@@ -168,6 +187,39 @@ class ShareCoordinator:
         state = handle.shard.get(key)
         assert state is not None
         return Ownership(key, handle.index, state.state_epoch), state
+
+    def _take_over_elsewhere(self, key: SharePartitionKey, leader_epoch: int) -> tuple[Ownership, ShareGroupState]:
+        now = self._world.monotonic()
+        state_partition = self.runtime.partition_for(coordinator_key(key))
+        reading = self._reading.get(key)
+        if reading is not None and reading.is_of_use(leader_epoch, now):
+            if reading.answer is None:
+                raise CoordinatorLoadInProgress()
+            del self._reading[key]
+            if isinstance(reading.answer, KafkaError):
+                raise _SEEN_BY_CLIENTS.get(reading.answer.code, UnknownServerError)(reading.answer.message)
+            return Ownership(key, state_partition, reading.answer.state_epoch), reading.answer
+        node_id = self._elsewhere.keeper(state_partition)
+        if len(self._reading) >= _MAX_READING:
+            self._reading = {known: each for known, each in self._reading.items() if each.is_of_use(-1, now)}
+            if len(self._reading) >= _MAX_READING:
+                raise CoordinatorLoadInProgress()
+        reading = self._reading[key] = _Reading(leader_epoch, now + _READING_SECONDS)
+        self._elsewhere.read(node_id, key, leader_epoch, reading.answered)
+        raise CoordinatorLoadInProgress()
+
+    def _write_elsewhere(self, owner: Ownership, leader_epoch: int, write: StateWrite, outcome: Outcome) -> None:
+        node_id = self._elsewhere.keeper(owner.state_partition)
+
+        def written(error: KafkaError | None) -> None:
+            if error is None:
+                outcome(None)
+                return
+            self._on_state_changed(owner.key, NotLeaderOrFollower())
+            outcome(_SEEN_BY_CLIENTS.get(error.code, UnknownServerError)(error.message))
+
+        self._metrics.state_writes += 1
+        self._elsewhere.write(node_id, owner.key, owner.state_epoch, leader_epoch, write, written)
 
     def write(self, owner: Ownership, leader_epoch: int, write: StateWrite, outcome: Outcome) -> bool:
         """Remember a change; raises what stands in the way.
@@ -178,9 +230,13 @@ class ShareCoordinator:
         """
         try:
             handle = self.runtime.handle(owner.state_partition)
+        except NotCoordinator:
+            self._write_elsewhere(owner, leader_epoch, write, outcome)
+            return False
         except KafkaError:
             raise CoordinatorNotAvailable from None
         reply = _WriteReply(outcome)
+        before, now_ms = handle.shard.progress(owner.key), self._world.now_ms()
         effects = handle.shard.write(
             reply,
             owner.key,
@@ -189,7 +245,7 @@ class ShareCoordinator:
             start_offset=write.start_offset,
             delivery_complete_count=write.delivery_complete_count,
             batches=write.batches,
-            now_ms=self._world.now_ms(),
+            now_ms=now_ms,
         )
         if not effects.records:
             effects.send()
@@ -202,6 +258,7 @@ class ShareCoordinator:
         self._metrics.state_writes += 1
         if not handle.run(effects):
             raise CoordinatorNotAvailable
+        handle.shard.note_progress(owner.key, before, now_ms)
         if flush_interval_ms:
             self._flush_within(flush_interval_ms, handle.log)
             return True
@@ -221,13 +278,19 @@ class ShareCoordinator:
     # -- for the group coordinator and for administrators ----------------------------------------------------------
 
     def initialize(
-        self, group_id: str, state_epoch: int, start_offsets: Mapping[bytes, Mapping[int, int]]
-    ) -> dict[TopicIdPartition, ErrorCode]:
-        """Begin the state of share-partitions, wiping what was in flight."""
+        self, group_id: str, state_epoch: int, start_offsets: Mapping[bytes, Mapping[int, int]], done: Codes
+    ) -> None:
+        """Begin the state of share-partitions, wiping what was in flight. `done` is called at once, unless some of it
+        is kept elsewhere."""
         results: dict[TopicIdPartition, ErrorCode] = {}
+        elsewhere: dict[int, dict[TopicIdPartition, int]] = {}
         for topic_id, partitions in start_offsets.items():
             for index, start_offset in partitions.items():
                 key = (group_id, topic_id, index)
+                node_id = self._keeper_elsewhere(key)
+                if node_id is not None:
+                    elsewhere.setdefault(node_id, {})[topic_id, index] = start_offset
+                    continue
                 command = partial(
                     ShareStateShard.initialize,
                     key=key,
@@ -236,15 +299,48 @@ class ShareCoordinator:
                     now_ms=self._world.now_ms(),
                 )
                 results[topic_id, index] = self._run(key, command)
-        return results
+        gathering = Gathering(results, len(elsewhere), done)
+        for node_id, there in elsewhere.items():
+            self._elsewhere.initialize(node_id, group_id, state_epoch, there, gathering.add)
 
-    def delete(self, group_id: str, partitions: Mapping[bytes, Collection[int]]) -> dict[TopicIdPartition, ErrorCode]:
+    def delete(self, group_id: str, partitions: Mapping[bytes, Collection[int]], done: Codes) -> None:
         results: dict[TopicIdPartition, ErrorCode] = {}
+        elsewhere: dict[int, list[TopicIdPartition]] = {}
         for topic_id, indexes in partitions.items():
             for index in indexes:
                 key = (group_id, topic_id, index)
+                node_id = self._keeper_elsewhere(key)
+                if node_id is not None:
+                    elsewhere.setdefault(node_id, []).append((topic_id, index))
+                    continue
                 results[topic_id, index] = self._run(key, partial(ShareStateShard.delete, key=key))
-        return results
+        gathering = Gathering(results, len(elsewhere), done)
+        for node_id, there in elsewhere.items():
+            self._elsewhere.delete(node_id, group_id, there, gathering.add)
+
+    def _keeper_elsewhere(self, key: SharePartitionKey) -> int | None:
+        """The other broker that keeps a share-partition's state, if one is known to."""
+        if not self._cluster.is_shared:
+            return None
+        return self._cluster.leader_elsewhere(SHARE_STATE_TOPIC, self.runtime.partition_for(coordinator_key(key)))
+
+    def states(self, group_id: str, partitions: Iterable[TopicIdPartition], done: States) -> None:
+        """The states of share-partitions, wherever they are kept: None for one that has none, or what went wrong.
+
+        `done` is called at once, unless some of them are kept elsewhere.
+        """
+        found: dict[TopicIdPartition, ShareGroupState | ErrorCode | None] = {}
+        elsewhere: dict[int, list[TopicIdPartition]] = {}
+        for where in partitions:
+            key = (group_id, *where)
+            node_id = self._keeper_elsewhere(key)
+            if node_id is not None:
+                elsewhere.setdefault(node_id, []).append(where)
+                continue
+            found[where] = self.handle(key).shard.get(key)
+        gathering = Gathering(found, len(elsewhere), done)
+        for node_id, there in elsewhere.items():
+            self._elsewhere.summaries(node_id, group_id, there, gathering.add)
 
     def _run(self, key: SharePartitionKey, command: Command) -> ErrorCode:
         try:
@@ -270,6 +366,9 @@ class ShareCoordinator:
         """See to it that no group is past the end of its log, before the log can grow over that by another restart."""
         for handle in self.runtime.loaded_handles():
             self._compare(handle)
+            if not handle.log.is_durable:
+                # Confirmed by a process that was killed before it flushed them: their time is long up.
+                handle.log.make_durable_soon()
         self._log_ends.clear()
         self._compared.clear()
 
@@ -302,6 +401,23 @@ class ShareCoordinator:
             if offset > max(handle.log.log_start_offset, self._pruned.get(handle.index, 0)):
                 handle.log.delete_records(offset)
                 self._pruned[handle.index] = offset
+
+
+class _Reading:
+    """A state that another broker was requested for."""
+
+    __slots__ = ("_leader_epoch", "_until", "answer")
+
+    def __init__(self, leader_epoch: int, until: float) -> None:
+        self._leader_epoch = leader_epoch
+        self._until = until
+        self.answer: ShareGroupState | KafkaError | None = None
+
+    def answered(self, answer: ShareGroupState | KafkaError) -> None:
+        self.answer = answer
+
+    def is_of_use(self, leader_epoch: int, now: float) -> bool:
+        return now < self._until and leader_epoch in (UNKNOWN, self._leader_epoch)
 
 
 class _WriteReply:

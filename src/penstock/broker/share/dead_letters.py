@@ -17,6 +17,12 @@ from collections.abc import Callable, Sequence
 from functools import partial
 from typing import TYPE_CHECKING
 
+from penstock.broker.share.letters_elsewhere import (
+    LOOK_BACK_OFFSETS,
+    Delivery,
+    LettersElsewhere,
+    PartitionElsewhere,
+)
 from penstock.broker.share.reading import LogReader, NotInMemory
 from penstock.broker.topics import Partition, Topic, check_name
 from penstock.queues.dead_letters import Letter, Origin, buried_offsets, letters, without
@@ -26,7 +32,7 @@ from penstock.records.batch import CorruptBatch, iter_headers
 from penstock.records.builder import build_batch
 from penstock.records.record import Record, iter_records
 from penstock.storage.contract import StorageError
-from penstock.wire.errors import KafkaError, NotLeaderOrFollower
+from penstock.wire.errors import ErrorCode, KafkaError, NotLeaderOrFollower
 
 if TYPE_CHECKING:
     from penstock.broker.cluster_view import ClusterView
@@ -41,7 +47,6 @@ if TYPE_CHECKING:
 log = logging.getLogger("penstock.share")
 
 _LETTERS_PER_BATCH = 100
-_LOOK_BACK_OFFSETS = 20_000
 _READ_BYTES = 1 << 20
 _RETRY_SECONDS = 0.5
 
@@ -58,6 +63,7 @@ class DeadLetters:
         configs: ShareConfigs,
         config: BrokerConfig,
         gate: Gate,
+        elsewhere: LettersElsewhere,
     ) -> None:
         self._cluster = cluster
         self._topics = topics
@@ -66,6 +72,7 @@ class DeadLetters:
         self._configs = configs
         self._config = config
         self._gate = gate
+        self._elsewhere = elsewhere
         self.records: Counter[str] = Counter()
         self.requests: Counter[str] = Counter()
         self.failures: Counter[str] = Counter()
@@ -94,6 +101,15 @@ class DeadLetters:
             return
         if target is None:
             bury_the_rest(set())
+        elif isinstance(target, PartitionElsewhere):
+
+            def looked(written: set[int] | None) -> None:
+                if written is None:
+                    self._later(live, self.resume, ranges, settings)
+                elif not live.is_closed:
+                    bury_the_rest(written)
+
+            self._elsewhere.search(target, _origin(live), looked)
         else:
             _WrittenLetters(_origin(live), target, self._world, bury_the_rest).search()
 
@@ -115,6 +131,9 @@ class DeadLetters:
                 live.when_warm(partial(self._bury_one, live, dead, settings))
                 return
         made = letters(_origin(live), dead, copies, self._world.now_ms())
+        if isinstance(target, PartitionElsewhere):
+            self._send(live, target, made, dead, settings)
+            return
         try:
             self._write(live, target, made, dead, settings)
         except (StorageError, KafkaError) as error:
@@ -142,6 +161,34 @@ class DeadLetters:
 
         self._durability.when_durable([(target.log, appended.position)], written)
 
+    def _send(
+        self,
+        live: LiveSharePartition,
+        target: PartitionElsewhere,
+        made: Sequence[Letter],
+        dead: DeadLetterRange,
+        settings: ShareSettings,
+    ) -> None:
+        self.requests[live.group_id] += 1
+
+        def answered(delivery: Delivery, code: ErrorCode) -> None:
+            if delivery is Delivery.NOT_WRITTEN:
+                self._later(live, self._bury_one, dead, settings)
+            elif delivery is Delivery.UNKNOWN:
+                self._later(live, self.resume, [dead], settings)
+            else:
+                if delivery is Delivery.WRITTEN:
+                    self.records[live.group_id] += len(made)
+                else:
+                    where = f"{target.topic.name}-{target.partition} on broker {target.node_id}"
+                    log.error(
+                        "the dead letters of %r were not written: %s refuses them: %s", live.group_id, where, code
+                    )
+                    self.failures[live.group_id] += 1
+                live.finish_archiving(dead.first_offset, dead.last_offset)
+
+        self._elsewhere.write(target, bytes(build_batch(made)), answered)
+
     def _later(self, live: LiveSharePartition, work: Callable[..., None], *args: object) -> None:
         """Try again what the storage has refused, or another broker leads; unless the window is gone by then."""
 
@@ -151,7 +198,7 @@ class DeadLetters:
 
         self._world.call_later(_RETRY_SECONDS, again)
 
-    def _target(self, live: LiveSharePartition, settings: ShareSettings) -> Partition | None:
+    def _target(self, live: LiveSharePartition, settings: ShareSettings) -> Partition | PartitionElsewhere | None:
         """The partition that takes a window's letters, or None (and a word in the log) if there is none."""
         name = settings.dead_letter_topic
         prefix = self._configs.dead_letter_prefix
@@ -175,7 +222,9 @@ class DeadLetters:
         if topic is None or topic.configs.get(ENABLE_CONFIG) != "true":
             log.error("the dead-letter topic %r of %r is missing, or lacks %s=true", name, live.group_id, ENABLE_CONFIG)
             return None
-        return topic.hosted(live.key[2] % topic.partition_count)
+        index = live.key[2] % topic.partition_count
+        node_id = self._cluster.leader_elsewhere(name, index)
+        return topic.hosted(index) if node_id is None else PartitionElsewhere(node_id, topic, index)
 
     def _create(self, name: str) -> Topic | None:
         try:
@@ -194,7 +243,7 @@ class _WrittenLetters:
         self._target = target
         self._then = then
         self._reader = LogReader(target.log, world, self.search)
-        self._offset = target.log.log_end_offset - _LOOK_BACK_OFFSETS
+        self._offset = target.log.log_end_offset - LOOK_BACK_OFFSETS
         self._found: set[int] = set()
 
     def search(self) -> None:

@@ -5,10 +5,14 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
+from penstock.broker.coordinator_metrics import load_metrics
 from penstock.broker.features import SHARE_VERSION
 from penstock.broker.share.configs import ShareConfigs
 from penstock.broker.share.coordinator import ShareCoordinator
 from penstock.broker.share.dead_letters import DeadLetters
+from penstock.broker.share.elsewhere import ShareStateElsewhere
+from penstock.broker.share.letters_elsewhere import LettersElsewhere
+from penstock.broker.share.log_ends import LogEnds
 from penstock.broker.share.metrics import ShareMetrics
 from penstock.broker.share.sessions import OpenShareSessions
 from penstock.broker.share.view import ShareView
@@ -24,6 +28,7 @@ if TYPE_CHECKING:
     from penstock.broker.gate import Gate
     from penstock.broker.http import MonitoringEndpoint
     from penstock.broker.metrics import Metrics
+    from penstock.broker.peers import Peers
     from penstock.broker.state_topic import MakeTopic
     from penstock.broker.topic_manager import TopicManager
     from penstock.broker.world import World
@@ -40,14 +45,24 @@ class ShareGroups:
         world: World,
         make_topic: MakeTopic,
         gate: Gate,
+        peers: Callable[[], Peers],
     ) -> None:
         self.config = config
         self.metrics = ShareMetrics()
         self.settings = ShareConfigs(configs, config)
-        self.dead_letters = DeadLetters(cluster, topics, durability, world, self.settings, config, gate)
+        self.log_ends = LogEnds(cluster, peers)
+        letters = LettersElsewhere(self.log_ends, peers)
+        self.dead_letters = DeadLetters(cluster, topics, durability, world, self.settings, config, gate, letters)
         self.windows = ShareWindows(cluster, world, self.settings, self.dead_letters, self.metrics)
         self.coordinator = ShareCoordinator(
-            make_topic, cluster, world, config, self.metrics, self.windows.drop, self.windows.states_lost
+            make_topic,
+            cluster,
+            world,
+            config,
+            self.metrics,
+            self.windows.drop,
+            self.windows.states_lost,
+            ShareStateElsewhere(cluster, peers, world),
         )
         self.windows.coordinator = self.coordinator
         cluster.on_leadership_changed.append(self.windows.leadership_changed)
@@ -69,8 +84,10 @@ class ShareGroups:
         """Hear of what happens in the broker, and show what happens here."""
         on_connection_closed.append(self.sessions.connection_closed)
         on_topic_deleted.append(self._topic_deleted)
+        on_topic_deleted.append(lambda topic: self.metrics.topic_deleted(topic.name))
         features.listeners.append(lambda: self._features_changed(features))
         metrics.register(lambda: self.metrics.collect(self.sessions, self.windows, self.dead_letters))
+        metrics.register(lambda: load_metrics("share_coordinator", self.coordinator.runtime.loads))
         monitoring.register("/share-groups", self._view.show, about_groups=True)
 
     def stop(self) -> None:

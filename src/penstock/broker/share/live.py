@@ -2,7 +2,8 @@
 
 Whoever changes the window here also does what the change asks for: the write to the share coordinator, the dead
 letters, the timer for the next lock that runs out, and waking those who wait. Nothing in this module awaits, so each of
-these is one step that nobody can come between.
+these is one step that nobody can come between. Where the share coordinator is on another broker, the window runs ahead
+of its writes, and is thrown away when one fails (`elsewhere`).
 """
 
 from __future__ import annotations
@@ -41,6 +42,11 @@ log = logging.getLogger("penstock.share")
 _READ_BYTES_MIN = 64 << 10
 _READ_BYTES_MAX = 4 << 20
 _RECORD_BYTES_GUESS = 512
+
+
+def steady_ms(world: World) -> int:
+    """The time of locks and delays: they do not outlive the process, and a clock that is set must not end them."""
+    return int(world.monotonic() * 1000)
 
 
 class Prepared(NamedTuple):
@@ -135,8 +141,10 @@ class LiveSharePartition:
     def take(self, prepared: Prepared, member_id: str) -> list[AcquiredRange]:
         settings = prepared.settings
         taken = self.core.take(
-            member_id, prepared.assembled.ranges, self._world.now_ms(), settings.record_lock_duration_ms
+            member_id, prepared.assembled.ranges, steady_ms(self._world), settings.record_lock_duration_ms
         )
+        delivered = sum([last - first + 1 for first, last, _ in taken])
+        self._metrics.deliveries[self.group_id, self.partition.topic.name] += delivered
         self._arm()
         return taken
 
@@ -163,7 +171,7 @@ class LiveSharePartition:
         elif self._unknown_from is not None:
             self._look_over(settings)
         deadline_ms = self.core.next_deadline_ms()
-        if deadline_ms is not None and deadline_ms <= self._world.now_ms():
+        if deadline_ms is not None and deadline_ms <= steady_ms(self._world):
             self.tick()
 
     def _grow(self, wanted: int, settings: ShareSettings) -> None:
@@ -223,7 +231,7 @@ class LiveSharePartition:
             return
         for offset, ready_ms in times:
             if begin <= offset < end and ready_ms > now_ms:
-                self.core.delay_delivery(offset, offset, ready_ms)
+                self.core.delay_delivery(offset, offset, steady_ms(self._world) + ready_ms - now_ms)
         self._arm()
 
     def _begin_to_look_over(self, settings: ShareSettings) -> None:
@@ -319,22 +327,32 @@ class LiveSharePartition:
         """Write, then commit or roll back; whoever waits on this partition may have something to take now."""
         is_done = True
         if transition.needs_write:
+
+            def written(error: KafkaError | None) -> None:
+                if error is None:
+                    self._bury(transition, settings)
+                outcome(error)
+
             try:
                 is_done = self._coordinator.write(
-                    self._ownership, self.partition.leader_epoch, transition.write, outcome
+                    self._ownership, self.partition.leader_epoch, transition.write, written
                 )
             except KafkaError as refused:
                 self.core.rollback(transition, settings)
                 outcome(refused)
                 return
-        self.core.commit(transition, self._world.now_ms(), settings)
+        self.core.commit(transition, steady_ms(self._world), settings)
         self._cache_follows()
-        if transition.dead_letters:
-            self._dead_letters.bury(self, transition.dead_letters, settings)
         if is_done:
+            self._bury(transition, settings)
             outcome(None)
         self._arm()
         self.wake()
+
+    def _bury(self, transition: Transition, settings: ShareSettings) -> None:
+        """Write the letters of what has died, when it is stored that it did: else it might come back and die again."""
+        if transition.dead_letters and not self._closed:
+            self._dead_letters.bury(self, transition.dead_letters, settings)
 
     def finish_archiving(self, first: int, last: int) -> None:
         if self._closed:
@@ -351,12 +369,18 @@ class LiveSharePartition:
         """
         self._write(StateWrite(self.core.start_offset, UNKNOWN))
 
-    def _write(self, write: StateWrite) -> None:
-        """Have a change remembered that has happened in any case."""
-        try:
-            self._coordinator.write(self._ownership, self.partition.leader_epoch, write, _nobody_waits)
-        except KafkaError as error:
+    def _write(self, write: StateWrite, then: Callable[[], None] = lambda: None) -> None:
+        """Have a change remembered that has happened in any case; `then` is called when it is, or cannot be."""
+
+        def written(error: KafkaError | None) -> None:
             _nobody_waits(error)
+            then()
+
+        try:
+            if self._coordinator.write(self._ownership, self.partition.leader_epoch, write, written):
+                then()
+        except KafkaError as error:
+            written(error)
 
     def _cache_follows(self) -> None:
         self._cache.forget_below(self.core.start_offset)
@@ -388,7 +412,7 @@ class LiveSharePartition:
 
     def tick(self) -> None:
         settings = self.settings()
-        transition = self.core.tick(self._world.now_ms(), settings)
+        transition = self.core.tick(steady_ms(self._world), settings)
         if transition is not None:
             self.lock_timeouts += sum(number_in(change.before, ACQUIRED_CELLS) for change in transition.changes)
             self._follow_up(transition, settings)
@@ -397,10 +421,8 @@ class LiveSharePartition:
 
     def _follow_up(self, transition: Transition, settings: ShareSettings) -> None:
         """Write down a change that holds already, and bury what died of it."""
-        self._write(transition.write)
+        self._write(transition.write, lambda: self._bury(transition, settings))
         self._cache_follows()
-        if transition.dead_letters:
-            self._dead_letters.bury(self, transition.dead_letters, settings)
 
     def _arm(self) -> None:
         deadline_ms = self.core.next_deadline_ms()
@@ -411,12 +433,12 @@ class LiveSharePartition:
                 return
             self._timer.cancel()
         self._timer_ms = deadline_ms
-        self._timer = self._world.call_later(max(0, deadline_ms - self._world.now_ms()) / 1000, self._timer_fired)
+        self._timer = self._world.call_later(max(0, deadline_ms - steady_ms(self._world)) / 1000, self._timer_fired)
 
     def _timer_fired(self) -> None:
         self._timer = None
         deadline_ms = self.core.next_deadline_ms()
-        if deadline_ms is not None and deadline_ms <= self._world.now_ms():
+        if deadline_ms is not None and deadline_ms <= steady_ms(self._world):
             self.tick()
         else:
             self._arm()

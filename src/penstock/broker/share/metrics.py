@@ -7,6 +7,7 @@ from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING
 
 from penstock.broker.metrics import Metric
+from penstock.coordination.runtime import LoadTimes
 from penstock.queues.transitions import AcknowledgeType
 
 if TYPE_CHECKING:
@@ -31,15 +32,19 @@ class ShareMetrics:
         self.fetches = self.failed_fetches = 0
         self.acknowledges = self.failed_acknowledges = 0
         self.expired_waits = 0
-        self._loads = 0
-        self._load_ms = 0
+        self.deliveries: Counter[tuple[str, str]] = Counter()
+        """Records handed to consumers, by group and topic; one that is delivered again counts again."""
+        self._loads = LoadTimes()
 
     def acknowledged(self, counts: Mapping[AcknowledgeType, int]) -> None:
         self._acknowledgements.update(counts)
 
     def partition_loaded(self, took_ms: int) -> None:
-        self._loads += 1
-        self._load_ms += took_ms
+        self._loads.add(took_ms)
+
+    def topic_deleted(self, name: str) -> None:
+        for key in [key for key in self.deliveries if key[1] == name]:
+            del self.deliveries[key]
 
     def collect(
         self, sessions: OpenShareSessions, windows: ShareWindows, letters: DeadLetters
@@ -48,8 +53,13 @@ class ShareMetrics:
         for kind in (AcknowledgeType.ACCEPT, AcknowledgeType.RELEASE, AcknowledgeType.REJECT, AcknowledgeType.RENEW):
             acknowledgements.add(self._acknowledgements[kind], kind.name.title())
         yield acknowledgements
-        yield Metric(_GROUP + "partitionloadtimems_count").add(self._loads)
-        yield Metric(_GROUP + "partitionloadtimems_sum").add(self._load_ms)
+        yield Metric(_GROUP + "partitionloadtimems_count").add(self._loads.count)
+        yield Metric(_GROUP + "partitionloadtimems_sum").add(self._loads.total_ms)
+        yield Metric(_GROUP + "partitionloadtimems_max").add(self._loads.longest_ms)
+        deliveries = Metric("penstock_share_deliveries_total")
+        for (group_id, topic), count in list(self.deliveries.items()):
+            deliveries.add(count, group_id, topic)
+        yield deliveries
         yield from _dead_letters(letters)
         unreadable = Metric("penstock_share_unreadable_records_total")
         for group_id, count in self.unreadable.items():

@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
+from penstock.broker.share.live import steady_ms
+
 if TYPE_CHECKING:
     from penstock.broker.share.configs import ShareConfigs
     from penstock.broker.share.live import LiveSharePartition
@@ -45,6 +47,6 @@ class ShareView:
                     "memberId": row.member_id,
                     "remainingMs": row.remaining_ms,
                 }
-                for row in live.core.view(self._world.now_ms())
+                for row in live.core.view(steady_ms(self._world))
             ],
         }

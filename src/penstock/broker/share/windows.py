@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 
 from penstock.broker.cold_reads import when_fetched
 from penstock.broker.share.configs import duration_ms
-from penstock.broker.share.live import LiveSharePartition
+from penstock.broker.share.live import LiveSharePartition, steady_ms
 from penstock.broker.topics import Partition, Topic
 from penstock.queues.sessions import TopicIdPartition
 from penstock.queues.share_partition import SharePartition
@@ -55,7 +55,7 @@ class ShareWindows:
         self._configs = configs
         self._dead_letters = dead_letters
         self._metrics = metrics
-        self._started_ms = world.now_ms()
+        self._started_ms = steady_ms(world)
         self._live: dict[SharePartitionKey, LiveSharePartition] = {}
         self._by_group: dict[str, dict[SharePartitionKey, LiveSharePartition]] = {}
         self._fetching: dict[SharePartitionKey, BaseException | None] = {}
@@ -102,7 +102,7 @@ class ShareWindows:
         return _CACHE_BYTES // max(_CACHE_SHARES_MIN, len(self._live))
 
     def _load(self, key: SharePartitionKey, partition: Partition) -> LiveSharePartition:
-        started_ms = self._world.now_ms()
+        started_ms = steady_ms(self._world)
         settings = self._configs.settings(key[0])
         ownership, state = self.coordinator.take_over(key, partition.leader_epoch)
         is_new = state.start_offset == UNKNOWN
@@ -127,7 +127,7 @@ class ShareWindows:
         interrupted = core.archiving()
         if interrupted:
             self._dead_letters.resume(live, interrupted, settings)
-        self._metrics.partition_loaded(self._world.now_ms() - started_ms)
+        self._metrics.partition_loaded(steady_ms(self._world) - started_ms)
         return live
 
     def _fetch(self, key: SharePartitionKey, cold: ColdRead) -> None:

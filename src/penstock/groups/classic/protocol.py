@@ -281,6 +281,7 @@ class ClassicProtocol:
             self._schedule_join(group, now_ms)
             return
         group.init_next_generation(now_ms)
+        self._state.rebalances["classic"] += 1
         if group.is_empty:
             effects.records.append(records.group_metadata(group.group_id, group.to_value()))
             return

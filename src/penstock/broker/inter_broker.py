@@ -1,0 +1,67 @@
+"""How brokers of a cluster reach each other: by which listener, at which addresses, as whom.
+
+`inter.broker.listener.name` names the listener; without it the first one is taken. Where it has SASL, brokers log in
+with SCRAM (`cluster_login`). Without SASL nobody is authenticated, as everywhere on such a listener.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING
+
+from penstock.broker import cluster_login
+from penstock.broker.config.definitions import ConfigError
+from penstock.broker.config.listeners import protocol_of
+from penstock.broker.peer_connection import Login, PeerAddress
+from penstock.broker.peers import Peers
+from penstock.security.scram import ScramMechanism
+
+if TYPE_CHECKING:
+    from penstock.broker.cluster_view import ClusterView
+    from penstock.broker.config import BrokerConfig
+    from penstock.broker.world import World
+    from penstock.catalog.contract import Catalog
+
+log = logging.getLogger("penstock.peers")
+
+_CONFIG = "inter.broker.listener.name"
+
+
+def peers_of(
+    config: BrokerConfig,
+    cluster: ClusterView,
+    catalog: Catalog,
+    world: World,
+    mechanisms: Callable[[str], Sequence[str]],
+) -> Peers:
+    """`mechanisms` are those that a listener with SASL takes. Raises ConfigError with what to write."""
+    name = cluster.inter_broker_listener
+    if name not in cluster.advertised:
+        raise ConfigError(
+            f"Cannot accept {_CONFIG}={name}: there is no such listener. Name one of {', '.join(cluster.advertised)}."
+        )
+    protocol = protocol_of(name, config.static)
+    if protocol.has_tls:
+        log.warning(
+            "brokers cannot reach each other through listener %s, which has TLS: name one without it in %s",
+            name,
+            _CONFIG,
+        )
+
+    def find(node_id: int) -> PeerAddress | None:
+        found = (each for each in cluster.brokers(name) if each.node_id == node_id)
+        return next((PeerAddress(each.host, each.port) for each in found), None)
+
+    login = _login(name, mechanisms(name), catalog) if protocol.has_sasl else None
+    return Peers(config.node_id, world, find, login=login)
+
+
+def _login(listener: str, enabled: Sequence[str], catalog: Catalog) -> Login:
+    for mechanism in sorted(ScramMechanism, reverse=True):
+        if mechanism.sasl_name in enabled:
+            return Login(mechanism, cluster_login.BROKERS_USER, cluster_login.password(catalog.secret()))
+    raise ConfigError(
+        f"Brokers cannot log in with each other on listener {listener}, which takes {', '.join(enabled)}: add "
+        f"SCRAM-SHA-512 to sasl.enabled.mechanisms, or name another listener in {_CONFIG}."
+    )

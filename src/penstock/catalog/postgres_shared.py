@@ -1,0 +1,317 @@
+"""A schema of a PostgreSQL database that several brokers use at the same time: `shared.SharedCatalog`.
+
+**Changes.** Each is one transaction, as in `postgres`, and begins by locking the row of the cluster: changes follow
+each other, whoever makes them. Each raises `cluster.version`, notes it for the kinds of things that changed, and sends
+a NOTIFY, so that brokers which listen hear of it before they look.
+
+**Unknown outcomes.** A change has a name, which it leaves in `recent_change`. When the connection is lost during
+COMMIT, the change is repeated: under the lock it finds its name, and was made, or does not, and is made now. If
+PostgreSQL stays away for too long, the change is refused. Should it have been made after all, the broker hears of it as
+it hears of the changes of others; nobody has to stop.
+
+**Going back.** A version that is lower than one that was seen means that PostgreSQL has forgotten what it confirmed: a
+backup was restored, or a replica was promoted that lagged behind. That raises CatalogLost.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Callable, Collection, Mapping
+from typing import Any
+
+import psycopg
+
+from penstock.catalog.contract import SECRET_BYTES, CatalogError, CatalogLost
+from penstock.catalog.identity import new_cluster_id
+from penstock.catalog.postgres import PostgresCatalog
+from penstock.catalog.postgres_schema import migrate
+from penstock.catalog.postgres_session import Session, one_line
+from penstock.catalog.shared import BrokerRow, Changes, HostAndPort, Kind, LeaderEpoch, Move, PartitionRow
+
+LEASE_SECONDS = 8.0
+
+_MIGRATING = "hashtextextended('penstock migrates ' || %s, 0)"
+
+
+class NodeIdInUse(CatalogError):
+    """Another broker with this node id holds a lease."""
+
+
+class SharedPostgresCatalog(PostgresCatalog):
+    """See `shared.SharedCatalog`. `on_lost` is called with CatalogLost, which every call raises from then on."""
+
+    def __init__(self, session: Session, on_lost: Callable[[CatalogLost], None], lease_seconds: float) -> None:
+        self._session = session
+        self._shown = session.shown
+        self._on_lost = on_lost
+        self._unsettled: str | None = None
+        self._lost: CatalogLost | None = None
+        self._last_change = ""
+        self.lease_seconds = lease_seconds
+        self.cluster_id = str(self._read("SELECT cluster_id FROM cluster")[0][0])
+
+    @classmethod
+    def open_shared(
+        cls,
+        conninfo: str,
+        schema: str,
+        shown: str,
+        *,
+        store: str,
+        cluster_id: str | None = None,
+        on_lost: Callable[[CatalogLost], None],
+        lease_seconds: float = LEASE_SECONDS,
+    ) -> SharedPostgresCatalog:
+        """Open or create the cluster in a schema, whose records are in `store`. Raises CatalogError with what to do.
+
+        `cluster_id` is the cluster that the data folder belongs to, if it belongs to one already.
+        """
+        session = Session(conninfo, schema, shown)
+        try:
+            connection = session.connection()
+            with connection.transaction():
+                connection.execute(f"SELECT pg_advisory_xact_lock({_MIGRATING})", (schema,))
+                migrate(connection, schema, shown)
+                connection.execute(
+                    "INSERT INTO cluster (cluster_id, secret, store) VALUES (%s, %s, %s) ON CONFLICT DO NOTHING",
+                    (new_cluster_id(), os.urandom(SECRET_BYTES), store),
+                )
+                _check_cluster(connection, f"the schema {schema!r} at {shown}", store, cluster_id)
+            return cls(session, on_lost, lease_seconds)
+        except psycopg.Error as error:
+            session.close()
+            raise CatalogError(f"cannot use the schema {schema!r} at {shown}: {one_line(error)}") from error
+        except BaseException:
+            session.close()
+            raise
+
+    def close(self) -> None:
+        self._session.close()
+
+    # -- versions --------------------------------------------------------------------------------------------------
+
+    def version(self) -> int:
+        return int(self._all("SELECT version FROM cluster")[0][0])
+
+    def changes_since(self, version: int) -> Changes:
+        """Raises CatalogLost if there never was such a version."""
+        found, kinds = self._all(
+            "SELECT version, ARRAY(SELECT kind FROM change WHERE change.version > %s) FROM cluster", (version,)
+        )[0]
+        if found < version:
+            raise self._lose(
+                CatalogLost(
+                    f"the catalog at {self._shown} is at version {found}, and this broker has seen {version}: it was "
+                    "restored from a backup, or PostgreSQL failed over to a replica that lagged behind"
+                )
+            )
+        return Changes(found, frozenset(Kind(kind) for kind in kinds))
+
+    # -- brokers ---------------------------------------------------------------------------------------------------
+
+    def brokers(self) -> list[BrokerRow]:
+        return read_brokers(self._all)
+
+    def register_broker(
+        self, node_id: int, instance_id: str, rack: str | None, endpoints: Mapping[str, HostAndPort]
+    ) -> int:
+        """Begin a lease. Partitions that the broker led before are led by it again, under higher epochs.
+
+        Raises NodeIdInUse if another instance holds a lease under this node id.
+        """
+
+        def apply(connection: Any) -> None:
+            row = connection.execute(
+                "SELECT instance_id, endpoints FROM broker WHERE node_id = %s AND is_live AND lease_until > now()",
+                (node_id,),
+            ).fetchone()
+            if row is not None and row[0] != instance_id:
+                addresses = ", ".join(f"{host}:{port}" for host, port in row[1].values())
+                raise NodeIdInUse(
+                    f"node id {node_id} is in use by a broker at {addresses or 'unknown addresses'}: choose another "
+                    f"with --node-id, or stop that broker. If it has died with its data folder, its lease ends within "
+                    f"{self.lease_seconds:g} seconds"
+                )
+            connection.execute("UPDATE cluster SET next_broker_epoch = next_broker_epoch + 1")
+            connection.execute(
+                """
+                INSERT INTO broker (node_id, epoch, instance_id, rack, endpoints, is_live, lease_until)
+                SELECT %s, next_broker_epoch - 1, %s, %s, %s, true, now() + make_interval(secs => %s) FROM cluster
+                ON CONFLICT (node_id) DO UPDATE SET epoch = excluded.epoch, instance_id = excluded.instance_id,
+                    rack = excluded.rack, endpoints = excluded.endpoints, is_live = true, is_draining = false,
+                    lease_until = excluded.lease_until, session_pid = NULL, session_start = NULL
+                """,
+                (node_id, instance_id, rack, json.dumps(endpoints), self.lease_seconds),
+            )
+            raise_epochs_of(connection, [node_id])
+
+        return self._change(
+            apply,
+            lambda connection: int(
+                connection.execute("SELECT epoch FROM broker WHERE node_id = %s", (node_id,)).fetchone()[0]
+            ),
+            Kind.BROKERS,
+            Kind.PARTITIONS,
+        )
+
+    def unregister_broker(self, node_id: int, epoch: int) -> None:
+        def apply(connection: Any) -> None:
+            connection.execute(
+                "UPDATE broker SET is_live = false, session_pid = NULL WHERE node_id = %s AND epoch = %s",
+                (node_id, epoch),
+            )
+
+        self._change(apply, lambda connection: None, Kind.BROKERS)
+
+    # -- partitions ------------------------------------------------------------------------------------------------
+
+    def partitions(self) -> list[PartitionRow]:
+        return read_partitions(self._all)
+
+    def move_partitions(self, moves: Collection[Move]) -> None:
+        self._change(lambda connection: write_moves(connection, moves), lambda connection: None, Kind.PARTITIONS)
+
+    def raise_leader_epochs(self, node_id: int, epochs: Collection[LeaderEpoch]) -> None:
+        def apply(connection: Any) -> None:
+            for topic_id, index, epoch in sorted(epochs):
+                connection.execute(
+                    """
+                    UPDATE partition SET leader_epoch = %s
+                    WHERE topic_id = %s AND partition_index = %s AND leader = %s AND leader_epoch < %s
+                    """,
+                    (epoch, topic_id, index, node_id, epoch),
+                )
+
+        self._change(apply, lambda connection: None, Kind.PARTITIONS)
+
+    # -- inside ----------------------------------------------------------------------------------------------------
+
+    def _advance(self, connection: Any, change: str) -> bool:
+        """Lock the cluster; False if an attempt before this one has made the change."""
+        connection.execute("SELECT 1 FROM cluster FOR UPDATE")
+        made = connection.execute(
+            "INSERT INTO recent_change (change) VALUES (%s) ON CONFLICT DO NOTHING", (change,)
+        ).rowcount
+        if made:
+            connection.execute("DELETE FROM recent_change WHERE made_at < now() - interval '1 hour'")
+        return bool(made)
+
+    def _note(self, connection: Any, kinds: Collection[Kind]) -> None:
+        note_changes(connection, self._session.schema, kinds)
+
+    def _check_usable(self) -> None:
+        if self._lost is not None:
+            raise self._lost
+        self._unsettled = None
+
+
+def channel(schema: str) -> str:
+    """What brokers LISTEN on. PostgreSQL cuts names after 63 bytes, so a schema's own name may be too long."""
+    return f"penstock_{schema.encode().hex()[:50]}"
+
+
+def note_changes(connection: Any, schema: str, kinds: Collection[Kind]) -> None:
+    """Raise the version, say for what, and wake those who listen when the transaction commits."""
+    if not kinds:
+        return
+    connection.execute(
+        """
+        WITH raised AS (UPDATE cluster SET version = version + 1 RETURNING version)
+        INSERT INTO change (kind, version) SELECT kind, version FROM raised, unnest(%s::integer[]) AS kind
+        ON CONFLICT (kind) DO UPDATE SET version = excluded.version
+        """,
+        ([int(kind) for kind in kinds],),
+    )
+    connection.execute("SELECT pg_notify(%s, '')", (channel(schema),))
+
+
+def raise_epochs_of(connection: Any, node_ids: Collection[int]) -> None:
+    """Whatever these brokers have under way is fenced."""
+    connection.execute(
+        """
+        WITH led AS (
+            SELECT topic_id, partition_index FROM partition WHERE leader = ANY(%s)
+            ORDER BY topic_id, partition_index FOR UPDATE
+        )
+        UPDATE partition SET leader_epoch = leader_epoch + 1 FROM led
+        WHERE partition.topic_id = led.topic_id AND partition.partition_index = led.partition_index
+        """,
+        (list(node_ids),),
+    )
+
+
+def write_moves(connection: Any, moves: Collection[Move]) -> None:
+    """One statement, with the rows locked in the order in which commits lock them."""
+    ordered = sorted(moves)
+    connection.execute(
+        """
+        WITH moved AS (
+            SELECT * FROM unnest(%s::bytea[], %s::integer[], %s::integer[], %s::text[])
+                AS moved (topic_id, partition_index, leader, replicas)
+        ), locked AS (
+            SELECT topic_id, partition_index FROM partition JOIN moved USING (topic_id, partition_index)
+            ORDER BY topic_id, partition_index FOR UPDATE OF partition
+        )
+        UPDATE partition SET leader = moved.leader, replicas = moved.replicas::integer[],
+            leader_epoch = leader_epoch + CASE WHEN partition.leader = moved.leader THEN 0 ELSE 1 END
+        FROM moved JOIN locked USING (topic_id, partition_index)
+        WHERE partition.topic_id = moved.topic_id AND partition.partition_index = moved.partition_index
+        """,
+        (
+            [move.topic_id for move in ordered],
+            [move.partition_index for move in ordered],
+            [move.placement.leader for move in ordered],
+            ["{" + ",".join(map(str, move.placement.replicas)) + "}" for move in ordered],
+        ),
+    )
+
+
+def read_brokers(read: Callable[[str], list[Any]]) -> list[BrokerRow]:
+    return [
+        BrokerRow(
+            node_id,
+            epoch,
+            instance_id,
+            rack,
+            {name: HostAndPort(host, port) for name, (host, port) in endpoints.items()},
+            is_live,
+        )
+        for node_id, epoch, instance_id, rack, endpoints, is_live in read(
+            "SELECT node_id, epoch, instance_id, rack, endpoints, is_live FROM broker ORDER BY node_id"
+        )
+    ]
+
+
+def read_partitions(read: Callable[[str], list[Any]]) -> list[PartitionRow]:
+    return [
+        PartitionRow(topic_id, index, leader, epoch, tuple(replicas))
+        for topic_id, index, leader, epoch, replicas in read(
+            """
+            SELECT topic_id, partition_index, leader, leader_epoch, replicas FROM partition
+            ORDER BY topic_id, partition_index
+            """
+        )
+    ]
+
+
+def _check_cluster(connection: Any, where: str, store: str, cluster_id: str | None) -> None:
+    found, found_store, folder_id, owner = connection.execute(
+        "SELECT cluster_id, store, folder_id, owner FROM cluster"
+    ).fetchone()
+    if cluster_id not in (None, found):
+        raise CatalogError(
+            f"the data folder belongs to the cluster {cluster_id}, and {where} holds the cluster {found}: correct "
+            "--cluster or --data"
+        )
+    if folder_id is not None:
+        raise CatalogError(
+            f"the cluster in {where} has one broker, which keeps the records in its data folder ({owner}): begin a "
+            "new cluster in a schema of its own (?schema=NAME)"
+        )
+    if found_store is None:
+        connection.execute("UPDATE cluster SET store = %s", (store,))
+    elif found_store != store:
+        raise CatalogError(
+            f"the records of the cluster in {where} are in {found_store}, not in {store}: correct --store"
+        )

@@ -1,0 +1,40 @@
+"""What commands that are no broker read from a cluster's schema, without owning or changing it."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import psycopg
+
+from penstock.catalog.contract import CatalogError
+from penstock.catalog.postgres_session import Session, one_line
+
+
+class ClusterSummary(NamedTuple):
+    cluster_id: str
+    claim: str | None
+    """What a broker that is alone has named as the place of the records."""
+    store: str | None
+    """The object store of several brokers."""
+    topics: dict[bytes, str]
+
+
+def read_summary(session: Session) -> ClusterSummary:
+    """Closes the session. Raises CatalogError with what to do."""
+    try:
+        connection = session.connection()
+        row = connection.execute("SELECT cluster_id, folder_id, store FROM cluster").fetchone()
+        topics = dict(connection.execute("SELECT topic_id, name FROM topic").fetchall())
+    except (psycopg.errors.UndefinedTable, psycopg.errors.UndefinedColumn) as error:
+        raise CatalogError(
+            f"there is no cluster in the schema {session.schema!r} at {session.shown}, or one of an earlier Penstock: "
+            "correct --cluster, or start a broker once"
+        ) from error
+    except psycopg.Error as error:
+        raise CatalogError(f"cannot read the cluster at {session.shown}: {one_line(error)}") from error
+    finally:
+        session.close()
+    if row is None:
+        raise CatalogError(f"the schema {session.schema!r} at {session.shown} is empty: start a broker once")
+    cluster_id, claim, store = row
+    return ClusterSummary(cluster_id, claim, store, topics)

@@ -1,0 +1,123 @@
+"""Who leads which partition: even, sticky, in several racks, and the same answer to the same question.
+
+`place` is for new partitions, `take_over` for those whose leader is gone or leaving, `balance` for leaders that are
+unevenly spread. A partition's replicas are the brokers that would take over, the preferred leader first. The records
+are in the object store, so that any broker can lead any partition, and a move copies nothing: it costs a pause, and the
+reading of what is not yet in segments. So nothing moves without a reason.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Sequence
+from typing import NamedTuple
+
+from penstock.catalog.shared import NOBODY, BrokerRow, Move, PartitionRow, Placement
+
+
+class Node(NamedTuple):
+    """A broker that may lead."""
+
+    node_id: int
+    rack: str | None = None
+
+
+def nodes_of(brokers: Iterable[BrokerRow], draining: frozenset[int] = frozenset()) -> list[Node]:
+    """Those that may be given partitions."""
+    return [Node(row.node_id, row.rack) for row in brokers if row.is_live and row.node_id not in draining]
+
+
+def place(count: int, replication: int, nodes: Sequence[Node], existing: Iterable[PartitionRow]) -> list[Placement]:
+    """Placements for `count` new partitions, each with as many replicas as are wanted and there are brokers."""
+    leads, keeps = _loads(existing)
+    return [_new(replication, nodes, leads, keeps) for _ in range(count)]
+
+
+def _new(replication: int, nodes: Sequence[Node], leads: Counter[int], keeps: Counter[int]) -> Placement:
+    left = list(nodes)
+    chosen: list[Node] = []
+    while left and len(chosen) < max(replication, 1):
+        if chosen:
+            racks = Counter(node.rack for node in chosen)
+            best = min(
+                left, key=lambda node: (node.rack is not None and racks[node.rack], keeps[node.node_id], node.node_id)
+            )
+        else:
+            best = min(left, key=lambda node: (leads[node.node_id], keeps[node.node_id], node.node_id))
+            leads[best.node_id] += 1
+        left.remove(best)
+        chosen.append(best)
+        keeps[best.node_id] += 1
+    replicas = tuple(node.node_id for node in chosen)
+    return Placement(replicas[0] if replicas else NOBODY, replicas)
+
+
+def take_over(partitions: Sequence[PartitionRow], nodes: Sequence[Node]) -> list[Move]:
+    """Leaders for the partitions whose leader is not among `nodes`: a replica if one is there, the least loaded first.
+
+    Replicas stay as they are, so that a broker that comes back is the preferred leader again. Without any broker
+    nothing moves: whoever comes next takes over.
+    """
+    if not nodes:
+        return []
+    alive = {node.node_id for node in nodes}
+    leads = Counter(row.leader for row in partitions)
+    moves = []
+    for row in partitions:
+        if row.leader in alive:
+            continue
+        candidates = [node_id for node_id in row.replicas if node_id in alive] or sorted(alive)
+        best = min(candidates, key=lambda node_id: (leads[node_id], node_id))
+        leads[best] += 1
+        moves.append(_to(row, best))
+    return moves
+
+
+def balance(partitions: Sequence[PartitionRow], nodes: Sequence[Node], limit: int) -> list[Move]:
+    """At most `limit` moves that even out how many partitions each broker leads, back to preferred leaders first.
+
+    Afterwards the brokers lead equally many, but for one, if the limit allows it. What is even already stays.
+    """
+    alive = sorted(node.node_id for node in nodes)
+    led: dict[int, list[PartitionRow]] = {node_id: [] for node_id in alive}
+    for row in partitions:
+        if row.leader in led:
+            led[row.leader].append(row)
+    moves: list[Move] = []
+    while alive and len(moves) < limit:
+        most = max(alive, key=lambda node_id: (len(led[node_id]), -node_id))
+        least = min(alive, key=lambda node_id: (len(led[node_id]), node_id))
+        if len(led[most]) - len(led[least]) < 2:
+            break
+        row = min(led[most], key=lambda row: (_wish(row, least), row[:2]))
+        led[most].remove(row)
+        moved = row._replace(leader=least)
+        led[least].append(moved)
+        moves.append(_to(row, least))
+    return moves
+
+
+def elect_preferred(row: PartitionRow, nodes: Sequence[Node]) -> Move | None:
+    """The move to the preferred leader, if that one is there and does not lead already."""
+    if not row.replicas or row.replicas[0] == row.leader or row.replicas[0] not in {node.node_id for node in nodes}:
+        return None
+    return _to(row, row.replicas[0])
+
+
+def _to(row: PartitionRow, leader: int) -> Move:
+    topic_id, index = row[:2]
+    return Move(topic_id, index, Placement(leader, row.replicas))
+
+
+def _wish(row: PartitionRow, node_id: int) -> int:
+    """How well a partition fits a broker, the best first."""
+    return row.replicas.index(node_id) if node_id in row.replicas else len(row.replicas)
+
+
+def _loads(rows: Iterable[PartitionRow]) -> tuple[Counter[int], Counter[int]]:
+    leads: Counter[int] = Counter()
+    keeps: Counter[int] = Counter()
+    for row in rows:
+        leads[row.leader] += 1
+        keeps.update(row.replicas)
+    return leads, keeps
