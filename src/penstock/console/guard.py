@@ -1,0 +1,120 @@
+"""What stands between the pages and the rest of the web.
+
+Every request must name a host that this console serves, or a page of another site could reach it by DNS rebinding. A
+request that changes something must come from one of the console's own pages: its Origin must be this host, and its form
+must hold the token that belongs to the browser's cookie. Every answer says that nothing but the console's own files may
+be loaded, run, framed or sent to.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import hmac
+import secrets
+from collections.abc import Iterable
+from http.cookies import CookieError, SimpleCookie
+
+from starlette.datastructures import Headers, MutableHeaders
+from starlette.responses import PlainTextResponse
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
+
+COOKIE = "penstock-console"
+TOKEN_FIELD = "csrf"
+TOKEN_HEADER = "x-csrf-token"
+MAX_BODY_BYTES = 4 << 20
+_LOOPBACK = ("127.0.0.1", "localhost", "[::1]")
+_READING = ("GET", "HEAD")
+
+POLICY = (
+    "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; connect-src 'self'; "
+    "form-action 'self'; base-uri 'none'; frame-ancestors 'none'"
+)
+_HEADERS = {
+    "content-security-policy": POLICY,
+    "x-content-type-options": "nosniff",
+    "x-frame-options": "DENY",
+    "referrer-policy": "same-origin",
+    "cross-origin-opener-policy": "same-origin",
+    "cross-origin-resource-policy": "same-origin",
+}
+
+
+class Tokens:
+    """The token of each browser, made from the random id in its cookie and a key that only this process has."""
+
+    def __init__(self) -> None:
+        self._key = secrets.token_bytes(32)
+
+    def of(self, browser: str) -> str:
+        return hmac.new(self._key, browser.encode(), hashlib.sha256).hexdigest()
+
+    def fits(self, browser: str, token: str) -> bool:
+        return bool(browser) and hmac.compare_digest(self.of(browser).encode(), token.encode())
+
+
+def allowed_hosts(listen: str, names: Iterable[str] = ()) -> frozenset[str]:
+    """The values of the Host header that a console at `listen` serves: loopback names, and `names`."""
+    port = listen.rpartition(":")[2]
+    hosts = {f"{name}:{port}" for name in _LOOPBACK} | {listen} | set(names)
+    if port == "80":
+        hosts |= set(_LOOPBACK)
+    return frozenset(host.lower() for host in hosts)
+
+
+class Guard:
+    """The middleware. `scope["state"]` gets `browser`, the id in the cookie, for the pages to make tokens from."""
+
+    def __init__(self, app: ASGIApp, hosts: frozenset[str]) -> None:
+        self._app = app
+        self._hosts = hosts
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["type"] != "http":
+            await self._app(scope, receive, send)
+            return
+        headers = Headers(scope=scope)
+        browser = _cookie(headers.get("cookie", ""))
+        is_new = not browser
+        if is_new:
+            browser = secrets.token_urlsafe(32)
+        scope.setdefault("state", {})["browser"] = browser
+
+        async def guarded(message: Message) -> None:
+            if message["type"] == "http.response.start":
+                answered = MutableHeaders(scope=message)
+                for name, value in _HEADERS.items():
+                    answered[name] = value
+                answered.setdefault("cache-control", "no-store")
+                if is_new:
+                    answered.append("set-cookie", f"{COOKIE}={browser}; Path=/; HttpOnly; SameSite=Strict")
+            await send(message)
+
+        refusal = self._refusal(scope["method"], headers)
+        await (self._app if refusal is None else refusal)(scope, receive, guarded)
+
+    def _refusal(self, method: str, headers: Headers) -> PlainTextResponse | None:
+        host = headers.get("host", "").lower()
+        if host not in self._hosts:
+            text = (
+                f"This console does not serve the host {host!r}; open it under one of: {', '.join(sorted(self._hosts))}"
+            )
+            return PlainTextResponse(text, 421)
+        if method in _READING:
+            return None
+        origin = headers.get("origin", "")
+        if origin not in (f"http://{host}", f"https://{host}"):
+            return PlainTextResponse("A change must come from a page of this console (its Origin is another).", 403)
+        if headers.get("sec-fetch-site", "same-origin") != "same-origin":
+            return PlainTextResponse("A change must come from a page of this console (it is cross-site).", 403)
+        length = headers.get("content-length", "")
+        if not length.isdigit() or int(length) > MAX_BODY_BYTES:
+            return PlainTextResponse(f"A form must say its length, at most {MAX_BODY_BYTES} bytes.", 413)
+        return None
+
+
+def _cookie(header: str) -> str:
+    try:
+        morsel = SimpleCookie(header[:8192]).get(COOKIE)
+    except CookieError:
+        return ""
+    return morsel.value if morsel is not None and 16 <= len(morsel.value) <= 128 else ""

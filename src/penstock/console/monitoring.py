@@ -1,0 +1,84 @@
+"""What a Penstock broker shows beside its metrics: the windows of queues.
+
+Kafka's protocol has no request for it, so it is read over HTTP from the address in each broker's
+`penstock.metrics.listen`, as the session's user where the address is beyond this machine. A broker that has no such
+address, Apache Kafka among them, shows nothing, and the pages say so.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import base64
+import ipaddress
+import json
+from collections.abc import Awaitable, Callable, Mapping
+from http.client import HTTPException
+from urllib.parse import urlencode
+from urllib.request import HTTPSHandler, ProxyHandler, Request, build_opener
+
+from penstock.client.admin import Admin, ResourceType
+from penstock.client.config import ClientConfig, load
+from penstock.client.tls import context_of
+from penstock.console.readings import Cached
+from penstock.wire.errors import KafkaError
+
+CONFIG = "penstock.metrics.listen"
+_PATIENCE_SECONDS = 5.0
+_FRESH_SECONDS = 30.0
+_MAX_BYTES = 32 << 20
+_EVERYWHERE = ("", "0.0.0.0", "[::]")
+
+
+class Monitoring:
+    def __init__(self, admin: Callable[[], Awaitable[Admin]], settings: Mapping[str, object]) -> None:
+        self._admin = admin
+        self._settings = settings
+        self._addresses = Cached(self._find, _FRESH_SECONDS)
+
+    async def is_there(self) -> bool:
+        return bool(await self._addresses.get())
+
+    async def read(self, path: str, **query: str) -> list[object]:
+        """What each broker that can be reached shows under a path; a broker that fails is left out."""
+        address = path + (f"?{urlencode(query)}" if query else "")
+        bases = await self._addresses.get()
+        found = await asyncio.gather(*(asyncio.to_thread(self._get, base + address) for base in bases))
+        return [told for told in found if told is not None]
+
+    async def _find(self) -> list[str]:
+        admin = await self._admin()
+        found = []
+        for node in (await admin.describe_cluster()).nodes:
+            try:
+                configs = await admin.describe_configs(ResourceType.BROKER, str(node.node_id), [CONFIG])
+            except KafkaError:
+                continue  # this user may not look at the configs of brokers
+            listen = configs[CONFIG].value if CONFIG in configs else None
+            if listen:
+                host, _, port = listen.rpartition(":")
+                scheme = "http" if _is_here(host) else "https"
+                found.append(f"{scheme}://{node.host if host in _EVERYWHERE else host}:{port}")
+        return found
+
+    def _get(self, address: str) -> object:
+        request = Request(address)
+        handlers: list[ProxyHandler | HTTPSHandler] = [ProxyHandler({})]
+        if address.startswith("https:"):
+            handlers.append(HTTPSHandler(context=context_of(load(ClientConfig, self._settings, {}))))
+            user, password = self._settings.get("sasl_username"), self._settings.get("sasl_password")
+            if user:
+                login = base64.b64encode(f"{user}:{password}".encode()).decode()
+                request.add_header("Authorization", f"Basic {login}")
+        try:
+            with build_opener(*handlers).open(request, timeout=_PATIENCE_SECONDS) as response:
+                told: object = json.loads(response.read(_MAX_BYTES))
+        except (OSError, HTTPException, ValueError):
+            return None
+        return told
+
+
+def _is_here(host: str) -> bool:
+    try:
+        return ipaddress.ip_address(host.strip("[]")).is_loopback
+    except ValueError:
+        return host == "localhost"

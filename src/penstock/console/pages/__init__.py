@@ -1,0 +1,1 @@
+"""One module per family of pages. Each has `ROUTES`, which `penstock.console.app` joins."""

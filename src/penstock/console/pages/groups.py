@@ -1,0 +1,198 @@
+"""Consumer groups: who is in them, who has what, how far they are behind, and resets."""
+
+from __future__ import annotations
+
+import asyncio
+
+from starlette.exceptions import HTTPException
+from starlette.requests import Request
+
+from penstock.client.admin import Admin, GroupListing
+from penstock.client.types import OffsetSpec, TopicPartition
+from penstock.console import resets
+from penstock.console.names import encode_name
+from penstock.console.web import Change, Form, Page, change, command, name_in, page, session_of
+from penstock.wire.errors import GroupIdNotFound, KafkaError
+
+NAVIGATION = [("/groups", "Groups", "g")]
+_MOST_GROUPS = 500
+_MOST_PARTITIONS = 1_000
+_AT_ONCE = 16
+_LIVE_SECONDS = 2.0
+_SHARE = "share"
+_UNSETTLED = ("PreparingRebalance", "CompletingRebalance", "Assigning", "Reconciling")
+
+
+async def group_list(request: Request) -> Page:
+    search = request.query_params.get("q", "")[:249]
+    admin = await session_of(request).admin()
+    every = [group for group in await admin.list_groups() if group.type.lower() != _SHARE]
+    found = [group for group in every if search.lower() in group.group_id.lower()]
+    shown = found[:_MOST_GROUPS]
+    committed = await commits_of(admin, shown)
+    ends = await ends_of(admin, {tp for offsets in committed.values() for tp in offsets})
+    rows = []
+    for group in shown:
+        offsets = committed[group.group_id]
+        rows.append(
+            {
+                "group": group.group_id,
+                "type": group.type,
+                "state": group.state,
+                "topics": sorted({tp.topic for tp in offsets}),
+                "lag": sum(max(0, ends[tp] - offset) for tp, offset in offsets.items() if tp in ends),
+            }
+        )
+    rows.sort(key=lambda row: (-int(str(row["lag"])), str(row["group"])))
+    data = {"groups": rows, "search": search, "left_out": len(found) - len(shown)}
+    return Page("groups.html", data, _LIVE_SECONDS, extra={"unsettled": _UNSETTLED})
+
+
+async def group(request: Request) -> Page:
+    name = name_in(request)
+    admin = await session_of(request).admin()
+    told = await admin.describe_group(name)
+    if told.type.lower() == _SHARE:
+        raise HTTPException(404, f"{name} is a share group; it is under Queues.")
+    committed = await _committed(admin, name)
+    owners = {tp: member for member in told.members for tp in member.assignment}
+    partitions = sorted(set(committed) | set(owners))
+    ends = await ends_of(admin, set(partitions))
+    rows = []
+    for tp in partitions:
+        owner = owners.get(tp)
+        rows.append(
+            {
+                "topic": tp.topic,
+                "partition": tp.partition,
+                "committed": committed.get(tp, -1),
+                "end": ends.get(tp, -1),
+                "lag": max(0, ends[tp] - committed[tp]) if tp in ends and tp in committed else -1,
+                "member": "" if owner is None else owner.member_id,
+                "client": "" if owner is None else owner.client_id,
+                "host": "" if owner is None else owner.host,
+            }
+        )
+    lags = {tp: max(0, ends[tp] - offset) for tp, offset in committed.items() if tp in ends}
+    members = [
+        {
+            "member": member.member_id,
+            "client": member.client_id,
+            "host": member.host,
+            "instance": member.group_instance_id or "",
+            "epoch": member.epoch,
+            "assignment": _by_topic(member.assignment),
+            "target": _by_topic(member.target) if sorted(member.target) != sorted(member.assignment) else {},
+            "lag": sum(lags.get(tp, 0) for tp in member.assignment),
+        }
+        for member in told.members
+    ]
+    data = {
+        "group": name,
+        "type": told.type,
+        "state": told.state,
+        "coordinator": told.coordinator,
+        "assignor": told.assignor,
+        "epoch": told.epoch,
+        "lag": sum(lags.values()),
+        "members": members,
+        "partitions": rows[:_MOST_PARTITIONS],
+        "left_out": max(0, len(rows) - _MOST_PARTITIONS),
+    }
+    topics = sorted({tp.topic for tp in partitions})
+    extra = {"topics": topics, "unsettled": _UNSETTLED, "largest": max(lags.values(), default=0), "kinds": resets.KINDS}
+    return Page("group.html", data, _LIVE_SECONDS, extra=extra)
+
+
+async def reset(request: Request, form: Form) -> Change:
+    session, name = session_of(request), name_in(request)
+    admin = await session.admin()
+    try:
+        members = (await admin.describe_group(name)).members
+    except GroupIdNotFound:
+        members = []  # a group that is to begin with these offsets
+    if members:
+        raise HTTPException(
+            409, f"Group {name} has {len(members)} active members; stop them first: offsets are reset without any."
+        )
+    words, partitions = await resets.chosen(admin, form)
+    kind, number, options = resets.options_of(form)
+    current = await _committed(admin, name)
+    found = await resets.targets(admin, partitions, current, kind, number)
+
+    async def perform() -> str:
+        await admin.alter_group_offsets(name, found)
+        return f"Group {name} goes on at its new offsets in {words}."
+
+    rows = [(str(tp), current.get(tp, -1), new, f"{new - current.get(tp, new):+,}") for tp, new in found.items()]
+    line = command(session, "group", "reset-offsets", name, "--topic", words, *options, "--execute")
+    columns = ("Partition", "Committed offset", "New offset", "Change")
+    return Change(f"Reset group {name} in {words}?", line, _address(name), perform, "Reset", columns=columns, rows=rows)
+
+
+async def delete(request: Request, form: Form) -> Change:
+    session, name = session_of(request), name_in(request)
+
+    async def perform() -> str:
+        for error in (await (await session.admin()).delete_groups([name])).values():
+            if error is not None:
+                raise error
+        return f"Group {name} is deleted."
+
+    back = "/groups" if form.get("consent") else _address(name)
+    line = command(session, "group", "delete", name)
+    return Change(f"Delete group {name} and its offsets?", line, back, perform, "Delete it", danger=True)
+
+
+async def commits_of(admin: Admin, groups: list[GroupListing]) -> dict[str, dict[TopicPartition, int]]:
+    """The committed offsets of groups; none of those that this user may not see."""
+    few = asyncio.Semaphore(_AT_ONCE)
+
+    async def one(group_id: str) -> dict[TopicPartition, int]:
+        async with few:
+            try:
+                return await _committed(admin, group_id)
+            except KafkaError:
+                return {}
+
+    found = await asyncio.gather(*(one(group.group_id) for group in groups))
+    return {group.group_id: offsets for group, offsets in zip(groups, found, strict=True)}
+
+
+async def ends_of(admin: Admin, partitions: set[TopicPartition]) -> dict[TopicPartition, int]:
+    """The end offsets of those partitions that exist and have a leader."""
+    if not partitions:
+        return {}
+    led = {
+        TopicPartition(info.name, number)
+        for info in await admin.list_topics(include_internal=True)
+        for number, known in info.partitions.items()
+        if known.leader >= 0
+    }
+    wanted = dict.fromkeys(sorted(partitions & led), int(OffsetSpec.LATEST))
+    if not wanted:
+        return {}
+    return {tp: found.offset for tp, found in (await admin.list_offsets(wanted)).items()}
+
+
+async def _committed(admin: Admin, group_id: str) -> dict[TopicPartition, int]:
+    return {tp: o.offset for tp, o in (await admin.list_group_offsets(group_id)).items() if o.offset >= 0}
+
+
+def _by_topic(partitions: list[TopicPartition]) -> dict[str, list[int]]:
+    found: dict[str, list[int]] = {}
+    for tp in sorted(partitions):
+        found.setdefault(tp.topic, []).append(tp.partition)
+    return found
+
+
+def _address(name: str) -> str:
+    return f"/groups/{encode_name(name)}"
+
+
+ROUTES = [
+    *page("/groups/{name}", group),
+    *page("/groups", group_list),
+    *change("/groups/{name}/reset", reset),
+    *change("/groups/{name}/delete", delete),
+]

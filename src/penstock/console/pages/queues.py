@@ -1,0 +1,241 @@
+"""Share groups, which are queues: the window of each share-partition record by record, and its workers."""
+
+from __future__ import annotations
+
+import asyncio
+import math
+import time
+from collections import Counter
+from typing import TypedDict, cast
+
+from starlette.exceptions import HTTPException
+from starlette.requests import Request
+
+from penstock.client.admin import Admin, ResourceType, ShareOffset
+from penstock.client.types import TopicPartition
+from penstock.console import resets
+from penstock.console.monitoring import CONFIG
+from penstock.console.names import encode_name
+from penstock.console.pages.groups import ends_of
+from penstock.console.web import Change, Form, Page, change, command, name_in, page, session_of, web_of
+from penstock.wire.errors import KafkaError
+
+NAVIGATION = [("/queues", "Queues", "q")]
+_MOST_GROUPS = 200
+_MOST_WINDOWS = 50
+_MOST_CELLS = 4_000
+_AT_ONCE = 16
+_LIVE_SECONDS = 0.4
+_TYPES = ("share",)
+_KINDS = tuple(kind for kind in resets.KINDS if kind != "shift")  # the command has no --shift-by for share groups
+_DEAD_LETTERS = "errors.deadletterqueue.topic.name"
+STATES = ("AVAILABLE", "DELAYED", "ACQUIRED", "STAGED", "ACKNOWLEDGED", "ARCHIVING", "ARCHIVED")
+
+
+class Cell(TypedDict):
+    offset: int
+    state: str
+    deliveryCount: int
+    memberId: str
+    remainingMs: int
+
+
+class Window(TypedDict):
+    topic: str
+    partition: int
+    startOffset: int
+    endOffset: int
+    logEndOffset: int
+    waitingFetches: int
+    maxRecordLocks: int
+    deliveryCountLimit: int
+    records: list[Cell]
+
+
+async def queue_list(request: Request) -> Page:
+    admin = await session_of(request).admin()
+    groups = await admin.list_groups(types=_TYPES)
+    few = asyncio.Semaphore(_AT_ONCE)
+
+    async def offsets_of(group_id: str) -> dict[TopicPartition, ShareOffset]:
+        async with few:
+            try:
+                return await admin.list_share_group_offsets(group_id)
+            except KafkaError:
+                return {}
+
+    shown = groups[:_MOST_GROUPS]
+    found = await asyncio.gather(*(offsets_of(group.group_id) for group in shown))
+    rows = [
+        {
+            "queue": group.group_id,
+            "state": group.state,
+            "topics": sorted({tp.topic for tp in offsets}),
+            "lag": sum(max(0, offset.lag) for offset in offsets.values()),
+        }
+        for group, offsets in zip(shown, found, strict=True)
+    ]
+    rows.sort(key=lambda row: (-int(str(row["lag"])), str(row["queue"])))
+    return Page("queues.html", {"queues": rows, "left_out": len(groups) - len(shown)}, 2.0)
+
+
+async def queue(request: Request) -> Page:
+    session, name = session_of(request), name_in(request)
+    admin = await session.admin()
+    told, offsets = await asyncio.gather(admin.describe_group(name), admin.list_share_group_offsets(name))
+    if told.type.lower() not in _TYPES:
+        raise HTTPException(404, f"{name} is a consumer group; it is under Groups.")
+    windows = cast(
+        "list[Window]",
+        [window for broker in await session.monitoring.read("/share-groups", group=name) for window in _list(broker)],
+    )
+    windows.sort(key=lambda window: (window["topic"], window["partition"]))
+    held = Counter(cell["memberId"] for w in windows for cell in w["records"] if cell["state"] == "ACQUIRED")
+    ends = await ends_of(admin, set(offsets))
+    lag = sum(max(0, offset.lag) for offset in offsets.values())
+    arrivals, done = _rates(request, name, sum(ends.values()), lag)
+    members = [
+        {
+            "member": member.member_id,
+            "client": member.client_id,
+            "host": member.host,
+            "partitions": len(member.assignment),
+            "holds": held[member.member_id],
+        }
+        for member in told.members
+    ]
+    data = {
+        "queue": name,
+        "state": told.state,
+        "lag": lag,
+        "arrivals": arrivals,
+        "done": done,
+        "advice": advice(len(members), lag, arrivals, done),
+        "members": members,
+        "partitions": [
+            {
+                "topic": tp.topic,
+                "partition": tp.partition,
+                "start": offset.start_offset,
+                "end": ends.get(tp, -1),
+                "lag": offset.lag,
+            }
+            for tp, offset in sorted(offsets.items())
+        ],
+        "windows": windows[:_MOST_WINDOWS],
+        "left_out": max(0, len(windows) - _MOST_WINDOWS),
+        "has_windows": await session.monitoring.is_there(),
+    }
+    extra = {
+        "strips": [strip(window) for window in windows[:_MOST_WINDOWS]],
+        "states": STATES,
+        "dead_letters": await _dead_letters(admin, name) if not request.url.path.endswith(".live") else None,
+        "topics": sorted({tp.topic for tp in offsets}),
+        "kinds": _KINDS,
+        "config": CONFIG,
+    }
+    return Page("queue.html", data, _LIVE_SECONDS, extra=extra)
+
+
+def strip(window: Window) -> dict[str, object]:
+    """The window's records as runs that look alike, for drawing; a digit marks a delivery after the first."""
+    runs: list[dict[str, object]] = []
+    last: tuple[object, ...] = ()
+    limit = window["deliveryCountLimit"]
+    for cell in window["records"][:_MOST_CELLS]:
+        seconds = -(-cell["remainingMs"] // 1000)
+        looks = (cell["state"], cell["deliveryCount"], cell["memberId"], seconds)
+        if looks != last:
+            last = looks
+            words = [cell["state"].lower()]
+            words += [f"by {cell['memberId']}"] if cell["memberId"] else []
+            words += [f"{seconds} s left"] if cell["remainingMs"] else []
+            words += [f"delivery {cell['deliveryCount']} of {limit}"] if cell["deliveryCount"] else []
+            open_ = cell["state"] in ("ACQUIRED", "AVAILABLE", "DELAYED") and cell["deliveryCount"] > 1
+            mark = str(min(cell["deliveryCount"], 9)) if open_ else ""
+            runs.append({"state": cell["state"].lower(), "words": ", ".join(words), "mark": mark, "offsets": []})
+        cast("list[int]", runs[-1]["offsets"]).append(cell["offset"])
+    return {"runs": runs, "counts": Counter(cell["state"].lower() for cell in window["records"])}
+
+
+def advice(workers: int, lag: int, arrivals: float | None, done: float | None) -> str:
+    """How many workers the queue needs, from what arrives and what is done now."""
+    if not workers:
+        return f"{lag:,} records wait, and no worker takes them." if lag else "No worker is here, and nothing waits."
+    if arrivals is None or done is None:
+        return "The rates are not known yet; a few seconds will tell."
+    if not lag:
+        return f"{workers} workers keep up."
+    if done <= 0:
+        return f"{lag:,} records wait, and the {workers} workers finish none: look at what they do."
+    if done >= arrivals * 1.05:
+        return f"The {workers} workers catch up: done in about {math.ceil(lag / max(done - arrivals, 0.1)):,} s."
+    needed = max(workers + 1, math.ceil(workers * arrivals / done * 1.2))
+    return f"The {workers} workers fall behind; {needed} would keep up with what arrives, with a fifth to spare."
+
+
+async def reset(request: Request, form: Form) -> Change:
+    session, name = session_of(request), name_in(request)
+    admin = await session.admin()
+    members = (await admin.describe_group(name)).members
+    if members:
+        raise HTTPException(409, f"Queue {name} has {len(members)} workers; stop them first: it is reset without any.")
+    words, partitions = await resets.chosen(admin, form)
+    kind, number, options = resets.options_of(form)
+    if kind not in _KINDS:
+        raise HTTPException(400, f"Say where to: one of {', '.join(_KINDS)}.")
+    current = {tp: offset.start_offset for tp, offset in (await admin.list_share_group_offsets(name)).items()}
+    found = await resets.targets(admin, partitions, current, kind, number)
+
+    async def perform() -> str:
+        await admin.alter_share_group_offsets(name, found)
+        return f"Queue {name} begins at its new offsets in {words}."
+
+    rows = [(str(tp), current.get(tp, -1), new) for tp, new in found.items()]
+    line = command(session, "share", "reset-offsets", name, "--topic", words, *options, "--execute")
+    columns = ("Partition", "Start offset", "New start offset")
+    question = f"Reset queue {name} in {words}, and forget what is in flight?"
+    return Change(question, line, _address(name), perform, "Reset", columns=columns, rows=rows)
+
+
+async def delete(request: Request, form: Form) -> Change:
+    session, name = session_of(request), name_in(request)
+
+    async def perform() -> str:
+        for error in (await (await session.admin()).delete_groups([name])).values():
+            if error is not None:
+                raise error
+        return f"Queue {name} is deleted."
+
+    back = "/queues" if form.get("consent") else _address(name)
+    line = command(session, "share", "delete", name)
+    return Change(f"Delete queue {name} and its state?", line, back, perform, "Delete it", danger=True)
+
+
+async def _dead_letters(admin: Admin, name: str) -> str | None:
+    try:
+        configs = await admin.describe_configs(ResourceType.GROUP, name)
+    except KafkaError:
+        return None
+    return configs[_DEAD_LETTERS].value or None if _DEAD_LETTERS in configs else None
+
+
+def _rates(request: Request, name: str, end: int, lag: int) -> tuple[float | None, float | None]:
+    rates = web_of(request).rates(f"queue {name}").update({"end": end, "done": end - lag}, time.monotonic())
+    return rates.get("end"), rates.get("done")
+
+
+def _list(told: object) -> list[object]:
+    return told if isinstance(told, list) else []
+
+
+def _address(name: str) -> str:
+    return f"/queues/{encode_name(name)}"
+
+
+ROUTES = [
+    *page("/queues/{name}", queue),
+    *page("/queues", queue_list),
+    *change("/queues/{name}/reset", reset),
+    *change("/queues/{name}/delete", delete),
+]

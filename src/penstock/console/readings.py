@@ -1,0 +1,112 @@
+"""What the pages read of a cluster, gathered in few requests and kept for a moment.
+
+Several tabs look at the same numbers, so a reading is shared by everybody who wants it within a second of it being
+taken. Rates are the difference between two readings.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Awaitable, Callable, Mapping
+from dataclasses import dataclass, field
+from typing import Generic, TypeVar
+
+from penstock.client.admin import Admin
+from penstock.client.metadata import TopicInfo
+from penstock.client.types import OffsetSpec, TopicPartition
+from penstock.wire.errors import KafkaError
+
+T = TypeVar("T")
+_FRESH_SECONDS = 1.0
+_RATE_SECONDS = 1.5  # the shortest time over which a rate means anything
+
+
+class Cached(Generic[T]):
+    """A reading that is taken at most once a second, however many ask."""
+
+    def __init__(self, read: Callable[[], Awaitable[T]], fresh_seconds: float = _FRESH_SECONDS) -> None:
+        self._read = read
+        self._fresh_seconds = fresh_seconds
+        self._lock = asyncio.Lock()
+        self._value: T | None = None
+        self._at = float("-inf")
+
+    async def get(self) -> T:
+        async with self._lock:
+            if self._value is None or time.monotonic() - self._at > self._fresh_seconds:
+                self._value = await self._read()
+                self._at = time.monotonic()
+            return self._value
+
+    def forget(self) -> None:
+        """Read anew next time: something was changed."""
+        self._at = float("-inf")
+
+
+@dataclass(slots=True)
+class Offsets:
+    """First and end offsets of partitions; those that could not be read are left out."""
+
+    first: dict[TopicPartition, int] = field(default_factory=dict)
+    end: dict[TopicPartition, int] = field(default_factory=dict)
+
+    def records(self, tp: TopicPartition) -> int:
+        if tp not in self.first or tp not in self.end:
+            return -1
+        return self.end[tp] - self.first[tp]
+
+
+async def read_offsets(admin: Admin, topics: list[TopicInfo]) -> Offsets:
+    """The offsets of all partitions that have a leader."""
+    led = [
+        TopicPartition(topic.name, number)
+        for topic in topics
+        for number, info in topic.partitions.items()
+        if info.leader >= 0
+    ]
+    if not led:
+        return Offsets()
+    first, end = await asyncio.gather(
+        admin.list_offsets(dict.fromkeys(led, int(OffsetSpec.EARLIEST))),
+        admin.list_offsets(dict.fromkeys(led, int(OffsetSpec.LATEST))),
+    )
+    return Offsets({tp: o.offset for tp, o in first.items()}, {tp: o.offset for tp, o in end.items()})
+
+
+async def read_sizes(admin: Admin) -> dict[TopicPartition, int] | None:
+    """Bytes of every partition; None where this user may not see them."""
+    try:
+        folders = await admin.describe_log_dirs()
+    except KafkaError:
+        return None
+    sizes: dict[TopicPartition, int] = {}
+    for folder in folders:
+        for tp, size in folder.sizes.items():
+            sizes[tp] = max(size, sizes.get(tp, 0))  # replicas hold the same records
+    return sizes
+
+
+class Rates:
+    """Rates of counters that are read now and then. Bounded: what is no longer read is dropped."""
+
+    def __init__(self) -> None:
+        self._last: dict[str, tuple[float, int]] = {}
+        self._rates: dict[str, float] = {}
+
+    def update(self, counters: Mapping[str, int], now: float) -> dict[str, float]:
+        """Rates per second for those counters that were read before."""
+        kept: dict[str, tuple[float, int]] = {}
+        rates: dict[str, float] = {}
+        for name, value in counters.items():
+            at, before = self._last.get(name, (now, value))
+            if now - at < _RATE_SECONDS and name in self._last:
+                kept[name] = (at, before)
+                if name in self._rates:
+                    rates[name] = self._rates[name]
+                continue
+            kept[name] = (now, value)
+            if now > at:
+                rates[name] = max(0.0, (value - before) / (now - at))
+        self._last, self._rates = kept, rates
+        return rates

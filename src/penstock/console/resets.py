@@ -1,0 +1,71 @@
+"""Where a reset takes a group: the words of a form, the options of the command, the new offsets."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from datetime import UTC, datetime
+
+from starlette.exceptions import HTTPException
+
+from penstock.client.admin import Admin
+from penstock.client.types import OffsetSpec, TopicPartition
+from penstock.console.web import Form, field_of, number_of
+
+KINDS = ("earliest", "latest", "offset", "datetime", "shift")
+
+
+async def chosen(admin: Admin, form: Form) -> tuple[str, list[TopicPartition]]:
+    """The value of the command's --topic, and its partitions, all of the topic where the form names none."""
+    name = field_of(form, "topic", limit=249)
+    known = sorted((await admin.describe_topic(name)).partitions)
+    words = form.get("partitions", "").replace(" ", "")
+    if not words:
+        return name, [TopicPartition(name, number) for number in known]
+    numbers = [number_of(word, "Partition", 0, known[-1]) for word in words.split(",")]
+    return f"{name}:{words}", [TopicPartition(name, number) for number in numbers]
+
+
+def options_of(form: Form) -> tuple[str, int, list[str]]:
+    """Kind, number (an offset, a distance, or a time in milliseconds), and the command's options."""
+    kind = form.get("kind", "")
+    if kind in ("earliest", "latest"):
+        return kind, 0, [f"--to-{kind}"]
+    if kind == "offset":
+        number = number_of(field_of(form, "value"), "Offset")
+        return kind, number, ["--to-offset", str(number)]
+    if kind == "shift":
+        number = number_of(field_of(form, "value"), "The number of records", -(2**62), 2**62)
+        return kind, number, ["--shift-by", str(number)]
+    if kind == "datetime":
+        text = field_of(form, "value", limit=40)
+        try:
+            at = datetime.fromisoformat(text)
+        except ValueError:
+            raise HTTPException(400, f"{text!r} is no time; it must look like 2026-08-01T12:00:00.") from None
+        at = at if at.tzinfo else at.replace(tzinfo=UTC)
+        return kind, int(at.timestamp() * 1000), ["--to-datetime", at.isoformat()]
+    raise HTTPException(400, f"Say where to: one of {', '.join(KINDS)}.")
+
+
+async def targets(
+    admin: Admin, partitions: list[TopicPartition], current: Mapping[TopicPartition, int], kind: str, number: int
+) -> dict[TopicPartition, int]:
+    """The new offsets, kept between the beginning and the end of each partition."""
+    first = await admin.list_offsets(dict.fromkeys(partitions, int(OffsetSpec.EARLIEST)))
+    last = await admin.list_offsets(dict.fromkeys(partitions, int(OffsetSpec.LATEST)))
+    at_time = await admin.list_offsets(dict.fromkeys(partitions, number)) if kind == "datetime" else {}
+    found = {}
+    for tp in partitions:
+        begin, end = first[tp].offset, last[tp].offset
+        if kind == "earliest":
+            wanted = begin
+        elif kind == "offset":
+            wanted = number
+        elif kind == "shift":
+            wanted = current.get(tp, begin) + number
+        elif kind == "datetime" and at_time[tp].offset >= 0:
+            wanted = at_time[tp].offset
+        else:
+            wanted = end
+        found[tp] = min(max(wanted, begin), end)
+    return found

@@ -1,0 +1,88 @@
+// What htmx does not do: the one live stream of a tab, the messages of a search, and keys.
+"use strict";
+
+const main = document.getElementById("main");
+const pulse = document.getElementById("pulse");
+
+// A notice belongs to one visit: a reload shows the page without it.
+const here = new URL(location.href);
+if (here.searchParams.has("notice")) {
+  here.searchParams.delete("notice");
+  history.replaceState(null, "", here);
+}
+
+// A browser allows six connections per origin, so a tab has one stream, and none while nobody looks.
+let source = null;
+
+function listen() {
+  const address = main.dataset.live;
+  if (!address || source || document.hidden) return;
+  source = new EventSource(address);
+  source.addEventListener("live", (event) => {
+    const selection = document.getSelection();
+    const live = document.getElementById("live");
+    if (selection && !selection.isCollapsed && live.contains(selection.anchorNode)) return; // somebody copies
+    const held = document.activeElement && live.contains(document.activeElement) ? document.activeElement.id : "";
+    live.innerHTML = JSON.parse(event.data);
+    if (held && document.getElementById(held)) document.getElementById(held).focus();
+    pulse.className = "pulse on";
+  });
+  source.addEventListener("failed", (event) => { pulse.className = "pulse lost"; pulse.title = JSON.parse(event.data); stop(); setTimeout(listen, 3000); });
+  source.addEventListener("error", () => { pulse.className = "pulse lost"; });
+}
+
+function stop() {
+  if (source) source.close();
+  source = null;
+}
+
+document.addEventListener("visibilitychange", () => (document.hidden ? stop() : listen()));
+window.addEventListener("pagehide", stop);
+listen();
+
+// The messages of a topic: rows arrive as HTML that the server has escaped, and the oldest give way.
+const search = document.getElementById("search");
+if (search) {
+  const rows = document.getElementById("rows");
+  const keep = Number(search.dataset.keep);
+  const newestFirst = search.dataset.tail === "yes";
+  const bar = document.getElementById("progress");
+  const words = document.getElementById("progress-text");
+  const button = document.getElementById("stop");
+  let stream = new EventSource(search.dataset.stream);
+  const finish = () => { if (stream) stream.close(); stream = null; button.hidden = true; search.dataset.state = "done"; };
+  stream.addEventListener("rows", (event) => {
+    rows.insertAdjacentHTML(newestFirst ? "afterbegin" : "beforeend", JSON.parse(event.data));
+    while (rows.children.length > keep) (newestFirst ? rows.lastElementChild : rows.lastElementChild).remove();
+  });
+  stream.addEventListener("progress", (event) => {
+    const told = JSON.parse(event.data);
+    words.textContent = told.text;
+    if (told.total) { bar.max = told.total; bar.value = told.done; bar.hidden = false; }
+  });
+  stream.addEventListener("failed", (event) => { words.textContent = JSON.parse(event.data); words.className = "failure"; finish(); });
+  stream.addEventListener("end", finish);
+  stream.addEventListener("error", () => { if (stream) { words.textContent = "The stream has ended."; finish(); } });
+  button.addEventListener("click", () => { words.textContent += " · stopped"; finish(); });
+  window.addEventListener("pagehide", finish);
+  rows.addEventListener("click", (event) => {
+    const row = event.target.closest("tr");
+    if (row && !event.target.closest("a") && document.getSelection().isCollapsed) row.classList.toggle("open");
+  });
+}
+
+// Keys: g and a letter goes to a page, / to the search field.
+let gone = 0;
+document.addEventListener("keydown", (event) => {
+  if (event.target.closest("input, textarea, select") || event.ctrlKey || event.metaKey || event.altKey) return;
+  if (event.key === "/") {
+    const field = document.querySelector("[data-focus='/']");
+    if (field) { field.focus(); event.preventDefault(); }
+  } else if (event.key === "g") {
+    gone = Date.now();
+  } else if (Date.now() - gone < 1500) {
+    const link = document.querySelector(`nav a[data-key='${CSS.escape(event.key)}']`);
+    if (link) link.click();
+    gone = 0;
+  }
+});

@@ -1,0 +1,167 @@
+"""A console in front of a real broker: in process for requests, as a process of its own for a browser.
+
+Broker, console and browser are started once per worker of pytest and shared, so a test names topics and groups of its
+own (`fresh`) and expects those of other tests beside them.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import itertools
+import os
+import re
+import socket
+import subprocess
+import sys
+from collections.abc import Awaitable, Callable, Coroutine, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from typing import TYPE_CHECKING, Any, TypeVar
+
+import pytest
+
+pytest.importorskip("starlette")
+pytest.importorskip("jinja2")
+pytest.importorskip("uvicorn")
+
+from starlette.testclient import TestClient
+
+from penstock.client.admin import Admin
+from penstock.client.producer import Producer
+from penstock.console.app import create_app
+from penstock.console.guard import allowed_hosts
+from penstock.testing.broker import Broker
+
+if TYPE_CHECKING:
+    from playwright.sync_api import Browser, Page
+
+T = TypeVar("T")
+ADDRESS = "127.0.0.1:8080"
+ORIGIN = f"http://{ADDRESS}"
+CHROMIUM = next((path for path in ("/usr/bin/chromium", "/usr/bin/chromium-browser") if os.path.exists(path)), None)
+_numbers = itertools.count(1)
+
+
+def run(work: Coroutine[Any, Any, T]) -> T:
+    """Run in a thread: Playwright's synchronous face has an event loop in this one."""
+    with ThreadPoolExecutor(1) as pool:
+        return pool.submit(asyncio.run, work).result(60)
+
+
+class Visitor(TestClient):
+    """A browser that fills in forms: it sends its Origin, and the token of the page that it has seen."""
+
+    def token(self) -> str:
+        found = re.search(r'name="csrf" value="([0-9a-f]+)"', self.get("/topics/new").text)
+        assert found is not None
+        return found[1]
+
+    def submit(self, path: str, consent: bool = True, **fields: object) -> Any:
+        form = {"csrf": self.token(), **{name: str(value) for name, value in fields.items()}}
+        if consent:
+            form["consent"] = "yes"
+        return self.post(path, data=form, headers={"origin": ORIGIN})
+
+    def topic_names(self) -> list[str]:
+        return [row["name"] for row in self.get("/topics.json").json()["topics"]]
+
+
+@pytest.fixture(scope="session")
+def broker() -> Iterator[Broker]:
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        port = taken.getsockname()[1]  # the console learns it from the broker's configs, so 0 would not do
+    with Broker({"penstock.metrics.listen": f"127.0.0.1:{port}"}) as started:
+        yield started
+
+
+@pytest.fixture(scope="session")
+def shared_console(broker: Broker) -> Iterator[Visitor]:
+    app = create_app(broker.client_settings(), allowed_hosts(ADDRESS))
+    with Visitor(app, base_url=ORIGIN) as visitor:
+        yield visitor
+
+
+@pytest.fixture
+def console(shared_console: Visitor) -> Visitor:
+    """A browser that has not been here before."""
+    shared_console.cookies.clear()
+    return shared_console
+
+
+@pytest.fixture
+def fresh() -> str:
+    """A name that no other test uses."""
+    return f"t{next(_numbers)}"
+
+
+@pytest.fixture
+def with_admin(broker: Broker) -> Callable[[Callable[[Admin], Awaitable[Any]]], Any]:
+    """Run something with an admin client of the same broker: what pages are compared with."""
+
+    def call(work: Callable[[Admin], Awaitable[T]]) -> T:
+        async def main() -> T:
+            async with Admin(broker.client_settings()) as admin:
+                return await work(admin)
+
+        return run(main())
+
+    return call
+
+
+@pytest.fixture
+def produce(broker: Broker) -> Callable[..., None]:
+    def call(topic: str, *values: bytes | None, key: bytes | None = None, partition: int | None = None) -> None:
+        async def main() -> None:
+            async with Producer(broker.client_settings()) as producer:
+                for value in values:
+                    await producer.send(topic, value, key=key, partition=partition)
+                await producer.flush()
+
+        run(main())
+
+    return call
+
+
+@pytest.fixture(scope="session")
+def console_address(broker: Broker) -> Iterator[str]:
+    """The address of a console that runs as a process."""
+    line = [sys.executable, "-m", "penstock.cli.main", "console", "--listen", "127.0.0.1:0", "--until-stdin-closes"]
+    line += ["--bootstrap", broker.bootstrap_servers]
+    with subprocess.Popen(line, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as process:
+        assert process.stdout is not None
+        assert process.stdin is not None
+        said = process.stdout.readline()
+        assert said.startswith("Console: http://127.0.0.1:"), said
+        yield said.removeprefix("Console: ").strip().rstrip("/")
+        process.stdin.close()
+        process.wait(30)
+
+
+@pytest.fixture(scope="package")
+def browser() -> Iterator[Browser]:
+    """Chromium, until a test of another package comes: Playwright keeps an event loop running in this thread, in which
+    no asynchronous test could start its own."""
+    if CHROMIUM is None:
+        pytest.skip("chromium is not installed: apt-get install chromium")
+    sync_api = pytest.importorskip("playwright.sync_api")
+    with sync_api.sync_playwright() as playwright:
+        started = playwright.chromium.launch(executable_path=CHROMIUM, args=["--no-sandbox", "--disable-gpu"])
+        yield started
+        started.close()
+
+
+@pytest.fixture
+def browser_page(browser: Browser, console_address: str) -> Iterator[Page]:
+    """A page of Debian's chromium that fails its test on errors in its console and on requests to other origins."""
+    complaints: list[str] = []
+    context = browser.new_context(base_url=console_address, viewport={"width": 1280, "height": 800})
+    page = context.new_page()
+    page.set_default_timeout(60_000)
+    page.on("console", lambda said: complaints.append(said.text) if said.type == "error" else None)
+    page.on("pageerror", lambda error: complaints.append(str(error)))
+    page.on(
+        "request",
+        lambda request: None if request.url.startswith(console_address + "/") else complaints.append(request.url),
+    )
+    yield page
+    context.close()
+    assert complaints == []

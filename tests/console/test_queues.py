@@ -1,0 +1,126 @@
+"""The pages of queues: what a worker takes, releases and rejects can be seen record by record."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from penstock.client.share_consumer import ShareConsumer
+from penstock.console.pages.queues import Window, advice, strip
+from penstock.testing.broker import Broker
+from tests.console.conftest import Visitor, run
+
+if TYPE_CHECKING:
+    from playwright.sync_api import Page
+
+
+@pytest.fixture
+def queue(broker: Broker, fresh: str, produce: Callable[..., None], with_admin: Callable[..., Any]) -> str:
+    """A topic of six records, and a queue of the same name that begins with the first."""
+    broker.create_topic(fresh)
+    produce(fresh, *[b"x"] * 6)
+    with_admin(lambda admin: admin.alter_share_group_offsets(fresh, {(fresh, 0): 0}))
+    return fresh
+
+
+def test_what_a_worker_holds_is_shown_with_its_holder(console: Visitor, broker: Broker, queue: str) -> None:
+    async def work() -> Any:
+        settings = broker.client_settings()
+        async with ShareConsumer(settings, group_id=queue, client_id="worker") as consumer:
+            consumer.subscribe([queue])
+            assert len(await consumer.poll(timeout_ms=20_000)) == 6
+            return await asyncio.to_thread(lambda: console.get(f"/queues/{queue}.json").json())
+
+    shown = run(work())
+    (window,), (member,) = shown["windows"], shown["members"]
+    assert [cell["state"] for cell in window["records"]] == ["ACQUIRED"] * 6
+    assert {cell["memberId"] for cell in window["records"]} == {member["member"]}
+    assert (member["client"], member["holds"], shown["lag"]) == ("worker", 6, 6)
+    assert [p["start"] for p in shown["partitions"]] == [0]
+
+
+def test_the_list_names_queues_and_groups_do_not(console: Visitor, queue: str) -> None:
+    (row,) = [row for row in console.get("/queues.json").json()["queues"] if row["queue"] == queue]
+    assert (row["lag"], row["topics"]) == (6, [queue])
+    assert queue not in [row["group"] for row in console.get("/groups.json").json()["groups"]]
+    assert console.get(f"/groups/{queue}").status_code == 404
+    assert queue in console.get("/queues").text
+
+
+def test_a_queue_is_reset_and_deleted(console: Visitor, queue: str, with_admin: Callable[..., Any]) -> None:
+    asked = console.submit(f"/queues/{queue}/reset", consent=False, topic=queue, kind="offset", value="5")
+    assert f"penstock share reset-offsets {queue} --topic {queue} --to-offset 5 --execute" in asked.text
+    console.submit(f"/queues/{queue}/reset", topic=queue, kind="offset", value="5")
+    assert with_admin(lambda admin: admin.list_share_group_offsets(queue))[queue, 0].start_offset == 5
+    assert console.submit(f"/queues/{queue}/reset", topic=queue, kind="shift", value="1").status_code == 400
+    assert f"Queue {queue} is deleted." in console.submit(f"/queues/{queue}/delete").text
+
+
+def test_records_that_look_alike_are_drawn_as_one_run() -> None:
+    def cell(offset: int, state: str, count: int, member: str, left: int) -> Any:
+        return {"offset": offset, "state": state, "deliveryCount": count, "memberId": member, "remainingMs": left}
+
+    records = [cell(0, "ACQUIRED", 1, "m", 900), cell(1, "ACQUIRED", 1, "m", 800), cell(2, "AVAILABLE", 3, "", 0)]
+    window: Any = {"deliveryCountLimit": 5, "records": records}
+    drawn: Any = strip(window)
+    assert [(run["offsets"], run["mark"]) for run in drawn["runs"]] == [([0, 1], ""), ([2], "3")]
+    assert drawn["runs"][0]["words"] == "acquired, by m, 1 s left, delivery 1 of 5"
+    assert Window.__required_keys__ > window.keys()
+
+
+@pytest.mark.parametrize(
+    ("figures", "word"),
+    [
+        ((0, 9, 1.0, 0.0), "no worker"),
+        ((2, 0, 5.0, 5.0), "keep up"),
+        ((2, 9, 5.0, 0.0), "finish none"),
+        ((2, 100, 5.0, 10.0), "catch up"),
+        ((2, 100, 10.0, 5.0), "5 would keep up"),
+        ((2, 100, None, None), "not known yet"),
+    ],
+)
+def test_advice_follows_from_what_arrives_and_what_is_done(figures: Any, word: str) -> None:
+    assert word in advice(*figures)
+
+
+@pytest.mark.timeout(300)
+def test_in_a_browser_a_strip_follows_a_worker(browser_page: Page, broker: Broker, queue: str) -> None:
+    steps: asyncio.Queue[str] = asyncio.Queue()
+    loops: list[asyncio.AbstractEventLoop] = []
+
+    async def work() -> None:
+        loops.append(asyncio.get_running_loop())
+        settings = broker.client_settings()
+        async with ShareConsumer(
+            settings, group_id=queue, client_id="worker", share_acknowledgement_mode="explicit"
+        ) as consumer:
+            consumer.subscribe([queue])
+            records = await consumer.poll(timeout_ms=20_000)
+            await steps.get()
+            for record, kind in zip(
+                records, ["ACCEPT", "REJECT", "RELEASE", "ACCEPT", "ACCEPT", "ACCEPT"], strict=True
+            ):
+                consumer.acknowledge(record, AcknowledgeType[kind])
+            await consumer.commit()
+            await steps.get()
+
+    from threading import Thread
+
+    from penstock.client.share_consumer import AcknowledgeType
+
+    browser_page.goto(f"/queues/{queue}")
+    worker = Thread(target=lambda: run(work()))
+    worker.start()
+    try:
+        strips = browser_page.locator(".strip")
+        strips.locator(".acquired i").nth(5).wait_for()
+        loops[0].call_soon_threadsafe(steps.put_nowait, "answer")
+        strips.locator(".acquired i").nth(0).wait_for(state="detached")
+        strips.locator("b[title*='delivery']").first.wait_for()
+    finally:
+        loops[0].call_soon_threadsafe(steps.put_nowait, "end")
+        loops[0].call_soon_threadsafe(steps.put_nowait, "end")
+        worker.join(60)
