@@ -25,7 +25,7 @@ KEY_ORDER = settings(key_order=True)
     "history",
     [
         (deliver(0), acknowledge(0), SETTLED),
-        (deliver(0), acknowledge(0, "release"), deliver(0, "m2", 2), acknowledge(0), SETTLED),
+        (deliver(0), acknowledge(0, "release"), deliver(0, "m2", 2), acknowledge(0, member="m2"), SETTLED),
         (deliver(0, until=50), deliver(0, "m2", 2, time=51), acknowledge(0, member="m2"), SETTLED),
         (deliver(0), acknowledge(0, "reject"), SETTLED),
         (deliver(0), archive(0), SETTLED),

@@ -4,10 +4,35 @@ from __future__ import annotations
 
 import asyncio
 import random
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Coroutine, Sequence
 from typing import NamedTuple
 
-from penstock.simulation import Simulation
+from penstock.simulation import Process, Simulation
+from penstock.simulation.world import Program
+
+
+class Crowd:
+    """Programs that may be killed at any time, and are started again; that is what they are for."""
+
+    def __init__(self, world: Simulation) -> None:
+        self.on_killed: Callable[[str], object] | None = None
+        self._world = world
+        self._running: dict[str, tuple[Program[None], Start]] = {}
+
+    def start(self, name: str, program: Start) -> None:
+        self._running[name] = (self._world.spawn(name, program, name), program)
+
+    def names(self) -> list[str]:
+        return sorted(self._running)
+
+    def process(self, name: str) -> Process:
+        return self._running[name][0].process
+
+    def restart(self, name: str) -> None:
+        self.start(name, self._running[name][1])
+
+
+Start = Callable[[str], Coroutine[object, object, None]]
 
 
 class Fault(NamedTuple):
@@ -30,77 +55,127 @@ def plan_of(seed: int, kinds: Sequence[str], until_ms: int, most: int = 6) -> li
     ]
 
 
-async def carry_out(world: Simulation, plan: Sequence[Fault], on_crash: Callable[[str], object]) -> None:
-    """Let each fault happen at its time; they heal one after the other. `on_crash` hears that the broker is gone."""
+class Stage(NamedTuple):
+    """What faults happen to."""
+
+    world: Simulation
+    crowd: Crowd
+    on_crash: Callable[[str], object]
+    """Hears that the broker is gone, and that it is back ("restart")."""
+
+
+async def carry_out(stage: Stage, plan: Sequence[Fault]) -> None:
+    """Let each fault happen at its time; they heal one after the other."""
     for fault in plan:
-        await asyncio.sleep(max(0, fault.at_ms - world.now_ms) / 1000)
-        await KINDS[fault.kind](world, fault, on_crash)
+        await asyncio.sleep(max(0, fault.at_ms - stage.world.now_ms) / 1000)
+        await KINDS[fault.kind](stage, fault)
 
 
-OnCrash = Callable[[str], object]
+async def _start(stage: Stage) -> None:
+    await stage.world.start_broker()
+    stage.on_crash("restart")
 
 
-async def _kill(world: Simulation, fault: Fault, on_crash: OnCrash) -> None:
-    world.kill_broker()
-    on_crash("kill")
+async def _kill(stage: Stage, fault: Fault) -> None:
+    stage.world.kill_broker()
+    stage.on_crash("kill")
     await asyncio.sleep(fault.for_ms / 1000)
-    await world.start_broker()
+    await _start(stage)
 
 
-async def _power_cut(world: Simulation, fault: Fault, on_crash: OnCrash) -> None:
-    world.cut_power()
-    on_crash("power-cut")
+async def _power_cut(stage: Stage, fault: Fault) -> None:
+    stage.world.cut_power()
+    stage.on_crash("power-cut")
     await asyncio.sleep(fault.for_ms / 1000)
-    await world.start_broker()
+    await _start(stage)
 
 
-async def _clean_stop(world: Simulation, fault: Fault, on_crash: OnCrash) -> None:
-    await world.stop_broker()
-    on_crash("clean-stop")
+async def _clean_stop(stage: Stage, fault: Fault) -> None:
+    stage.on_crash("clean-stop")  # from now on it closes connections, one by one
+    await stage.world.stop_broker()
+    stage.on_crash("clean-stop")
     await asyncio.sleep(fault.for_ms / 1000)
-    await world.start_broker()
+    await _start(stage)
 
 
-async def _pause(world: Simulation, fault: Fault, on_crash: OnCrash) -> None:
-    world.pause_broker()
+async def _pause(stage: Stage, fault: Fault) -> None:
+    stage.world.pause_broker()
     await asyncio.sleep(fault.for_ms / 100)
-    world.resume_broker()
+    stage.world.resume_broker()
 
 
-async def _clock_jump(world: Simulation, fault: Fault, on_crash: OnCrash) -> None:
-    world.jump_clock(fault.size)
+async def _clock_jump(stage: Stage, fault: Fault) -> None:
+    stage.world.jump_clock(fault.size)
 
 
-async def _cut(world: Simulation, fault: Fault, on_crash: OnCrash) -> None:
-    for connection in world.network.of(world.broker_process):
-        if world.chance.random() < 0.6:
-            world.fault("cut", connection.client.name if connection.client else "")
+async def _cut(stage: Stage, fault: Fault) -> None:
+    for connection in stage.world.network.of(stage.world.broker_process):
+        if stage.world.chance.random() < 0.6:
+            stage.world.fault("cut", connection.client.name if connection.client else "")
             connection.cut()
 
 
-async def _half_open(world: Simulation, fault: Fault, on_crash: OnCrash) -> None:
-    for connection in world.network.of(world.broker_process):
-        if world.chance.random() < 0.4:
-            world.fault("half-open", connection.client.name if connection.client else "")
+async def _half_open(stage: Stage, fault: Fault) -> None:
+    for connection in stage.world.network.of(stage.world.broker_process):
+        if stage.world.chance.random() < 0.4:
+            stage.world.fault("half-open", connection.client.name if connection.client else "")
             connection.fall_silent()
 
 
-async def _slow_network(world: Simulation, fault: Fault, on_crash: OnCrash) -> None:
-    world.fault("slow-network")
-    before = world.network.latency_seconds
-    world.network.latency_seconds = (0.001, 0.2)
+async def _slow_network(stage: Stage, fault: Fault) -> None:
+    stage.world.fault("slow-network")
+    before = stage.world.network.latency_seconds
+    stage.world.network.latency_seconds = (0.001, 0.2)
     await asyncio.sleep(fault.for_ms / 1000)
-    world.network.latency_seconds = before
+    stage.world.network.latency_seconds = before
 
 
-async def _slow_disk(world: Simulation, fault: Fault, on_crash: OnCrash) -> None:
-    world.fault("slow-disk")
-    world.disk.is_stalled = True
+async def _slow_disk(stage: Stage, fault: Fault) -> None:
+    stage.world.fault("slow-disk")
+    stage.world.disk.is_stalled = True
     await asyncio.sleep(fault.for_ms / 1000)
-    world.disk.is_stalled = False
+    stage.world.disk.is_stalled = False
 
 
-KINDS: dict[str, Callable[[Simulation, Fault, OnCrash], Awaitable[None]]] = {
+async def _partition(stage: Stage, fault: Fault) -> None:
+    """Some programs cannot reach the broker for a while; their connections stay open."""
+    names = [name for name in stage.crowd.names() if stage.world.chance.random() < 0.5]
+    stage.world.fault("partition", " ".join(names))
+    stage.world.network.part(*names)
+    await asyncio.sleep(fault.for_ms / 150)
+    stage.world.network.heal()
+
+
+async def _kill_client(stage: Stage, fault: Fault) -> None:
+    name = _somebody(stage)
+    if name is None:
+        return
+    silently = fault.size > 0
+    stage.world.fault("kill-client", f"{name}{' with its machine' if silently else ''}")
+    stage.world.kill(stage.crowd.process(name), silently=silently)
+    if stage.crowd.on_killed is not None:
+        stage.crowd.on_killed(name)
+    await asyncio.sleep(fault.for_ms / 500)
+    stage.crowd.restart(name)
+
+
+async def _pause_client(stage: Stage, fault: Fault) -> None:
+    name = _somebody(stage)
+    if name is None:
+        return
+    stage.world.fault("pause-client", name)
+    process = stage.crowd.process(name)
+    stage.world.loop.pause(process)
+    await asyncio.sleep(fault.for_ms / 150)
+    stage.world.loop.resume(process)
+
+
+def _somebody(stage: Stage) -> str | None:
+    names = stage.crowd.names()
+    return stage.world.chance.choice(names) if names else None
+
+
+KINDS: dict[str, Callable[[Stage, Fault], Awaitable[None]]] = {
     "kill": _kill,
     "power-cut": _power_cut,
     "clean-stop": _clean_stop,
@@ -110,4 +185,7 @@ KINDS: dict[str, Callable[[Simulation, Fault, OnCrash], Awaitable[None]]] = {
     "half-open": _half_open,
     "slow-network": _slow_network,
     "slow-disk": _slow_disk,
+    "partition": _partition,
+    "kill-client": _kill_client,
+    "pause-client": _pause_client,
 }

@@ -5,13 +5,6 @@ A mutant that no seed finds is a hole in the checks.
 
 from __future__ import annotations
 
-import inspect
-import sys
-import textwrap
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
-from typing import Any, NamedTuple
-
 from penstock.broker.durability import Durability
 from penstock.broker.handlers import fetch
 from penstock.broker.producer_ids import ProducerIds
@@ -21,46 +14,13 @@ from penstock.client.sender import Sender
 from penstock.coordination.runtime import CoordinatorRuntime
 from penstock.log.producer_state import ProducerEntry, ProducerState
 from penstock.transactions.shard import TransactionShard
-from tests.simulation.scenario import Scenario
+from tests.simulation.mutant import Mutant
+from tests.simulation.mutants_of_groups import GROUPS, QUEUES, TRANSACTIONS
 from tests.simulation.streams import PowerCuts, Streams, Transactions
 
 
-class Mutant(NamedTuple):
-    name: str
-    what: str
-    scenario: type[Scenario]
-    owner: Any
-    """The class or module that has the function."""
-    function: str
-    line: str
-    """What is replaced in the function's source; empty for a function that does nothing at all."""
-    by: str
-    seeds: int = 40
-    """Within how many seeds it has to be found."""
-
-    @contextmanager
-    def applied(self) -> Iterator[None]:
-        original = inspect.getattr_static(self.owner, self.function)
-        setattr(self.owner, self.function, self._changed(original))
-        try:
-            yield
-        finally:
-            setattr(self.owner, self.function, original)
-
-    def _changed(self, original: Any) -> Any:
-        if not self.line:
-            return lambda *args, **options: None
-        function: Callable[..., Any] = original.fget if isinstance(original, property) else original
-        source = textwrap.dedent(inspect.getsource(function))
-        assert source.count(self.line) == 1, f"{self.name}: {self.line!r} is not once in {self.function}"
-        names: dict[str, Any] = {}
-        code = "from __future__ import annotations\n" + source.replace(self.line, self.by)
-        exec(compile(code, f"<mutant {self.name}>", "exec"), sys.modules[function.__module__].__dict__ | {}, names)
-        return names[function.__name__]
-
-
 def table() -> str:
-    """The mutants as a table of docs/proof.md."""
+    """The mutants as a table of docs/explanation/proof.md."""
     rows = [f"| `{each.name}` | {each.what} | `{each.scenario.name}` | {each.seeds} |" for each in MUTANTS]
     return "\n".join(["| mutant | what it does | found by | within seeds |", "|---|---|---|---|", *rows])
 
@@ -186,4 +146,7 @@ MUTANTS = [
         "if queue.follows_a_retry(batch):",
         "if False:",
     ),
+    *QUEUES,
+    *GROUPS,
+    *TRANSACTIONS,
 ]

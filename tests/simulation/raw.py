@@ -58,7 +58,8 @@ class RawClient(asyncio.Protocol):
             transport, client = await world.loop.create_connection(lambda: cls(name, at_the_door), "broker", 9092)
         except OSError as error:
             raise Lost from error
-        transport.connection.tap = client._tapped
+        listening = transport.connection.tap
+        transport.connection.tap = lambda data: (listening and listening(data), client._tapped(data))
         client._transport = transport
         return client
 

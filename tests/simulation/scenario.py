@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from penstock.checks import Finding, check
 from penstock.checks.history import Operation, checked
 from penstock.simulation import Simulation
-from tests.simulation.faults import KINDS, Fault, carry_out, plan_of
+from tests.simulation.faults import KINDS, Crowd, Fault, Stage, carry_out, plan_of
 
 _HEALED_SECONDS = 600
 
@@ -32,9 +32,14 @@ class History:
         self._world.tell(str(fields.get("process", fields.get("member", ""))), f"{op} {what}")
 
     def crashed(self, kind: str) -> None:
+        if kind == "restart":
+            self.restarted()
+            return
         self.add("fault", kind="power-cut" if kind == "power-cut" else "kill", time=self._world.now_ms)
         if kind == "power-cut":
             self.power_was_cut = True
+            for _, loss in self._world.losses:
+                self.add("lost", topic=loss.topic, partition=loss.partition, offset=loss.first_offset)
             self._unsee()
 
     def _unsee(self) -> None:
@@ -58,6 +63,9 @@ class History:
             ]
         self._world.losses.clear()
 
+    def restarted(self) -> None:
+        self.add("fault", kind="restart", time=self._world.now_ms)
+
     def judge(self) -> list[Finding]:
         found = check(checked(operation, line) for line, operation in enumerate(self.operations, 1))
         return [*found, *self.findings]
@@ -74,6 +82,12 @@ class Scenario:
         self.world = world
         self.history = history
         self.seed = seed
+        self.crowd = Crowd(world)
+        """Whom faults of clients happen to."""
+        self.faults_are_over = False
+
+    def find(self, check: str, text: str) -> None:
+        self.history.findings.append(Finding(check, text, 0))
 
     @classmethod
     def configs(cls, seed: int) -> dict[str, str]:
@@ -128,8 +142,9 @@ def run(scenario: type[Scenario], seed: int, plan: list[Fault] | None = None) ->
         await world.start_broker()
         await running.prepare()
         load = asyncio.get_running_loop().create_task(running.load())
-        await carry_out(world, plan, history.crashed)
+        await carry_out(Stage(world, running.crowd, history.crashed), plan)
         world.tell("world", "all faults are over")
+        running.faults_are_over = True
         async with asyncio.timeout(_HEALED_SECONDS):
             await load
             await running.finish()

@@ -30,7 +30,7 @@ def test_what_a_mutant_does_is_shrunk_and_told() -> None:
 
 
 def test_the_page_lists_every_mutant() -> None:
-    page = (Path(__file__).parents[2] / "docs" / "proof.md").read_text()
+    page = (Path(__file__).parents[2] / "docs" / "explanation" / "proof.md").read_text()
     _, _, rest = page.partition("<!-- mutants -->\n")
     listed, _, _ = rest.partition("\n<!-- /mutants -->")
     assert listed == table()

@@ -14,3 +14,24 @@ def test_a_batch_does_not_overtake_one_that_found_no_connection() -> None:
     plan = [Fault(125, "half-open", 385, 0), Fault(1537, "slow-network", 282, 0), Fault(2795, "pause", 1188, 0)]
     outcome = run(SCENARIOS["streams"], 8, plan)
     assert not outcome.findings, outcome.story()
+
+
+def test_locks_of_a_queue_do_not_end_when_the_clock_is_set_forward() -> None:
+    """The deadlines of acquisition locks were times of the wall clock: one record had two holders."""
+    plan = [Fault(1330, "clock-jump", 622, 60_000), Fault(2088, "clock-jump", 421, 60_000)]
+    outcome = run(SCENARIOS["queues-flushed"], 20, plan)
+    assert not outcome.findings, outcome.story()
+
+
+def test_a_member_that_died_is_expelled_although_the_clock_is_set_back() -> None:
+    """The sessions of members were counted with the wall clock: a dead one kept its partitions for long."""
+    plan = [Fault(1011, "kill-client", 714, 0), Fault(2402, "clock-jump", 1288, -80_000)]
+    for seed in range(220, 230):
+        outcome = run(SCENARIOS["queues"], seed, plan)
+        assert not outcome.findings, outcome.story()
+
+
+def test_an_earlier_commit_that_is_tried_again_does_not_overwrite_a_later_one() -> None:
+    plan = [Fault(366, "half-open", 1489, 0), Fault(1360, "half-open", 587, 0), Fault(4117, "kill", 1433, 0)]
+    outcome = run(SCENARIOS["groups-848"], 78, plan)
+    assert not outcome.findings, outcome.story()

@@ -37,6 +37,6 @@ def test_every_kind_of_fault_happens() -> None:
     happened = Counter[str]()
     seed = 0
     while happened.keys() < KINDS.keys() and seed < 30:
-        happened.update(run(SCENARIOS["streams"], seed).world.faults)
+        happened.update(run(SCENARIOS["queues"], seed).world.faults)
         seed += 1
     assert happened.keys() == KINDS.keys()

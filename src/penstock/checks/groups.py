@@ -22,7 +22,9 @@ class GroupChecker:
 
     def __init__(self) -> None:
         self.findings: list[Finding] = []
-        self._owners: dict[Partition, set[str]] = {}
+        self._owners: dict[Partition, dict[str, float]] = {}
+        """Until when each owner may own it."""
+        self._last_owner: dict[Partition, str] = {}
         self._committed: dict[Partition, int] = {}
         self._away: dict[tuple[str, str], list[Operation]] = {}
 
@@ -32,6 +34,8 @@ class GroupChecker:
             self._change_owner(operation, op == "own")
         elif op == "offset-commit":
             self._commit(operation)
+        elif op == "lost":
+            self._lost(operation)
         elif op == "static-away":
             self._away[str(operation["group"]), str(operation["member"])] = []
         elif op == "static-back":
@@ -44,17 +48,23 @@ class GroupChecker:
 
     def _change_owner(self, operation: Operation, owns: bool) -> None:
         partition, member = _partition(operation), str(operation["member"])
-        owners = self._owners.setdefault(partition, set())
+        owners = self._owners.setdefault(partition, {})
         if owns:
-            others = owners - {member}
+            now = int(str(operation["time"]))
+            others = [other for other, until in owners.items() if other != member and until > now]
             if others:
                 text = f"{member} owns {_named(partition)} while {', '.join(sorted(others))} does"
                 self._report("M1", text, operation)
-            owners.add(member)
+            owners[member] = float(str(operation.get("until", "inf")))
+            if self._last_owner.setdefault(partition, member) != member:
+                self._last_owner[partition] = member
+                self._moved(partition[0], operation)
         else:
-            owners.discard(member)
-        for (group, away), changes in self._away.items():
-            if group == partition[0] and member != away:
+            owners.pop(member, None)
+
+    def _moved(self, group: str, operation: Operation) -> None:
+        for (of_group, _), changes in self._away.items():
+            if of_group == group:
                 changes.append(operation)
 
     def _commit(self, operation: Operation) -> None:
@@ -66,6 +76,12 @@ class GroupChecker:
             text = f"the committed offset of {_named(partition)} goes back from {before} to {offset}"
             self._report("M3", text, operation)
         self._committed[partition] = offset
+
+    def _lost(self, operation: Operation) -> None:
+        """Whoever had read what a power cut took back goes on where the log ends now."""
+        for partition, offset in self._committed.items():
+            if partition[1:] == (str(operation["topic"]), int(str(operation["partition"]))):
+                self._committed[partition] = min(offset, int(str(operation["offset"])))
 
     def _return(self, operation: Operation) -> None:
         member = str(operation["member"])
@@ -79,7 +95,8 @@ class GroupChecker:
         assert isinstance(partitions, Iterable)
         for topic, index in partitions:
             partition = (str(operation["group"]), str(topic), int(index))
-            if not self._owners.get(partition):
+            now = int(str(operation["time"]))
+            if not any(until > now for until in self._owners.get(partition, {}).values()):
                 self._report("M2", f"{_named(partition)} has no owner, and the group is at rest", operation)
 
     def _report(self, check: str, text: str, operation: Operation) -> None:

@@ -17,18 +17,24 @@ Queues
     {"op": "deliver", "group": "g", "member": "m1", "topic": "t", "partition": 0, "offset": 3, "count": 1,
      "time": 1000, "until": 31000, "key": "k"}
     {"op": "acknowledge", "group": "g", "member": "m1", "topic": "t", "partition": 0, "offset": 3, "kind": "accept",
-     "result": "ok", "time": 1010, "txn": "x1"}                  or "release", "reject", "renew" (with "until")
+     "result": "ok", "time": 1010, "txn": "x1"}                  or "release", "reject", "renew" (with "until");
+                                                                 "result": "sent" says that it is on its way
+    {"op": "gone", "group": "g", "member": "m1", "time": 1500,   its connection is over: what it held is free, and if
+     "fetching": true}                                           it was fetching, more may have been delivered to it
     {"op": "archive", "group": "g", "topic": "t", "partition": 0, "offset": 3, "time": 2000}
     {"op": "unreadable", "group": "g", "topic": "t", "partition": 0, "offset": 3, "time": 2000}
     {"op": "window", "group": "g", "topic": "t", "partition": 0, "start": 3, "in_flight": 5, "time": 2000}
     {"op": "share-settings", "group": "g", "delivery_limit": 5, "max_in_flight": 2000, "flush_interval": 100,
      "key_order": false}
-    {"op": "fault", "kind": "kill", "time": 5000}                or "power-cut"
-    {"op": "settled", "group": "g", "time": 9000}                every record of the group was handled
+    {"op": "fault", "kind": "kill", "time": 5000}                or "power-cut", "restart"
+    {"op": "lost", "topic": "t", "partition": 0, "offset": 7}    a power cut took the records from this offset on
+    {"op": "settled", "group": "g", "time": 9000,                every record of the group was handled: these, if they
+     "records": [["t", 0, 3]]}                                   are named, and all that were delivered
 
 Groups
 
-    {"op": "own", "group": "g", "member": "m1", "topic": "t", "partition": 0, "time": 1000}
+    {"op": "own", "group": "g", "member": "m1", "topic": "t", "partition": 0, "time": 1000, "until": 7000}
+                                                                 "until": the member is expelled unless it is heard of
     {"op": "disown", "group": "g", "member": "m1", "topic": "t", "partition": 0, "time": 2000}
     {"op": "offset-commit", "group": "g", "topic": "t", "partition": 0, "offset": 4, "result": "ok", "reset": false}
     {"op": "static-away", "group": "g", "member": "m1", "time": 3000}
@@ -57,6 +63,8 @@ REQUIRED: dict[str, tuple[str, ...]] = {
     "unreadable": ("group", "topic", "partition", "offset", "time"),
     "window": ("group", "topic", "partition", "start", "time"),
     "share-settings": ("group",),
+    "gone": ("group", "member", "time"),
+    "lost": ("topic", "partition", "offset"),
     "fault": ("kind", "time"),
     "settled": ("group", "time"),
     "own": ("group", "member", "topic", "partition", "time"),

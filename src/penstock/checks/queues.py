@@ -11,12 +11,14 @@
 - Q8 An acknowledgement in a transaction counts if and only if the transaction is committed.
 - Q9 A record that nobody can read is archived.
 
-A broker that dies forgets who holds what: deliveries begin anew, maybe with the same count.
+A broker that dies forgets who holds what: deliveries begin anew, maybe with the same count. A member that is gone holds
+nothing any more; a delivery that was on its way to it may have counted without anybody having seen it. Records that a
+power cut took from the log (`lost`) leave their offsets to others.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from typing import TypeAlias
 
@@ -27,6 +29,7 @@ Key: TypeAlias = tuple[str, str, int, int]
 """Group, topic, partition, offset."""
 
 _ENDS = {"accept": "accepted", "reject": "rejected"}
+_DONE = _ENDS | {"renew": "renewed"}
 
 
 @dataclass(slots=True)
@@ -44,6 +47,10 @@ class _Record:
     count: int = 0
     forgotten: bool = False
     """A broker died since the last delivery, so that the count may be the one before it."""
+    power_was_cut: bool = False
+    """What was on its way to the disk is lost, and with it any number of deliveries that were not confirmed."""
+    unseen: int = 0
+    """How many deliveries nobody has seen."""
     ended: str | None = None
     ended_at: int = 0
     maybe_ended: bool = False
@@ -65,6 +72,11 @@ class QueueChecker:
         self._starts: dict[tuple[str, str, int], int] = {}
         self._in_flight_keys: dict[tuple[str, str, int, object], dict[int, _Record]] = {}
         self._of_transaction: dict[str, list[tuple[Key, _Record]]] = {}
+        self._held: dict[tuple[str, str], dict[Key, _Record]] = {}
+        """What each member of each group may hold."""
+        self._died_at = 0
+        self._gone: dict[str, int] = {}
+        """How many members of each group have gone while records were on their way to them."""
 
     def add(self, operation: Operation) -> None:
         handle = _HANDLERS.get(str(operation["op"]))
@@ -95,9 +107,12 @@ class QueueChecker:
         if record.ended is not None:
             check = "Q4" if record.ended == "accepted" else "Q2"
             self._report(check, f"{_named(key)} is delivered to {member} after it was {record.ended}", operation)
-        expected = {record.count, record.count + 1} - {0} if record.forgotten else {record.count + 1}
-        if count not in expected:
-            wanted = " or ".join(map(str, sorted(expected)))
+        lowest = record.count + 1
+        if record.forgotten:
+            lowest = 1 if record.power_was_cut else max(1, record.count)
+        highest = record.count + 1 + self._gone.get(key[0], 0) - record.unseen
+        if not lowest <= count <= highest:
+            wanted = str(lowest) if lowest == highest else f"{lowest} to {highest}"
             self._report("Q3", f"delivery {count} of {_named(key)}, where {wanted} is expected", operation)
         if settings.delivery_limit is not None and count > settings.delivery_limit:
             text = f"delivery {count} of {_named(key)}, of which {settings.delivery_limit} are allowed"
@@ -107,8 +122,10 @@ class QueueChecker:
             self._report("Q6", text, operation)
         if settings.key_order and operation.get("key") is not None:
             self._check_key_order(key, record, operation, now)
+        record.unseen += max(0, count - record.count - 1)
         record.holder, record.until, record.count = member, _int(operation, "until"), count
-        record.released, record.forgotten = None, False
+        record.released, record.forgotten, record.power_was_cut = None, False, False
+        self._held.setdefault((key[0], member), {})[key] = record
 
     def _check_key_order(self, key: Key, record: _Record, operation: Operation, now: int) -> None:
         record.key = operation["key"]
@@ -127,15 +144,27 @@ class QueueChecker:
     def _acknowledge(self, operation: Operation) -> None:
         key, record = self._record(operation)
         kind, result = str(operation["kind"]), operation["result"]
+        member = str(operation["member"])
         if result == "failed":
+            return
+        if result == "sent":
+            # The broker may act on it long before it answers.
+            if record.holder == member:
+                record.holder = None
             return
         if result != "ok":
             record.maybe_ended = record.maybe_ended or kind in _ENDS
-            record.holder, record.forgotten = None, True
+            if record.holder in (member, None):
+                record.holder, record.forgotten = None, True
             return
+        if record.holder not in (member, None) and record.until > _int(operation, "time") and kind != "release":
+            text = f"{_named(key)} is {_DONE[kind]} by {member}, while {record.holder} holds it until {record.until}"
+            self._report("Q1", text, operation)
         if kind == "renew":
             record.until = _int(operation, "until")
         elif kind == "release":
+            if record.holder not in (member, None):
+                return  # it has come to somebody else before the answer was given
             record.holder = None
             record.released = _int(operation, "line")
             record.not_before = int(str(operation.get("not_before", 0)))
@@ -179,7 +208,7 @@ class QueueChecker:
             self._report("Q5", text, operation)
         for offset in range(before, start):
             record = self._records.get((group, topic, partition, offset))
-            if record is not None and record.ended is None and not record.maybe_ended:
+            if record is not None and not self._may_be_over(group, record):
                 text = f"the start offset of {group} in {topic}-{partition} is {start}, and {offset} has not ended"
                 self._report("Q5", text, operation)
         self._starts[group, topic, partition] = max(start, before)
@@ -188,17 +217,52 @@ class QueueChecker:
             text = f"{in_flight} records of {group} in {topic}-{partition} are in flight, of which {most} may be"
             self._report("Q5", text, operation)
 
+    def _member_gone(self, operation: Operation) -> None:
+        group, member = str(operation["group"]), str(operation["member"])
+        self._gone[group] = self._gone.get(group, 0) + bool(operation.get("fetching"))
+        for record in self._held.pop((group, member), {}).values():
+            if record.holder == member:
+                record.holder = None
+
+    def _lost(self, operation: Operation) -> None:
+        place = (str(operation["topic"]), _int(operation, "partition"))
+        first = _int(operation, "offset")
+        for key in [key for key in self._records if key[1:3] == place and key[3] >= first]:
+            del self._records[key]
+        for group, topic, partition in list(self._starts):
+            if (topic, partition) == place:
+                self._starts[group, topic, partition] = min(first, self._starts[group, topic, partition])
+
     def _fault(self, operation: Operation) -> None:
         now, lost_power = _int(operation, "time"), operation["kind"] == "power-cut"
+        if operation["kind"] == "restart":
+            self._restarted(now)
+            return
+        self._died_at = now
         for key, record in self._records.items():
+            record.power_was_cut = record.power_was_cut or lost_power
             if record.ended is None:
                 record.holder, record.forgotten, record.not_before = None, True, 0
             elif lost_power and record.ended_at >= now - self._of_group(key[0]).flush_interval:
                 record.ended, record.maybe_ended, record.forgotten = None, True, True
 
+    def _restarted(self, now: int) -> None:
+        """What the broker that died had not flushed is flushed by the next one: its time begins anew."""
+        for key, record in self._records.items():
+            if record.ended is not None and record.ended_at >= self._died_at - self._of_group(key[0]).flush_interval:
+                record.ended_at = now
+
     def _settled(self, operation: Operation) -> None:
-        for key, record in self._of(str(operation["group"])):
-            if record.ended is not None or record.maybe_ended:
+        group = str(operation["group"])
+        records = operation.get("records", [])
+        assert isinstance(records, Iterable)
+        for topic, partition, offset in records:
+            record = self._records.get((group, topic, partition, offset))
+            if record is None and not self._may_be_over(group, _Record()):
+                text = f"{_named((group, topic, partition, offset))} was never delivered"
+                self._report("Q2", text, operation)
+        for key, record in self._of(group):
+            if self._may_be_over(group, record):
                 continue
             if record.unreadable:
                 self._report("Q9", f"{_named(key)} cannot be read, and is not archived", operation)
@@ -209,6 +273,12 @@ class QueueChecker:
                 self._report("Q2", f"{_named(key)} has not ended", operation)
 
     # -- inside -----------------------------------------------------------------------------------------------------
+
+    def _may_be_over(self, group: str, record: _Record) -> bool:
+        """Whether it has ended, or may have: a record that was delivered as often as it may be is given up."""
+        limit = self._of_group(group).delivery_limit
+        most = record.count + self._gone.get(group, 0) - record.unseen
+        return record.ended is not None or record.maybe_ended or (limit is not None and most >= limit)
 
     def _record(self, operation: Operation) -> tuple[Key, _Record]:
         place = (str(operation["group"]), str(operation["topic"]), _int(operation, "partition"))
@@ -236,6 +306,8 @@ _HANDLERS = {
     "archive": QueueChecker._archive,
     "unreadable": QueueChecker._unreadable,
     "window": QueueChecker._window,
+    "gone": QueueChecker._member_gone,
+    "lost": QueueChecker._lost,
     "fault": QueueChecker._fault,
     "settled": QueueChecker._settled,
 }

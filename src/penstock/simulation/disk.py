@@ -109,6 +109,11 @@ class Disk(MemoryStorage):
         self._logs[topic, partition] = stored
         return stored
 
+    def logs_of(self, topic: str) -> dict[int, DiskLog]:
+        """The logs of a topic by partition, for whoever looks from outside."""
+        found = {partition: log for (name, partition), log in sorted(self._stored.items()) if name == topic}
+        return {partition: log for partition, log in found.items() if isinstance(log, DiskLog)}
+
     # -- durability ------------------------------------------------------------------------------------------------
 
     def when_durable(self, log: Log, position: int, callback: Callback) -> None:
@@ -158,6 +163,9 @@ class Disk(MemoryStorage):
             else:
                 self._answers.append((log, position, callback))
         self._sync()
+
+    def resign(self, log: Log) -> None:
+        del self._logs[log.topic, log.partition]
 
     def lost_writes_settled(self) -> None:
         self.may_have_lost_writes = False

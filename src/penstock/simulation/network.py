@@ -18,6 +18,9 @@ from penstock.broker.listeners import Address, Connected
 from penstock.simulation.loop import Process, SimulatedLoop, current_process
 from penstock.testing.memory import MemoryClient, MemoryTransport
 
+_CONNECT_SECONDS = 20.0
+_CONNECT_RETRY_SECONDS = 0.05
+
 
 class Network:
     """All connections of a world. Its chance decides every latency."""
@@ -25,9 +28,13 @@ class Network:
     def __init__(self, loop: SimulatedLoop, chance: random.Random) -> None:
         self.latency_seconds = (0.0002, 0.003)
         self.connections: list[Connection] = []
+        self._parted: set[str] = set()
+        """Programs that cannot reach the broker, by name."""
         self.digest = 0
         """A checksum of every byte that has arrived, and when."""
         self.delivered_bytes = 0
+        self.on_connection: Callable[[Connection], object] | None = None
+        """Called with each new connection, before anything is sent on it."""
         self._loop = loop
         self._chance = chance
         self._listener: SimulatedListener | None = None
@@ -44,6 +51,7 @@ class Network:
         self, protocol_factory: Callable[[], asyncio.BaseProtocol], host: str, port: int
     ) -> tuple[asyncio.Transport, asyncio.BaseProtocol]:
         await asyncio.sleep(self.latency())
+        await self._reachable(host, port)
         listener = self._listener
         if listener is None or listener.process.is_dead:
             await asyncio.sleep(self.latency())
@@ -52,9 +60,20 @@ class Network:
         protocol = protocol_factory()
         connection = Connection(self, self._loop, listener.process, current_process(), protocol, self._opened)
         self.connections.append(connection)
+        if self.on_connection is not None:
+            self.on_connection(connection)
         self._loop.call_soon(listener.accept, connection.broker_end, context=listener.process.context)
         protocol.connection_made(connection.client_end)
         return connection.client_end, protocol
+
+    async def _reachable(self, host: str, port: int) -> None:
+        """Packets to a host behind a partition vanish; whoever connects tries on for a while."""
+        process = current_process()
+        give_up = self._loop.time() + _CONNECT_SECONDS
+        while process is not None and process.name in self._parted:
+            await asyncio.sleep(_CONNECT_RETRY_SECONDS)
+            if self._loop.time() > give_up:
+                raise TimeoutError(f"nothing is heard from {host}:{port}")
 
     def arrived(self, data: bytes) -> None:
         self.delivered_bytes += len(data)
@@ -64,6 +83,19 @@ class Network:
 
     def of(self, process: Process) -> list[Connection]:
         return [each for each in self.connections if process in (each.broker, each.client) and not each.is_over]
+
+    def part(self, *names: str) -> None:
+        """Let nothing pass between these programs and the broker. Connections stay open, and what is sent waits."""
+        self._parted.update(names)
+
+    def heal(self) -> None:
+        """End every partition: what has waited arrives."""
+        self._parted.clear()
+        for connection in self.connections:
+            connection.go_on()
+
+    def is_parted(self, process: Process | None) -> bool:
+        return process is not None and process.name in self._parted
 
     def process_died(self, process: Process, *, silently: bool) -> None:
         """Its connections are reset by its operating system, or fall silent with the whole machine."""
@@ -87,9 +119,14 @@ class Connection:
         self.is_over = False
         self.tap: Callable[[bytes], object] | None = None
         """Called with what the broker sends, at the time when it is sent, whether it arrives or not."""
+        self.request_tap: Callable[[bytes], object] | None = None
+        """The same for what the client sends."""
+        self.on_over: Callable[[], object] | None = None
+        """Called once, when the connection is cut or one end closes it; not when it falls silent."""
         self._network = network
         self._loop = loop
         self._arrivals = {True: 0.0, False: 0.0}
+        self._held: list[tuple[bool, Callable[..., object], tuple[object, ...]]] = []
         self.broker_end = MemoryTransport((client.name if client else "world", number), loop)
         self.broker_end.client = _Outgoing(self)
         self.client_end = ClientEnd(self, protocol)
@@ -103,7 +140,19 @@ class Connection:
         receiver = self.broker if to_broker else self.client
         when = max(self._arrivals[to_broker], self._loop.time() + self._network.latency())
         self._arrivals[to_broker] = when
-        self._loop.call_at(when, callback, *args, context=receiver.context if receiver else None)
+        context = receiver.context if receiver else None
+        self._loop.call_at(when, self._pass, to_broker, callback, args, context=context)
+
+    def _pass(self, to_broker: bool, callback: Callable[..., object], args: tuple[object, ...]) -> None:
+        if self._held or self._network.is_parted(self.client):
+            self._held.append((to_broker, callback, args))
+        else:
+            callback(*args)
+
+    def go_on(self) -> None:
+        held, self._held = self._held, []
+        for to_broker, callback, args in held:
+            self._later(to_broker, callback, *args)
 
     def _arrive(self, to_broker: bool, data: bytes, deliver: Callable[[bytes], object]) -> None:
         if self.is_silent or self.is_over:
@@ -113,6 +162,7 @@ class Connection:
 
     def end(self, to_broker: bool) -> None:
         """One end has closed; the other hears of it after what is under way."""
+        self._tell_over()
         if not self.is_silent and not self.is_over:
             self._later(to_broker, self._heard_of_the_end, to_broker)
 
@@ -120,8 +170,14 @@ class Connection:
         """Both ends hear that the connection is reset, each in its own time."""
         if not self.is_over:
             self.is_over = True
+            self._tell_over()
             for to_broker in (True, False):
                 self._later(to_broker, self._heard_of_the_end, to_broker)
+
+    def _tell_over(self) -> None:
+        told, self.on_over = self.on_over, None
+        if told is not None:
+            told()
 
     def fall_silent(self) -> None:
         self.is_silent = True
@@ -171,7 +227,10 @@ class ClientEnd(asyncio.Transport):
 
     def write(self, data: bytes | bytearray | memoryview) -> None:  # type: ignore[override,unused-ignore]
         if not self._is_closing:
-            self.connection.carry(bytes(data), True, self._put)
+            piece = bytes(data)
+            if self.connection.request_tap is not None:
+                self.connection.request_tap(piece)
+            self.connection.carry(piece, True, self._put)
 
     def writelines(self, list_of_data: Any) -> None:
         self.write(b"".join(list_of_data))

@@ -133,6 +133,11 @@ class Simulation:
         return self._server
 
     @property
+    def is_serving(self) -> bool:
+        """Whether there is a broker that nobody has killed or told to stop."""
+        return self._server is not None
+
+    @property
     def broker_process(self) -> Process:
         assert self._process is not None, "the broker is not running"
         return self._process

@@ -1,0 +1,47 @@
+"""A mutant: a small, plausible fault, applied by patching one function."""
+
+from __future__ import annotations
+
+import inspect
+import sys
+import textwrap
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import Any, NamedTuple
+
+from tests.simulation.scenario import Scenario
+
+
+class Mutant(NamedTuple):
+    name: str
+    what: str
+    scenario: type[Scenario]
+    owner: Any
+    """The class or module that has the function."""
+    function: str
+    line: str
+    """What is replaced in the function's source; empty for a function that does nothing at all."""
+    by: str
+    seeds: int = 40
+    """Within how many seeds it has to be found."""
+
+    @contextmanager
+    def applied(self) -> Iterator[None]:
+        original = inspect.getattr_static(self.owner, self.function)
+        setattr(self.owner, self.function, self._changed(original))
+        try:
+            yield
+        finally:
+            setattr(self.owner, self.function, original)
+
+    def _changed(self, original: Any) -> Any:
+        if not self.line:
+            return lambda *args, **options: None
+        function: Callable[..., Any] = original.fget if isinstance(original, property) else original
+        function = getattr(function, "__func__", function)
+        source = textwrap.dedent(inspect.getsource(function))
+        assert source.count(self.line) == 1, f"{self.name}: {self.line!r} is not once in {self.function}"
+        names: dict[str, Any] = {}
+        code = "from __future__ import annotations\n" + source.replace(self.line, self.by)
+        exec(compile(code, f"<mutant {self.name}>", "exec"), sys.modules[function.__module__].__dict__ | {}, names)
+        return names[function.__name__]

@@ -1,0 +1,272 @@
+"""Queues: workers of `penstock.client` and scripted ones take records off share groups, under every fault."""
+
+from __future__ import annotations
+
+import asyncio
+import random
+import uuid
+
+from penstock.catalog.contract import ResourceType
+from penstock.client.errors import KafkaError
+from penstock.client.producer import Producer
+from penstock.client.share_consumer import ShareConsumer
+from penstock.simulation.door import Door
+from penstock.simulation.world import BOOTSTRAP
+from penstock.wire import messages as m
+from tests.simulation.faults import KINDS
+from tests.simulation.queue_history import QueueHistory
+from tests.simulation.raw import Lost, RawClient
+from tests.simulation.scenario import Scenario
+
+TOPIC = "jobs"
+GROUP = "workers"
+PARTITIONS = 2
+LOCK_MS = 2_000
+LIMIT = 4
+_RECORDS = 50
+_QUIET_ROUNDS = 40
+_EXPELLED_SECONDS = 70
+_PERSONAL = ("accept", "accept", "accept", "accept", "release", "release", "reject")
+_TYPES = {"accept": 1, "release": 2, "reject": 3, "renew": 4}
+
+
+class Queues(Scenario):
+    """Each acknowledgement is on disk before it is confirmed."""
+
+    name = "queues"
+    flush_ms = 0
+
+    @classmethod
+    def configs(cls, seed: int) -> dict[str, str]:
+        return {
+            "penstock.share.flush.interval.ms": str(cls.flush_ms),
+            "group.share.min.record.lock.duration.ms": "1000",
+        }
+
+    def before_start(self) -> None:
+        self.backoff_ms = 300 if self.seed % 3 == 1 else 0
+        self.topic_id = b""
+        self.stopped = False
+        configs = {
+            "share.auto.offset.reset": "earliest",
+            "share.record.lock.duration.ms": str(LOCK_MS),
+            "share.delivery.count.limit": str(LIMIT),
+            "penstock.share.retry.backoff.ms": str(self.backoff_ms),
+            "penstock.share.retry.backoff.multiplier": "1",
+        }
+        self.world.catalog.set_configs(ResourceType.GROUP, GROUP, configs)
+
+    async def prepare(self) -> None:
+        self.topic_id = self.world.broker.parts.topics.create(TOPIC, PARTITIONS, {}).topic_id
+        QueueHistory(
+            self.history,
+            Door(self.world),
+            self.world,
+            {self.topic_id: TOPIC},
+            self._start_offset,
+            LOCK_MS,
+            self.backoff_ms,
+        )
+        tolerance = self.flush_ms + 50 if self.flush_ms else 0
+        self.history.add(
+            "share-settings", group=GROUP, delivery_limit=LIMIT, max_in_flight=2000, flush_interval=tolerance
+        )
+        for number in range(2):
+            self.crowd.start(f"worker-{number}", self._work)
+        for number in range(2):
+            self.crowd.start(f"raw-{number}", self._work_by_hand)
+
+    def _start_offset(self, group: str, topic_id: bytes, partition: int) -> int:
+        live = self.world.broker.parts.share_groups.windows.of_group(group)
+        return max((each.core.start_offset for each in live if each.key[1:] == (topic_id, partition)), default=0)
+
+    async def load(self) -> None:
+        await self.world.spawn("producer", self._produce).task
+
+    async def _produce(self) -> None:
+        chance = random.Random(f"producer of {self.seed}")
+        async with await started(Producer(bootstrap_servers=BOOTSTRAP, **PATIENT)) as producer:
+            number = 0
+            while number < _RECORDS:
+                pending = []
+                for _ in range(chance.randint(1, 8)):
+                    pending.append(await producer.send(TOPIC, str(number), partition=chance.randrange(PARTITIONS)))
+                    number += 1
+                for each in pending:
+                    await each
+                await asyncio.sleep(chance.uniform(0, 0.3))
+
+    # -- workers ---------------------------------------------------------------------------------------------------
+
+    async def _work(self, name: str) -> None:
+        chance = random.Random(f"{name} of {self.seed} at {self.world.now_ms}")
+        settings = {"request_timeout_ms": 2_000, "max_poll_records": chance.choice([1, 3, 10])}
+        while not self.stopped:
+            try:
+                async with ShareConsumer(
+                    bootstrap_servers=BOOTSTRAP,
+                    group_id=GROUP,
+                    share_acknowledgement_mode="explicit",
+                    fetch_max_wait_ms=200,
+                    **settings,
+                ) as worker:
+                    worker.subscribe([TOPIC])
+                    for _ in range(chance.randint(3, 12)):
+                        for record in await worker.poll(1_000):
+                            await asyncio.sleep(chance.choice([0, 0, 0.01, 0.3, LOCK_MS / 900]))
+                            kind = chance.choice(_PERSONAL) if not self.stopped else "accept"
+                            if kind == "accept" and chance.random() < 0.1:
+                                await worker.renew(record)
+                            getattr(worker, kind)(record)
+                        if chance.random() < 0.5:
+                            await worker.commit()
+            except KafkaError as error:
+                self.world.tell(name, f"begins anew: {error!r}")
+                await asyncio.sleep(0.05)
+
+    async def _work_by_hand(self, name: str) -> None:
+        """A worker without manners: acknowledges late, twice, and what it does not hold."""
+        chance = random.Random(f"{name} of {self.seed} at {self.world.now_ms}")
+        while not self.stopped:
+            try:
+                client = await RawClient.connect(self.world, name)
+                await self._converse(client, name, chance)
+                client.close()
+            except Lost:
+                await asyncio.sleep(0.05)
+
+    async def _converse(self, client: RawClient, name: str, chance: random.Random) -> None:
+        member = str(uuid.uuid4())
+        held: list[tuple[int, int]] = []
+        epoch = 0
+        for _ in range(chance.randint(3, 15)):
+            if self.stopped:
+                return
+            acks: dict[int, list[tuple[int, int]]] = {}
+            for partition, offset in list(held):
+                if epoch and chance.random() < 0.6:
+                    kind = chance.choice([*_PERSONAL, "renew"])
+                    acks.setdefault(partition, []).append((offset, _TYPES[kind]))
+                    if kind != "renew" and chance.random() < 0.9:
+                        held.remove((partition, offset))
+            if acks and chance.random() < 0.5:
+                answer = await client.ask(acknowledge_request(self.topic_id, member, epoch, acks), ACKNOWLEDGED)
+                if answer.error_code:
+                    return
+                epoch += 1
+                acks = {}
+            has_renewals = any(kind == _TYPES["renew"] for each in acks.values() for _, kind in each)
+            request = share_fetch_request(self.topic_id, member, epoch, acks, chance.randint(1, 6), has_renewals)
+            found = await client.ask(request, m.ShareFetchResponse)
+            if found.error_code:
+                return
+            epoch += 1
+            for topic in found.responses:
+                for each in topic.partitions:
+                    for run in each.acquired_records:
+                        held += [
+                            (each.partition_index, offset) for offset in range(run.first_offset, run.last_offset + 1)
+                        ]
+            await asyncio.sleep(chance.choice([0, 0.02, 0.2, LOCK_MS / 900]))
+
+    # -- the end ---------------------------------------------------------------------------------------------------
+
+    async def finish(self) -> None:
+        """One worker accepts everything that is left, when those who were killed have been expelled."""
+        self.stopped = True
+        await asyncio.sleep(_EXPELLED_SECONDS)
+        await self.world.spawn("last", self._take_the_rest).task
+        logs = self.world.disk.logs_of(TOPIC)
+        records = [[TOPIC, index, offset] for index, log in logs.items() for offset in range(log.log_end_offset)]
+        self.history.add("settled", group=GROUP, time=self.world.now_ms, records=records)
+        for index, log in logs.items():
+            live = self.world.broker.parts.share_groups.windows.open(GROUP, (self.topic_id, index))
+            start = live.core.start_offset
+            self.history.add(
+                "window", group=GROUP, topic=TOPIC, partition=index, start=start, time=self.world.now_ms, in_flight=0
+            )
+            if start != log.log_end_offset:
+                self.find("unfinished", f"the start offset of {TOPIC}-{index} is {start} of {log.log_end_offset}")
+
+    async def _take_the_rest(self) -> None:
+        async with ShareConsumer(
+            bootstrap_servers=BOOTSTRAP,
+            group_id=GROUP,
+            share_acknowledgement_mode="explicit",
+            fetch_max_wait_ms=200,
+        ) as worker:
+            worker.subscribe([TOPIC])
+            quiet = 0
+            while quiet < _QUIET_ROUNDS:
+                records = await worker.poll(200)
+                quiet = 0 if records else quiet + 1
+                for record in records:
+                    worker.accept(record)
+            await worker.commit()
+
+
+class FlushedQueues(Queues):
+    """Acknowledgements are flushed every 100 ms: a power cut brings back what was confirmed since."""
+
+    name = "queues-flushed"
+    flush_ms = 100
+    kinds = tuple(kind for kind in KINDS if kind not in ("slow-disk", "pause"))
+
+
+PATIENT = {"delivery_timeout_ms": 300_000, "request_timeout_ms": 2_000}
+ACKNOWLEDGED = m.ShareAcknowledgeResponse
+
+
+async def started(producer: Producer) -> Producer:
+    while True:
+        try:
+            return await producer.start()
+        except KafkaError:
+            await asyncio.sleep(0.05)
+
+
+def share_fetch_request(
+    topic_id: bytes, member: str, epoch: int, acks: dict[int, list[tuple[int, int]]], most: int, is_renewal: bool
+) -> m.ShareFetchRequest:
+    batch = m.ShareFetchRequest.AcknowledgementBatch
+    partitions = [
+        m.ShareFetchRequest.FetchPartition(
+            partition_index=index,
+            acknowledgement_batches=[batch(offset, offset, [kind]) for offset, kind in sorted(acks.get(index, []))],
+        )
+        for index in range(PARTITIONS)
+        if epoch == 0 or index in acks
+    ]
+    return m.ShareFetchRequest(
+        group_id=GROUP,
+        member_id=member,
+        share_session_epoch=epoch,
+        max_wait_ms=0 if is_renewal else 200,
+        min_bytes=0 if is_renewal else 1,
+        max_bytes=0 if is_renewal else 1 << 20,
+        max_records=0 if is_renewal else most,
+        batch_size=0 if is_renewal else most,
+        share_acquire_mode=1,
+        is_renew_ack=is_renewal,
+        topics=[m.ShareFetchRequest.FetchTopic(topic_id=topic_id, partitions=partitions)],
+    )
+
+
+def acknowledge_request(
+    topic_id: bytes, member: str, epoch: int, acks: dict[int, list[tuple[int, int]]]
+) -> m.ShareAcknowledgeRequest:
+    batch = m.ShareAcknowledgeRequest.AcknowledgementBatch
+    partitions = [
+        m.ShareAcknowledgeRequest.AcknowledgePartition(
+            partition_index=index,
+            acknowledgement_batches=[batch(offset, offset, [kind]) for offset, kind in sorted(acks[index])],
+        )
+        for index in sorted(acks)
+    ]
+    return m.ShareAcknowledgeRequest(
+        group_id=GROUP,
+        member_id=member,
+        share_session_epoch=epoch,
+        is_renew_ack=any(kind == _TYPES["renew"] for each in acks.values() for _, kind in each),
+        topics=[m.ShareAcknowledgeRequest.AcknowledgeTopic(topic_id=topic_id, partitions=partitions)],
+    )
