@@ -31,5 +31,6 @@ def test_a_topic_shows_sums_and_its_partitions_where_they_are_requested(partitio
         f"kafka_log_log_size{of_partition}": 2 * len(records),
         f"kafka_log_log_logstartoffset{of_partition}": 0,
         f"kafka_log_log_logendoffset{of_partition}": 4,
+        f"kafka_log_log_numlogsegments{of_partition}": 1,
     }
     assert singles == (expected if partitions else {})

@@ -6,7 +6,8 @@ import re
 
 import pytest
 
-from penstock.broker.metric_table import COUNTER, GAUGE, HISTOGRAM, SECTIONS, TABLE, Spec
+from penstock.broker.metric_specs import COUNTER, GAUGE, HISTOGRAM, Spec
+from penstock.broker.metric_table import SECTIONS, TABLE
 
 
 @pytest.mark.parametrize("spec", TABLE.values(), ids=lambda spec: spec.name)

@@ -8,6 +8,7 @@ import re
 from collections.abc import Iterator
 
 import pytest
+from confluent_kafka import Consumer, Producer
 
 from penstock.broker.metrics import Metric, Metrics
 from penstock.testing import Broker
@@ -89,3 +90,39 @@ async def test_a_long_scrape_lets_others_run_between_its_slices() -> None:
     task.cancel()
     assert text == metrics.text()
     assert turns >= 30
+
+
+def test_what_happened_to_groups_logs_and_transactions_is_counted() -> None:
+    with Broker({"penstock.metrics.listen": "127.0.0.1:0", "penstock.acks.all.flush": "true"}) as broker:
+        broker.create_topic("orders", 2)
+        producer = Producer({"bootstrap.servers": broker.bootstrap_servers, "transactional.id": "t", "acks": "all"})
+        producer.init_transactions(30)
+        for end in (producer.commit_transaction, producer.abort_transaction):
+            producer.begin_transaction()
+            producer.produce("orders", b"x", partition=0)
+            assert producer.flush(30) == 0
+            end(30)
+        for protocol in ("classic", "consumer"):
+            consumer = Consumer(
+                {
+                    "bootstrap.servers": broker.bootstrap_servers,
+                    "group.id": protocol,
+                    "group.protocol": protocol,
+                    "auto.offset.reset": "earliest",
+                }
+            )
+            consumer.subscribe(["orders"])
+            assert consumer.poll(30) is not None
+            consumer.close()
+        found = figures(broker)
+    assert found['penstock_transactions_ended_total{outcome="commit"}'] == 1
+    assert found['penstock_transactions_ended_total{outcome="abort"}'] == 1
+    coordinator = "kafka_server_group_coordinator_metrics_"
+    assert found[coordinator + "group_completed_rebalance_count"] >= 1
+    assert found[coordinator + "consumer_group_rebalance_count"] >= 1
+    assert found[coordinator + "share_group_rebalance_count"] == 0
+    assert found["kafka_log_logflushstats_logflushrateandtimems_count"] > 0
+    assert found["kafka_log_logflushstats_logflushrateandtimems_sum"] > 0
+    assert found['penstock_topic_segments{topic="orders"}'] == 2
+    assert found["kafka_server_replicamanager_leadercount"] >= 2
+    assert found['penstock_success_age_seconds{task="writes to __transaction_state"}'] == 0

@@ -18,4 +18,7 @@ def connection_metrics(dispatcher: Dispatcher, fetch_sessions: FetchSessions) ->
     for listener, count in sorted(Counter(each.listener_name for each in dispatcher.connections).items()):
         connections.add(count, listener)
     yield connections
-    yield Metric("kafka_server_fetchsessioncache_numincrementalfetchsessions").add(len(fetch_sessions))
+    sessions = "kafka_server_fetchsessioncache_"
+    yield Metric(sessions + "numincrementalfetchsessions").add(len(fetch_sessions))
+    yield Metric(sessions + "numincrementalfetchpartitionscached").add(fetch_sessions.partitions())
+    yield Metric(sessions + "incrementalfetchsessionevictions_total").add(fetch_sessions.evictions)

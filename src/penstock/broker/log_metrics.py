@@ -14,11 +14,13 @@ _PARTITION = (
     "kafka_log_log_size",
     "kafka_log_log_logstartoffset",
     "kafka_log_log_logendoffset",
+    "kafka_log_log_numlogsegments",
 )
 _TOPIC = (
     "penstock_topic_size_bytes",
     "penstock_topic_start_offset_sum",
     "penstock_topic_end_offset_sum",
+    "penstock_topic_segments",
 )
 
 
@@ -28,13 +30,19 @@ def log_metrics(cluster: ClusterView, *, partitions: bool) -> Iterator[Metric | 
     yield Metric("kafka_controller_kafkacontroller_globalpartitioncount").add(
         sum(topic.partition_count for topic in topics)
     )
+    hosted = [partition for topic in topics for partition in topic.hosted_partitions()]
+    yield Metric("kafka_server_replicamanager_partitioncount").add(len(hosted))
+    yield Metric("kafka_server_replicamanager_leadercount").add(len(hosted))
+    yield Metric("kafka_server_replicamanager_underreplicatedpartitions").add(0)
+    yield None
     sums = [Metric(name) for name in _TOPIC]
     singles = [Metric(name) for name in _PARTITION]
     for topic in topics:
         totals = [0] * len(sums)
         for partition in topic.hosted_partitions():
             log = partition.log
-            figures = (log.size, log.log_start_offset, log.log_end_offset)
+            segments = len(getattr(log, "segments", ()))  # an engine need not have any
+            figures = (log.size, log.log_start_offset, log.log_end_offset, segments)
             for at, figure in enumerate(figures):
                 totals[at] += figure
                 if partitions:

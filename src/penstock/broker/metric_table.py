@@ -1,4 +1,6 @@
-"""The table of the broker's metrics: name, type, labels, meaning. `/metrics` and docs/metrics.md are made from it.
+"""The table of the broker's metrics: name, type, labels, meaning.
+
+`/metrics` and docs/reference/metrics.md are made from it.
 
 A metric that Kafka has as a bean carries the name that the JMX exporter of the Prometheus project gives it with its
 example configuration `kafka-2_0_0.yml` and lower-case names; what only Penstock has begins with `penstock_`.
@@ -6,24 +8,11 @@ example configuration `kafka-2_0_0.yml` and lower-case names; what only Penstock
 
 from __future__ import annotations
 
-from typing import NamedTuple
-
-COUNTER, GAUGE, HISTOGRAM = "counter", "gauge", "histogram"
-
-
-class Spec(NamedTuple):
-    name: str
-    kind: str
-    labels: tuple[str, ...]
-    help: str
-
-
-def _specs(*rows: tuple[str, str, str, str]) -> tuple[Spec, ...]:
-    return tuple(Spec(name, kind, tuple(labels.split()), text) for name, kind, labels, text in rows)
-
+from penstock.broker.coordinator_metric_table import COORDINATOR_SECTIONS
+from penstock.broker.metric_specs import COUNTER, GAUGE, HISTOGRAM, Spec, specs
 
 SECTIONS: dict[str, tuple[Spec, ...]] = {
-    "Process": _specs(
+    "Process": specs(
         ("process_cpu_seconds_total", COUNTER, "", "CPU time of the process, its helper processes left out."),
         ("process_resident_memory_bytes", GAUGE, "", "Resident memory."),
         ("process_open_fds", GAUGE, "", "Open file descriptors."),
@@ -35,7 +24,7 @@ SECTIONS: dict[str, tuple[Spec, ...]] = {
             "How late the event loop calls back, probed twice a second: how long a request may wait for its turn.",
         ),
     ),
-    "Requests": _specs(
+    "Requests": specs(
         (
             "kafka_network_requestmetrics_requests_total",
             COUNTER,
@@ -88,7 +77,7 @@ SECTIONS: dict[str, tuple[Spec, ...]] = {
             "Fetch requests answered with an error for the request or for at least one partition.",
         ),
     ),
-    "Connections": _specs(
+    "Connections": specs(
         ("kafka_server_socketservermetrics_connection_count", GAUGE, "listener", "Open client connections."),
         (
             "kafka_server_socketservermetrics_successful_authentication_total",
@@ -133,7 +122,7 @@ SECTIONS: dict[str, tuple[Spec, ...]] = {
             "Unauthenticated connections closed to make room, or after their time.",
         ),
     ),
-    "Quotas": _specs(
+    "Quotas": specs(
         (
             "penstock_quota_throttled_total",
             COUNTER,
@@ -142,7 +131,7 @@ SECTIONS: dict[str, tuple[Spec, ...]] = {
         ),
         ("penstock_quota_throttle_seconds_total", COUNTER, "quota", "How long they were made to wait, by quota."),
     ),
-    "Topics and logs": _specs(
+    "Topics and logs": specs(
         ("kafka_controller_kafkacontroller_globaltopiccount", GAUGE, "", "Topics."),
         ("kafka_controller_kafkacontroller_globalpartitioncount", GAUGE, "", "Partitions."),
         ("kafka_server_brokertopicmetrics_bytesin_total", COUNTER, "topic", "Bytes of the batches produced."),
@@ -151,11 +140,39 @@ SECTIONS: dict[str, tuple[Spec, ...]] = {
         ("penstock_topic_size_bytes", GAUGE, "topic", "Bytes in the logs of a topic."),
         ("penstock_topic_start_offset_sum", GAUGE, "topic", "Sum of the first offsets of a topic's partitions."),
         ("penstock_topic_end_offset_sum", GAUGE, "topic", "Sum of the next offsets of a topic's partitions."),
+        ("penstock_topic_segments", GAUGE, "topic", "Segments of the logs of a topic."),
+        ("kafka_server_replicamanager_partitioncount", GAUGE, "", "Partitions that this broker hosts."),
+        ("kafka_server_replicamanager_leadercount", GAUGE, "", "Partitions that this broker leads."),
+        ("kafka_server_replicamanager_underreplicatedpartitions", GAUGE, "", "Always 0: a partition has one replica."),
+        ("kafka_log_logflushstats_logflushrateandtimems", HISTOGRAM, "", "Rounds of syncing logs to the disk."),
+        ("penstock_retention_deleted_segments_total", COUNTER, "", "Segments that retention deleted."),
+        ("kafka_log_log_numlogsegments", GAUGE, "topic partition", "Segments of a partition."),
         ("kafka_log_log_size", GAUGE, "topic partition", "Bytes in the log of a partition."),
         ("kafka_log_log_logstartoffset", GAUGE, "topic partition", "First offset of a partition."),
         ("kafka_log_log_logendoffset", GAUGE, "topic partition", "Next offset of a partition."),
     ),
-    "Log cleaner": _specs(
+    "Object store": specs(
+        ("penstock_store_commits_total", COUNTER, "", "Commits of records in PostgreSQL."),
+        ("penstock_store_commit_seconds_total", COUNTER, "", "Time that these commits took."),
+        ("penstock_store_commit_age_seconds", GAUGE, "", "Since the last commit that succeeded; -1 before the first."),
+        ("penstock_store_inline_bytes_total", COUNTER, "", "Bytes of records that went into PostgreSQL."),
+        ("penstock_store_uploads_total", COUNTER, "", "Objects with records that were put into the store."),
+        ("penstock_store_upload_bytes_total", COUNTER, "", "Bytes of these objects."),
+        ("penstock_store_upload_seconds_total", COUNTER, "", "Time that these uploads took, repetitions included."),
+        ("penstock_store_failures_total", COUNTER, "", "Attempts to upload or commit that failed and are repeated."),
+        ("penstock_store_backlog_bytes", GAUGE, "", "Bytes that were appended and wait to be committed."),
+        ("penstock_store_uploads_under_way", GAUGE, "", "Uploads under way."),
+        ("penstock_store_cache_hits_total", COUNTER, "", "Reads of stored segments that the local cache answered."),
+        ("penstock_store_cache_misses_total", COUNTER, "", "Reads of stored segments that waited for the store."),
+        ("penstock_store_fetched_bytes_total", COUNTER, "", "Bytes that were fetched from the store into the cache."),
+        ("penstock_store_cache_bytes", GAUGE, "", "Local bytes of segments that are in the store too."),
+        ("penstock_store_segments_total", COUNTER, "", "Rolled segments that were stored as objects."),
+        ("penstock_store_segment_bytes_total", COUNTER, "", "Bytes of these objects."),
+        ("penstock_store_chores_waiting", GAUGE, "", "Segments and log starts that wait to be stored."),
+        ("penstock_store_removed_objects_total", COUNTER, "", "Objects that nothing named any more and were removed."),
+        ("penstock_store_removed_orphans_total", COUNTER, "", "Uploads whose commit never came and were removed."),
+    ),
+    "Log cleaner": specs(
         (
             "kafka_log_logcleanermanager_time_since_last_run_ms",
             GAUGE,
@@ -192,10 +209,12 @@ SECTIONS: dict[str, tuple[Spec, ...]] = {
             "Share of a log that waits for compaction.",
         ),
     ),
-    "Fetch sessions": _specs(
+    "Fetch sessions": specs(
         ("kafka_server_fetchsessioncache_numincrementalfetchsessions", GAUGE, "", "Open fetch sessions."),
+        ("kafka_server_fetchsessioncache_numincrementalfetchpartitionscached", GAUGE, "", "Partitions in them."),
+        ("kafka_server_fetchsessioncache_incrementalfetchsessionevictions_total", COUNTER, "", "Evicted for others."),
     ),
-    "Lag": _specs(
+    "Lag": specs(
         (
             "penstock_group_lag_records_sum",
             GAUGE,
@@ -281,7 +300,46 @@ SECTIONS: dict[str, tuple[Spec, ...]] = {
             "Time since the last acknowledgement for a partition.",
         ),
     ),
-    "Work by the clock": _specs(
+    "Clients": specs(
+        (
+            "penstock_client_info",
+            GAUGE,
+            "clientInstanceId clientId host software version principal",
+            "Clients that push metrics (KIP-714); always 1.",
+        ),
+        (
+            "penstock_client_push_age_seconds",
+            GAUGE,
+            "clientInstanceId clientId",
+            "Time since a client last pushed its metrics.",
+        ),
+        (
+            "penstock_client_last_poll_age_seconds",
+            GAUGE,
+            "clientInstanceId clientId",
+            "Time since a consumer last polled, as it reported, and the time since then.",
+        ),
+        (
+            "penstock_client_metric",
+            GAUGE,
+            "clientInstanceId clientId metric attributes",
+            "What a client reported last, by the name of KIP-714; increments are added up.",
+        ),
+        ("penstock_client_metrics_pushes_total", COUNTER, "", "Pushes of clients' metrics that were taken."),
+        (
+            "penstock_client_metrics_refused_total",
+            COUNTER,
+            "error",
+            "Requests of clients that push metrics which were refused, by error.",
+        ),
+        (
+            "penstock_client_metrics_dropped_total",
+            COUNTER,
+            "",
+            "Values left out of pushes because a client or all of them together have too many.",
+        ),
+    ),
+    "Work by the clock": specs(
         (
             "penstock_success_age_seconds",
             GAUGE,
@@ -289,152 +347,7 @@ SECTIONS: dict[str, tuple[Spec, ...]] = {
             "Time since a task last ended well, or since the start: more than its interval is a sign of trouble.",
         ),
     ),
-    "Coordinators": _specs(
-        ("penstock_coordinator_writes_total", COUNTER, "topic", "Writes to the internal topics."),
-        ("penstock_coordinator_write_failures_total", COUNTER, "topic", "Writes to the internal topics that failed."),
-        (
-            "penstock_coordinator_write_time_ms",
-            HISTOGRAM,
-            "topic",
-            "How long those writes took that were waited for until they were durable.",
-        ),
-        (
-            "penstock_coordinator_writes_failing_seconds",
-            GAUGE,
-            "topic",
-            "For how long writes to an internal topic have failed; 0 while they succeed.",
-        ),
-    ),
-    "Groups": _specs(
-        ("kafka_server_group_coordinator_metrics_group_count", GAUGE, "protocol", "Groups, by protocol."),
-        (
-            "kafka_server_group_coordinator_metrics_classic_group_count",
-            GAUGE,
-            "state",
-            "Groups of the classic protocol, by state.",
-        ),
-        (
-            "kafka_server_group_coordinator_metrics_consumer_group_count",
-            GAUGE,
-            "state",
-            "Groups of the consumer protocol, by state.",
-        ),
-        (
-            "kafka_server_group_coordinator_metrics_share_group_count",
-            GAUGE,
-            "state",
-            "Share groups, by state.",
-        ),
-        ("kafka_coordinator_group_groupmetadatamanager_numoffsets", GAUGE, "", "Committed offsets."),
-        (
-            "penstock_group_coordinator_skipped_records_total",
-            COUNTER,
-            "",
-            "Records of the group coordinator that could not be read.",
-        ),
-    ),
-    "Transactions": _specs(
-        ("penstock_transactional_ids", GAUGE, "state", "Transactional ids, by the state of their transaction."),
-        (
-            "penstock_transaction_oldest_open_seconds",
-            GAUGE,
-            "",
-            "For how long the oldest open transaction has been open; 0 without one.",
-        ),
-    ),
-    "Share groups": _specs(
-        (
-            "kafka_server_sharegroupmetrics_recordacknowledgements_total",
-            COUNTER,
-            "ackType",
-            "Records that consumers acknowledged, by type.",
-        ),
-        ("kafka_server_sharegroupmetrics_partitionloadtimems_count", COUNTER, "", "Windows loaded."),
-        ("kafka_server_sharegroupmetrics_partitionloadtimems_sum", COUNTER, "", "Time to load them, in ms."),
-        ("kafka_server_sharegroupmetrics_deadletterqueuerecordcount", COUNTER, "group", "Dead letters written."),
-        (
-            "kafka_server_sharegroupmetrics_deadletterqueuetotalproducerequests_total",
-            COUNTER,
-            "group",
-            "Writes of dead letters.",
-        ),
-        (
-            "kafka_server_sharegroupmetrics_deadletterqueuefailedproducerequests_total",
-            COUNTER,
-            "group",
-            "Writes of dead letters that failed.",
-        ),
-        (
-            "penstock_share_unreadable_records_total",
-            COUNTER,
-            "group",
-            "Records archived because their batch is unreadable.",
-        ),
-        (
-            "kafka_server_sharepartitionmetrics_inflightmessagecount",
-            GAUGE,
-            "group topic partition",
-            "Offsets from the start to the last acquired.",
-        ),
-        (
-            "kafka_server_sharepartitionmetrics_inflightbatchcount",
-            GAUGE,
-            "group topic partition",
-            "Acquisitions that hold records.",
-        ),
-        (
-            "kafka_server_sharepartitionmetrics_inflightbatchmessagecount",
-            GAUGE,
-            "group topic partition",
-            "Records held by consumers.",
-        ),
-        (
-            "kafka_server_sharepartitionmetrics_acquisitionlocktimeout_total",
-            COUNTER,
-            "group topic partition",
-            "Records whose lock ran out.",
-        ),
-        ("kafka_server_sharesessioncache_sharesessionscount", GAUGE, "", "Open share sessions."),
-        ("kafka_server_sharesessioncache_sharepartitionscount", GAUGE, "", "Partitions in open share sessions."),
-        (
-            "kafka_server_sharesessioncache_sharesessionevictions_total",
-            COUNTER,
-            "",
-            "Share sessions that ended with their connection.",
-        ),
-        ("kafka_server_brokertopicmetrics_totalsharefetchrequests_total", COUNTER, "", "ShareFetch requests."),
-        (
-            "kafka_server_brokertopicmetrics_failedsharefetchrequests_total",
-            COUNTER,
-            "",
-            "ShareFetch requests that failed.",
-        ),
-        (
-            "kafka_server_brokertopicmetrics_totalshareacknowledgementrequests_total",
-            COUNTER,
-            "",
-            "ShareAcknowledge requests.",
-        ),
-        (
-            "kafka_server_brokertopicmetrics_failedshareacknowledgementrequests_total",
-            COUNTER,
-            "",
-            "ShareAcknowledge requests that failed.",
-        ),
-        (
-            "kafka_server_delayedoperationpurgatory_numdelayedoperations",
-            GAUGE,
-            "delayedOperation",
-            "Requests that wait.",
-        ),
-        (
-            "kafka_server_delayedsharefetchmetrics_expires_total",
-            COUNTER,
-            "",
-            "Share fetches whose time was up.",
-        ),
-        ("kafka_server_share_coordinator_metrics_write_total", COUNTER, "", "Writes to the share coordinator."),
-    ),
+    **COORDINATOR_SECTIONS,
 }
 
-TABLE: dict[str, Spec] = {spec.name: spec for specs in SECTIONS.values() for spec in specs}
+TABLE: dict[str, Spec] = {spec.name: spec for section in SECTIONS.values() for spec in section}

@@ -9,7 +9,7 @@ yields it has to have copied, because the broker goes on meanwhile.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Awaitable, Callable, Iterable, Iterator
 from itertools import accumulate
 
 from penstock.broker.histogram import BOUNDS_MS, Histogram
@@ -74,6 +74,10 @@ class Metric:
         return "{" + ",".join(pairs) + "}" if pairs else ""
 
 
+async def _let_others_run() -> None:
+    await asyncio.sleep(0)
+
+
 Collector = Callable[[], Iterable[Metric | None]]
 
 
@@ -97,7 +101,7 @@ class Metrics:
     def text(self) -> str:
         return "".join(self.pieces())
 
-    async def scrape(self) -> list[bytes]:
+    async def scrape(self, pause: Callable[[], Awaitable[None]] = _let_others_run) -> list[bytes]:
         """The text, made a little at a time, so that others are served meanwhile."""
         pieces: list[bytes] = []
         until = self._precise() + _SLICE_SECONDS
@@ -105,7 +109,7 @@ class Metrics:
             if piece:
                 pieces.append(piece.encode())
             if self._precise() >= until:
-                await asyncio.sleep(0)
+                await pause()
                 until = self._precise() + _SLICE_SECONDS
         return pieces
 

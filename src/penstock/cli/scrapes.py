@@ -1,0 +1,84 @@
+"""Reading `/metrics` of a broker: the samples of a scrape, and what happened between two of them."""
+
+from __future__ import annotations
+
+import re
+from collections import defaultdict
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+
+from penstock.cli.failures import Failure
+
+_SAMPLE = re.compile(r"([A-Za-z_:][\w:]*)(?:\{(.*)\})? (\S+)")
+_LABEL = re.compile(r'(\w+)="((?:[^"\\]|\\.)*)"')
+_ESCAPED = re.compile(r"\\(.)")
+
+Labels = tuple[tuple[str, str], ...]
+Samples = dict[str, dict[Labels, float]]
+
+
+def parse(text: str) -> Samples:
+    """The samples of Prometheus text by the name of the metric and its labels."""
+    found: defaultdict[str, dict[Labels, float]] = defaultdict(dict)
+    for line in text.splitlines():
+        if not line or line.startswith("#"):
+            continue
+        match = _SAMPLE.fullmatch(line)
+        if match is None:
+            raise Failure(f"this is no line of Prometheus text: {line[:100]!r}; is it the broker's /metrics?")
+        name, labels, value = match.groups()
+        found[name][tuple((key, _unescaped(text)) for key, text in _LABEL.findall(labels or ""))] = float(value)
+    return dict(found)
+
+
+def _unescaped(text: str) -> str:
+    return _ESCAPED.sub(lambda match: "\n" if match[1] == "n" else match[1], text)
+
+
+@dataclass(frozen=True, slots=True)
+class Between:
+    """What happened between two scrapes of one broker."""
+
+    before: Samples
+    after: Samples
+    seconds: float
+
+    def gauges(self, name: str) -> Iterator[tuple[Mapping[str, str], float]]:
+        """The values of a metric at the end."""
+        for labels, value in self.after.get(name, {}).items():
+            yield dict(labels), value
+
+    def increases(self, name: str) -> Iterator[tuple[Mapping[str, str], float]]:
+        """By how much the counters of a metric grew. One that is smaller than before began anew."""
+        before = self.before.get(name, {})
+        for labels, value in self.after.get(name, {}).items():
+            earlier = before.get(labels, 0.0)
+            yield dict(labels), value - earlier if value >= earlier else value
+
+    def rates(self, name: str, *by: str) -> dict[tuple[str, ...], float]:
+        """Per second, summed over all labels but those in `by`."""
+        sums: defaultdict[tuple[str, ...], float] = defaultdict(float)
+        for labels, increase in self.increases(name):
+            sums[tuple(labels.get(label, "") for label in by)] += increase / self.seconds
+        return dict(sums)
+
+    def quantile(self, name: str, share: float, label: str, value: str) -> float | None:
+        """The bound of a histogram's bucket that holds this share of what was counted; None if nothing was."""
+        buckets: defaultdict[float, float] = defaultdict(float)
+        for labels, increase in self.increases(f"{name}_bucket"):
+            if labels.get(label) == value:
+                buckets[float(labels["le"])] += increase
+        bounds = sorted(buckets)
+        if not bounds or not buckets[bounds[-1]]:
+            return None
+        wanted = share * buckets[bounds[-1]]
+        finite = [bound for bound in bounds if bound != float("inf")]
+        return next((bound for bound in finite if buckets[bound] >= wanted), finite[-1] if finite else None)
+
+    def mean(self, name: str, label: str, value: str) -> float | None:
+        """The mean of what a histogram counted; None if it counted nothing."""
+        total, count = (
+            sum(increase for labels, increase in self.increases(name + part) if labels.get(label) == value)
+            for part in ("_sum", "_count")
+        )
+        return total / count if count else None

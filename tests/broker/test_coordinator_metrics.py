@@ -1,0 +1,14 @@
+"""What all coordinators tell of themselves."""
+
+from __future__ import annotations
+
+from penstock.broker.coordinator_metrics import load_metrics
+from penstock.coordination.runtime import LoadTimes
+
+
+def test_load_times_have_a_mean_and_a_maximum() -> None:
+    loads = LoadTimes()
+    assert [metric.samples for metric in load_metrics("group_coordinator", loads)] == [[((), 0.0)], [((), 0)]]
+    loads.add(10)
+    loads.add(30)
+    assert [metric.samples for metric in load_metrics("group_coordinator", loads)] == [[((), 20.0)], [((), 30)]]

@@ -1,0 +1,55 @@
+"""Scrapes of `/metrics` are read as they were written, and compared."""
+
+from __future__ import annotations
+
+import pytest
+
+from penstock.cli.failures import Failure
+from penstock.cli.scrapes import Between, parse
+
+BEFORE = """# HELP a_total A.
+# TYPE a_total counter
+a_total{topic="x"} 10
+h_bucket{request="Fetch",le="1.0"} 0
+h_bucket{request="Fetch",le="2.0"} 5
+h_bucket{request="Fetch",le="+Inf"} 5
+h_sum{request="Fetch"} 8
+h_count{request="Fetch"} 5
+"""
+AFTER = """a_total{topic="x"} 30
+a_total{topic="new"} 4
+h_bucket{request="Fetch",le="1.0"} 90
+h_bucket{request="Fetch",le="2.0"} 105
+h_bucket{request="Fetch",le="+Inf"} 105
+h_sum{request="Fetch"} 58
+h_count{request="Fetch"} 105
+"""
+BETWEEN = Between(parse(BEFORE), parse(AFTER), 2.0)
+
+
+def test_labels_are_unescaped() -> None:
+    assert parse('m{a="quo\\"te",b="line\\nbreak",c="back\\\\slash"} 1.5\n') == {
+        "m": {(("a", 'quo"te'), ("b", "line\nbreak"), ("c", "back\\slash")): 1.5}
+    }
+
+
+def test_what_is_no_prometheus_text_is_refused() -> None:
+    with pytest.raises(Failure, match="no line of Prometheus text"):
+        parse("<html>\n")
+
+
+def test_rates_are_per_second_and_begin_with_a_new_counter() -> None:
+    assert BETWEEN.rates("a_total", "topic") == {("x",): 10.0, ("new",): 2.0}
+    assert BETWEEN.rates("a_total") == {(): 12.0}
+
+
+def test_a_counter_that_is_smaller_than_before_began_anew() -> None:
+    assert Between(parse(AFTER), parse(BEFORE), 1.0).rates("a_total", "topic") == {("x",): 10.0}
+
+
+def test_quantiles_and_means_are_those_of_the_interval() -> None:
+    assert BETWEEN.quantile("h", 0.5, "request", "Fetch") == 1.0
+    assert BETWEEN.quantile("h", 0.99, "request", "Fetch") == 2.0
+    assert BETWEEN.mean("h", "request", "Fetch") == 0.5
+    assert BETWEEN.quantile("h", 0.5, "request", "Produce") is None
+    assert BETWEEN.mean("h", "request", "Produce") is None
