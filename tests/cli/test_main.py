@@ -59,7 +59,7 @@ def test_a_wrong_config_file_is_refused(penstock: Run, tmp_path: Path, text: str
 
 
 def test_the_documentation_is_what_help_says() -> None:
-    written = Path(__file__).parents[2] / "docs" / "cli.md"
+    written = Path(__file__).parents[2] / "docs" / "reference" / "cli.md"
     assert written.read_text() == pages(), "run python -m penstock.cli.docs"
 
 

@@ -120,6 +120,8 @@ def test_ctrl_c_ends_reading_quietly(penstock: Run, topic: str, broker_address: 
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
         env=environment(PENSTOCK_BOOTSTRAP=broker_address),
+        # Whoever runs the tests in the background of a shell has SIGINT ignored, and children inherit that.
+        preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),
     )
     assert reader.stdout is not None
     assert reader.stdout.readline() == b"one\n"

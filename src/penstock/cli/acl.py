@@ -240,7 +240,7 @@ def _rules(wanted: AclFilter, data: Path | None, bootstrap: str) -> list[AclBind
         raise Failure(
             f"The broker at {bootstrap} has no authorizer, so everybody may do everything.\n"
             "  Start it with:      penstock serve --secure\n"
-            "  Or set:             authorizer.class.name and super.users (docs/security.md)"
+            "  Or set:             authorizer.class.name and super.users (docs/how-to/security.md)"
         ) from None
 
 

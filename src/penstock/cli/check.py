@@ -23,8 +23,8 @@ def check(history: BinaryIO, as_json: bool) -> None:
     """Find lost, doubled, reordered and aborted records in a recorded history.
 
     HISTORY is a file of JSON lines, or - for standard input: what producers, consumers and workers did and saw, each
-    line one operation (docs/checks.md describes them). It may come from any Kafka cluster. The exit status is 1 if the
-    history shows something that it should not.
+    line one operation (docs/reference/checks.md describes them). It may come from any Kafka cluster. The exit status
+    is 1 if the history shows an anomaly.
 
     Examples:
 

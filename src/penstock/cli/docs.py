@@ -1,4 +1,4 @@
-"""`python -m penstock.cli.docs`: writes docs/cli.md from the commands' own help, so that it cannot be wrong."""
+"""`python -m penstock.cli.docs`: writes docs/reference/cli.md from the commands' own help."""
 
 from __future__ import annotations
 
@@ -58,10 +58,10 @@ _CONNECTION = "\n\nConnection:\n"
 
 
 def pages() -> str:
-    """The text of docs/cli.md."""
+    """The text of docs/reference/cli.md."""
     parts: list[str] = []
     connection = ""
-    for path, command, context in _walk(cli, "penstock", None):
+    for path, command, context in walk(cli, "penstock", None):
         text, heading, options = command.get_help(context).strip().partition(_CONNECTION)
         connection = options or connection
         more = "\n\nConnection: as for every command that reaches a cluster" if heading else ""
@@ -69,9 +69,10 @@ def pages() -> str:
     return "\n".join([_INTRODUCTION.replace("CONNECTION", f"{connection}\n"), *parts])
 
 
-def _walk(
+def walk(
     command: click.Command, path: str, parent: click.Context | None
 ) -> Iterator[tuple[str, click.Command, click.Context]]:
+    """Every command below and including this one, with its path and a context to show its help in."""
     context = command.context_class(
         command,
         parent=parent,
@@ -85,10 +86,10 @@ def _walk(
         for name in command.list_commands(context):
             child = command.get_command(context, name)
             if child is not None and not child.hidden:
-                yield from _walk(child, f"{path} {name}", context)
+                yield from walk(child, f"{path} {name}", context)
 
 
 if __name__ == "__main__":
-    target = Path(__file__).parents[3] / "docs" / "cli.md"
+    target = Path(__file__).parents[3] / "docs" / "reference" / "cli.md"
     target.write_text(pages())
     click.echo(f"wrote {target}")

@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 @option("--skip-bad", is_flag=True, help="Leave out values that cannot be parsed, instead of failing.")
 @option("--columns", default="", help="Which columns of the record, without --parse.  [default: all but headers]")
 @option("--partition-by", default="", metavar="COLUMNS", help="Folders by these columns; date is the record's day.")
-@option("--option", "options", multiple=True, metavar="NAME=VALUE", help="An option of the source (docs/spark.md).")
+@option("--option", "options", multiple=True, metavar="NAME=VALUE", help="An option of the Spark source.")
 @option("--tasks", type=click.IntRange(1), help="At least so many tasks; large partitions are cut.")
 @option("--compact", is_flag=True, help="Merge small files afterwards.")
 @option("--vacuum", type=click.IntRange(0), metavar="HOURS", help="Remove files that no version needs, if older.")

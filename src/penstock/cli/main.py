@@ -17,6 +17,8 @@ from penstock.cli.options import CONTEXT_SETTINGS, Group, load_config
 # name -> (where the command lives, one line of help)
 COMMANDS: dict[str, tuple[str, str]] = {
     "serve": ("penstock.cli.serve:serve", "Run a broker."),
+    "console": ("penstock.cli.console:console", "Serve the web console of a cluster."),
+    "top": ("penstock.cli.top:top", "Show live what a broker does, and who is behind."),
     "topic": ("penstock.cli.topic:topic", "Create, list, describe, change and delete topics."),
     "produce": ("penstock.cli.produce:produce", "Write records from the arguments or from standard input."),
     "consume": ("penstock.cli.consume:consume", "Read records to standard output."),
@@ -32,6 +34,13 @@ COMMANDS: dict[str, tuple[str, str]] = {
     "load": ("penstock.cli.load:load", "Load topics into a Delta table, a folder or PostgreSQL, with Spark."),
     "pipeline": ("penstock.cli.pipeline:pipeline", "Run pipelines that a file declares, with Spark."),
     "work": ("penstock.cli.work:work", "Call a function for every record of a share group, on Spark."),
+    "cluster": ("penstock.cli.cluster:cluster", "Look after a cluster in PostgreSQL and an object store."),
+    "adopt": ("penstock.cli.adopt:adopt", "Take over the data folders of a stopped Apache Kafka."),
+    "release": ("penstock.cli.release:release", "Give a folder that was taken over back to Apache Kafka."),
+    "doctor": ("penstock.cli.doctor:doctor", "Find out what keeps a broker or its clients from working."),
+    "examples": ("penstock.cli.examples:examples", "List the examples that come with Penstock, and copy them."),
+    "completion": ("penstock.cli.completion:completion", "Print what makes a shell complete commands."),
+    "man": ("penstock.cli.man:man", "Print the manual page."),
     "check": ("penstock.cli.check:check", "Judge a recorded history of what clients did and saw."),
     "cleaner": ("penstock.cli.cleaner:cleaner", "Show whether compaction is alive, and how dirty each log is."),
 }

@@ -58,6 +58,14 @@ async def address_or_failure(admin: Admin, bootstrap: str, what: str) -> str:
 
 def read_view(address: str, path: str, **query: str) -> object:
     """The JSON of a view. `address` may begin with http:// or https://."""
+    try:
+        return json.loads(read_text(address, path, **query))
+    except ValueError as error:
+        raise Failure(f"{address} does not answer ({error}); is it the broker's {CONFIG}?") from None
+
+
+def read_text(address: str, path: str, **query: str) -> str:
+    """What is shown under a path, as it is."""
     base = address if "://" in address else f"{'http' if _is_here(address) else 'https'}://{address}"
     request = Request(base + path + (f"?{urlencode(query)}" if query else ""))
     context = None
@@ -67,7 +75,7 @@ def read_view(address: str, path: str, **query: str) -> object:
             request.add_header("Authorization", f"Basic {base64.b64encode(login.encode()).decode()}")
     try:
         with urlopen(request, timeout=_PATIENCE_SECONDS, context=context) as response:
-            return json.load(response)
+            return str(response.read(), "utf-8")
     except HTTPError as error:
         raise Failure(_refusal(address, error)) from None
     except (OSError, HTTPException, ValueError) as error:

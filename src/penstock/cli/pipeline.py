@@ -23,7 +23,7 @@ folder_option = option(
 
 @click.group(cls=Group, context_settings=CONTEXT_SETTINGS)
 def pipeline() -> None:
-    """Run pipelines that a Python or YAML file declares (docs/spark.md), and look at their runs."""
+    """Run pipelines that a Python or YAML file declares (docs/how-to/spark.md), and look at their runs."""
 
 
 @pipeline.command(context_settings=CONTEXT_SETTINGS)

@@ -13,6 +13,8 @@ from penstock.cli.failures import Failure
 from penstock.cli.options import CONTEXT_SETTINGS, Command, defaults_for, load_config, option, pairs
 
 if TYPE_CHECKING:
+    import subprocess
+
     from penstock.broker.foundation import Settings
 
 
@@ -58,7 +60,13 @@ def _read_file(ctx: click.Context, parameter: click.Parameter, value: str | None
     "--cluster",
     metavar="URL",
     help="PostgreSQL database for the catalog (topics, configs, users, rules), as postgresql://USER@HOST/NAME?schema=S;"
-    " records stay in --data, and one broker serves the cluster. Passwords come from libpq's files or PGPASSWORD.",
+    " without --store records stay in --data. Passwords come from libpq's files or PGPASSWORD.",
+)
+@option(
+    "--store",
+    metavar="URL",
+    help="Object store for the records, as s3://BUCKET/PREFIX, gs://, az:// or file:///PATH; needs --cluster. "
+    "Credentials come from the environment; --data is then a cache that may be lost.",
 )
 @option("-c", "--set", "configs", metavar="NAME=VALUE", multiple=True, help="A broker config by its name in Kafka.")
 @option(
@@ -77,6 +85,11 @@ def _read_file(ctx: click.Context, parameter: click.Parameter, value: str | None
     help="Serve everybody who can reach an address without a protocol, with neither login nor encryption.",
 )
 @option(
+    "--console",
+    metavar="HOST:PORT",
+    help="Serve the web console at this address too, in a process of its own (extra penstock[console]).",
+)
+@option(
     "--log-format",
     type=click.Choice(["text", "json"]),
     default="text",
@@ -88,10 +101,12 @@ def serve(
     listen: tuple[str, ...],
     advertise: tuple[str, ...],
     cluster: str | None,
+    store: str | None,
     configs: tuple[str, ...],
     properties: Path | None,
     secure: bool,
     insecure: bool,
+    console: str | None,
     log_format: str,
 ) -> None:
     """Run a broker until Ctrl-C.
@@ -108,6 +123,7 @@ def serve(
       penstock serve --data /var/lib/penstock --properties /etc/penstock/server.properties
       penstock serve -c log.retention.hours=24 -c auto.create.topics.enable=false
       penstock serve --cluster 'postgresql://penstock@db.example/penstock?sslmode=verify-full'
+      penstock serve --cluster postgresql://penstock@db.example/penstock --store s3://bucket/penstock
     """
     from penstock.broker.config import ConfigError
     from penstock.broker.foundation import Settings
@@ -117,6 +133,8 @@ def serve(
     from penstock.catalog.contract import CatalogError
     from penstock.log.errors import FolderInUse, StorageError
 
+    if console is not None:
+        _check_console(console, secure)
     if secure and insecure:
         raise click.UsageError("--secure and --insecure exclude each other")
     if cluster is not None and secure:
@@ -132,14 +150,36 @@ def serve(
             advertise=list(advertise),
             configs=set_configs,
             cluster=_cluster(cluster),
+            store=store,
             insecure=insecure,
         )
         if secure:
             _secure(settings)
-        run(settings, LogFormat(log_format))
+        run(
+            settings, LogFormat(log_format), (lambda bootstrap: _start_console(console, bootstrap)) if console else None
+        )
     except (ConfigError, ListenError, CatalogError, StorageError, FolderInUse) as error:
         text = str(error)
         raise Failure(text[:1].upper() + text[1:]) from error
+
+
+def _check_console(listen: str, secure: bool) -> None:
+    from penstock.cli.console import require_parts
+
+    require_parts()
+    if secure:
+        raise click.UsageError(
+            "with --secure the console needs a user of its own: start it with 'penstock console --user NAME'"
+        )
+
+
+def _start_console(listen: str, bootstrap: str) -> subprocess.Popen[bytes]:
+    """The console, which ends when this process closes the pipe, however it ends."""
+    import subprocess
+    import sys
+
+    line = [sys.executable, "-m", "penstock.cli.main", "console", "--until-stdin-closes"]
+    return subprocess.Popen([*line, "--listen", listen, "--bootstrap", bootstrap], stdin=subprocess.PIPE)
 
 
 def _secure(settings: Settings) -> None:
