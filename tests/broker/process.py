@@ -27,9 +27,16 @@ class BrokerProcess:
     """`penstock serve` on a port and a folder that it keeps when it is started again."""
 
     def __init__(
-        self, data: Path, *, cluster: str | None = None, file_size_limit: int | None = None, **configs: object
+        self,
+        data: Path,
+        *,
+        cluster: str | None = None,
+        store: str | None = None,
+        file_size_limit: int | None = None,
+        **configs: object,
     ) -> None:
         self.data = data
+        self.store = store
         self.cluster = cluster
         self.port = free_port()
         self.configs = {name.replace("_", "."): value for name, value in configs.items()}
@@ -75,6 +82,8 @@ class BrokerProcess:
         command = [penstock, "serve", "--data", str(self.data), "--listen", self.address]
         if self.cluster is not None:
             command += ["--cluster", self.cluster]
+        if self.store is not None:
+            command += ["--store", self.store]
         for name, value in self.configs.items():
             command += ["-c", f"{name}={value}"]
         return command

@@ -14,14 +14,15 @@ class Rig:
     def __init__(self, partitions: int = 1) -> None:
         self.now_s = 1000
         self.due: list[Any] = []
-        topic = SimpleNamespace(topic_id=b"t", partition_count=partitions)
+        topic = SimpleNamespace(
+            topic_id=b"t", partition_count=partitions, find_hosted=lambda index: self.hosted.get(index)
+        )
         self.partitions: list[Any] = [
             SimpleNamespace(topic=topic, index=index, log=SimpleNamespace(high_watermark=5))
             for index in range(partitions)
         ]
-        cluster: Any = SimpleNamespace(
-            hosted_partitions=lambda: iter(self.partitions), topic_by_id=lambda topic_id: topic
-        )
+        self.hosted = dict(enumerate(self.partitions))
+        cluster: Any = SimpleNamespace(topics=lambda: [topic], topic_by_id=lambda topic_id: topic)
         world: Any = SimpleNamespace(
             now_ms=lambda: self.now_s * 1000,
             call_later=lambda seconds, callback, *args: self.due.append((callback, args)),
@@ -79,10 +80,37 @@ def test_a_clock_that_goes_back_makes_no_negative_age() -> None:
 
 def test_many_partitions_are_looked_at_in_several_turns() -> None:
     rig = Rig(1200)
-    assert len(rig.arrivals._notes) == 500
+    assert rig.arrivals.age_ms(rig.partitions[1100], 0) == 0
     rig.turn()
-    rig.turn()
-    assert len(rig.arrivals._notes) == 1200
+    rig.now_s += 7
+    assert rig.arrivals.age_ms(rig.partitions[1100], 0) == 7000
+
+
+def test_the_oldest_record_of_many_partitions_is_that_of_the_one_furthest_back_in_time() -> None:
+    rig = Rig(3)
+    for second in range(1, 5):
+        rig.partitions[second % 3].log.high_watermark += 1
+        rig.second(rig.partitions[0].log.high_watermark)
+    ends = [partition.log.high_watermark for partition in rig.partitions]
+    for positions in ([5, 7, 6], [6, 5, 6], [6, 6, 6], [6, 7, 5], ends):
+        singles = [
+            rig.arrivals.age_ms(partition, position)
+            for partition, position, end in zip(rig.partitions, positions, ends, strict=True)
+            if position < end
+        ]
+        assert rig.arrivals.oldest_age_ms(rig.topic, 0, positions) == max(singles, default=0)
+
+
+def test_a_partition_that_is_hosted_elsewhere_for_a_while_counts_anew() -> None:
+    rig = Rig()
+    rig.second(8)
+    del rig.hosted[0]
+    rig.second(8)
+    assert rig.arrivals.oldest_age_ms(rig.topic, 0, [0]) == 0
+    rig.hosted[0] = rig.partitions[0]
+    rig.second(8)
+    rig.now_s += 4
+    assert rig.age_s(0) == 4
 
 
 def test_a_deleted_topic_is_forgotten() -> None:

@@ -13,7 +13,8 @@ from penstock.broker.topics import Topic
 from penstock.coordination.context import RequestContext
 from penstock.wire import messages as m
 from penstock.wire.errors import ErrorCode, NotCoordinator
-from tests.coordination.simulated import SimulatedTime, SimulatedTopic
+from tests.broker.simulated_world import SimulatedWorld
+from tests.coordination.simulated import SimulatedTopic
 
 TOPIC_ID = bytes(15) + b"\1"
 
@@ -32,7 +33,7 @@ class Coordinated:
             broker=BrokerConfig({"group.max.size": "7"}), listeners=[], group_overrides=lambda group: {}
         )
         self.asked_for: list[object] = []
-        self.time = SimulatedTime()
+        self.time = SimulatedWorld()
         self.coordinator = GroupCoordinator(
             self.configs,  # type: ignore[arg-type]
             self.cluster,

@@ -10,7 +10,7 @@ import asyncio
 import pytest
 
 from penstock.broker.arrivals import Arrivals
-from penstock.broker.lag_metrics import share_group_lag
+from penstock.broker.lag_metrics import Ends, share_group_lag
 from penstock.records.builder import build_batch
 from penstock.records.record import iter_batches_records
 from penstock.storage.memory import MemoryLog
@@ -345,7 +345,9 @@ class TestQueues:
             arrivals = Arrivals(parts.cluster, parts.world)
 
             def partitions_with_lag() -> int:
-                figures = share_group_lag(parts.share_groups.coordinator, parts.cluster, arrivals, 0, partitions=True)
+                ends = Ends(parts.world.precise)
+                coordinator = parts.share_groups.coordinator
+                figures = share_group_lag(coordinator, parts.cluster, arrivals, ends, 0, partitions=True)
                 return sum(len(metric.samples) for metric in figures if metric is not None)
 
             assert partitions_with_lag() > 0

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+from collections.abc import Callable
 from types import SimpleNamespace
 
 import pytest
@@ -13,8 +14,8 @@ from penstock.broker.transaction_coordinator import TransactionCoordinator
 from penstock.coordination.context import RequestContext
 from penstock.storage.contract import ActiveProducer, AppendOrigin, StorageError
 from penstock.testing import Broker
-from penstock.transactions.metadata import TransactionVersion
-from penstock.transactions.shard import AddPartitions
+from penstock.transactions.metadata import TopicPartition, TransactionVersion
+from penstock.transactions.shard import AddPartitions, WriteMarkers
 from penstock.transactions.states import TransactionState
 from penstock.wire import messages as m
 from penstock.wire.errors import ErrorCode, UnknownTopicOrPartition
@@ -60,7 +61,9 @@ class Partition:
 
 
 class Cluster:
-    def __init__(self, state: SimulatedTopic, orders: Partition) -> None:
+    def __init__(self, state: SimulatedTopic, orders: Partition, *, is_shared: bool = False) -> None:
+        self.is_shared = is_shared
+        self.elsewhere: int | None = None
         self.orders: Partition | None = orders
         self._state = state
 
@@ -69,12 +72,15 @@ class Cluster:
             raise UnknownTopicOrPartition
         return self.orders
 
+    def leader_elsewhere(self, name: str, index: int) -> int | None:
+        return self.elsewhere
+
     def find_topic(self, name: str) -> object:
         return self._state.find() if name == "__transaction_state" else None
 
     def topic(self, name: str) -> SimpleNamespace:
         partition = SimpleNamespace(leader_epoch=0)
-        return SimpleNamespace(open_partitions=lambda: [partition] * 50)
+        return SimpleNamespace(find_open=lambda index: partition)
 
     def hosted_partitions(self) -> list[Partition]:
         return [self.orders] if self.orders is not None else []
@@ -99,6 +105,29 @@ class Durability:
             then(failure)  # type: ignore[operator]
 
 
+class MarkersElsewhere:
+    """Markers that other brokers are requested to write, answered by the test."""
+
+    def __init__(self) -> None:
+        self.sent: list[tuple[int, list[TopicPartition]]] = []
+        self._done: list[Callable[[ErrorCode | None], None]] = []
+
+    def send(
+        self,
+        node_id: int,
+        markers: WriteMarkers,
+        partitions: list[TopicPartition],
+        done: Callable[[TopicPartition, ErrorCode | None], None],
+    ) -> None:
+        self.sent.append((node_id, partitions))
+        self._done += [lambda code, where=where: done(where, code) for where in partitions]  # type: ignore[misc]
+
+    def answer(self, code: ErrorCode | None) -> None:
+        waiting, self._done = self._done, []
+        for done in waiting:
+            done(code)
+
+
 class World:
     def __init__(
         self,
@@ -107,12 +136,15 @@ class World:
         orders: Partition | None = None,
         power_was_lost: bool = False,
         loads: bool = True,
+        is_shared: bool = False,
     ) -> None:
         self.state = state or SimulatedTopic(1)
         self.time = SimulatedTime()
-        self.cluster = Cluster(self.state, orders or Partition())
+        self.cluster = Cluster(self.state, orders or Partition(), is_shared=is_shared)
         self.durability = Durability()
         self.settled = 0
+        self.requests = MarkersElsewhere()
+        self.is_deleted = True
         self.coordinator = TransactionCoordinator(
             BrokerConfig({}),
             SimpleNamespace(level=lambda name: 2, listeners=[]),  # type: ignore[arg-type]
@@ -122,6 +154,8 @@ class World:
             self.time,  # type: ignore[arg-type]
             new_producer_id=lambda: 7,
             groups=lambda: SimpleNamespace(when_loaded=lambda then: then()),  # type: ignore[arg-type, return-value]
+            marker_requests=self.requests,  # type: ignore[arg-type]
+            is_deleted=lambda name, index: self.is_deleted,
             may_have_lost_writes=power_was_lost,
             lost_writes_settled=self._settled,
         )
@@ -320,3 +354,70 @@ def test_transactions_are_counted_by_state_with_the_age_of_the_oldest_open_one()
     assert during["penstock_transaction_oldest_open_seconds"] > 0
     assert after['penstock_transactional_ids{state="Ongoing"}'] == 0
     assert after["penstock_transaction_oldest_open_seconds"] == 0
+
+
+def ends_elsewhere() -> World:
+    """A transaction that has been decided, with its partition on broker 2."""
+    world = World(is_shared=True)
+    world.cluster.elsewhere = 2
+    epoch = world.init()
+    assert world.add(epoch) == [ErrorCode.NONE]
+    world.end(epoch, commit=True)
+    return world
+
+
+def test_a_partition_elsewhere_gets_its_marker_from_the_broker_that_leads_it() -> None:
+    world = ends_elsewhere()
+    assert world.requests.sent == [(2, [WHERE])]
+    assert world.cluster.orders is not None
+    assert world.cluster.orders.markers == 0
+    assert world.transaction is TransactionState.PREPARE_COMMIT
+    world.requests.answer(ErrorCode.NONE)
+    assert world.transaction is TransactionState.COMPLETE_COMMIT
+
+
+@pytest.mark.parametrize(
+    "code", [None, ErrorCode.NOT_LEADER_OR_FOLLOWER, ErrorCode.KAFKA_STORAGE_ERROR, ErrorCode.REQUEST_TIMED_OUT]
+)
+def test_a_marker_that_is_not_known_to_be_written_elsewhere_is_requested_again(code: ErrorCode | None) -> None:
+    world = ends_elsewhere()
+    for attempt in range(1, 4):
+        assert len(world.requests.sent) == attempt
+        world.requests.answer(code)
+        world.time.pass_ms(100)
+    world.requests.answer(ErrorCode.NONE)
+    assert world.transaction is TransactionState.COMPLETE_COMMIT
+
+
+def test_a_marker_follows_a_partition_that_moves_here() -> None:
+    world = ends_elsewhere()
+    world.cluster.elsewhere = None
+    world.requests.answer(ErrorCode.NOT_LEADER_OR_FOLLOWER)
+    world.time.pass_ms(100)
+    assert world.cluster.orders is not None
+    assert world.cluster.orders.markers == 1
+
+
+def test_a_partition_that_is_unknown_elsewhere_needs_no_marker_only_if_the_catalog_confirms_it() -> None:
+    world = ends_elsewhere()
+    world.is_deleted = False
+    world.requests.answer(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
+    assert world.transaction is TransactionState.PREPARE_COMMIT
+    world.time.pass_ms(100)
+    world.is_deleted = True
+    world.requests.answer(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
+    assert world.transaction is TransactionState.COMPLETE_COMMIT
+
+
+def test_a_partition_that_saw_a_newer_epoch_elsewhere_needs_no_marker() -> None:
+    world = ends_elsewhere()
+    world.requests.answer(ErrorCode.INVALID_PRODUCER_EPOCH)
+    assert world.transaction is TransactionState.COMPLETE_COMMIT
+
+
+def test_among_several_brokers_nobody_looks_for_orphans() -> None:
+    orders = Partition()
+    orders.producers = [ActiveProducer(9, 0, 0, 0, -1, transaction_first_offset=0)]
+    world = World(orders=orders, is_shared=True)
+    assert orders.markers == 0
+    world.coordinator.stop()

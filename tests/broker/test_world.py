@@ -8,7 +8,8 @@ import time
 
 import pytest
 
-from penstock.broker.world import LoopWorld
+from penstock.broker.world import LoopWorld, SteadyTime
+from penstock.simulation import Simulation
 
 WAIT_SECONDS = 30
 
@@ -22,6 +23,21 @@ async def test_the_wall_clock_is_in_milliseconds(world: LoopWorld) -> None:
     before = time.time()
     now_ms = world.now_ms()
     assert int(before * 1000) <= now_ms <= time.time() * 1000
+
+
+def test_steady_time_begins_with_the_wall_clock_and_does_not_follow_when_that_is_set() -> None:
+    world = Simulation(1)
+
+    async def main() -> None:
+        await world.start_broker()
+        clock = world.broker.parts.world
+        steady = SteadyTime(clock)
+        assert steady.now_ms() == clock.now_ms()
+        world.jump_clock(90_000)
+        await asyncio.sleep(1)
+        assert steady.now_ms() == clock.now_ms() - 90_000
+
+    world.run(main())
 
 
 async def test_timers_run_in_the_order_of_their_times_unless_they_are_cancelled(world: LoopWorld) -> None:

@@ -47,11 +47,17 @@ FIRST_VERSION_WITH_ABORTABLE = 11
 FIRST_VERSION_THAT_ADDS = 12
 
 
+Codes = dict[TopicPartition, ErrorCode]
+
+
 class Coordinator(Protocol):
     """The transaction coordinator, as writes see it."""
 
-    def verify(self, add: AddPartitions) -> dict[TopicPartition, ErrorCode]:
-        """Whether these partitions are part of the producer's open transaction."""
+    def is_elsewhere(self, transactional_id: str) -> bool:
+        """Whether the coordinator of a transactional id is on another broker."""
+
+    def verify(self, add: AddPartitions, done: Callable[[Codes], None]) -> None:
+        """Whether these partitions are part of the producer's open transaction; `done` is called, mostly at once."""
 
     def add_partitions(self, add: AddPartitions, done: Callable[[ErrorCode], None]) -> None:
         """Add partitions to a transaction; `done` is called with the result, mostly at once."""
@@ -67,9 +73,11 @@ class Admission:
     It is called with the coordinator's reply to an addition.
     """
 
-    __slots__ = ("code", "errors", "on_reply")
+    __slots__ = ("code", "errors", "on_reply", "waits")
 
-    def __init__(self) -> None:
+    def __init__(self, *, waits: bool = False) -> None:
+        self.waits = waits
+        """Whether the write is answered when it is durable, because a coordinator elsewhere cannot see to it."""
         self.errors: dict[TopicPartition, KafkaError] = {}
         self.code: ErrorCode | None = None
         self.on_reply: Callable[[ErrorCode], None] | None = None
@@ -81,6 +89,21 @@ class Admission:
         self.code = code
         if self.on_reply is not None:
             self.on_reply(code)
+
+
+class _Verdict:
+    """What the coordinator says to a verification, at once or later."""
+
+    __slots__ = ("codes", "on_reply")
+
+    def __init__(self) -> None:
+        self.codes: Codes | None = None
+        self.on_reply: Callable[[Codes], None] | None = None
+
+    def __call__(self, codes: Codes) -> None:
+        self.codes = codes
+        if self.on_reply is not None:
+            self.on_reply(codes)
 
 
 Append = Callable[[Admission], Answer]
@@ -142,7 +165,7 @@ class TransactionalWrites:
             behind.append(write)
             return write.defer()
         if behind is not None:
-            admission = Admission()
+            admission = Admission(waits=True)
             admission.refuse(frozenset(self._first_batches(body)), ConcurrentTransactions())
             return append(admission)
         spoken = self._ask(write)
@@ -153,7 +176,7 @@ class TransactionalWrites:
 
     def _ask(self, write: _Write) -> Admission | None:
         """The coordinator's word, or None if the write has to wait for it."""
-        admission = Admission()
+        admission = Admission(waits=self._coordinator.is_elsewhere(write.body.transactional_id or ""))
         first = self._first_batches(write.body)
         if not first:
             return admission
@@ -170,14 +193,35 @@ class TransactionalWrites:
         if adds:
             return self._add(write, add, admission)
         if self._config.transaction_partition_verification_enable:
-            abortable = write.request.api_version >= FIRST_VERSION_WITH_ABORTABLE
-            for where, code in self._coordinator.verify(add).items():
-                if code != ErrorCode.NONE:
-                    admission.errors[where] = write_error(code, adds=False, abortable=abortable)
-                    self._remember(where, first[where])
-                elif self._refused and self._overtakes(where, first[where]):
-                    admission.errors[where] = OutOfOrderSequenceNumber()
+            return self._verify(write, add, first, admission)
         return admission
+
+    def _verify(
+        self, write: _Write, add: AddPartitions, first: dict[TopicPartition, BatchHeader], admission: Admission
+    ) -> Admission | None:
+        abortable = write.request.api_version >= FIRST_VERSION_WITH_ABORTABLE
+        verdict = _Verdict()
+        self._coordinator.verify(add, verdict)
+        if verdict.codes is None:
+
+            def waited(codes: Codes) -> None:
+                self._judge(codes, first, admission, abortable)
+                self._go_on(add.transactional_id, write, admission)
+
+            verdict.on_reply = waited
+            return None
+        self._judge(verdict.codes, first, admission, abortable)
+        return admission
+
+    def _judge(
+        self, codes: Codes, first: dict[TopicPartition, BatchHeader], admission: Admission, abortable: bool
+    ) -> None:
+        for where, code in codes.items():
+            if code != ErrorCode.NONE:
+                admission.errors[where] = write_error(code, adds=False, abortable=abortable)
+                self._remember(where, first[where])
+            elif self._refused and self._overtakes(where, first[where]):
+                admission.errors[where] = OutOfOrderSequenceNumber()
 
     def _remember(self, where: TopicPartition, header: BatchHeader) -> None:
         key = (where, header.producer_id, header.producer_epoch)
@@ -192,7 +236,11 @@ class TransactionalWrites:
         lowest = self._refused.get(key)
         if lowest is None:
             return False
-        if self._cluster.hosted(*where).log.knows_producer(header.producer_id):
+        try:
+            knows_producer = self._cluster.hosted(*where).log.knows_producer(header.producer_id)
+        except KafkaError:
+            return False  # the partition moved away while the coordinator was asked: the write is refused for it
+        if knows_producer:
             del self._refused[key]  # from now on the log knows what comes next
             return False
         return header.base_sequence > lowest
@@ -210,13 +258,16 @@ class TransactionalWrites:
         """The transaction before has ended, or it took too long: the write goes on, and those behind it."""
         if code != ErrorCode.NONE:
             admission.refuse(add.partitions, write_error(code, adds=True))
-        behind = self._behind.pop(add.transactional_id)
+        self._go_on(add.transactional_id, write, admission)
+
+    def _go_on(self, transactional_id: str, write: _Write, admission: Admission) -> None:
+        behind = self._behind.pop(transactional_id)
         write.finish(admission)
         while behind:
             following = behind.popleft()
             spoken = self._ask(following)
             if spoken is None:
-                self._behind[add.transactional_id] = behind
+                self._behind[transactional_id] = behind
                 return
             following.finish(spoken)
 

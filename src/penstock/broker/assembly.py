@@ -34,12 +34,75 @@ class HandlerTable:
         if module not in self._built:
             self._built[module] = BUILDERS[module](self._parts)
         handler = cast(Handler, getattr(self._built[module], key.name.lower()))
+        if key in _CHANGING:
+            from penstock.broker.audit import audited
+
+            return audited(key, handler)
         if self._parts.storage.can_lose_appends and key in _FROM_MEMORY:
             from penstock.broker.settled_answers import settled
 
-            return settled(handler, _FROM_MEMORY[key](self._parts))
+            handler = settled(handler, _FROM_MEMORY[key](self._parts))
+        if self._parts.follower is not None and key in ABOUT_METADATA:
+            handler = after(self._parts.follower.look, handler)
         return handler
 
+
+# What a client may have been told of by another broker, and what is changed on the basis of what is there.
+ABOUT_METADATA = frozenset(
+    {
+        ApiKey.METADATA,
+        ApiKey.DESCRIBE_CLUSTER,
+        ApiKey.DESCRIBE_TOPIC_PARTITIONS,
+        ApiKey.FIND_COORDINATOR,
+        ApiKey.CREATE_TOPICS,
+        ApiKey.DELETE_TOPICS,
+        ApiKey.CREATE_PARTITIONS,
+        ApiKey.DESCRIBE_CONFIGS,
+        ApiKey.ALTER_CONFIGS,
+        ApiKey.INCREMENTAL_ALTER_CONFIGS,
+        ApiKey.LIST_CONFIG_RESOURCES,
+        ApiKey.DESCRIBE_ACLS,
+        ApiKey.CREATE_ACLS,
+        ApiKey.DELETE_ACLS,
+        ApiKey.DESCRIBE_CLIENT_QUOTAS,
+        ApiKey.ALTER_CLIENT_QUOTAS,
+        ApiKey.DESCRIBE_USER_SCRAM_CREDENTIALS,
+        ApiKey.ALTER_USER_SCRAM_CREDENTIALS,
+        ApiKey.UPDATE_FEATURES,
+    }
+)
+
+
+def after(look: Callable[[], None], handler: Handler) -> Handler:
+    """A handler that knows what other brokers have changed up to the request."""
+
+    def handle(request: Any) -> Any:
+        look()
+        return handler(request)
+
+    return handle
+
+
+# What the audit log tells of.
+_CHANGING = frozenset(
+    {
+        ApiKey.CREATE_TOPICS,
+        ApiKey.DELETE_TOPICS,
+        ApiKey.CREATE_PARTITIONS,
+        ApiKey.DELETE_RECORDS,
+        ApiKey.ALTER_CONFIGS,
+        ApiKey.INCREMENTAL_ALTER_CONFIGS,
+        ApiKey.CREATE_ACLS,
+        ApiKey.DELETE_ACLS,
+        ApiKey.ALTER_USER_SCRAM_CREDENTIALS,
+        ApiKey.ALTER_CLIENT_QUOTAS,
+        ApiKey.DELETE_GROUPS,
+        ApiKey.OFFSET_DELETE,
+        ApiKey.ALTER_SHARE_GROUP_OFFSETS,
+        ApiKey.DELETE_SHARE_GROUP_OFFSETS,
+        ApiKey.UPDATE_FEATURES,
+    }
+)
 
 # Answers that coordinators give from memory, outside of any command.
 _FROM_MEMORY: dict[ApiKey, Callable[[Parts], CoordinatorRuntime[Any]]] = {
@@ -82,9 +145,7 @@ def _group_offsets(parts: Parts) -> object:
     from penstock.broker.handlers.group_commands import GroupCommands
     from penstock.broker.handlers.group_offsets import GroupOffsetHandlers
 
-    return GroupOffsetHandlers(
-        GroupCommands(parts.groups, parts.world, parts.gate), parts.groups, parts.cluster, parts.gate
-    )
+    return GroupOffsetHandlers(GroupCommands(parts.groups, parts.gate), parts.groups, parts.cluster, parts.gate)
 
 
 def _groups(parts: Parts) -> object:
@@ -92,13 +153,13 @@ def _groups(parts: Parts) -> object:
     from penstock.broker.handlers.groups import GROUP, SHARE, TRANSACTION, GroupHandlers
 
     return GroupHandlers(
-        GroupCommands(parts.groups, parts.world, parts.gate),
+        GroupCommands(parts.groups, parts.gate),
         parts.groups,
         parts.cluster,
         {
-            GROUP: lambda key: parts.groups.runtime.prepare(key),
-            TRANSACTION: lambda key: parts.transactions.runtime.prepare(key),
-            SHARE: lambda key: parts.share_groups.coordinator.runtime.prepare(key),
+            GROUP: lambda: parts.groups.runtime,
+            TRANSACTION: lambda: parts.transactions.runtime,
+            SHARE: lambda: parts.share_groups.coordinator.runtime,
         },
         parts.gate,
     )
@@ -175,13 +236,19 @@ def _scram_credentials(parts: Parts) -> object:
 def _share_offsets(parts: Parts) -> object:
     from penstock.broker.handlers.share_offsets import ShareOffsetHandlers
 
-    return ShareOffsetHandlers(parts.cluster, parts.groups, parts.share_groups.coordinator, parts.world, parts.gate)
+    return ShareOffsetHandlers(parts.cluster, parts.groups, parts.share_groups, parts.gate)
 
 
 def _share_state(parts: Parts) -> object:
     from penstock.broker.handlers.share_state import ShareStateHandlers
 
-    return ShareStateHandlers(parts.share_groups, parts.world, parts.gate)
+    return ShareStateHandlers(parts.share_groups, parts.cluster, parts.world, parts.gate)
+
+
+def _telemetry(parts: Parts) -> object:
+    from penstock.broker.handlers.telemetry import TelemetryHandlers
+
+    return TelemetryHandlers(parts.telemetry)
 
 
 def _topics(parts: Parts) -> object:
@@ -214,7 +281,9 @@ def _txn_markers(parts: Parts) -> object:
 def _txn_offsets(parts: Parts) -> object:
     from penstock.broker.handlers.txn_offsets import TxnOffsetHandlers
 
-    return TxnOffsetHandlers(parts.cluster, parts.groups, parts.transactions, parts.config, parts.world, parts.gate)
+    return TxnOffsetHandlers(
+        parts.cluster, parts.groups, parts.transaction_calls, parts.config, parts.world, parts.gate
+    )
 
 
 def _versions(parts: Parts) -> object:
@@ -242,6 +311,7 @@ BUILDERS: dict[str, Callable[[Parts], object]] = {
     "scram_credentials": _scram_credentials,
     "share_offsets": _share_offsets,
     "share_state": _share_state,
+    "telemetry": _telemetry,
     "topics": _topics,
     "transactions": _transactions,
     "txn_markers": _txn_markers,

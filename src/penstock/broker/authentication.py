@@ -17,6 +17,7 @@ from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING
 
 from penstock.broker.bounded_log import BoundedLog
+from penstock.broker.cluster_login import BROKERS
 from penstock.broker.mechanisms import Challenge, Exchange, Step, Success, TokenRefused
 from penstock.broker.metrics import Metric
 from penstock.security import sasl
@@ -303,7 +304,7 @@ class Authentication:
         owner.succeeded[self.is_repeated] += 1
         self._state = sasl.after(self._state, Event.SUCCESS)
         self._rests_on = success.user if exchange.rests_on_store else None
-        self._principal = connection.principal = user(success.user)
+        self._principal = connection.principal = BROKERS if success.is_broker else user(success.user)
         connection.max_request_bytes = self._max_request_bytes
         connection.min_request_bytes = _REQUEST_BYTES
         connection.on_partial_frame = None

@@ -23,6 +23,8 @@ class CatalogWatch:
         self._timer: Timer | None = None
         self._is_stopped = False
         self._is_away = False
+        self.confirmed = world.monotonic()
+        """When it was last known that this broker owns its catalog."""
 
     def start(self) -> None:
         self._timer = self._world.call_later(CHECK_SECONDS, self._begin)
@@ -48,6 +50,8 @@ class CatalogWatch:
         if isinstance(error, CatalogLost):
             self._on_lost(error)
             return
+        if error is None:
+            self.confirmed = self._world.monotonic()
         if (error is not None) != self._is_away:
             self._is_away = error is not None
             log.warning("%s", "the catalog is back" if error is None else f"the catalog is away: {error}")

@@ -14,6 +14,8 @@ from penstock.catalog.contract import CatalogError
 from penstock.log.files import write_file
 
 CLUSTER_FILE = "cluster.json"
+KAFKAS_FILE = "meta.properties"
+EMBEDDED_CATALOG = "catalog.sqlite"
 
 
 class ClusterFolder:
@@ -50,7 +52,12 @@ class ClusterFolder:
 
 
 def check_embedded(data: Path) -> None:
-    """Raise CatalogError if the folder's catalog is in PostgreSQL."""
+    """Raise CatalogError if the folder's catalog is in PostgreSQL, or if the folder is Apache Kafka's.
+
+    A broker would set all partitions of the latter aside, because no catalog knows them.
+    """
+    if (data / KAFKAS_FILE).exists() and not (data / EMBEDDED_CATALOG).exists():
+        raise CatalogError(f"{data} belongs to Apache Kafka: take it over with 'penstock adopt {data}' first")
     if (data / CLUSTER_FILE).exists():
         raise CatalogError(
             f"{data} belongs to a cluster whose topics, users and rules are in PostgreSQL: start its broker with "

@@ -32,6 +32,7 @@ import asyncio
 import logging
 import mmap
 from collections import deque
+from itertools import count
 from typing import TYPE_CHECKING
 
 from penstock.broker.file_range import FileRange
@@ -63,9 +64,13 @@ _REQUEST_BYTES = 8  # what every request has
 _PART_BYTES = 64  # what Python needs to hold a byte string of a response
 _RETRY = (BlockingIOError, InterruptedError)
 
+UNKNOWN_SOFTWARE = ("unknown", "unknown")
+
 _unpack_size = SIZE.unpack_from
 
 log = logging.getLogger("penstock.broker")
+
+_numbers = count(1)
 
 
 class Connection:
@@ -78,12 +83,17 @@ class Connection:
         max_request_bytes: int,
         listener: Address,
     ) -> None:
+        self.number = next(_numbers)
+        """Connections are counted in the order in which they were accepted."""
         self.peer_host, self.peer_port = transport.peer
         self.listener_name = listener.name
         self.protocol = listener.protocol
         self.principal: Principal = ANONYMOUS
         self.authentication: Authentication | None = None
         """Where a client authenticates with SASL: how far it has come. None on other listeners."""
+        self.client_id = ""
+        self.software = UNKNOWN_SOFTWARE
+        """The name and version of the client's software, and its client id above, as of its ApiVersions request."""
         self.on_secured: Callable[[Connection], object] | None = None
         """Called when the transport has finished its handshake."""
         self.closed = False

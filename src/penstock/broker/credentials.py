@@ -12,6 +12,7 @@ from collections.abc import Callable, Collection
 from typing import TYPE_CHECKING, NamedTuple
 
 from penstock import guard
+from penstock.broker import cluster_login
 from penstock.broker.storage_errors import changing
 from penstock.catalog.contract import CredentialRow
 from penstock.security import scram
@@ -29,18 +30,32 @@ class Stored(NamedTuple):
 
 
 class Users:
-    def __init__(self, catalog: Catalog) -> None:
+    def __init__(self, catalog: Catalog, *, takes_brokers: bool = False) -> None:
+        """`takes_brokers`: whether other brokers of the same catalog log in here."""
         self._catalog = catalog
+        self._takes_brokers = takes_brokers
+        self._of_brokers: dict[ScramMechanism, Credential] = {}
         self._secret = catalog.secret()
-        self._credentials = {
-            (row.user, ScramMechanism(row.mechanism)): Credential(
-                row.salt, row.iterations, row.stored_key, row.server_key
-            )
-            for row in catalog.credentials()
-        }
+        self._credentials = self._read()
         self._model: dict[ScramMechanism, Credential | None] = {}
         self.on_changed: list[Callable[[frozenset[str]], None]] = []
         """Called with the users of whom a credential was replaced or deleted."""
+
+    def _read(self) -> dict[tuple[str, ScramMechanism], Credential]:
+        return {
+            (row.user, ScramMechanism(row.mechanism)): Credential(
+                row.salt, row.iterations, row.stored_key, row.server_key
+            )
+            for row in self._catalog.credentials()
+        }
+
+    def reload(self) -> None:
+        """Other brokers have changed credentials."""
+        before, self._credentials = self._credentials, self._read()
+        self._model.clear()
+        self._changed(
+            frozenset(key[0] for key, credential in before.items() if self._credentials.get(key) != credential)
+        )
 
     def names(self) -> list[str]:
         return sorted({user for user, _ in self._credentials})
@@ -55,8 +70,16 @@ class Users:
 
     def look_up(self, user: str, mechanism: ScramMechanism) -> Credential:
         """The credential of a user; for one who does not exist, a made-up one that looks like most of the others."""
+        if self.is_of_brokers(user):
+            if mechanism not in self._of_brokers:
+                self._of_brokers[mechanism] = cluster_login.credential(self._secret, mechanism)
+            return self._of_brokers[mechanism]
         made_up = scram.made_up_credential(mechanism, self._secret, user, self._most_common(mechanism))
         return self.find(user, mechanism) or made_up
+
+    def is_of_brokers(self, user: str) -> bool:
+        """Whether this is as whom other brokers log in."""
+        return self._takes_brokers and user == cluster_login.BROKERS_USER
 
     def look_up_any(self, user: str) -> Stored:
         """The strongest credential of a user, for checking a password itself."""
@@ -79,7 +102,9 @@ class Users:
             credential = Credential(row.salt, row.iterations, row.stored_key, row.server_key)
             self._credentials[row.user, ScramMechanism(row.mechanism)] = credential
         self._model.clear()
-        changed = frozenset(replaced | {user for user, _ in deleted})
+        self._changed(frozenset(replaced | {user for user, _ in deleted}))
+
+    def _changed(self, changed: frozenset[str]) -> None:
         if changed:
             for callback in self.on_changed:
                 guard.attempt("ending the sessions of changed users", callback, changed)

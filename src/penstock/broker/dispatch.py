@@ -73,6 +73,8 @@ class Dispatcher:
         self._on_connection_closed = on_connection_closed
         self._quotas = quotas
         self.served: frozenset[int] = frozenset(SERVED)
+        self.unadvertised: frozenset[int] = frozenset()
+        """APIs that are answered and not offered, because nobody would look at what clients send with them."""
         self._routes: dict[int, Route] = {}
         self._tasks: set[asyncio.Task[None]] = set()
         self.faults: dict[int, Fault] = {}
@@ -82,7 +84,7 @@ class Dispatcher:
         """What measures requests, where somebody looks at the metrics."""
 
     def advertised(self) -> list[ApiInfo]:
-        return [info for key, info in API_TABLE.items() if key in self.served]
+        return [info for key, info in API_TABLE.items() if key in self.served and key not in self.unadvertised]
 
     def forget_routes(self) -> None:
         """Ask for handlers anew: what is served has changed."""

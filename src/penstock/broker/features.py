@@ -81,6 +81,15 @@ class Features:
         self.listeners: list[Callable[[], None]] = []
         """Called after a level has changed."""
 
+    def reload(self) -> None:
+        """Other brokers have changed levels."""
+        self.epoch = self._catalog.features_epoch()
+        levels = self._levels | self._catalog.features()
+        if levels != self._levels:
+            self._levels = levels
+            for listener in self.listeners:
+                listener()
+
     def level(self, feature: str) -> int:
         return self._levels[feature]
 

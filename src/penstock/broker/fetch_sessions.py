@@ -106,9 +106,14 @@ class FetchSessions:
         self._slots = slots
         self._random_id = random_id
         self._sessions: dict[int, FetchSession] = {}
+        self.evictions = 0
 
     def __len__(self) -> int:
         return len(self._sessions)
+
+    def partitions(self) -> int:
+        """Partitions in all open sessions."""
+        return sum([len(session.partitions) for session in self._sessions.values()])
 
     def context(self, request: m.FetchRequest, version: int, now_ms: int) -> FetchContext:
         """The partitions of this fetch. Raises the session errors of Kafka."""
@@ -170,6 +175,7 @@ class FetchSessions:
         if oldest is None or now_ms - oldest.last_used_ms < EVICTION_MS:
             return False
         del self._sessions[oldest.session_id]
+        self.evictions += 1
         return True
 
 

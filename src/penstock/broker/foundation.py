@@ -14,8 +14,11 @@ from pathlib import Path
 from typing import TYPE_CHECKING, TypeAlias
 
 from penstock.broker.cluster_folder import ClusterFolder, check_embedded
+from penstock.broker.histogram import Histogram
 from penstock.broker.listeners import Address, Listener, ListenError, SocketListener, resolve_addresses
+from penstock.broker.placement import PlacePartitions
 from penstock.catalog.contract import Catalog, CatalogError
+from penstock.catalog.shared import SharedCatalog
 from penstock.catalog.sqlite import SqliteCatalog
 from penstock.log.files import FolderLock
 from penstock.security.protocols import SecurityProtocol
@@ -23,6 +26,7 @@ from penstock.storage.contract import Storage, StorageError
 from penstock.storage.local import LocalStorage
 
 if TYPE_CHECKING:
+    from penstock.broker.catalog_watch import CatalogWatch
     from penstock.broker.config import BrokerConfig
     from penstock.broker.tls import TlsServer
     from penstock.broker.world import World
@@ -41,10 +45,23 @@ class Settings:
     """May hold secrets."""
     cluster: str | None = field(default=None, repr=False)
     """The PostgreSQL database that holds the catalog, in place of the data folder. May hold a password."""
+    store: str | None = None
+    """The object store that holds the records, in place of the data folder; needs `cluster`."""
     unnamed: SecurityProtocol = SecurityProtocol.PLAINTEXT
     """The protocol of addresses that name none."""
     insecure: bool = False
     """Whether an address beyond this machine may be served without authentication though it names no protocol."""
+
+
+@dataclass(slots=True)
+class Shared:
+    """What a broker that is one of several knows besides."""
+
+    catalog: SharedCatalog
+    place: PlacePartitions
+    instance_id: str
+    max_age_seconds: float = 0.0
+    """How old what was read from the catalog may be when a request rests on it; 0 where looking costs nothing."""
 
 
 @dataclass(slots=True)
@@ -55,6 +72,12 @@ class Foundation:
     """Called when everything else is ready: from then on clients can connect."""
     release: Callable[[], None] = lambda: None
     """Called last, when catalog and storage are closed."""
+    flush_times: Histogram = field(default_factory=Histogram)
+    """How long the rounds of syncing logs took."""
+    ownership_confirmed: Callable[[], float] | None = None
+    """When it was last confirmed that this broker owns its catalog, where others may take it over."""
+    shared: Shared | None = None
+    """For one of several brokers; its catalog is the `catalog` above."""
 
 
 OnFailure: TypeAlias = Callable[[StorageError | CatalogError], None]
@@ -66,23 +89,52 @@ def local_foundation(settings: Settings, config: BrokerConfig, world: World, on_
 
     Raises StorageError, CatalogError or FolderInUse with what to do.
     """
+    if settings.store is not None and settings.cluster is None:
+        raise CatalogError("--store needs --cluster: which records count is agreed upon in PostgreSQL")
     settings.data.mkdir(parents=True, exist_ok=True)
     with ExitStack() as undo:
         undo.callback(FolderLock(settings.data).release)
         catalog: Catalog
+        confirmed: Callable[[], float] | None = None
+        flush_times = Histogram()
         if settings.cluster is None:
             check_embedded(settings.data)
             catalog = SqliteCatalog.open(settings.data / CATALOG_FILE)
         else:
-            catalog = _cluster_catalog(settings.data, settings.cluster, world, on_failure, undo)
+            catalog, watch = _cluster_catalog(settings.data, settings.cluster, settings.store, world, on_failure, undo)
+            confirmed = lambda: watch.confirmed  # noqa: E731
         with ExitStack() as unused:
             unused.callback(catalog.close)
-            storage = LocalStorage(settings.data, world.now_ms, world.call_soon_threadsafe, on_failure)
+            storage = _storage(settings, config, world, on_failure, catalog, flush_times)
             unused.pop_all()
-        return Foundation(catalog, storage, lambda: _sockets(settings, config), undo.pop_all().close)
+        return Foundation(
+            catalog, storage, lambda: _sockets(settings, config), undo.pop_all().close, flush_times, confirmed
+        )
 
 
-def _cluster_catalog(data: Path, cluster: str, world: World, on_failure: OnFailure, undo: ExitStack) -> Catalog:
+def _storage(
+    settings: Settings,
+    config: BrokerConfig,
+    world: World,
+    on_failure: OnFailure,
+    catalog: Catalog,
+    flush_times: Histogram,
+) -> Storage:
+    if settings.store is None:
+        return LocalStorage(
+            settings.data, world.now_ms, world.call_soon_threadsafe, on_failure, world.precise, flush_times.add
+        )
+    from penstock.broker.cluster_address import ClusterAddress
+    from penstock.broker.object_engine import object_storage
+
+    assert settings.cluster is not None
+    address = ClusterAddress.parse(settings.cluster)
+    return object_storage(settings.data, settings.store, address, catalog.cluster_id, config, world, on_failure)
+
+
+def _cluster_catalog(
+    data: Path, cluster: str, store: str | None, world: World, on_failure: OnFailure, undo: ExitStack
+) -> tuple[Catalog, CatalogWatch]:
     """The catalog in PostgreSQL, owned by this broker, and checked to be so until `undo`."""
     from penstock.broker.catalog_watch import CatalogWatch
     from penstock.broker.cluster_address import ClusterAddress
@@ -100,7 +152,12 @@ def _cluster_catalog(data: Path, cluster: str, world: World, on_failure: OnFailu
         )
     folder = ClusterFolder(data)
     owner = f"{os.uname().nodename}, process {os.getpid()}, data folder {data.resolve()}"
-    claim = Claim(owner, folder.folder_id, folder.cluster_id)
+    folder_id = folder.folder_id
+    if store is not None:
+        from penstock.broker.object_engine import store_claim
+
+        owner, folder_id = f"{owner}, store {store}", store_claim(store)
+    claim = Claim(owner, folder_id, folder.cluster_id)
     catalog = PostgresCatalog.open(address.conninfo, address.schema, address.shown, claim, on_failure)
     try:
         folder.belong_to(catalog.cluster_id)
@@ -110,7 +167,7 @@ def _cluster_catalog(data: Path, cluster: str, world: World, on_failure: OnFailu
         catalog.close()
         raise
     undo.callback(watch.stop)
-    return catalog
+    return catalog, watch
 
 
 @contextmanager

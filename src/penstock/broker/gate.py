@@ -74,6 +74,13 @@ class Gate:
             for callback in self.on_rules_changed:
                 guard.attempt("checking what waits against changed rules", callback)
 
+    def set_rules(self, rules: Iterable[AclBinding]) -> None:
+        """Decide by these rules from now on, which other brokers have changed."""
+        if self.authorizer is not None:
+            before, now = set(self.authorizer.rules()), set(rules)
+            if before != now:
+                self.change_rules(now - before, before - now)
+
     def allows(self, request: AnyRequest, operation: AclOperation, resource: AclResource, name: str) -> bool:
         """Whether whoever sent the request may do this; a denial is logged."""
         authorizer = self.authorizer

@@ -7,8 +7,10 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import TYPE_CHECKING
 from uuid import UUID
 
+from penstock.broker.coordinator_metrics import load_metrics
 from penstock.broker.metrics import Metric
 from penstock.broker.topics import OFFSETS_TOPIC, Topic
+from penstock.broker.world import SteadyTime
 from penstock.coordination.runtime import CoordinatorRuntime, ShardHandle
 from penstock.groups.settings import GroupSettings, MigrationPolicy
 from penstock.groups.shard import GroupShard
@@ -72,12 +74,14 @@ class GroupCoordinator:
         self._config = configs.broker
         self._cluster = cluster
         self._world = world
+        self.time = SteadyTime(world)
+        """What its timeouts are counted with: handed to its shards with every command."""
         self._on_share_action = on_share_action
         self.settings = GroupSettings(overrides=configs.group_overrides)
         self._read_settings()
         self._group_topics = GroupTopics(cluster)
         self.runtime: CoordinatorRuntime[GroupShard] = CoordinatorRuntime(
-            world,
+            self.time,
             make_topic(
                 OFFSETS_TOPIC,
                 self._config.offsets_topic_num_partitions,
@@ -135,14 +139,14 @@ class GroupCoordinator:
 
     def topic_deleted(self, topic: Topic) -> None:
         for handle in self.runtime.loaded_handles():
-            effects = handle.shard.topics_deleted({topic.name: topic.topic_id}, self._world.now_ms())
+            effects = handle.shard.topics_deleted({topic.name: topic.topic_id}, self.time.now_ms())
             if effects.records:
                 handle.run(effects)
 
     def view(self, query: Mapping[str, str]) -> object:
         """What a group waits for: `penstock group describe` explains a stuck group with it."""
         group_id = query.get("group")
-        now_ms = self._world.now_ms()
+        now_ms = self.time.now_ms()
         handles = self.runtime.loaded_handles()
         if group_id is None:
             return sorted(listed.group_id for handle in handles for listed in handle.shard.list_groups())
@@ -162,10 +166,12 @@ class GroupCoordinator:
     def metrics(self) -> Iterator[Metric | None]:
         """Groups by protocol and state, and offsets, under the names of Kafka's group coordinator."""
         types: Counter[str] = Counter()
+        rebalances: Counter[str] = Counter()
         states: Counter[tuple[str, str]] = Counter()
         offsets = 0
         for handle in self.runtime.loaded_handles():
             offsets += len(handle.shard.state.offsets)
+            rebalances += handle.shard.state.rebalances
             for listed in handle.shard.list_groups():
                 types[listed.group_type] += 1
                 states[listed.group_type, listed.group_state] += 1
@@ -180,6 +186,10 @@ class GroupCoordinator:
                 if found == kind:
                     by_state.add(number, state)
             yield by_state
+        for kind, prefix in (("classic", ""), ("consumer", "consumer_group_"), ("share", "share_group_")):
+            name = f"{_METRICS}{prefix}{'group_completed_' if kind == 'classic' else ''}rebalance_count"
+            yield Metric(name).add(rebalances[kind])
+        yield from load_metrics("group_coordinator", self.runtime.loads)
         yield Metric("kafka_coordinator_group_groupmetadatamanager_numoffsets").add(offsets)
         yield Metric("penstock_group_coordinator_skipped_records_total").add(self.runtime.skipped_records)
 

@@ -33,6 +33,8 @@ class Success(NamedTuple):
     user: str
     token: bytes = b""
     expires_at_ms: int | None = None
+    is_broker: bool = False
+    """Whether it is another broker of the cluster."""
 
 
 Step: TypeAlias = Challenge | Success | AuthenticationFailed
@@ -59,6 +61,7 @@ class ScramExchange:
     rests_on_store = True
 
     def __init__(self, mechanism: ScramMechanism, users: Users, nonce: str) -> None:
+        self._users = users
         self._server = ScramServer(mechanism, nonce, lambda user: users.look_up(user, mechanism))
 
     @property
@@ -71,7 +74,10 @@ class ScramExchange:
         except AuthenticationFailed as failure:
             done(failure)
             return
-        done(Success(self.user, answer) if self._server.complete else Challenge(answer))
+        if self._server.complete:
+            done(Success(self.user, answer, is_broker=self._users.is_of_brokers(self.user)))
+        else:
+            done(Challenge(answer))
 
 
 class PlainExchange:

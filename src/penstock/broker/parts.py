@@ -33,6 +33,8 @@ from penstock.broker.topic_manager import TopicManager
 from penstock.broker.topics import OFFSETS_TOPIC, SHARE_STATE_TOPIC, TRANSACTIONS_TOPIC
 from penstock.broker.upkeep import Upkeep
 from penstock.broker.world import World
+from penstock.catalog.contract import CatalogError
+from penstock.wire.api import ApiKey
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -40,19 +42,24 @@ if TYPE_CHECKING:
     from penstock.broker.admission import TransactionalWrites
     from penstock.broker.arrivals import Arrivals
     from penstock.broker.authentication import Authenticator
+    from penstock.broker.catalog_follower import CatalogFollower
     from penstock.broker.cleaning import Cleaning
     from penstock.broker.credentials import Users
-    from penstock.broker.foundation import Foundation
+    from penstock.broker.foundation import Foundation, Shared
     from penstock.broker.group_coordinator import GroupCoordinator
+    from penstock.broker.peers import Peers
     from penstock.broker.process_metrics import LoopLag
     from penstock.broker.sasl_listeners import SaslListeners
     from penstock.broker.share.groups import ShareGroups
+    from penstock.broker.telemetry import Telemetry
     from penstock.broker.traffic import Traffic
+    from penstock.broker.transaction_calls import TransactionCalls
     from penstock.broker.transaction_coordinator import TransactionCoordinator
     from penstock.broker.visitors import LoggedInVisitors
     from penstock.catalog.contract import Catalog
     from penstock.security.authorizer import Authorizer
 
+_TELEMETRY = frozenset({ApiKey.GET_TELEMETRY_SUBSCRIPTIONS, ApiKey.PUSH_TELEMETRY})
 _COORDINATORS = ("groups", "transactions", "share_groups")
 
 
@@ -60,13 +67,23 @@ class Parts:
     def __init__(self, config: BrokerConfig, world: World, foundation: Foundation) -> None:
         self.config = config
         self.world = world
+        self._foundation = foundation
         self.catalog = foundation.catalog
         self.storage = foundation.storage
         self.configs = Configs(config, self.catalog)
         self.gate = Gate(_authorizer(config, self.catalog), world.monotonic)
+        if not self.gate.is_open:
+            from penstock.broker import audit
+
+            audit.begin()
         self.features = Features(self.catalog, config.group_coordinator_rebalance_protocols)
         self.cluster = ClusterView(self.catalog.cluster_id, config.node_id, config.broker_rack)
-        self.topics = TopicManager(self.cluster, self.storage, self.catalog, self.configs, world)
+        self.cluster.inter_broker_listener_name = config.inter_broker_listener_name or ""
+        self.topics = TopicManager(self.cluster, self.storage, self.catalog, self.configs, world, foundation.shared)
+        self.shared = foundation.shared
+        self.follower: CatalogFollower | None = None
+        if foundation.shared is not None:
+            self.follower = self._follow(foundation.shared)
         self.durability = Durability(self.storage, world, lambda: config.penstock_acks_all_flush)
         self.internal_topics = InternalTopics(self.cluster, self.topics, self.durability, world)
         self.producer_ids = ProducerIds(self.catalog.allocate_producer_id_block)
@@ -89,6 +106,8 @@ class Parts:
             config, self.cluster, self.dispatcher, world, rates, lambda: self.authenticator, self.newcomers
         )
         self.configs.checks.append(self.acceptor.check)
+        if not config.penstock_metrics_listen:
+            self.dispatcher.unadvertised = _TELEMETRY
         self.upkeep = Upkeep(config, self.cluster, self.storage, world, sweep=self._sweep, clean=self._clean)
         self.metrics.register(self._own_metrics)
         self.metrics.register(self.internal_topics.metrics)
@@ -96,13 +115,41 @@ class Parts:
         self.metrics.register(self.newcomers.metrics)
         self.monitoring = MonitoringEndpoint(self.metrics, self._not_ready)
 
+    def _follow(self, shared: Shared) -> CatalogFollower:
+        """Hear of what other brokers change."""
+        from penstock.broker.catalog_follower import CatalogFollower
+        from penstock.catalog.shared import Kind
+
+        def reload_users() -> None:
+            if "users" in self.__dict__:
+                self.users.reload()
+
+        follower = CatalogFollower(
+            shared.catalog,
+            self.world,
+            {
+                Kind.BROKERS: lambda: self.cluster.set_brokers(shared.catalog.brokers()),
+                Kind.FEATURES: self.features.reload,
+                Kind.CONFIGS: self.configs.reload,
+                Kind.TOPICS: self.topics.follow,
+                Kind.ACLS: lambda: self.gate.set_rules(shared.catalog.acls()),
+                Kind.CREDENTIALS: reload_users,
+                Kind.QUOTAS: lambda: self.quotas.apply(shared.catalog.quotas()),
+            },
+            shared.max_age_seconds,
+        )
+        self.cluster.is_shared = True
+        self.cluster.set_brokers(shared.catalog.brokers())
+        self.cluster.on_missing = follower.look
+        return follower
+
     # -- parts that are built when they are first needed -----------------------------------------------------------
 
     @cached_property
     def users(self) -> Users:
         from penstock.broker.credentials import Users
 
-        return Users(self.catalog)
+        return Users(self.catalog, takes_brokers=self.cluster.is_shared)
 
     @cached_property
     def sasl_listeners(self) -> SaslListeners:
@@ -146,6 +193,7 @@ class Parts:
 
     @cached_property
     def transactions(self) -> TransactionCoordinator:
+        from penstock.broker.marker_requests import MarkerRequests
         from penstock.broker.transaction_coordinator import TransactionCoordinator
 
         transactions = TransactionCoordinator(
@@ -157,6 +205,8 @@ class Parts:
             self.world,
             new_producer_id=self.producer_ids.next,
             groups=lambda: self.groups.runtime,
+            marker_requests=MarkerRequests(lambda: self.peers, self.world),
+            is_deleted=self._is_deleted,
             may_have_lost_writes=self.storage.may_have_lost_writes,
             lost_writes_settled=self.storage.lost_writes_settled,
         )
@@ -176,6 +226,7 @@ class Parts:
             self.world,
             self.internal_topics.topic,
             self.gate,
+            lambda: self.peers,
         )
         groups.listen(
             self.on_connection_closed, self.topics.on_topic_deleted, self.features, self.metrics, self.monitoring
@@ -186,7 +237,22 @@ class Parts:
     def transactional_writes(self) -> TransactionalWrites:
         from penstock.broker.admission import TransactionalWrites
 
-        return TransactionalWrites(self.cluster, self.transactions, self.config)
+        return TransactionalWrites(self.cluster, self.transaction_calls, self.config)
+
+    @cached_property
+    def transaction_calls(self) -> TransactionCalls:
+        from penstock.broker.transaction_calls import TransactionCalls
+
+        return TransactionCalls(self.cluster, self.transactions, lambda: self.peers, self.world)
+
+    @cached_property
+    def peers(self) -> Peers:
+        """Requests to the other brokers of the cluster; never built where there are none."""
+        from penstock.broker.inter_broker import peers_of
+
+        return peers_of(
+            self.config, self.cluster, self.catalog, self.world, lambda name: self.sasl_listeners[name].mechanisms()
+        )
 
     @cached_property
     def cleaning(self) -> Cleaning:
@@ -197,6 +263,16 @@ class Parts:
         self.metrics.register(cleaning.metrics)
         self.monitoring.register("/cleaner", cleaning.view)
         return cleaning
+
+    @cached_property
+    def telemetry(self) -> Telemetry:
+        from penstock.broker.telemetry import Telemetry
+
+        telemetry = Telemetry(self.configs, self.world, lambda: self.dispatcher.connections)
+        self.on_connection_closed.append(telemetry.connection_closed)
+        self.metrics.register(telemetry.metrics)
+        self.monitoring.register("/clients", telemetry.view)
+        return telemetry
 
     def _started(self, name: str, coordinator: C) -> C:
         """Start a coordinator that others can see already: loading one may ask for another, and for itself."""
@@ -228,7 +304,7 @@ class Parts:
 
     def build_all(self) -> None:
         """So that everything is shown by the metrics, on an idle broker as well."""
-        self.build(*_COORDINATORS, "cleaning")
+        self.build(*_COORDINATORS, "cleaning", "telemetry")
 
     def stop_coordinators(self) -> None:
         for name in _COORDINATORS:
@@ -261,13 +337,23 @@ class Parts:
             self.metrics.register(collector)
 
     def _lag(self) -> Iterator[Metric | None]:
-        from penstock.broker.lag_metrics import group_lag, share_group_lag
+        from penstock.broker.lag_metrics import Ends, group_lag, share_group_lag
 
         assert self.arrivals is not None
+        ends = Ends(self.world.precise)
         now_ms, partitions = self.world.now_ms(), self.config.penstock_metrics_partitions
-        yield from group_lag(self.groups, self.cluster, self.arrivals, now_ms, partitions=partitions)
+        yield from group_lag(self.groups, self.cluster, self.arrivals, ends, now_ms, partitions=partitions)
         coordinator = self.share_groups.coordinator
-        yield from share_group_lag(coordinator, self.cluster, self.arrivals, now_ms, partitions=partitions)
+        yield from share_group_lag(coordinator, self.cluster, self.arrivals, ends, now_ms, partitions=partitions)
+
+    def _is_deleted(self, name: str, index: int) -> bool:
+        """Whether a partition is certain not to exist: the catalog knows, also what this broker has not heard of."""
+        if not self.cluster.is_shared:
+            return True
+        try:
+            return not any(row.name == name and index < row.partitions for row in self.catalog.topics())
+        except CatalogError:
+            return False
 
     def _not_ready(self) -> list[str]:
         """Why this broker should not be sent clients now."""
@@ -293,14 +379,26 @@ class Parts:
             if part is not None:
                 part.stop()
 
+    def _success_ages(self) -> dict[str, float]:
+        now, confirmed = self.world.monotonic(), self._foundation.ownership_confirmed
+        ages = self.upkeep.success_ages() | self.internal_topics.success_ages()
+        if confirmed is not None:
+            ages["ownership of the catalog"] = now - confirmed()
+        return ages
+
     def _own_metrics(self) -> Iterator[Metric | None]:
         from penstock.broker.connection_metrics import connection_metrics
         from penstock.broker.log_metrics import log_metrics
+        from penstock.broker.store_metrics import MeasuredStore, store_metrics
 
         ages = Metric("penstock_success_age_seconds")
-        for task, seconds in self.upkeep.success_ages().items():
+        for task, seconds in self._success_ages().items():
             ages.add(seconds, task)
         yield ages
+        yield Metric("kafka_log_logflushstats_logflushrateandtimems").add_histogram(self._foundation.flush_times)
+        yield Metric("penstock_retention_deleted_segments_total").add(self.upkeep.deleted_segments)
+        if isinstance(self.storage, MeasuredStore):
+            yield from store_metrics(self.storage.figures())
         yield from connection_metrics(self.dispatcher, self.fetch_sessions)
         yield from log_metrics(self.cluster, partitions=self.config.penstock_metrics_partitions)
 
@@ -321,11 +419,15 @@ def _authorizer(config: BrokerConfig, catalog: Catalog) -> Authorizer | None:
     """What decides what clients may do; None while everybody may do everything."""
     if not config.authorizer_class_name:
         return None
+    from penstock.broker.cluster_login import BROKERS
     from penstock.security.authorizer import Authorizer
 
     return Authorizer(
         catalog.acls(),
-        super_users=(text.strip() for text in config.super_users.split(";") if text.strip()),
+        super_users=[
+            str(BROKERS),
+            *(text.strip() for text in config.super_users.split(";") if text.strip()),
+        ],
         allow_everyone=config.allow_everyone_if_no_acl_found.lower() == "true",
     )
 

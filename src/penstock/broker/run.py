@@ -7,30 +7,50 @@ import os
 import signal
 import sys
 import time
+from collections.abc import Callable
+from typing import TYPE_CHECKING
 
 from penstock import __version__
 from penstock.broker.config import describe_unknown
 from penstock.broker.foundation import Settings
 from penstock.broker.logs import LogFormat, configure
 from penstock.broker.server import Broker
+from penstock.broker.systemd import Notifier
+
+if TYPE_CHECKING:
+    from subprocess import Popen
+
+_COMPANION_SECONDS = 5.0
 
 
-def run(settings: Settings, log_format: LogFormat = LogFormat.TEXT) -> None:
-    """Serve until SIGINT or SIGTERM. Raises ListenError, ConfigError or StorageError with what to do next."""
+Companion = Callable[[str], "Popen[bytes]"]
+
+
+def run(settings: Settings, log_format: LogFormat = LogFormat.TEXT, start_companion: Companion | None = None) -> None:
+    """Serve until SIGINT or SIGTERM. Raises ListenError, ConfigError or StorageError with what to do next.
+
+    `start_companion` starts a process that is to end with this one, given the broker's address when it is ready.
+    """
     configure(os.environ.get("PENSTOCK_LOG", "WARNING").upper(), log_format)
     try:
         import uvloop
     except ImportError:
-        asyncio.run(_serve(settings))
+        asyncio.run(_serve(settings, start_companion))
     else:
-        uvloop.run(_serve(settings))
+        uvloop.run(_serve(settings, start_companion))
 
 
-async def _serve(settings: Settings) -> None:
+async def _serve(settings: Settings, start_companion: Companion | None) -> None:
     broker = Broker(settings)
     await broker.start()
+    notifier = Notifier(os.environ, os.getpid())
+
+    def stop() -> None:
+        notifier.stopping()
+        broker.stop()
+
     for number in (signal.SIGINT, signal.SIGTERM):
-        asyncio.get_running_loop().add_signal_handler(number, broker.stop)
+        asyncio.get_running_loop().add_signal_handler(number, stop)
     print(
         f"Penstock {__version__} serves {broker.bootstrap} from {settings.data}"
         f" (ready in {_milliseconds_since_start()} ms)",
@@ -42,7 +62,26 @@ async def _serve(settings: Settings) -> None:
         print(f"note: {name} is set, and Penstock has no use for it", file=sys.stderr, flush=True)
     for name in broker.config.unknown:
         print(f"warning: {describe_unknown(name)}", file=sys.stderr, flush=True)
-    await broker.serve()
+    notifier.ready(f"serves {broker.bootstrap}")
+    companion = start_companion(broker.bootstrap) if start_companion is not None else None
+    try:
+        await broker.serve()
+    finally:
+        if companion is not None:
+            _end(companion)
+
+
+def _end(companion: Popen[bytes]) -> None:
+    """Close the pipe that the companion waits on, and do not wait for it long."""
+    if companion.stdin is not None:
+        companion.stdin.close()
+    from subprocess import TimeoutExpired  # loaded by now, and not at a start without a companion
+
+    try:
+        companion.wait(_COMPANION_SECONDS)
+    except TimeoutExpired:
+        companion.kill()
+        companion.wait()
 
 
 def _milliseconds_since_start() -> int:

@@ -12,14 +12,16 @@ import os
 from collections.abc import Callable
 from contextlib import ExitStack
 
+from penstock import guard
 from penstock.broker.config import BrokerConfig, check_listeners
 from penstock.broker.config.providers import resolve
 from penstock.broker.exposure import check_monitoring, decide, is_public
-from penstock.broker.foundation import Foundation, LayFoundation, Settings, local_foundation
+from penstock.broker.foundation import Foundation, LayFoundation, Settings, Shared, local_foundation
 from penstock.broker.listeners import resolve_addresses
 from penstock.broker.parts import Parts
 from penstock.broker.world import LoopWorld, World
 from penstock.catalog.contract import CatalogError
+from penstock.catalog.shared import HostAndPort
 
 log = logging.getLogger("penstock.broker")
 
@@ -43,6 +45,7 @@ class Broker:
         self._lay_foundation = lay_foundation
         self._world_on = world_on
         self._foundation: Foundation
+        self._epoch = -1
         self._stopping = asyncio.Event()
 
     async def start(self) -> None:
@@ -65,9 +68,27 @@ class Broker:
             if listen := self.config.penstock_metrics_listen:
                 await parts.monitoring.start(listen, parts.visitors if is_public(listen) else None)
                 parts.build_all()
+            if parts.shared is not None:
+                self._join(parts.shared)
             undo.pop_all()
         parts.upkeep.start()
         parts.start_measuring()
+
+    def _join(self, shared: Shared) -> None:
+        """Tell the other brokers where this one is, now that it is ready, and begin to follow what they change."""
+        cluster = self.parts.cluster
+        self.parts.build("peers")
+        endpoints = {name: HostAndPort(each.host, each.port) for name, each in cluster.advertised.items()}
+        self._epoch = shared.catalog.register_broker(
+            cluster.node_id, shared.instance_id, self.config.broker_rack, endpoints
+        )
+        assert self.parts.follower is not None
+        self.parts.follower.start()
+
+    def _leave(self, shared: Shared) -> None:
+        assert self.parts.follower is not None
+        self.parts.follower.stop()
+        shared.catalog.unregister_broker(self.parts.cluster.node_id, self._epoch)
 
     @property
     def port(self) -> int:
@@ -109,12 +130,16 @@ class Broker:
     async def _close(self) -> None:
         """Answer what is under way, flush, and leave the storage clean."""
         parts = self.parts
+        if parts.shared is not None:
+            guard.attempt("leaving the cluster", self._leave, parts.shared)
         parts.acceptor.close_listeners()
         parts.upkeep.stop()
         if parts.is_built("cleaning"):
             parts.cleaning.stop()
         if parts.is_built("authenticator"):
             parts.authenticator.stop()
+        if parts.is_built("peers"):
+            parts.peers.stop()
         parts.stop_measuring()
         await parts.monitoring.stop()
         await parts.dispatcher.stop()

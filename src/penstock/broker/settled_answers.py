@@ -10,7 +10,7 @@ from __future__ import annotations
 from functools import wraps
 from typing import TYPE_CHECKING, Any
 
-from penstock.broker.requests import Answer, AnyRequest, Handler
+from penstock.broker.requests import Answer, AnyRequest, Handler, Pending
 from penstock.wire.messages import Message
 
 if TYPE_CHECKING:
@@ -18,11 +18,14 @@ if TYPE_CHECKING:
 
 
 def settled(handler: Handler, runtime: CoordinatorRuntime[Any]) -> Handler:
-    """A handler that answers as `handler` does, which must answer at once and change nothing."""
+    """A handler that answers as `handler` does, which must change nothing; one that defers its answer sees to it
+    itself that the runtime is settled by then."""
 
     @wraps(handler)
     def answer(request: AnyRequest) -> Answer:
         response = handler(request)
+        if isinstance(response, Pending):
+            return response
         assert isinstance(response, Message)
         pending = request.defer()
 

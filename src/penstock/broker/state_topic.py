@@ -11,8 +11,9 @@ from penstock.broker.file_range import FileRange, until_cached
 from penstock.broker.histogram import Histogram
 from penstock.broker.metrics import Metric
 from penstock.broker.storage_errors import error_for_clients
+from penstock.broker.topics import SHARE_STATE_TOPIC
 from penstock.storage.contract import ColdRead, FetchSlice, StorageError
-from penstock.wire.errors import CoordinatorNotAvailable, KafkaStorageError
+from penstock.wire.errors import CoordinatorNotAvailable, KafkaStorageError, NotLeaderOrFollower, TopicAlreadyExists
 
 if TYPE_CHECKING:
     from penstock.broker.cluster_view import ClusterView
@@ -20,7 +21,7 @@ if TYPE_CHECKING:
     from penstock.broker.topic_manager import TopicManager
     from penstock.broker.topics import Partition, Topic
     from penstock.broker.world import World
-    from penstock.coordination.runtime import StateTopic
+    from penstock.coordination.runtime import StateLog, StateTopic
 
 MakeTopic = Callable[[str, int, Mapping[str, str]], "StateTopic"]
 """Gives a coordinator its internal topic, by name, number of partitions and configs."""
@@ -29,16 +30,21 @@ MakeTopic = Callable[[str, int, Mapping[str, str]], "StateTopic"]
 class StateWrites:
     """How the writes to one internal topic went."""
 
-    __slots__ = ("failed", "failing_since", "times", "written")
+    __slots__ = ("failed", "failing_since", "longest", "times", "written")
 
     def __init__(self) -> None:
         self.written = self.failed = 0
         self.times = Histogram()
+        self.longest = 0.0
         self.failing_since: float | None = None
 
     def succeeded(self) -> None:
         self.written += 1
         self.failing_since = None
+
+    def took(self, seconds: float) -> None:
+        self.times.add(seconds)
+        self.longest = max(self.longest, seconds)
 
     def did_not_succeed(self, now: float) -> None:
         self.failed += 1
@@ -126,7 +132,7 @@ class PartitionStateLog:
 
         def ended(failure: StorageError | None) -> None:
             if failure is None:
-                self._writes.times.add(self._world.precise() - began)
+                self._writes.took(self._world.precise() - began)
             else:
                 self._writes.did_not_succeed(self._world.monotonic())
             then(None if failure is None else error_for_clients(failure))
@@ -143,6 +149,34 @@ class PartitionStateLog:
             raise error_for_clients(error) from error
 
 
+class LogElsewhere:
+    """One partition of an internal topic that another broker leads, or nobody."""
+
+    __slots__ = ("index",)
+
+    log_start_offset = log_end_offset = 0
+    is_durable = True
+    is_leader = can_lose_appends = False
+
+    def __init__(self, index: int) -> None:
+        self.index = index
+
+    def append(self, batch: bytearray, now_ms: int) -> int:
+        raise NotLeaderOrFollower
+
+    async def read(self, offset: int, max_bytes: int) -> bytes:
+        raise NotLeaderOrFollower
+
+    def when_durable(self, position: int, then: Callable[[Exception | None], None]) -> None:
+        then(NotLeaderOrFollower())
+
+    def make_durable_soon(self) -> None:
+        pass
+
+    def delete_records(self, offset: int) -> None:
+        raise NotLeaderOrFollower
+
+
 class InternalTopic:
     """The internal topic of one coordinator, which is created on first use."""
 
@@ -152,13 +186,15 @@ class InternalTopic:
         self._partitions = partitions
         self._configs = configs
 
-    def find(self) -> list[PartitionStateLog] | None:
+    def find(self) -> list[StateLog] | None:
         topic = self._owner.cluster.find_topic(self.name)
         return None if topic is None else self._owner.logs(topic)
 
-    def create(self) -> list[PartitionStateLog]:
+    def create(self) -> list[StateLog]:
         try:
             topic = self._owner.topics.create(self.name, self._partitions, self._configs)
+        except TopicAlreadyExists:  # another broker was faster
+            topic = self._owner.cluster.topic(self.name)
         except KafkaStorageError as error:
             raise CoordinatorNotAvailable(error.message) from error
         return self._owner.logs(topic)
@@ -206,10 +242,31 @@ class InternalTopics:
             times.add_histogram(writes.times, name)
             failing.add(0 if writes.failing_since is None else now - writes.failing_since, name)
         yield from (written, failed, times, failing)
+        share = self._writes.get(SHARE_STATE_TOPIC) or StateWrites()
+        count = share.times.count
+        name = "kafka_server_share_coordinator_metrics_write_latency_"
+        yield Metric(name + "avg").add(share.times.milliseconds / count if count else 0)
+        yield Metric(name + "max").add(share.longest * 1000)
+
+    def success_ages(self) -> dict[str, float]:
+        """Since when writes to each internal topic have not succeeded; 0 while they do."""
+        now = self._world.monotonic()
+        return {
+            f"writes to {name}": 0.0 if writes.failing_since is None else now - writes.failing_since
+            for name, writes in self._writes.items()
+        }
 
     def topic(self, name: str, partitions: int, configs: Mapping[str, str]) -> InternalTopic:
         return InternalTopic(self, name, partitions, configs)
 
-    def logs(self, topic: Topic) -> list[PartitionStateLog]:
+    def logs(self, topic: Topic) -> list[StateLog]:
+        """One for each partition, also for those of other brokers."""
         writes = self._writes.setdefault(topic.name, StateWrites())
-        return [PartitionStateLog(each, self._durability, self._world, writes) for each in topic.open_partitions()]
+        logs: list[StateLog] = []
+        for index in range(topic.partition_count):
+            partition = topic.find_open(index)
+            if partition is None:
+                logs.append(LogElsewhere(index))
+            else:
+                logs.append(PartitionStateLog(partition, self._durability, self._world, writes))
+        return logs

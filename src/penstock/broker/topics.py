@@ -120,6 +120,10 @@ class Topic:
     def find_hosted(self, index: int) -> Partition | None:
         return self._hosted.get(index)
 
+    def find_open(self, index: int) -> Partition | None:
+        """A partition whose log is open here, whoever leads it."""
+        return self._open.get(index)
+
     def hosted_partitions(self) -> list[Partition]:
         return list(self._hosted.values())
 
@@ -134,6 +138,11 @@ class Topic:
             self._hosted[partition.index] = partition
         else:
             self._hosted.pop(partition.index, None)
+
+    def give_up(self, partition: Partition) -> None:
+        """Another broker has taken over, and its log is not open here any more."""
+        self._open.pop(partition.index, None)
+        self._hosted.pop(partition.index, None)
 
 
 def check_name(name: str) -> None:

@@ -47,6 +47,8 @@ class Upkeep:
         self._sweep = sweep
         self._clean = clean
         self._timers: dict[str, Timer] = {}
+        self.deleted_segments = 0
+        """By retention, since the start."""
         self._succeeded: dict[str, float] = {}
         """When each task last ended well; before the first time, when it was begun to be done."""
 
@@ -102,7 +104,8 @@ class Upkeep:
                 guard.attempt(f"retention of {topic.name}-{partition.index}", self._retain, partition)
 
         try:
-            if partition.log.apply_retention(self._world.now_ms()):
+            if deleted := partition.log.apply_retention(self._world.now_ms()):
+                self.deleted_segments += deleted
                 log.info("retention deleted segments of %s-%d", topic.name, partition.index)
         except ColdRead as cold:
             when_fetched(self._world, cold, fetched)

@@ -71,6 +71,24 @@ class World(Protocol):
         ...
 
 
+class SteadyTime:
+    """The wall clock as it was, moved on by the clock that never goes back: for sessions and other timeouts.
+
+    A wall clock that is set, by hand or by NTP, must neither expel the members of a group nor keep the dead in it.
+    """
+
+    __slots__ = ("_ahead_ms", "_world", "call_later", "spawn")
+
+    def __init__(self, world: World) -> None:
+        self._world = world
+        self._ahead_ms = world.now_ms() - int(world.monotonic() * 1000)
+        self.call_later = world.call_later
+        self.spawn = world.spawn
+
+    def now_ms(self) -> int:
+        return self._ahead_ms + int(self._world.monotonic() * 1000)
+
+
 class LoopWorld:
     """The real world, as an asyncio event loop shows it."""
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import logging
+
 import pytest
 
 from penstock.broker.handlers.configs import Operation, ResourceType
@@ -184,10 +186,19 @@ class TestIncrementalChanges:
     def test_a_wrong_value_of_a_broker_is_an_invalid_request(self, wire: Wire) -> None:
         assert change(wire, BROKER, "", ("log.retention.ms", SET, "soon")) == ErrorCode.INVALID_REQUEST
 
-    def test_the_levels_of_loggers_are_not_changed_here(self, wire: Wire) -> None:
-        kind = ResourceType.BROKER_LOGGER
+    def test_the_levels_of_loggers_are_changed_at_run_time(self, wire: Wire) -> None:
+        kind, name = ResourceType.BROKER_LOGGER, "penstock.share"
         node = str(wire.ask(m.DescribeClusterRequest(), m.DescribeClusterResponse, 1).brokers[0].broker_id)
-        assert change(wire, kind, node, ("root", SET, "DEBUG")) == ErrorCode.INVALID_CONFIG
+        before = value(wire, kind, node, name)
+        try:
+            assert change(wire, kind, node, (name, SET, "TRACE")) == NONE
+            assert value(wire, kind, node, name) == "TRACE"
+            assert logging.getLogger(name).isEnabledFor(logging.DEBUG)
+        finally:
+            assert change(wire, kind, node, (name, DELETE, None)) == NONE
+        assert value(wire, kind, node, name) == before
+        assert change(wire, kind, node, (name, SET, "LOUD")) == ErrorCode.INVALID_CONFIG
+        assert change(wire, kind, node, ("penstock.nothing", SET, "DEBUG")) == ErrorCode.INVALID_CONFIG
         assert change(wire, kind, node, ("root", DELETE, None)) == ErrorCode.INVALID_REQUEST
         assert change(wire, kind, "77", ("root", SET, "DEBUG")) == ErrorCode.INVALID_REQUEST
 

@@ -9,7 +9,6 @@ from penstock.broker.gate import Gate
 from penstock.broker.group_coordinator import GroupCoordinator
 from penstock.broker.handlers.group_commands import GroupCommands
 from penstock.broker.requests import Answer, Pending, Request
-from penstock.broker.world import World
 from penstock.coordination.context import RequestContext
 from penstock.coordination.effects import Effects, Respond
 from penstock.groups.shard import GroupShard
@@ -44,7 +43,14 @@ class Shard:
         pass
 
 
+class Clock:
+    def now_ms(self) -> int:
+        return 1234
+
+
 class Groups:
+    time = Clock()
+
     def __init__(self, shards: dict[str, Shard]) -> None:
         self._shards = shards
 
@@ -54,13 +60,8 @@ class Groups:
         return self._shards[group_id]
 
 
-class Clock:
-    def now_ms(self) -> int:
-        return 1234
-
-
 def run(connection: Connection, shards: dict[str, Shard], group_id: str) -> Answer:
-    commands = GroupCommands(cast(GroupCoordinator, Groups(shards)), cast(World, Clock()), Gate(None, lambda: 0.0))
+    commands = GroupCommands(cast(GroupCoordinator, Groups(shards)), Gate(None, lambda: 0.0))
     body = m.HeartbeatRequest(group_id=group_id)
     request = Request(cast(Any, connection), 12, VERSION, 1, "client", body, [])
 

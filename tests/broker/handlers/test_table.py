@@ -13,13 +13,16 @@ from penstock.broker.gate import Access
 from penstock.broker.handlers.table import EVERYBODY, SERVED
 from penstock.wire.api import API_TABLE, ApiKey
 
-# What a client may do before anybody knows who it is, and what depends on the token that the request carries.
+# What a client may do before anybody knows who it is, what depends on the token that the request carries, and
+# metrics of the client itself, which Kafka asks no rights for.
 OPEN_TO_EVERYBODY = {
     ApiKey.API_VERSIONS,
     ApiKey.SASL_HANDSHAKE,
     ApiKey.SASL_AUTHENTICATE,
     ApiKey.RENEW_DELEGATION_TOKEN,
     ApiKey.EXPIRE_DELEGATION_TOKEN,
+    ApiKey.GET_TELEMETRY_SUBSCRIPTIONS,
+    ApiKey.PUSH_TELEMETRY,
 }
 
 

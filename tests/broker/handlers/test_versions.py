@@ -27,8 +27,16 @@ def api_versions(broker: Broker, version: int, name: str = "test", software: str
     return response
 
 
-def test_every_api_that_is_served_is_advertised(broker: Broker) -> None:
-    assert {each.api_key for each in api_versions(broker, 4).api_keys} == set(SERVED)
+TELEMETRY = {ApiKey.GET_TELEMETRY_SUBSCRIPTIONS, ApiKey.PUSH_TELEMETRY}
+
+
+def test_every_api_that_is_served_is_advertised_except_for_metrics_that_nobody_could_look_at(broker: Broker) -> None:
+    assert {each.api_key for each in api_versions(broker, 4).api_keys} == set(SERVED) - TELEMETRY
+
+
+def test_where_metrics_are_served_clients_are_offered_to_push_theirs() -> None:
+    with Broker(configs={"penstock.metrics.listen": "127.0.0.1:0"}) as broker:
+        assert {each.api_key for each in api_versions(broker, 4).api_keys} == set(SERVED)
 
 
 @pytest.mark.parametrize(("name", "software"), [("", "1"), ("a b", "1"), ("test", "-1")])

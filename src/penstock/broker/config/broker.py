@@ -123,6 +123,8 @@ group.share.record.lock.duration.ms int =30000 1000..3600000
     How long an acquired record belongs to its consumer.
 group.share.session.timeout.ms int =45000 >=1
     Silence after which a member of a share group is removed.
+inter.broker.listener.name string
+    The listener through which brokers that share a catalog reach each other; the first one unless it is set.
 listener.security.protocol.map string =SASL_SSL:SASL_SSL,PLAINTEXT:PLAINTEXT,SSL:SSL,SASL_PLAINTEXT:SASL_PLAINTEXT @broker
     The security protocol of each listener, as NAME:PROTOCOL, separated by commas.
 listeners list =PLAINTEXT://:9092 @broker
@@ -293,6 +295,8 @@ ssl.truststore.password password @broker
     Password of a truststore of type PKCS12.
 ssl.truststore.type string =JKS @broker
     PEM or PKCS12; where it is not set, what the file holds decides.
+telemetry.max.bytes int =1048576 >=1
+    The most bytes of metrics that a client may push at once, as sent and unpacked.
 transaction.max.timeout.ms int =900000 >=1
     The longest timeout that a transactional producer may ask for.
 transaction.partition.verification.enable bool =true @cluster
@@ -322,6 +326,10 @@ penstock.request.slow.ms int =1000 >=-1 @cluster
     With metrics, a request that takes so long, its wait for records left out, is logged; -1 logs none.
 penstock.share.flush.interval.ms int =100 >=0
     An acknowledgement of a share group is on the disk at most this long after it was confirmed; 0 confirms it then.
+penstock.store.cache.bytes long =4294967296 >=1
+    With --store, room on the disk for segments that are in the object store too.
+penstock.store.window.ms int =250 >=1
+    With --store, how long larger appends are gathered into one object; small ones are committed at once.
 penstock.unauthenticated.bytes.max long =67108864 >=1
     Memory for frames that are arriving from clients that are not authenticated.
 penstock.unauthenticated.connections.max int =1000 >=1

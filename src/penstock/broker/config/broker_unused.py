@@ -68,7 +68,6 @@ group.streams.min.session.timeout.ms int =45000 >=1
 group.streams.num.standby.replicas int =0 >=0
 group.streams.session.timeout.ms int =45000 >=1
 initial.broker.registration.timeout.ms int =60000
-inter.broker.listener.name string
 internal.metadata.delete.delay.millis long =60000 internal
 internal.metadata.log.segment.bytes int internal
 internal.metadata.max.batch.size.in.bytes int =8388608 internal
@@ -215,7 +214,6 @@ ssl.protocol string =TLSv1.3 @broker
 ssl.provider string @broker
 ssl.secure.random.implementation string @broker
 ssl.trustmanager.algorithm string =PKIX @broker
-telemetry.max.bytes int =1048576 >=1
 transaction.abort.timed.out.transaction.cleanup.interval.ms int =10000 >=1
 transaction.state.log.load.buffer.size int =5242880 >=1
 transaction.state.log.replication.factor short =3 >=1

@@ -9,7 +9,13 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Mapping
 
-from penstock.broker.config.client_metrics import check_client_metrics, client_metrics_entries
+from penstock.broker.config.client_metrics import (
+    DEFAULT_SUBSCRIPTION,
+    DEFAULT_SUBSCRIPTION_CONFIGS,
+    REMOVED,
+    check_client_metrics,
+    client_metrics_entries,
+)
 from penstock.broker.config.definitions import ConfigError, Value
 from penstock.broker.config.resolver import BrokerConfig, Entry, GroupConfigs, TopicConfigs, check_dynamic
 from penstock.broker.storage_errors import changing
@@ -31,9 +37,22 @@ class Configs:
         self._brokers = catalog.config_resources(ResourceType.BROKER)
         self._groups = catalog.config_resources(ResourceType.GROUP)
         self._client_metrics = catalog.config_resources(ResourceType.CLIENT_METRICS)
+        self.client_metrics_version = 0
+        """Counts the changes of client metrics subscriptions."""
         self._topic_configs = TopicConfigs(broker)
         self._group_configs = GroupConfigs(broker)
         self._apply()
+
+    def reload(self) -> None:
+        """Other brokers have changed configs."""
+        before = self._brokers
+        self._brokers = self._catalog.config_resources(ResourceType.BROKER)
+        self._groups = self._catalog.config_resources(ResourceType.GROUP)
+        self._client_metrics = self._catalog.config_resources(ResourceType.CLIENT_METRICS)
+        if self._brokers != before:
+            self._apply()
+            for listener in self.listeners:
+                listener()
 
     # -- topics: their own configs are kept with the topic ---------------------------------------------------------
 
@@ -111,20 +130,30 @@ class Configs:
     # -- client metrics subscriptions ------------------------------------------------------------------------------
 
     def client_metrics_names(self) -> list[str]:
-        return list(self._client_metrics)
+        return list(self._subscriptions())
 
     def client_metrics_overrides(self, name: str) -> dict[str, str]:
-        return dict(self._client_metrics.get(name, {}))
+        return dict(self._subscriptions().get(name, {}))
+
+    def _subscriptions(self) -> dict[str, dict[str, str]]:
+        """Those that were set, and the default one where there is an endpoint to look at what clients push."""
+        kept = self._client_metrics
+        if self.broker.penstock_metrics_listen and DEFAULT_SUBSCRIPTION not in kept:
+            return {DEFAULT_SUBSCRIPTION: DEFAULT_SUBSCRIPTION_CONFIGS, **kept}
+        return {name: configs for name, configs in kept.items() if configs != REMOVED}
 
     def client_metrics_entries(self, name: str, names: Collection[str] | None = None) -> list[Entry]:
         """What a subscription has; the defaults for one that does not exist."""
-        return client_metrics_entries(self._client_metrics.get(name, {}), names)
+        return client_metrics_entries(self._subscriptions().get(name, {}), names)
 
     def set_client_metrics(self, name: str, overrides: Mapping[str, str]) -> None:
         """Replace a subscription's configs; without any it ceases to exist."""
         check_client_metrics(overrides)
+        if name == DEFAULT_SUBSCRIPTION and not overrides:
+            overrides = REMOVED  # or the next start would bring it back
         self._write(ResourceType.CLIENT_METRICS, name, overrides)
         _replace(self._client_metrics, name, overrides)
+        self.client_metrics_version += 1
 
     def _write(self, kind: ResourceType, name: str, overrides: Mapping[str, str]) -> None:
         with changing(f"the configs of {kind.name} {name!r}"):

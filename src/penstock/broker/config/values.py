@@ -65,6 +65,7 @@ class BrokerValues:
     group_share_partition_max_record_locks: int
     group_share_record_lock_duration_ms: int
     group_share_session_timeout_ms: int
+    inter_broker_listener_name: str | None
     listener_security_protocol_map: str
     listeners: list[str]
     log_cleaner_backoff_ms: int
@@ -117,6 +118,8 @@ class BrokerValues:
     penstock_metrics_partitions: bool
     penstock_request_slow_ms: int
     penstock_share_flush_interval_ms: int
+    penstock_store_cache_bytes: int
+    penstock_store_window_ms: int
     penstock_unauthenticated_bytes_max: int
     penstock_unauthenticated_connections_max: int
     penstock_unauthenticated_connections_max_per_ip: int
@@ -159,6 +162,7 @@ class BrokerValues:
     ssl_truststore_location: str | None
     ssl_truststore_password: str | None
     ssl_truststore_type: str
+    telemetry_max_bytes: int
     transaction_max_timeout_ms: int
     transaction_partition_verification_enable: bool
     transaction_remove_expired_transaction_cleanup_interval_ms: int

@@ -17,6 +17,7 @@ from collections.abc import Collection, Iterable, Mapping
 from enum import IntEnum
 from typing import TYPE_CHECKING
 
+from penstock.broker import loggers
 from penstock.broker.config import GROUP, TOPIC, ConfigError, ConfigType, Definition, Entry
 from penstock.broker.config.broker import BROKER
 from penstock.broker.config.client_metrics import CLIENT_METRICS, check_client_metrics
@@ -45,7 +46,7 @@ if TYPE_CHECKING:
     from penstock.broker.topic_manager import TopicManager
 
 _LIST_RESOURCE_TYPES = 1
-_LOGGERS = "The levels of loggers are set where the broker is started (PENSTOCK_LOG)."
+_LOGGERS = "The levels of loggers are changed one by one, with IncrementalAlterConfigs."
 
 
 class Operation(IntEnum):
@@ -142,7 +143,7 @@ class ConfigHandlers:
         if kind == ResourceType.BROKER_LOGGER:
             if _number(name) != self._cluster.node_id:
                 raise InvalidRequest(f"Unexpected broker id, expected {self._cluster.node_id}, but received {name}")
-            return []
+            return loggers.entries(names)
         raise InvalidRequest(f"Unsupported resource type: {kind}")
 
     def list_config_resources(self, request: Request[m.ListConfigResourcesRequest]) -> m.ListConfigResourcesResponse:
@@ -215,6 +216,9 @@ class ConfigHandlers:
                     raise InvalidRequest("Each resource must appear at most once.")
                 _check_changes(resource.configs)
                 self._check(request, AclOperation.ALTER_CONFIGS, kind, name)
+                if kind == ResourceType.BROKER_LOGGER:
+                    self._change_loggers(name, resource.configs, validate_only=body.validate_only)
+                    continue
                 changed = self._changed(kind, name, resource.configs)
                 if kind == ResourceType.GROUP:
                     self._settle_authority(request, name, changed, {change.name for change in resource.configs})
@@ -254,8 +258,6 @@ class ConfigHandlers:
         self, kind: int, name: str, changes: list[m.IncrementalAlterConfigsRequest.AlterableConfig]
     ) -> dict[str, str]:
         """What is set for a resource after these changes."""
-        if kind == ResourceType.BROKER_LOGGER:
-            raise self._logger_error(name, changes)
         configs = self._overrides(kind, name)
         definitions = _definitions(kind)
         for change in changes:
@@ -269,15 +271,16 @@ class ConfigHandlers:
                 raise InvalidRequest(f"Unknown operation type {change.config_operation}")
         return configs
 
-    def _logger_error(self, name: str, changes: list[m.IncrementalAlterConfigsRequest.AlterableConfig]) -> KafkaError:
+    def _change_loggers(
+        self, name: str, changes: list[m.IncrementalAlterConfigsRequest.AlterableConfig], *, validate_only: bool
+    ) -> None:
         if _number(name) != self._cluster.node_id:
-            return InvalidRequest(f"Unexpected broker id, expected {self._cluster.node_id}, but received {name}")
+            raise InvalidRequest(f"Unexpected broker id, expected {self._cluster.node_id}, but received {name}")
         for change in changes:
-            if change.config_operation in (Operation.APPEND, Operation.SUBTRACT):
-                return InvalidRequest("The levels of loggers are no lists.")
-            if change.config_operation == Operation.DELETE and change.name == "root":
-                return InvalidRequest("The root logger always has a level.")
-        return InvalidConfig(_LOGGERS)
+            if change.config_operation not in (Operation.SET, Operation.DELETE):
+                raise InvalidRequest("The levels of loggers are no lists.")
+        levels = {change.name: change.value if change.config_operation == Operation.SET else None for change in changes}
+        loggers.change(levels, validate_only=validate_only)
 
     def _overrides(self, kind: int, name: str) -> dict[str, str]:
         if kind == ResourceType.TOPIC:

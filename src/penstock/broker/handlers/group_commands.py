@@ -15,21 +15,19 @@ from penstock.wire.errors import ErrorCode, KafkaError
 if TYPE_CHECKING:
     from penstock.broker.gate import Gate
     from penstock.broker.group_coordinator import GroupCoordinator
-    from penstock.broker.world import World
 
 R = TypeVar("R", bound=m.Message)
 Command = Callable[[GroupShard, Respond[R], RequestContext], Effects]
 
 
 class GroupCommands:
-    def __init__(self, groups: GroupCoordinator, world: World, gate: Gate) -> None:
+    def __init__(self, groups: GroupCoordinator, gate: Gate) -> None:
         self._groups = groups
-        self._world = world
         self._gate = gate
 
     def context_of(self, request: AnyRequest) -> RequestContext:
         return RequestContext(
-            self._world.now_ms(),
+            self._groups.time.now_ms(),
             request.api_version,
             request.client_id,
             request.client_host,

@@ -20,7 +20,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
 from functools import partial
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from penstock.broker.handlers.group_commands import GroupCommands
 from penstock.broker.handlers.table import (
@@ -36,11 +36,13 @@ from penstock.wire import messages as m
 from penstock.wire.acls import AclOperation, AclResource
 
 if TYPE_CHECKING:
-    from penstock.broker.cluster_view import ClusterView
+    from penstock.broker.cluster_view import BrokerEndpoint, ClusterView
     from penstock.broker.gate import Gate
     from penstock.broker.group_coordinator import GroupCoordinator
+    from penstock.coordination.runtime import CoordinatorRuntime
 from penstock.wire.errors import (
     ClusterAuthorizationFailed,
+    CoordinatorNotAvailable,
     ErrorCode,
     KafkaError,
     error_class,
@@ -67,14 +69,14 @@ class GroupHandlers:
         commands: GroupCommands,
         groups: GroupCoordinator,
         cluster: ClusterView,
-        coordinator_topics: Mapping[int, Callable[[str], object]],
+        runtimes: Mapping[int, Callable[[], CoordinatorRuntime[Any]]],
         gate: Gate,
     ) -> None:
-        """`coordinator_topics`: by key type, what makes sure that this broker is the coordinator of a key."""
+        """`runtimes`: the coordinators, by the type of the keys that they are responsible for."""
         self._commands = commands
         self._groups = groups
         self._cluster = cluster
-        self._coordinator_topics = coordinator_topics
+        self._runtimes = runtimes
         self._gate = gate
 
     # ---- FindCoordinator ---------------------------------------------------------------------------------------------
@@ -108,19 +110,27 @@ class GroupHandlers:
             and not self._gate.allows_on_cluster(request, AclOperation.CLUSTER_ACTION)
         ):
             return _no_coordinator(key, ErrorCode.CLUSTER_AUTHORIZATION_FAILED, ClusterAuthorizationFailed.what)
-        prepare_topic = self._coordinator_topics.get(key_type)
+        runtime = self._runtimes.get(key_type)
         if key_type == SHARE and not (request.api_version >= _SHARE_KEYS_VERSION and _is_share_key(key)):
-            prepare_topic = None
-        if prepare_topic is None:
+            runtime = None
+        if runtime is None:
             message = None if key_type == SHARE else f"There is no coordinator of type {key_type}."
             return _no_coordinator(key, ErrorCode.INVALID_REQUEST, message)
         try:
-            prepare_topic(key)
+            broker = self._broker_of(runtime(), key, request.connection.listener_name)
         except KafkaError as error:
             return _no_coordinator(key, error.code, error.message)
-        broker = self._cluster.this_broker(request.connection.listener_name)
         # A null message would be right for newer versions, but Kafka leaves the field at its default.
         return coordinator(key=key, node_id=broker.node_id, host=broker.host, port=broker.port, error_message="")
+
+    def _broker_of(self, runtime: CoordinatorRuntime[Any], key: str, listener_name: str) -> BrokerEndpoint:
+        """The broker that leads the partition of the coordinator's topic which is responsible for a key."""
+        index = runtime.partition_for(key)
+        leader = self._cluster.leader(self._cluster.topic(runtime.topic_name), index)
+        broker = None if leader is None else self._cluster.broker(leader.node_id, listener_name)
+        if broker is None:
+            raise CoordinatorNotAvailable
+        return broker
 
     # ---- classic protocol --------------------------------------------------------------------------------------------
 

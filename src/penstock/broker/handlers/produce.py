@@ -182,7 +182,8 @@ class ProduceHandlers:
                     data.index, 0, appended.base_offset, appended.log_append_time_ms, appended.log_start_offset
                 )
                 answer.partition_responses.append(success)
-                if is_transactional and not self._durability.can_lose_appends:
+                ends_here = not (self._durability.can_lose_appends or (admission is not None and admission.waits))
+                if is_transactional and ends_here:
                     self._durability.begin(partition.log)
                 elif waits or (is_transactional and acks != 0):
                     awaited.append(((partition.log, appended.position), success))

@@ -2,7 +2,7 @@
 
 **DescribeShareGroupOffsets**: topics null means every share-partition of the group, an empty list none. What is not
 known is start offset -1 without an error. Lag is what lies between the start offset and the end of the log, less what
-is done already.
+is done already. Starts and ends may be kept by other brokers, which are requested for them.
 
 **AlterShareGroupOffsets** starts share-partitions anew at the given offsets, wiping what was in flight; **Delete**
 forgets the group's topics. Both need a group without members. The answer goes out after the group coordinator has
@@ -13,16 +13,18 @@ Describing needs DESCRIBE on group and topics, altering READ on both, deleting D
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-from typing import TYPE_CHECKING
+from collections.abc import Callable, Iterable
+from typing import TYPE_CHECKING, NamedTuple
 
 from penstock.broker.handlers.table import DELETE_GROUP, DESCRIBE_GROUP, DESCRIBE_TOPIC, READ_GROUP, READ_TOPIC
 from penstock.broker.requests import Answer, AnyRequest, Request
 from penstock.broker.share.actions import partitions_with
 from penstock.groups.share.protocol import DeleteShareState, InitializeShareState
+from penstock.queues.sessions import TopicIdPartition
 from penstock.queues.state import UNKNOWN
 from penstock.wire import messages as m
 from penstock.wire.errors import (
+    CoordinatorNotAvailable,
     ErrorCode,
     GroupAuthorizationFailed,
     KafkaError,
@@ -36,39 +38,141 @@ if TYPE_CHECKING:
     from penstock.broker.gate import Gate
     from penstock.broker.group_coordinator import GroupCoordinator
     from penstock.broker.share.coordinator import ShareCoordinator
-    from penstock.broker.world import World
+    from penstock.broker.share.groups import ShareGroups
+    from penstock.broker.share.log_ends import LogEnds
+    from penstock.broker.topics import Topic
+    from penstock.queues.state import ShareGroupState
 
 
 _NO_GROUP_ID = "The group id is empty."
 _NEGATIVE = "A partition is negative."
 
 
+class _Wanted(NamedTuple):
+    """A share-partition of an answer whose offsets are to be filled in."""
+
+    group: m.DescribeShareGroupOffsetsResponse.DescribeShareGroupOffsetsResponseGroup
+    topic: Topic
+    partition: m.DescribeShareGroupOffsetsResponse.DescribeShareGroupOffsetsResponsePartition
+
+    @property
+    def where(self) -> TopicIdPartition:
+        return self.topic.topic_id, self.partition.partition_index
+
+
+class _Descriptions:
+    """Looks up what an answer wants: the states of share-partitions and the ends of their logs."""
+
+    def __init__(self, wanted: list[_Wanted]) -> None:
+        self._by_group: dict[str, list[_Wanted]] = {}
+        for each in wanted:
+            self._by_group.setdefault(each.group.group_id, []).append(each)
+        self._all = wanted
+        self._states: dict[tuple[str, TopicIdPartition], ShareGroupState | ErrorCode | None] = {}
+        self._missing = len(self._by_group) + 1
+        self.when_complete: Callable[[], None] = lambda: None
+
+    @property
+    def is_complete(self) -> bool:
+        return self._missing == 0
+
+    def look_up(self, coordinator: ShareCoordinator, log_ends: LogEnds) -> None:
+        for group_id, wanted in self._by_group.items():
+
+            def found(
+                states: dict[TopicIdPartition, ShareGroupState | ErrorCode | None], group_id: str = group_id
+            ) -> None:
+                self._states.update({(group_id, where): state for where, state in states.items()})
+                self._arrived()
+
+            try:
+                coordinator.states(group_id, {each.where: None for each in wanted}, found)
+            except KafkaError as error:
+                for each in wanted:
+                    each.group.topics = []
+                    each.group.error_code, each.group.error_message = error.code, error.message
+                self._arrived()
+        places = {(each.topic.name, each.partition.partition_index): None for each in self._all}
+        log_ends.find(places, self._ends_found)
+
+    def _ends_found(self, ends: dict[tuple[str, int], int | None]) -> None:
+        self._ends = ends
+        self._arrived()
+
+    def _arrived(self) -> None:
+        self._missing -= 1
+        if self._missing:
+            return
+        for each in self._all:
+            index = each.partition.partition_index
+            state = self._states.get((each.group.group_id, each.where))
+            _describe(each.partition, state, self._ends[each.topic.name, index])
+        self.when_complete()
+
+
+def _describe(
+    described: m.DescribeShareGroupOffsetsResponse.DescribeShareGroupOffsetsResponsePartition,
+    state: ShareGroupState | ErrorCode | None,
+    end: int | None,
+) -> None:
+    if isinstance(state, ErrorCode):
+        described.error_code = state
+        return
+    if state is None:
+        return
+    if end is None:
+        described.error_code = ErrorCode.LEADER_NOT_AVAILABLE
+        return
+    # In a log that never had a record a group has no position, though where it will begin is settled and stored.
+    if end == 0 and state.delivery_complete_count == UNKNOWN:
+        return
+    described.start_offset = state.start_offset
+    described.leader_epoch = max(0, state.leader_epoch)
+    lag = state.lag(end)
+    described.lag = UNKNOWN if lag is None else lag
+
+
 class ShareOffsetHandlers:
-    def __init__(
-        self, cluster: ClusterView, groups: GroupCoordinator, coordinator: ShareCoordinator, world: World, gate: Gate
-    ) -> None:
+    def __init__(self, cluster: ClusterView, groups: GroupCoordinator, share_groups: ShareGroups, gate: Gate) -> None:
         self._cluster = cluster
         self._groups = groups
-        self._coordinator = coordinator
-        self._world = world
+        self._coordinator = share_groups.coordinator
+        self._log_ends = share_groups.log_ends
         self._gate = gate
 
-    def describe_share_group_offsets(
-        self, request: Request[m.DescribeShareGroupOffsetsRequest]
-    ) -> m.DescribeShareGroupOffsetsResponse:
-        body = request.body
-        return m.DescribeShareGroupOffsetsResponse(
-            groups=[self._describe_group(request, group) for group in body.groups]
-        )
+    def describe_share_group_offsets(self, request: Request[m.DescribeShareGroupOffsetsRequest]) -> Answer:
+        response = m.DescribeShareGroupOffsetsResponse()
+        wanted: list[_Wanted] = []
+        for group in request.body.groups:
+            described, found = self._begin_group(request, group)
+            response.groups.append(described)
+            wanted += found
+        descriptions = _Descriptions(wanted)
+        descriptions.look_up(self._coordinator, self._log_ends)
+        if descriptions.is_complete:
+            return response
+        pending = request.defer()
 
-    def _describe_group(
+        def settled(failure: Exception | None) -> None:
+            if failure is not None:
+                lost = CoordinatorNotAvailable()
+                for group in response.groups:
+                    group.topics, group.error_code, group.error_message = [], lost.code, lost.message
+            pending.complete(response)
+
+        descriptions.when_complete = lambda: self._coordinator.runtime.when_settled(settled)
+        return pending
+
+    def _begin_group(
         self, request: AnyRequest, group: m.DescribeShareGroupOffsetsRequest.DescribeShareGroupOffsetsRequestGroup
-    ) -> m.DescribeShareGroupOffsetsResponse.DescribeShareGroupOffsetsResponseGroup:
+    ) -> tuple[m.DescribeShareGroupOffsetsResponse.DescribeShareGroupOffsetsResponseGroup, list[_Wanted]]:
+        """The answer about a group as far as it needs no offsets, and what is to be filled in."""
         response = m.DescribeShareGroupOffsetsResponse
         described = response.DescribeShareGroupOffsetsResponseGroup(group_id=group.group_id)
+        wanted: list[_Wanted] = []
         if not self._gate.allows(request, *DESCRIBE_GROUP, group.group_id):
             described.error_code = ErrorCode.GROUP_AUTHORIZATION_FAILED
-            return described
+            return described, wanted
         denied: list[m.DescribeShareGroupOffsetsRequest.DescribeShareGroupOffsetsRequestTopic] = []
         try:
             if group.topics is None:
@@ -85,21 +189,32 @@ class ShareOffsetHandlers:
                     may_see = self._gate.allows(request, *DESCRIBE_TOPIC, named.topic_name)
                     (allowed if may_see else denied).append(named)
                 asked = self._named(group.group_id, allowed)
-            for name, indexes in sorted(asked):
-                topic = self._cluster.find_topic(name)
-                described.topics.append(
-                    response.DescribeShareGroupOffsetsResponseTopic(
-                        topic_name=name,
-                        topic_id=topic.topic_id if topic is not None else m.ZERO_UUID,
-                        partitions=[self._describe_partition(group.group_id, name, index) for index in indexes],
-                    )
-                )
         except KafkaError as error:
-            described.topics = []
             described.error_code, described.error_message = error.code, error.message
-            return described
+            return described, wanted
+        for name, indexes in sorted(asked):
+            topic = self._cluster.find_topic(name)
+            partitions = [
+                response.DescribeShareGroupOffsetsResponsePartition(
+                    partition_index=index, start_offset=UNKNOWN, lag=UNKNOWN
+                )
+                for index in indexes
+            ]
+            described.topics.append(
+                response.DescribeShareGroupOffsetsResponseTopic(
+                    topic_name=name,
+                    topic_id=topic.topic_id if topic is not None else m.ZERO_UUID,
+                    partitions=partitions,
+                )
+            )
+            if topic is not None:
+                wanted += [
+                    _Wanted(described, topic, partition)
+                    for partition in partitions
+                    if topic.has_partition(partition.partition_index)
+                ]
         described.topics += [_not_described(named) for named in denied]
-        return described
+        return described, wanted
 
     def _named(
         self,
@@ -119,27 +234,6 @@ class ShareOffsetHandlers:
                 if min(indexes) < 0:
                     raise UnknownServerError(_NEGATIVE)
         return [(name, list(indexes)) for name, indexes in named.items()]
-
-    def _describe_partition(
-        self, group_id: str, name: str, index: int
-    ) -> m.DescribeShareGroupOffsetsResponse.DescribeShareGroupOffsetsResponsePartition:
-        described = m.DescribeShareGroupOffsetsResponse.DescribeShareGroupOffsetsResponsePartition(
-            partition_index=index, start_offset=UNKNOWN, lag=UNKNOWN
-        )
-        topic = self._cluster.find_topic(name)
-        if topic is None or not topic.has_partition(index):
-            return described
-        key = (group_id, topic.topic_id, index)
-        state = self._coordinator.handle(key).shard.get(key)
-        log = topic.hosted(index).log
-        # In a log that never had a record a group has no position, though where it will begin is settled and stored.
-        if state is None or (log.high_watermark == 0 and state.delivery_complete_count == UNKNOWN):
-            return described
-        described.start_offset = state.start_offset
-        described.leader_epoch = max(0, state.leader_epoch)
-        lag = state.lag(log.high_watermark)
-        described.lag = UNKNOWN if lag is None else lag
-        return described
 
     def alter_share_group_offsets(self, request: Request[m.AlterShareGroupOffsetsRequest]) -> Answer:
         body = request.body
@@ -183,23 +277,29 @@ class ShareOffsetHandlers:
         actions, effects.actions = effects.actions, []
         if not handle.run(effects):
             return answer(error_code=ErrorCode.COORDINATOR_NOT_AVAILABLE)
-        for action in actions:
-            assert isinstance(action, InitializeShareState)
-            codes = self._coordinator.initialize(body.group_id, action.state_epoch, action.start_offsets)
+        if not actions:
+            return response
+        (action,) = actions
+        assert isinstance(action, InitializeShareState)
+        pending = request.defer()
+
+        def initialized(codes: dict[TopicIdPartition, ErrorCode]) -> None:
             for results in response.responses:
                 for result in results.partitions:
                     result.error_code = codes.get((results.topic_id, result.partition_index), result.error_code)
             done, failed = partitions_with(codes, succeeded=True), partitions_with(codes, succeeded=False)
-            now_ms = self._world.now_ms()
+            now_ms = self._groups.time.now_ms()
             if failed:
                 handle.run(handle.shard.share_state_initialized(body.group_id, failed, now_ms, succeeded=False))
-            if done:
-                pending = request.defer()
-                written = handle.shard.share_state_initialized(body.group_id, done, now_ms)
-                written.reply(pending.complete, response, lambda error: answer(error_code=error))
-                handle.run(written)
-                return pending
-        return response
+            if not done:
+                pending.complete(response)
+                return
+            written = handle.shard.share_state_initialized(body.group_id, done, now_ms)
+            written.reply(pending.complete, response, lambda error: answer(error_code=error))
+            handle.run(written)
+
+        self._coordinator.initialize(body.group_id, action.state_epoch, action.start_offsets, initialized)
+        return pending
 
     def delete_share_group_offsets(self, request: Request[m.DeleteShareGroupOffsetsRequest]) -> Answer:
         body = request.body
@@ -221,28 +321,36 @@ class ShareOffsetHandlers:
         actions, effects.actions = effects.actions, []
         if not handle.run(effects):
             return answer(error_code=ErrorCode.COORDINATOR_NOT_AVAILABLE)
-        outcomes: dict[bytes, ErrorCode] = {}
-        for action in actions:
-            assert isinstance(action, DeleteShareState)
-            for (topic_id, _), code in self._coordinator.delete(body.group_id, action.partitions).items():
-                outcomes[topic_id] = outcomes.get(topic_id) or code
-        refused = TopicAuthorizationFailed()
-        response = answer(
-            responses=[
-                answer.DeleteShareGroupOffsetsResponseTopic(
-                    topic_name=name, error_code=refused.code, error_message=refused.message
-                )
-                for name in denied
-            ]
-            + [self._deleted(name, outcomes) for name in names]
-        )
-        done = frozenset(topic_id for topic_id, code in outcomes.items() if code == ErrorCode.NONE)
-        if not done:
-            return response
         pending = request.defer()
-        written = handle.shard.share_state_deleted(body.group_id, done, self._world.now_ms())
-        written.reply(pending.complete, response, lambda error: answer(error_code=error))
-        handle.run(written)
+
+        def deleted(codes: dict[TopicIdPartition, ErrorCode]) -> None:
+            outcomes: dict[bytes, ErrorCode] = {}
+            for (topic_id, _), code in codes.items():
+                outcomes[topic_id] = outcomes.get(topic_id) or code
+            refused = TopicAuthorizationFailed()
+            response = answer(
+                responses=[
+                    answer.DeleteShareGroupOffsetsResponseTopic(
+                        topic_name=name, error_code=refused.code, error_message=refused.message
+                    )
+                    for name in denied
+                ]
+                + [self._deleted(name, outcomes) for name in names]
+            )
+            done = frozenset(topic_id for topic_id, code in outcomes.items() if code == ErrorCode.NONE)
+            if not done:
+                pending.complete(response)
+                return
+            written = handle.shard.share_state_deleted(body.group_id, done, self._groups.time.now_ms())
+            written.reply(pending.complete, response, lambda error: answer(error_code=error))
+            handle.run(written)
+
+        if actions:
+            (action,) = actions
+            assert isinstance(action, DeleteShareState)
+            self._coordinator.delete(body.group_id, action.partitions, deleted)
+        else:
+            deleted({})
         return pending
 
     def _deleted(

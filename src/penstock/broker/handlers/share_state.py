@@ -1,10 +1,13 @@
 """The share coordinator's own APIs: Initialize-, Read-, Write-, Delete- and ReadSummary of ShareGroupState.
 
-In Apache Kafka brokers and group coordinators call them on one another; here those callers sit in the same process and
-do not go through the network, so these handlers are for tools and tests. Each share-partition of a request is handled
-by itself, by the shard of `__share_group_state` that keeps it; the answer goes out when the last result is durable. A
-request without a group, or (unless it initializes) with a topic without partitions, gets no results at all, as from
-Kafka.
+Brokers call them on one another (`share.elsewhere`); what is kept on the same broker does not go through the network.
+Each share-partition of a request is handled by itself, by the shard of `__share_group_state` that keeps it; the answer
+goes out when the last result is durable. A request without a group, or (unless it initializes) with a topic without
+partitions, gets no results at all, as from Kafka.
+
+A broker that has lost a connection reads its states anew through the next. What it wrote through the earlier one and
+was held up on the way must not be carried out after that, or it would undo later writes of the same leader epoch. So
+nothing is taken from a broker's connection after a later one of that broker.
 """
 
 from __future__ import annotations
@@ -12,6 +15,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Generic, Protocol, TypeVar
 
+from penstock.broker.peers import client_id_of
 from penstock.broker.requests import AnyRequest, Pending, Request
 from penstock.coordination.effects import Effects, R, Respond
 from penstock.queues.state import SharePartitionKey, ShareStateShard
@@ -20,6 +24,7 @@ from penstock.wire import messages as m
 from penstock.wire.acls import AclOperation
 from penstock.wire.errors import (
     ClusterAuthorizationFailed,
+    CoordinatorNotAvailable,
     InvalidRequest,
     KafkaError,
     NotLeaderOrFollower,
@@ -28,6 +33,7 @@ from penstock.wire.errors import (
 from penstock.wire.messages import Message
 
 if TYPE_CHECKING:
+    from penstock.broker.cluster_view import ClusterView
     from penstock.broker.gate import Gate
     from penstock.broker.share.groups import ShareGroups
     from penstock.broker.world import World
@@ -84,10 +90,12 @@ class _Gathering(Generic[R]):
 
 
 def _refuse(
-    request: AnyRequest, topics: Sequence[_Topic[P]], makes: tuple[Make, Callable[..., object], Callable[..., R]]
+    request: AnyRequest,
+    topics: Sequence[_Topic[P]],
+    makes: tuple[Make, Callable[..., object], Callable[..., R]],
+    error: KafkaError,
 ) -> Pending:
     response, topic_result, partition_result = makes
-    error = ClusterAuthorizationFailed()
     refused = [
         topic_result(
             topic_id=topic.topic_id,
@@ -104,7 +112,10 @@ def _refuse(
 
 
 class ShareStateHandlers:
-    def __init__(self, share_groups: ShareGroups, world: World, gate: Gate) -> None:
+    def __init__(self, share_groups: ShareGroups, cluster: ClusterView, world: World, gate: Gate) -> None:
+        self._cluster = cluster
+        self._latest: dict[str, int] = {}
+        """The number of the latest connection of each other broker."""
         self._coordinator = share_groups.coordinator
         self._windows = share_groups.windows
         self._world = world
@@ -128,7 +139,9 @@ class ShareStateHandlers:
         """
         response, topic_result, partition_result = makes
         if not self._gate.allows_on_cluster(request, AclOperation.CLUSTER_ACTION):
-            return _refuse(request, topics, makes)
+            return _refuse(request, topics, makes, ClusterAuthorizationFailed())
+        if self._is_outdated(request):
+            return _refuse(request, topics, makes, CoordinatorNotAvailable())
         gathering: _Gathering[R] = _Gathering(request.defer(), response, topic_result)
         waiting: list[tuple[SharePartitionKey, Command[R], Respond[R]]] = []
         is_answered = group_id and (not needs_partitions or all(topic.partitions for topic in topics))
@@ -152,6 +165,16 @@ class ShareStateHandlers:
         if not waiting:
             gathering.answer_if_complete()
         return gathering.pending
+
+    def _is_outdated(self, request: AnyRequest) -> bool:
+        """Whether a later connection of the same broker has been used already."""
+        sender, number = request.client_id or "", request.connection.number
+        if not self._cluster.is_shared or not any(sender == client_id_of(each) for each in self._cluster.node_ids):
+            return False
+        if number < self._latest.get(sender, 0):
+            return True
+        self._latest[sender] = number
+        return False
 
     def initialize_share_group_state(self, request: Request[m.InitializeShareGroupStateRequest]) -> Pending:
         body = request.body

@@ -113,6 +113,9 @@ SERVED: dict[ApiKey, Served] = {
         "configs", (ALTER_TOPIC_CONFIGS, ALTER_CLUSTER_CONFIGS, ALTER_GROUP_CONFIGS)
     ),
     ApiKey.LIST_CONFIG_RESOURCES: Served("configs", (DESCRIBE_CLUSTER_CONFIGS,)),
+    # Metrics of clients: whoever may connect may push what somebody subscribed to, as in Kafka
+    ApiKey.GET_TELEMETRY_SUBSCRIPTIONS: Served("telemetry", EVERYBODY),
+    ApiKey.PUSH_TELEMETRY: Served("telemetry", EVERYBODY),
     # The cluster
     ApiKey.API_VERSIONS: Served("versions", EVERYBODY),
     ApiKey.DESCRIBE_CLUSTER: Served("metadata", (DESCRIBE_CLUSTER,)),

@@ -1,7 +1,7 @@
-"""WriteTxnMarkers: how an administrator ends a transaction that hangs (`Admin.abortTransaction`).
+"""WriteTxnMarkers: the outcome of transactions, for partitions that this broker leads.
 
-In Apache Kafka coordinators send it to the leaders of partitions as well; here they write their markers themselves
-(`broker.transaction_durability`). It needs ALTER on the cluster, or CLUSTER_ACTION.
+Coordinators on other brokers send it (`broker.marker_requests`), and administrators who end a transaction that hangs
+(`Admin.abortTransaction`). It needs ALTER on the cluster, or CLUSTER_ACTION.
 """
 
 from __future__ import annotations

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from penstock.broker.config import BrokerConfig
     from penstock.broker.gate import Gate
     from penstock.broker.group_coordinator import GroupCoordinator
-    from penstock.broker.transaction_coordinator import TransactionCoordinator
+    from penstock.broker.transaction_calls import TransactionCalls
     from penstock.broker.world import World
 
 FIRST_OFFSET_COMMIT_WITH_ABORTABLE = 4
@@ -37,7 +37,7 @@ class TxnOffsetHandlers:
         self,
         cluster: ClusterView,
         groups: GroupCoordinator,
-        transactions: TransactionCoordinator,
+        transactions: TransactionCalls,
         config: BrokerConfig,
         world: World,
         gate: Gate,
@@ -50,7 +50,7 @@ class TxnOffsetHandlers:
         self._gate = gate
 
     def _context(self, request: AnyRequest) -> RequestContext:
-        return RequestContext(self._world.now_ms(), request.api_version, request.client_id, request.client_host)
+        return RequestContext(self._groups.time.now_ms(), request.api_version, request.client_id, request.client_host)
 
     def txn_offset_commit(self, request: Request[m.TxnOffsetCommitRequest]) -> Answer:
         body = request.body
@@ -87,6 +87,8 @@ class TxnOffsetHandlers:
             try:
                 handle = self._groups.runtime.handle(index)
                 effects = handle.shard.txn_offset_commit(answer, self._context(request), body)
+                # A coordinator elsewhere does not see to it before it commits.
+                effects.replies_wait = effects.replies_wait or self._transactions.is_elsewhere(body.transactional_id)
             except KafkaError as error:
                 answer(_all_refused(body, error.code))
                 return
@@ -103,7 +105,7 @@ class TxnOffsetHandlers:
         elif adds:
             self._transactions.add_partitions(add, admitted)
         elif self._config.transaction_partition_verification_enable:
-            admitted(self._transactions.verify(add)[(OFFSETS_TOPIC, index)])
+            self._transactions.verify(add, lambda codes: admitted(codes[(OFFSETS_TOPIC, index)]))
         else:
             admitted(ErrorCode.NONE)
         return pending

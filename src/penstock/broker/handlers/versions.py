@@ -49,6 +49,9 @@ class VersionHandlers:
             return m.ApiVersionsResponse(error_code=ErrorCode.INVALID_REQUEST)
         if authentication is not None:
             authentication.versions_told()
+        request.connection.client_id = request.client_id
+        if request.api_version >= _FLEXIBLE:
+            request.connection.software = (body.client_software_name, body.client_software_version)
         response = m.ApiVersionsResponse(
             api_keys=[_version(info.key, info.min_version, info.max_version) for info in self._advertised()],
             finalized_features_epoch=self._features.epoch,
