@@ -7,9 +7,13 @@ BIN := $(VENV)/bin
 STAMP := $(VENV)/.ready
 SPARK_STAMP := $(VENV)/.ready-spark
 PIPELINES_STAMP := $(VENV)/.ready-pipelines
+DOCS_STAMP := $(VENV)/.ready-docs
+COVERAGE_STAMP := $(VENV)/.ready-coverage
 SPARK ?= yes
 GROUPS ?= requests consumer share rest
 WORKERS ?= 2
+# most tests wait more than they compute: twice as many workers as cores
+TEST_WORKERS ?= 4
 SUITE ?= trixie
 SECONDS ?= 300
 SEEDS ?= 1000
@@ -44,12 +48,24 @@ $(PIPELINES_STAMP): requirements/pipelines.txt $(SPARK_STAMP)
 	@$(BIN)/pip install --quiet --disable-pip-version-check --require-hashes -r requirements/pipelines.txt
 	@touch $(PIPELINES_STAMP)
 
+$(DOCS_STAMP): requirements/docs.txt $(STAMP)
+	@$(BIN)/pip install --quiet --disable-pip-version-check --require-hashes -r requirements/docs.txt
+	@touch $(DOCS_STAMP)
+
+$(COVERAGE_STAMP): requirements/coverage.txt $(STAMP)
+	@$(BIN)/pip install --quiet --disable-pip-version-check --require-hashes -r requirements/coverage.txt
+	@touch $(COVERAGE_STAMP)
+
 .PHONY: kcat
 kcat: $(STAMP)
 	@requirements/kcat $(VENV)
 
+.PHONY: promtool
+promtool: $(STAMP)
+	@requirements/promtool $(VENV)
+
 .PHONY: lock
-lock: $(STAMP) ## Resolve requirements/dev.txt, spark.txt and pipelines.txt anew
+lock: $(STAMP) ## Resolve the locked versions in requirements/ anew
 	$(BIN)/pip install --quiet pip-tools
 	$(BIN)/pip-compile --quiet --upgrade --strip-extras --generate-hashes --no-emit-index-url --no-emit-trusted-host \
 		--no-emit-find-links --no-header --output-file requirements/dev.txt pyproject.toml requirements/dev.in
@@ -59,6 +75,9 @@ lock: $(STAMP) ## Resolve requirements/dev.txt, spark.txt and pipelines.txt anew
 	$(BIN)/pip-compile --quiet --upgrade --strip-extras --generate-hashes --no-emit-index-url --no-emit-trusted-host \
 		--no-emit-find-links --no-header --constraint requirements/dev.txt --constraint requirements/spark.txt \
 		--output-file requirements/pipelines.txt requirements/pipelines.in
+	for tools in docs coverage; do $(BIN)/pip-compile --quiet --upgrade --strip-extras --generate-hashes \
+		--no-emit-index-url --no-emit-trusted-host --no-emit-find-links --no-header --constraint requirements/dev.txt \
+		--output-file requirements/$$tools.txt requirements/$$tools.in || exit 1; done
 
 # -- see it work --------------------------------------------------------------------------------------------------------
 
@@ -69,8 +88,8 @@ demo: $(STAMP) $(if $(filter yes,$(SPARK)),$(SPARK_STAMP)) ## A stream, a queue,
 # -- checks -------------------------------------------------------------------------------------------------------------
 
 .PHONY: test
-test: lint types imports kcat ## Run every check and the whole default test suite
-	$(BIN)/python -m pytest -n $(WORKERS)
+test: lint types imports kcat promtool ## Run every check and the whole default test suite
+	$(BIN)/python -m pytest -n $(TEST_WORKERS)
 
 .PHONY: lint
 lint: $(STAMP) ## Check style and formatting (ruff)
@@ -91,12 +110,17 @@ fmt: $(STAMP) ## Format the code and fix what can be fixed
 	$(BIN)/ruff format .
 
 .PHONY: docs
-docs: $(STAMP) ## Check that the docs are true: links, generated parts, examples
-	$(BIN)/python -m pytest tests/docs
+docs: $(DOCS_STAMP) ## Build the docs as a site into build/site; a broken link or anchor is an error
+	$(BIN)/mkdocs build --strict --quiet
+	$(BIN)/python -m pytest tests/docs -n $(WORKERS)
+
+.PHONY: coverage
+coverage: $(COVERAGE_STAMP) ## Measure which lines and branches the default tests reach (build/coverage)
+	$(BIN)/python -m pytest -n $(WORKERS) --cov --cov-report=term --cov-report=html --cov-report=xml
 
 .PHONY: test-on
 test-on: ## Run the default tests on the Python of SUITE=trixie, another Debian release (needs root, apt)
-	.ci/test-on $(SUITE) make test WORKERS=$(WORKERS)
+	.ci/test-on $(SUITE) make test
 
 # -- longer runs --------------------------------------------------------------------------------------------------------
 

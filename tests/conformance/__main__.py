@@ -2,7 +2,7 @@
 
 --record        ask only Apache Kafka, twice, check that it agrees with itself, and write its answers to golden/
 --recorded      compare Penstock with the recordings instead of a live Kafka (no Java needed)
---document      write the list of differences that are meant into docs/compatibility.md
+--document      write the intended differences into the pages of docs/reference
 SCENARIO ...    only scenarios whose title contains one of these words
 """
 

@@ -1,6 +1,6 @@
-"""The part of docs/compatibility.md that lists the differences, made from `meant.ALLOWED`.
+"""Two pages made from `meant.ALLOWED`: the list in docs/reference/compatibility.md, and docs/reference/differences.md.
 
-`python -m tests.conformance --document` writes it; a test fails when the document says anything else.
+`python -m tests.conformance --document` writes them; a test fails when they say anything else.
 """
 
 from __future__ import annotations
@@ -12,20 +12,30 @@ from .allowed import Allowed
 from .compare import ABSENT
 from .kio_codec import Json
 
-DOCUMENT = Path(__file__).parents[2] / "docs" / "compatibility.md"
+DOCUMENT = Path(__file__).parents[2] / "docs" / "reference" / "compatibility.md"
+FIELDS = DOCUMENT.parent / "differences.md"
 BEGIN = "<!-- Differences: written by `python -m tests.conformance --document` -->"
 END = "<!-- End of the differences -->"
 LONGEST = 40
 
+HEAD = """# Differences from Apache Kafka, field by field
+
+Every field of an answer that differs from that of Apache Kafka 4.3.1, by the reasons of
+[compatibility.md](compatibility.md#where-the-answers-differ-and-why). A dash stands for a field, or a whole answer,
+that is absent. Conversations and requests are named as in `tests/conformance/scenarios`. This page is written by
+`python -m tests.conformance --document`."""
+
 
 def section(allowed: Iterable[Allowed]) -> str:
-    """The reasons, then for each a table of the fields that it excuses. Requests that share a row differ alike."""
-    by_reason: dict[str, list[Allowed]] = {}
-    for entry in allowed:
-        by_reason.setdefault(entry.reason, []).append(entry)
-    reasons = [f"{number}. {reason}" for number, reason in enumerate(by_reason, 1)]
-    parts = [BEGIN, "\n".join(reasons), "### Field by field"]
-    for number, (reason, entries) in enumerate(by_reason.items(), 1):
+    """The reasons, numbered."""
+    reasons = [f"{number}. {reason}" for number, reason in enumerate(_by_reason(allowed), 1)]
+    return "\n\n".join([BEGIN, "\n".join(reasons), END])
+
+
+def page(allowed: Iterable[Allowed]) -> str:
+    """For each reason a table of the fields that it explains. Requests that share a row differ alike."""
+    parts = [HEAD]
+    for number, (reason, entries) in enumerate(_by_reason(allowed).items(), 1):
         rows: dict[tuple[str, str, str, str], list[str]] = {}
         for entry in entries:
             key = (entry.scenario, entry.path, _shown(entry.kafka), _shown(entry.penstock))
@@ -35,8 +45,15 @@ def section(allowed: Iterable[Allowed]) -> str:
             for (scenario, path, kafka, penstock), steps in rows.items()
         ]
         head = ["| Conversation | Request | Field | Apache Kafka | Penstock |", "|---|---|---|---|---|"]
-        parts.append("\n".join([f"#### {number}. {reason}", "", *head, *lines]))
-    return "\n\n".join([*parts, END])
+        parts.append("\n".join([f"## {number}. {reason}", "", *head, *lines]))
+    return "\n\n".join(parts) + "\n"
+
+
+def _by_reason(allowed: Iterable[Allowed]) -> dict[str, list[Allowed]]:
+    by_reason: dict[str, list[Allowed]] = {}
+    for entry in allowed:
+        by_reason.setdefault(entry.reason, []).append(entry)
+    return by_reason
 
 
 def _shown(value: Json) -> str:
@@ -53,5 +70,7 @@ def written(text: str) -> str:
 
 
 def write(allowed: Iterable[Allowed]) -> None:
+    allowed = list(allowed)
     text = DOCUMENT.read_text()
     DOCUMENT.write_text(text.replace(written(text), section(allowed)))
+    FIELDS.write_text(page(allowed))

@@ -1,4 +1,4 @@
-"""The differences from Apache Kafka that are meant, each with its reason. docs/compatibility.md is made from this list.
+"""The intended differences from Apache Kafka, each with its reason. Pages of docs/reference are made from this list.
 
 See `allowed` for what an entry has to say.
 """

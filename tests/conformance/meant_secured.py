@@ -24,10 +24,6 @@ NO_IDS = (
     "refusal."
 )
 ANSWERED = "A request for all SCRAM credentials without the right to see them is refused; Kafka 4.3.1 never answers it."
-NO_TELEMETRY = (
-    "Clients' metrics (KIP-714) are not collected, and their APIs are neither advertised nor served; Kafka does not "
-    "advertise them without a receiver either, but answers them."
-)
 
 CLOSED: dict[str, Pair] = {"outcome": (ABSENT, "connection closed")}
 THROTTLE: dict[str, Pair] = {"response.throttle_time": ("<throttle>", ABSENT)}
@@ -124,36 +120,6 @@ SASL = (
             "response.session_lifetime": (ABSENT, 0),
         },
     ),
-)
-
-TELEMETRY = tuple(
-    entry
-    for user, refusal in (("nobody", "UNKNOWN_SUBSCRIPTION_ID"), ("admin", "THROTTLING_QUOTA_EXCEEDED"))
-    for entry in (
-        *meant(
-            NO_TELEMETRY,
-            "secured_cluster/secured-telemetry",
-            f"get_telemetry_subscriptions as {user}: asks",
-            {
-                **{f"response.accepted_compression_types[{n}]": (n + 1, ABSENT) for n in range(4)},
-                "response.client_instance_id": ("<hidden>", ABSENT),
-                "response.delta_temporality": (True, ABSENT),
-                "response.error_code": ("NONE", ABSENT),
-                "response.push_interval": (300_000, ABSENT),
-                "response.requested_metrics": ([], ABSENT),
-                "response.subscription_id": ("<hidden>", ABSENT),
-                "response.telemetry_max_bytes": (1_048_576, ABSENT),
-                **THROTTLE,
-                **CLOSED,
-            },
-        ),
-        *meant(
-            NO_TELEMETRY,
-            "secured_cluster/secured-telemetry",
-            f"push_telemetry as {user}: pushes",
-            {"response.error_code": (refusal, ABSENT), **THROTTLE, **CLOSED},
-        ),
-    )
 )
 
 SHARE_GROUPS = (
@@ -303,4 +269,4 @@ RULES_AND_USERS = (
     ),
 )
 
-SECURED = (*SASL, *TELEMETRY, *SHARE_GROUPS, *TOPICS, *RULES_AND_USERS)
+SECURED = (*SASL, *SHARE_GROUPS, *TOPICS, *RULES_AND_USERS)

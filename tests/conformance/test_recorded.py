@@ -73,3 +73,4 @@ def test_a_difference_that_is_meant_belongs_to_a_conversation_and_is_there_once(
 
 def test_the_document_lists_every_difference_that_is_meant() -> None:
     assert document.written(document.DOCUMENT.read_text()) == document.section(ALLOWED)
+    assert document.FIELDS.read_text() == document.page(ALLOWED)

@@ -1,4 +1,4 @@
-"""`python -m tests.docs.state_diagrams`: writes docs/states.md from the tables of states that the code obeys.
+"""`python -m tests.docs.state_diagrams`: writes docs/reference/states.md from the tables of states that the code obeys.
 
 Only what is a table in the code is drawn. An edge is there because a table has it; this module adds words to the edges
 of records, and nothing else.
@@ -17,7 +17,7 @@ from penstock.queues.cells import MAX_DELIVERY_COUNT, RecordState, exhaust_table
 from penstock.transactions.metadata import TransactionMetadata
 from penstock.transactions.states import NEXT_STATES, TransactionState
 
-PAGE = Path(__file__).parents[2] / "docs" / "states.md"
+PAGE = Path(__file__).parents[2] / "docs" / "reference" / "states.md"
 
 _LIMIT = 5
 _BELOW_LIMIT = range(_LIMIT)
@@ -92,7 +92,7 @@ _DEAD_LETTERS = """Where the group has a dead-letter topic, these steps lead to 
 
 
 def page() -> str:
-    """The text of docs/states.md."""
+    """The text of docs/reference/states.md."""
     diagrams = [
         (_CLASSIC, classic_groups()),
         (_TRANSACTIONS, transactions()),

@@ -1,4 +1,4 @@
-"""docs/checks.md shows the operations as the module describes them, and names every check that can fire."""
+"""docs/reference/checks.md shows the operations as the module describes them, and names every check that can fire."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from pathlib import Path
 import penstock.checks
 import penstock.checks.history as history
 
-PAGE = (Path(__file__).parents[2] / "docs" / "checks.md").read_text()
+PAGE = (Path(__file__).parents[2] / "docs" / "reference" / "checks.md").read_text()
 SOURCES = [path.read_text() for path in Path(penstock.checks.__file__).parent.glob("*.py")]
 
 

@@ -1,4 +1,4 @@
-"""docs/security.md, done from top to bottom as it stands (but for ports and the folders of a server)."""
+"""docs/how-to/security.md, done from top to bottom as it stands (but for ports and the folders of a server)."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from penstock.certificates import create_certificates
 from penstock.testing import Broker
 from tests.broker.process import free_port
 
-PAGE = (Path(__file__).parents[2] / "docs" / "security.md").read_text("utf-8")
+PAGE = (Path(__file__).parents[2] / "docs" / "how-to" / "security.md").read_text("utf-8")
 BLOCKS: list[tuple[str, str]] = re.findall(r"```(sh|python|properties)\n(.*?)```", PAGE, re.S)
 PROGRAMS = {text.splitlines()[0].removeprefix("# "): text for kind, text in BLOCKS if kind == "python"}
 WAIT_SECONDS = 60

@@ -1,4 +1,4 @@
-"""The programs of docs/spark.md, run as they stand (but for the port)."""
+"""The programs of docs/how-to/spark.md, run as they stand (but for the port)."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ import pytest
 from penstock.client.sync import Producer
 from penstock.testing import Broker
 
-PAGE = (Path(__file__).parents[2] / "docs" / "spark.md").read_text("utf-8")
+PAGE = (Path(__file__).parents[2] / "docs" / "how-to" / "spark.md").read_text("utf-8")
 PROGRAMS = [block for block in re.findall(r"```python\n(.*?)```", PAGE, re.S) if "spark = " in block]
 
 

@@ -18,6 +18,7 @@ from bisect import bisect_right
 from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
+from typing import Self
 
 from penstock.log.cleaner.swap import complete_swap, decide_swap, discard_cleaned
 from penstock.log.config import LogConfig
@@ -142,7 +143,7 @@ class PartitionLog:
         leader_epoch: int = 0,
         noted_end: NotedEnd | None = None,
         open_files: OpenFiles | None = None,
-    ) -> PartitionLog:
+    ) -> Self:
         """Open the log in `<data_folder>/<topic>-<partition>`, or create it.
 
         `recovery_point` and `log_start_offset` come from the data folder's checkpoints, `clean` says that the log was
@@ -284,6 +285,10 @@ class PartitionLog:
     @property
     def segments(self) -> list[Segment]:
         return self._segments
+
+    def slot_of(self, offset: int) -> int:
+        """The place among the segments of the one that holds an offset; -1 if it lies before the first."""
+        return bisect_right(self._bases, offset) - 1
 
     def __repr__(self) -> str:
         return f"PartitionLog({self.folder.name}, {self.log_start_offset}..{self.log_end_offset})"
@@ -509,8 +514,12 @@ class PartitionLog:
         committed = isolation == IsolationLevel.READ_COMMITTED
         found = FetchSlice(end_offset, stable, self.log_start_offset, [] if committed else None)
         bound = stable if committed else end_offset
-        if offset >= bound:
-            return found
+        if offset < bound:
+            self.cut(found, offset, bound, max_bytes, min_one_batch)
+        return found
+
+    def cut(self, found: FetchSlice, offset: int, bound: int, max_bytes: int, min_one_batch: bool) -> None:
+        """Put the range of batches from `offset` to `bound`, which lies behind it, into a slice."""
         segment = self._active
         slot = len(self._segments) - 1
         if offset < segment.base_offset:
@@ -521,13 +530,13 @@ class PartitionLog:
             # Compaction can leave a segment's last offsets without a batch: the next batch is in a later segment.
             slot += 1
             if slot == len(self._segments):
-                return found
+                return
             segment = self._segments[slot]
             start = 0
         if segment.base_offset >= bound:
-            return found
+            return
         stop = segment.size
-        if bound < end_offset:
+        if bound < self.log_end_offset:
             stop = segment.position_of(bound)
         if stop - start > max_bytes:
             stop = segment.whole_batches_end(start, start + max_bytes)
@@ -539,7 +548,6 @@ class PartitionLog:
             found.size = stop - start
             if found.aborted is not None:
                 self._collect_aborted(found.aborted, slot, offset, stop)
-        return found
 
     def _collect_aborted(self, aborted: list[AbortedTransaction], slot: int, offset: int, stop: int) -> None:
         """Aborted transactions that may have records in the range. One too many is harmless, one too few is not."""
@@ -559,7 +567,7 @@ class PartitionLog:
     ) -> TimestampAndOffset | None:
         """The first record, by offset, at or after a timestamp; None if there is none that a reader may see."""
         bound = self.last_stable_offset if isolation == IsolationLevel.READ_COMMITTED else self.log_end_offset
-        first = max(bisect_right(self._bases, self.log_start_offset) - 1, 0)
+        first = max(self.slot_of(self.log_start_offset), 0)
         record = first_record_since(self._segments[first:], timestamp, self.log_start_offset)
         if record is None or record.offset >= bound:
             return None

@@ -31,6 +31,9 @@ class AclIndex:
     def __contains__(self, rule: AclBinding) -> bool:
         return rule in self._rules
 
+    def rules(self) -> frozenset[AclBinding]:
+        return frozenset(self._rules)
+
     def add(self, rules: Iterable[AclBinding]) -> None:
         for rule in rules:
             if rule not in self._rules:

@@ -106,6 +106,9 @@ class Authorizer:
     def __contains__(self, rule: AclBinding) -> bool:
         return rule in self._index
 
+    def rules(self) -> frozenset[AclBinding]:
+        return self._index.rules()
+
     # Changes
 
     def replace(self, rules: Iterable[AclBinding]) -> None:
