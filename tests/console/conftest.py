@@ -136,9 +136,9 @@ def console_address(broker: Broker) -> Iterator[str]:
         process.wait(30)
 
 
-@pytest.fixture(scope="package")
+@pytest.fixture(scope="module")
 def browser() -> Iterator[Browser]:
-    """Chromium, until a test of another package comes: Playwright keeps an event loop running in this thread, in which
+    """Chromium, until a test of another module comes: Playwright keeps an event loop running in this thread, in which
     no asynchronous test could start its own."""
     if CHROMIUM is None:
         pytest.skip("chromium is not installed: apt-get install chromium")
