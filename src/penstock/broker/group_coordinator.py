@@ -15,6 +15,7 @@ from penstock.coordination.runtime import CoordinatorRuntime, ShardHandle
 from penstock.groups.settings import GroupSettings, MigrationPolicy
 from penstock.groups.shard import GroupShard
 from penstock.groups.share.protocol import DeleteShareState, InitializeShareState
+from penstock.groups.timeline import Timeline
 from penstock.wire.errors import ErrorCode, NotCoordinator
 
 if TYPE_CHECKING:
@@ -77,6 +78,7 @@ class GroupCoordinator:
         self.time = SteadyTime(world)
         """What its timeouts are counted with: handed to its shards with every command."""
         self._on_share_action = on_share_action
+        self.timeline = Timeline()
         self.settings = GroupSettings(overrides=configs.group_overrides)
         self._read_settings()
         self._group_topics = GroupTopics(cluster)
@@ -117,7 +119,10 @@ class GroupCoordinator:
         settings.offsets_retention_check_interval_ms = config.offsets_retention_check_interval_ms
 
     def _make_shard(self, index: int) -> GroupShard:
-        return GroupShard(self.settings, self._group_topics, lambda: str(UUID(bytes=self._world.new_id())))
+        def new_uuid() -> str:
+            return str(UUID(bytes=self._world.new_id()))
+
+        return GroupShard(self.settings, self._group_topics, new_uuid, self.timeline)
 
     def start(self) -> None:
         self._configs.listeners.append(self._read_settings)

@@ -47,6 +47,7 @@ if TYPE_CHECKING:
     from penstock.broker.credentials import Users
     from penstock.broker.foundation import Foundation, Shared
     from penstock.broker.group_coordinator import GroupCoordinator
+    from penstock.broker.group_history import GroupHistory
     from penstock.broker.peers import Peers
     from penstock.broker.process_metrics import LoopLag
     from penstock.broker.sasl_listeners import SaslListeners
@@ -98,6 +99,8 @@ class Parts:
         self.traffic: Traffic | None = None
         self.loop_lag: LoopLag | None = None
         self.arrivals: Arrivals | None = None
+        self.group_history: GroupHistory | None = None
+        self.monitoring = MonitoringEndpoint(self.metrics, self._not_ready)
         if config.penstock_metrics_listen:
             self._measure()
         self.newcomers = Newcomers(config, world.monotonic)
@@ -113,7 +116,6 @@ class Parts:
         self.metrics.register(self.internal_topics.metrics)
         self.metrics.register(self.quotas.metrics)
         self.metrics.register(self.newcomers.metrics)
-        self.monitoring = MonitoringEndpoint(self.metrics, self._not_ready)
 
     def _follow(self, shared: Shared) -> CatalogFollower:
         """Hear of what other brokers change."""
@@ -321,6 +323,7 @@ class Parts:
     def _measure(self) -> None:
         """Measure what costs a little with every request."""
         from penstock.broker.arrivals import Arrivals
+        from penstock.broker.group_history import GroupHistory
         from penstock.broker.process_metrics import LoopLag, process_metrics
         from penstock.broker.request_times import RequestTimes
         from penstock.broker.traffic import Traffic
@@ -333,15 +336,18 @@ class Parts:
         self.loop_lag = LoopLag(world)
         self.arrivals = Arrivals(self.cluster, world)
         self.topics.on_topic_deleted.append(self.arrivals.topic_deleted)
-        for collector in (times.metrics, self.traffic.metrics, self.loop_lag.metrics, process_metrics, self._lag):
+        self.group_history = GroupHistory(lambda: self._lag(partitions=False), lambda: self.groups, world)
+        self.monitoring.register("/groups/history", self.group_history.view, about_groups=True)
+        for collector in (times.metrics, self.traffic.metrics, self.loop_lag.metrics, process_metrics):
             self.metrics.register(collector)
+        self.metrics.register(lambda: self._lag(partitions=config.penstock_metrics_partitions))
 
-    def _lag(self) -> Iterator[Metric | None]:
+    def _lag(self, *, partitions: bool) -> Iterator[Metric | None]:
         from penstock.broker.lag_metrics import Ends, group_lag, share_group_lag
 
         assert self.arrivals is not None
         ends = Ends(self.world.precise)
-        now_ms, partitions = self.world.now_ms(), self.config.penstock_metrics_partitions
+        now_ms = self.world.now_ms()
         yield from group_lag(self.groups, self.cluster, self.arrivals, ends, now_ms, partitions=partitions)
         coordinator = self.share_groups.coordinator
         yield from share_group_lag(coordinator, self.cluster, self.arrivals, ends, now_ms, partitions=partitions)
@@ -370,12 +376,12 @@ class Parts:
         return reasons
 
     def start_measuring(self) -> None:
-        for part in (self.loop_lag, self.arrivals):
+        for part in (self.loop_lag, self.arrivals, self.group_history):
             if part is not None:
                 part.start()
 
     def stop_measuring(self) -> None:
-        for part in (self.loop_lag, self.arrivals):
+        for part in (self.loop_lag, self.arrivals, self.group_history):
             if part is not None:
                 part.stop()
 

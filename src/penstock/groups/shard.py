@@ -34,6 +34,7 @@ from penstock.groups.settings import GroupSettings, TopicsView
 from penstock.groups.share.group import ShareGroup
 from penstock.groups.share.protocol import DeleteShareState, InitializeShareState, ShareProtocol
 from penstock.groups.state import Group, ShardState
+from penstock.groups.timeline import Timeline
 from penstock.groups.timers import TimerKey, TimerKind
 from penstock.groups.waiting import Waiting, waits_of
 from penstock.records.batch import NO_PRODUCER_ID
@@ -54,8 +55,15 @@ class _GroupDeletion:
 
 
 class GroupShard:
-    def __init__(self, settings: GroupSettings, topics: TopicsView, new_uuid: Callable[[], str]) -> None:
-        self.state = ShardState(settings, topics, new_uuid)
+    def __init__(
+        self,
+        settings: GroupSettings,
+        topics: TopicsView,
+        new_uuid: Callable[[], str],
+        timeline: Timeline | None = None,
+    ) -> None:
+        """`timeline` is where it notes what happens to its groups; shards may share one."""
+        self.state = ShardState(settings, topics, new_uuid, timeline)
         self._replayer = Replayer(self.state)
         self._classic = ClassicProtocol(self.state)
         self._consumer = ConsumerProtocol(self.state, self._classic)

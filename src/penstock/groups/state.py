@@ -15,6 +15,7 @@ from penstock.groups.consumer.group import ConsumerGroup
 from penstock.groups.offset_store import OffsetStore
 from penstock.groups.settings import GroupSettings, TopicsView
 from penstock.groups.share.group import ShareGroup
+from penstock.groups.timeline import Happened, Member, Timeline
 from penstock.groups.timers import Timers
 from penstock.wire.errors import GroupIdNotFound
 
@@ -22,7 +23,13 @@ Group = ClassicGroup | ConsumerGroup | ShareGroup
 
 
 class ShardState:
-    def __init__(self, settings: GroupSettings, topics: TopicsView, new_uuid: Callable[[], str]) -> None:
+    def __init__(
+        self,
+        settings: GroupSettings,
+        topics: TopicsView,
+        new_uuid: Callable[[], str],
+        timeline: Timeline | None = None,
+    ) -> None:
         self.settings = settings
         self.topics = topics
         self.new_uuid = new_uuid
@@ -33,8 +40,15 @@ class ShardState:
         self.loading = True
         self.rebalances: Counter[str] = Counter()
         """Generations and group epochs that began since the shard was loaded, by type of group."""
+        self.timeline = Timeline() if timeline is None else timeline
         # The time of the last command; replay has no clock of its own.
         self.now_ms = 0
+
+    def note(
+        self, group_id: str, happened: Happened, epoch: int, member: Member | None = None, detail: str = ""
+    ) -> None:
+        """Remember, for people, what happened to a group in the command that runs."""
+        self.timeline.note(group_id, self.now_ms, happened, epoch, member, detail)
 
     def group(self, group_id: str) -> Group:
         group = self.groups.get(group_id)

@@ -20,6 +20,7 @@ from penstock.groups.classic.group import ClassicGroup, ClassicMember, Protocols
 from penstock.groups.classic.states import ClassicState
 from penstock.groups.failures import join_error, leave_error, reply_join, reply_sync, sync_error
 from penstock.groups.state import ShardState
+from penstock.groups.timeline import Happened
 from penstock.groups.timers import TimerKey, TimerKind
 from penstock.wire import messages as m
 from penstock.wire.errors import ErrorCode, KafkaError
@@ -134,6 +135,8 @@ class ClassicProtocol:
             reply_join(effects, respond, self._joined(group, member))
         elif group.in_state(PREPARING, COMPLETING, STABLE):
             self._update_member(effects, respond, request, member, protocols)
+            if group.can_rebalance:
+                self._note(group, Happened.REJOINED, member, request.reason)
             self._rebalance_or_complete_join(effects, group, context.now_ms)
         else:
             reply_join(effects, respond, join_error(member_id, ErrorCode.UNKNOWN_MEMBER_ID))
@@ -162,6 +165,7 @@ class ClassicProtocol:
         if group.state is PREPARING and group.previous_state is ClassicState.EMPTY:
             group.new_member_added = True
         group.add(member)
+        self._note(group, Happened.JOINED, member, request.reason)
         timeout_ms = self._state.settings.group_new_member_join_timeout_ms
         self._timers.schedule(_session_key(group.group_id, member_id), context.now_ms + timeout_ms)
         self._rebalance_or_complete_join(effects, group, context.now_ms)
@@ -201,6 +205,7 @@ class ClassicProtocol:
             reply_sync(effects, old.awaiting_sync, sync_error(ErrorCode.FENCED_INSTANCE_ID))
         self._timers.cancel(_session_key(group.group_id, old.member_id))
         member = group.replace_static(instance_id, new_member_id)
+        self._note(group, Happened.RETURNED, member, request.reason)
         self._update_member(effects, respond, request, member, protocols_of(request))
         self._restart_session(group, member, context.now_ms)
         if group.state is STABLE and group.select_protocol() == group.protocol_name:
@@ -253,6 +258,7 @@ class ClassicProtocol:
         group.pending_syncs.clear()
         self._timers.cancel(TimerKey(TimerKind.CLASSIC_SYNC, group.group_id, str(group.generation)))
         is_initial = group.is_empty
+        self._note(group, Happened.REBALANCE_BEGAN)
         group.transition_to(PREPARING, now_ms)
         if is_initial:
             delay_ms = self._state.settings.group_initial_rebalance_delay_ms
@@ -275,6 +281,7 @@ class ClassicProtocol:
         self._timers.cancel(TimerKey(TimerKind.CLASSIC_JOIN, group.group_id))
         for member in list(group.members.values()):
             if member.awaiting_join is None and member.instance_id is None:
+                self._note(group, Happened.REBALANCE_TIMED_OUT, member, "did not rejoin")
                 self._forget(group, member.member_id)
         if group.members and not group.elect_joined_leader():
             # Only static members, and none of them is back: give them another rebalance timeout.
@@ -335,6 +342,7 @@ class ClassicProtocol:
         if group.leader == member.member_id:
             assignments = {given.member_id: bytes(given.assignment) for given in request.assignments}
             effects.records.append(records.group_metadata(group.group_id, group.to_value(assignments)))
+            self._note(group, Happened.ASSIGNED)
             for waiting in group.members.values():
                 if waiting.awaiting_sync is not None:
                     assignment = assignments.get(waiting.member_id, b"")
@@ -431,6 +439,7 @@ class ClassicProtocol:
                 group.validate_member(member_id, identity.group_instance_id)
             except KafkaError as error:
                 return error.code
+        self._note(group, Happened.LEFT, group.members[member_id], identity.reason)
         self._remove(effects, group, group.members[member_id])
         return ErrorCode.NONE
 
@@ -457,6 +466,7 @@ class ClassicProtocol:
         if member is None or (member.is_parked and not member.is_new):
             # A parked member is alive; its session starts again when it is answered.
             return effects
+        self._note(group, Happened.SESSION_TIMED_OUT, member)
         self._remove(effects, group, member)
         if group.in_state(STABLE, COMPLETING):
             self._prepare_rebalance(effects, group, now_ms)
@@ -489,9 +499,15 @@ class ClassicProtocol:
         effects = Effects()
         if generation == group.generation and group.in_state(COMPLETING, STABLE) and group.pending_syncs:
             for member_id in list(group.pending_syncs):
+                self._note(group, Happened.REBALANCE_TIMED_OUT, group.members.get(member_id), "did not sync")
                 self._forget(group, member_id)
             self._prepare_rebalance(effects, group, now_ms)
         return effects
+
+    def _note(
+        self, group: ClassicGroup, happened: Happened, member: ClassicMember | None = None, detail: str | None = None
+    ) -> None:
+        self._state.note(group.group_id, happened, group.generation, member, detail or "")
 
     def start_sessions(self, group: ClassicGroup, now_ms: int) -> Effects:
         """After loading, and after a downgrade: every member has a full session timeout to report."""

@@ -22,6 +22,7 @@ from penstock.groups.failures import join_error, leave_error, reply_join
 from penstock.groups.records import Partitions
 from penstock.groups.settings import MigrationPolicy, TopicsView
 from penstock.groups.state import ShardState
+from penstock.groups.timeline import Happened
 from penstock.groups.timers import TimerKey, TimerKind
 from penstock.wire import messages as m
 from penstock.wire.codec import MalformedMessage
@@ -231,17 +232,18 @@ class ClassicMembers:
         request: m.LeaveGroupRequest,
         group: ConsumerGroup,
     ) -> Effects:
-        responses, leaving = [], []
+        responses: list[m.LeaveGroupResponse.MemberResponse] = []
+        leaving: dict[str, str] = {}
         for identity in request.members:
             response = m.LeaveGroupResponse.MemberResponse(
                 member_id=identity.member_id, group_instance_id=identity.group_instance_id
             )
             responses.append(response)
             try:
-                leaving.append(self._leaving_member(group, identity).member_id)
+                leaving[self._leaving_member(group, identity).member_id] = identity.reason or ""
             except KafkaError as error:
                 response.error_code = error.code
-        effects = self._consumer.fence(group, leaving, context.now_ms)
+        effects = self._consumer.fence(group, leaving, context.now_ms, Happened.LEFT)
         effects.reply(respond, m.LeaveGroupResponse(members=responses), leave_error)
         return effects
 

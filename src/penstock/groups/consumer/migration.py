@@ -21,6 +21,7 @@ from penstock.groups.failures import join_error, reply_join, reply_sync, sync_er
 from penstock.groups.records import Partitions
 from penstock.groups.settings import GroupSettings, TopicsView
 from penstock.groups.state import ShardState
+from penstock.groups.timeline import Happened
 from penstock.wire import messages as m
 from penstock.wire.codec import MalformedMessage, decode_versioned, encode_versioned
 from penstock.wire.errors import ErrorCode, GroupIdNotFound
@@ -209,4 +210,5 @@ def downgrade(
     effects.records += group.tombstones()
     effects.records.append(records.group_metadata(group.group_id, made.to_value()))
     state.incoming[group.group_id] = made
+    state.note(group.group_id, Happened.PROTOCOL_CHANGED, made.generation, detail="from consumer to classic")
     return made

@@ -13,7 +13,7 @@ heartbeat is short while the group moves (`pace`).
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
 from penstock.coordination.context import RequestContext, TopicView
@@ -38,6 +38,7 @@ from penstock.groups.failures import consumer_heartbeat_error
 from penstock.groups.records import EpochPartitions, Partitions
 from penstock.groups.settings import GroupSettings
 from penstock.groups.state import ShardState
+from penstock.groups.timeline import Happened
 from penstock.groups.timers import TimerKey, TimerKind
 from penstock.wire import messages as m
 from penstock.wire.errors import (
@@ -56,6 +57,12 @@ MEMBER_ID_FROM_CLIENT_VERSION = 1  # KIP-1082
 BATCH_MS = 40
 # An assignment of this many members takes so long that the configured interval is kept.
 BATCHED_GROUP_SIZE = 200
+_TIMED_OUT = {
+    TimerKind.CONSUMER_SESSION: (Happened.SESSION_TIMED_OUT, ""),
+    TimerKind.CONSUMER_REBALANCE: (Happened.REBALANCE_TIMED_OUT, "did not give up partitions"),
+    TimerKind.CONSUMER_JOIN: (Happened.REBALANCE_TIMED_OUT, "did not rejoin"),
+    TimerKind.CONSUMER_SYNC: (Happened.REBALANCE_TIMED_OUT, "did not sync"),
+}
 
 
 @dataclass(slots=True)
@@ -157,6 +164,7 @@ class ConsumerProtocol:
         if group.is_empty:
             return ConsumerGroup(group_id), group if group.pending_joins else None
         upgraded = migration.upgrade(group, self._state)
+        self._state.note(group_id, Happened.PROTOCOL_CHANGED, upgraded.epoch, detail="from classic to consumer")
         effects.records.extend(migration.creation_records(upgraded))
         return upgraded, group
 
@@ -209,6 +217,7 @@ class ConsumerProtocol:
         """A static member that comes back takes over the subscription and the partitions of its former self."""
         new = replace(old, member_id=new_id, member_epoch=0, previous_member_epoch=0)
         group_id = group.group_id
+        self._state.note(group_id, Happened.RETURNED, group.epoch, new)
         effects.records += [
             *_removal_records(group_id, old.member_id),
             new.metadata_record(group_id),
@@ -250,6 +259,18 @@ class ConsumerProtocol:
             else:
                 # Only remembered when there is nothing to write: a bump whose append fails must be tried again.
                 group.topics_version = topics.version
+        self._note_change(change)
+
+    def _note_change(self, change: Change) -> None:
+        """A new member, or what else a new group epoch is due to."""
+        group, member = change.group, change.member
+        if member.member_id not in group.members and change.former_id is None:
+            self._state.note(group.group_id, Happened.JOINED, change.epoch, member)
+        elif change.epoch > group.epoch:
+            if change.names_changed or change.regex_known:
+                self._state.note(group.group_id, Happened.RESUBSCRIBED, change.epoch, member)
+            else:
+                self._state.note(group.group_id, Happened.TOPICS_CHANGED, change.epoch)
 
     def update_target(self, effects: Effects, context: RequestContext, change: Change) -> None:
         group = change.group
@@ -294,6 +315,7 @@ class ConsumerProtocol:
             effects.records.append(records.consumer_group_target(group.group_id, member_id, partitions))
         effects.records.append(records.consumer_group_target_epoch(group.group_id, epoch, now_ms))
         self._timers.cancel(TimerKey(TimerKind.CONSUMER_ASSIGN, group.group_id))
+        self._state.note(group.group_id, Happened.ASSIGNED, epoch)
         return target
 
     def on_assign_timer(self, group: ConsumerGroup, now_ms: int) -> Effects:
@@ -405,6 +427,7 @@ class ConsumerProtocol:
         digest = metadata_hash(group.subscribed_topics_with({}, resolved), topics)
         if changed or digest != group.metadata_hash:
             effects.records.append(records.consumer_group_epoch(group.group_id, group.epoch + 1, digest))
+            self._state.note(group.group_id, Happened.TOPICS_CHANGED, group.epoch + 1)
         group.regexes_version = (topics.version, view.rules_version)
         return effects
 
@@ -434,21 +457,23 @@ class ConsumerProtocol:
                 assigned={topic_id: dict.fromkeys(epochs, 0) for topic_id, epochs in member.assigned.items()},
             )
             effects.records.append(away.assignment_record(group.group_id))
+            self._state.note(group.group_id, Happened.AWAY, group.epoch, member)
             self._timers.cancel(TimerKey(TimerKind.CONSUMER_REBALANCE, group.group_id, member.member_id))
         else:
-            effects = self.fence(group, [member.member_id], context.now_ms)
+            effects = self.fence(group, {member.member_id: ""}, context.now_ms, Happened.LEFT)
         response = m.ConsumerGroupHeartbeatResponse(member_id=request.member_id, member_epoch=request.member_epoch)
         effects.reply(respond, response, consumer_heartbeat_error)
         return effects
 
-    def fence(self, group: ConsumerGroup, member_ids: Iterable[str], now_ms: int) -> Effects:
-        """Remove members: they left, or they are taken for dead."""
+    def fence(self, group: ConsumerGroup, why: Mapping[str, str], now_ms: int, happened: Happened) -> Effects:
+        """Remove members: they left, or they are taken for dead. `why` tells, by member id, what they say of it."""
         effects = Effects()
-        leaving = list(dict.fromkeys(member_ids))
+        leaving = list(why)
         if not leaving:
             return effects
         for member_id in leaving:
             self.cancel_timers(group.group_id, member_id)
+            self._state.note(group.group_id, happened, group.epoch + 1, group.members[member_id], why[member_id])
         if migration.may_downgrade_without(group, leaving, self._state.settings):
             classic = migration.downgrade(effects, group, leaving, None, self._state, now_ms)
             effects.extend(self._classic.start_sessions(classic, now_ms))
@@ -501,7 +526,8 @@ class ConsumerProtocol:
             return Effects()
         if key.kind is TimerKind.CONSUMER_REBALANCE and member.state is not MemberState.UNREVOKED_PARTITIONS:
             return Effects()
-        return self.fence(group, [member.member_id], now_ms)
+        happened, why = _TIMED_OUT[key.kind]
+        return self.fence(group, {member.member_id: why}, now_ms, happened)
 
 
 def validate_heartbeat(request: m.ConsumerGroupHeartbeatRequest, api_version: int, settings: GroupSettings) -> None:

@@ -25,6 +25,7 @@ from penstock.groups.records import Partitions
 from penstock.groups.share.assignor import simple
 from penstock.groups.share.group import ShareGroup, ShareMember, StateTopic
 from penstock.groups.state import ShardState
+from penstock.groups.timeline import Happened
 from penstock.groups.timers import TimerKey, TimerKind
 from penstock.wire import messages as m
 from penstock.wire.errors import (
@@ -170,6 +171,8 @@ class ShareProtocol:
         epoch = group.epoch
         if names_changed or not lost:
             epoch = self._bump_epoch(effects, group, updated, names_changed)
+        if epoch > group.epoch:
+            self._note_change(group, epoch, updated, names_changed)
         target_epoch = group.target_epoch
         target = group.target.get(updated.member_id, {})
         if epoch > group.target_epoch:
@@ -191,6 +194,13 @@ class ShareProtocol:
             response.assignment = _assignment(updated.assigned)
         effects.reply(respond, response, share_heartbeat_error)
         return effects
+
+    def _note_change(self, group: ShareGroup, epoch: int, member: ShareMember, names_changed: bool) -> None:
+        if not names_changed:
+            self._state.note(group.group_id, Happened.TOPICS_CHANGED, epoch)
+            return
+        happened = Happened.RESUBSCRIBED if member.member_id in group.members else Happened.JOINED
+        self._state.note(group.group_id, happened, epoch, member)
 
     def _bump_epoch(self, effects: Effects, group: ShareGroup, updated: ShareMember, names_changed: bool) -> int:
         topics = self._state.topics
@@ -235,6 +245,7 @@ class ShareProtocol:
             if group.target.get(member_id) != partitions:
                 effects.records.append(records.share_group_target(group.group_id, member_id, partitions))
         effects.records.append(records.share_group_target_epoch(group.group_id, epoch, now_ms))
+        self._state.note(group.group_id, Happened.ASSIGNED, epoch)
         return target[updated.member_id]
 
     def _reconciled(self, member: ShareMember, target_epoch: int, target: Partitions) -> ShareMember:
@@ -310,13 +321,14 @@ class ShareProtocol:
         request: m.ShareGroupHeartbeatRequest,
     ) -> Effects:
         group = self._state.share(request.group_id)
-        effects = self.fence(group, group.member(request.member_id), context.now_ms)
+        effects = self.fence(group, group.member(request.member_id), context.now_ms, Happened.LEFT)
         response = m.ShareGroupHeartbeatResponse(member_id=request.member_id, member_epoch=request.member_epoch)
         effects.reply(respond, response, share_heartbeat_error)
         return effects
 
-    def fence(self, group: ShareGroup, member: ShareMember, now_ms: int) -> Effects:
+    def fence(self, group: ShareGroup, member: ShareMember, now_ms: int, happened: Happened) -> Effects:
         group_id, member_id = group.group_id, member.member_id
+        self._state.note(group_id, happened, group.epoch + 1, member)
         digest = metadata_hash(group.subscribed_topics_with(member_id, None), self._state.topics)
         self._timers.cancel(TimerKey(TimerKind.SHARE_SESSION, group_id, member_id))
         group.in_motion_ms = now_ms
@@ -337,7 +349,9 @@ class ShareProtocol:
 
     def on_session_expired(self, group: ShareGroup, member_id: str, now_ms: int) -> Effects:
         member = group.members.get(member_id)
-        return Effects() if member is None else self.fence(group, member, now_ms)
+        if member is None:
+            return Effects()
+        return self.fence(group, member, now_ms, Happened.SESSION_TIMED_OUT)
 
     # ---- share-partition state: for the admin APIs -------------------------------------------------------------------
 
