@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import os
 import re
 import shutil
-import signal
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -17,63 +15,31 @@ from penstock.broker.config.providers import resolve
 from penstock.certificates import create_certificates
 from penstock.testing import Broker
 from tests.broker.process import free_port
+from tests.docs.reader import WAIT_SECONDS, stop
+from tests.docs.reader import Reader as PageReader
 
 PAGE = (Path(__file__).parents[2] / "docs" / "how-to" / "security.md").read_text("utf-8")
 BLOCKS: list[tuple[str, str]] = re.findall(r"```(sh|python|properties)\n(.*?)```", PAGE, re.S)
 PROGRAMS = {text.splitlines()[0].removeprefix("# "): text for kind, text in BLOCKS if kind == "python"}
-WAIT_SECONDS = 60
 
 
-class Reader:
-    """Somebody who types what the page says."""
+class Reader(PageReader):
+    """One who sets up a secured broker, in folders of our own."""
 
     def __init__(self, folder: Path) -> None:
-        self.folder = folder
-        self.port = free_port()
+        super().__init__(folder)
         self.exported = ""
-        self.environment = {
-            **{name: value for name, value in os.environ.items() if not name.startswith(("PENSTOCK_", "KAFKA_"))},
-            "PATH": f"{Path(sys.executable).parent}:{os.environ['PATH']}",
-            "PENSTOCK_LISTEN": f"127.0.0.1:{self.port}",
-            "PENSTOCK_BOOTSTRAP": f"127.0.0.1:{self.port}",
-        }
-        self.broker: subprocess.Popen[str] | None = None
 
     def place(self, text: str) -> str:
-        """The text with ports and folders of our own."""
-        text = text.replace("127.0.0.1:9092", f"127.0.0.1:{self.port}").replace(
-            "0.0.0.0:9092", f"0.0.0.0:{free_port()}"
-        )
-        for folder in ("/var/lib/penstock", "/etc/penstock", "/run/secrets"):
-            text = text.replace(folder, str(self.folder / folder[1:]))
+        text = super().place(text).replace("0.0.0.0:9092", f"0.0.0.0:{free_port()}")
+        for name in ("/var/lib/penstock", "/etc/penstock", "/run/secrets"):
+            text = text.replace(name, str(self.folder / name[1:]))
         return text
 
-    def serve(self, command: str) -> subprocess.Popen[str]:
-        started = subprocess.Popen(
-            ["bash", "-c", f"exec {self.place(command)}"],
-            cwd=self.folder,
-            env=self.environment,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.PIPE,
-            text=True,
-        )
-        assert started.stdout is not None
-        while "serves" not in (line := started.stdout.readline()):
-            assert line, started.communicate(timeout=WAIT_SECONDS)[1]
-        return started
-
     def run(self, commands: str) -> str:
-        done = subprocess.run(
-            ["bash", "-euc", self.exported + self.place(commands)],
-            cwd=self.folder,
-            env=self.environment,
-            capture_output=True,
-            text=True,
-            timeout=WAIT_SECONDS * 2,
-        )
-        assert done.returncode == 0, f"{commands}\n{done.stderr}"
+        printed = super().run(self.exported + commands)
         self.exported += "".join(f"{line}\n" for line in commands.splitlines() if line.startswith("export "))
-        return done.stdout
+        return printed
 
     def program(self, text: str) -> str:
         environment = {**self.environment, "APP_PASSWORD": self.password("app")}
@@ -92,17 +58,11 @@ class Reader:
         return (self.folder / f"{user}.password").read_text().strip()
 
 
-def stop(broker: subprocess.Popen[str]) -> None:
-    broker.send_signal(signal.SIGTERM)
-    broker.communicate(timeout=WAIT_SECONDS)
-
-
 @pytest.fixture
 def reader(tmp_path: Path) -> Iterator[Reader]:
     reader = Reader(tmp_path)
     yield reader
-    if reader.broker is not None:
-        stop(reader.broker)
+    reader.close()
 
 
 @pytest.mark.timeout(300)
