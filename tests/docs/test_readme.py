@@ -1,4 +1,4 @@
-"""The README's own programs and commands, run as they stand (but for the port)."""
+"""The programs and commands of the README and of the page for clients, run as they stand (but for the port)."""
 
 from __future__ import annotations
 
@@ -13,14 +13,15 @@ from penstock.testing import Broker
 
 ROOT = Path(__file__).parents[2]
 README = (ROOT / "README.md").read_text("utf-8")
-PROGRAMS = [block for block in re.findall(r"```python\n(.*?)```", README, re.S) if "bootstrap" in block]
+CLIENTS = (ROOT / "docs" / "how-to" / "connect.md").read_text("utf-8")
+PROGRAMS = re.findall(r"```python\n(.*?)```", CLIENTS, re.S)
 
 
 def name_of(program: str) -> str:
     return program.splitlines()[0].removeprefix("# ")
 
 
-@pytest.mark.parametrize("program", [p for p in PROGRAMS if p.startswith("# ")], ids=name_of)
+@pytest.mark.parametrize("program", PROGRAMS, ids=name_of)
 def test_the_client_examples_read_back_what_they_sent(program: str, penstock_broker: Broker) -> None:
     program = program.replace("127.0.0.1:9092", penstock_broker.bootstrap_servers)
     result = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, timeout=60)
