@@ -11,7 +11,7 @@ import click
 import pytest
 from click.testing import CliRunner, Result
 
-from penstock.cli.connecting import connection_settings
+from penstock.cli.connecting import connection_settings, login_settings
 from penstock.cli.main import cli
 from penstock.cli.options import Command, bootstrap_option
 from penstock.testing.broker import Broker
@@ -169,3 +169,31 @@ def test_a_user_works_over_tls_and_a_wrong_password_is_told(penstock: Run, tmp_p
         assert "--user NAME" in nobody.stderr
         stranger = penstock("topic", "list", *reach[:2], *login, env=password)
         assert "--ca-file FILE" in stranger.stderr
+
+
+@click.command(cls=Command)
+@click.option("--login", is_flag=True)
+@bootstrap_option
+def asking(login: bool, bootstrap: str) -> None:
+    for name, value in sorted(login_settings(bootstrap, required=login).items()):
+        click.echo(f"{name}={value}")
+
+
+def ask(*arguments: str) -> Result:
+    with cli.make_context("penstock", ["topic"]) as parent:
+        parent.obj = {}
+        return CliRunner().invoke(asking, list(arguments), env={"PENSTOCK_PASSWORD": "x"}, parent=parent)
+
+
+def test_a_program_that_asks_people_for_users_needs_none_of_its_own() -> None:
+    expected = {"security_protocol": "SASL_SSL", "sasl_mechanism": "SCRAM-SHA-512", "bootstrap_servers": "b:1"}
+    assert settings(ask("--login", "--bootstrap", "b:1")) == expected
+    assert settings(ask("--security-protocol", "SASL_SSL", "--bootstrap", "b:1")) == expected
+    assert settings(ask("--bootstrap", "b:1")) == {"bootstrap_servers": "b:1"}
+
+
+@pytest.mark.parametrize(
+    "options", [["--user", "alice"], ["--sasl-mechanism", "OAUTHBEARER"], ["--security-protocol", "SSL"]]
+)
+def test_asking_people_for_users_does_not_go_with_what_has_or_needs_no_password(options: list[str]) -> None:
+    assert ask("--login", *options).exit_code == 2

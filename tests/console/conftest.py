@@ -50,10 +50,16 @@ def run(work: Coroutine[Any, Any, T]) -> T:
 class Visitor(TestClient):
     """A browser that fills in forms: it sends its Origin, and the token of the page that it has seen."""
 
-    def token(self) -> str:
-        found = re.search(r'name="csrf" value="([0-9a-f]+)"', self.get("/topics/new").text)
+    def token(self, path: str = "/topics/new") -> str:
+        found = re.search(r'name="csrf" value="([0-9a-f]+)"', self.get(path).text)
         assert found is not None
         return found[1]
+
+    def log_in(self, user: str, password: str | None = None, **fields: str) -> Any:
+        """Log in, with the user's name for a password if none is given."""
+        self.cookies.clear()
+        form = {"csrf": self.token("/login"), "user": user, "password": user if password is None else password}
+        return self.post("/login", data={**form, **fields}, headers={"origin": ORIGIN}, follow_redirects=False)
 
     def submit(self, path: str, consent: bool = True, **fields: object) -> Any:
         form = {"csrf": self.token(), **{name: str(value) for name, value in fields.items()}}
@@ -67,9 +73,7 @@ class Visitor(TestClient):
 
 @pytest.fixture(scope="session")
 def broker() -> Iterator[Broker]:
-    with socket.create_server(("127.0.0.1", 0)) as taken:
-        port = taken.getsockname()[1]  # the console learns it from the broker's configs, so 0 would not do
-    with Broker({"penstock.metrics.listen": f"127.0.0.1:{port}"}) as started:
+    with Broker({"penstock.metrics.listen": f"127.0.0.1:{free_port()}"}) as started:
         yield started
 
 
@@ -85,6 +89,47 @@ def console(shared_console: Visitor) -> Visitor:
     """A browser that has not been here before."""
     shared_console.cookies.clear()
     return shared_console
+
+
+def free_port() -> int:
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        return int(taken.getsockname()[1])
+
+
+USERS = {name: name for name in ("root", "alice", "nobody")}
+
+
+@pytest.fixture(scope="session")
+def secured() -> Iterator[Broker]:
+    """A broker that wants a user: root may do everything, alice something, nobody nothing. Names are passwords."""
+    rules = [f"alice {what}" for what in ("all topic orders", "all group billing", "describe group mail")]
+    security = {"users": USERS, "acls": rules, "super_users": ["root"]}
+    with Broker({"penstock.metrics.listen": f"127.0.0.1:{free_port()}"}, **security) as started:
+        for name in ("orders", "secrets"):
+            started.create_topic(name)
+        yield started
+
+
+def login_settings(broker: Broker) -> dict[str, str]:
+    """The settings of a console that asks for users."""
+    return {
+        name: value
+        for name, value in broker.client_settings("root").items()
+        if name not in ("sasl_username", "sasl_password")
+    }
+
+
+@pytest.fixture(scope="session")
+def shared_login_console(secured: Broker) -> Iterator[Visitor]:
+    with Visitor(create_app(login_settings(secured), allowed_hosts(ADDRESS)), base_url=ORIGIN) as visitor:
+        yield visitor
+
+
+@pytest.fixture
+def login_console(shared_login_console: Visitor) -> Visitor:
+    """A browser that has not been here before, in front of a console that asks for users."""
+    shared_login_console.cookies.clear()
+    return shared_login_console
 
 
 @pytest.fixture

@@ -58,7 +58,7 @@ def test_every_answer_forbids_foreign_scripts_and_frames(console: Visitor, path:
 def test_the_cookie_is_hidden_from_scripts_and_other_sites(console: Visitor) -> None:
     cookie = console.get("/topics").headers["set-cookie"]
     assert "HttpOnly" in cookie
-    assert "SameSite=Strict" in cookie
+    assert "SameSite=Lax" in cookie
 
 
 @pytest.mark.parametrize("path", ["/static/../app.py", "/static/%2e%2e/app.py", "/topics/..%2f..%2fetc", "/topics/a.b"])

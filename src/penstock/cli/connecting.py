@@ -47,7 +47,24 @@ def spark_settings(bootstrap: str) -> tuple[str, dict[str, object]]:
     return config.bootstrap_servers, config.given()
 
 
-def _settings(ctx: click.Context, bootstrap: str) -> dict[str, object]:
+def login_settings(bootstrap: str, *, required: bool) -> dict[str, object]:
+    """The settings of a client that may be without a user, for a program that asks people who they are."""
+    ctx = click.get_current_context()
+    settings = _settings(ctx, bootstrap, with_user=False)
+    if not required:
+        return settings
+    if settings.get("sasl_username") or settings.get("sasl_jaas_config"):
+        raise click.UsageError("--login asks each person for a user; leave --user out.", ctx)
+    if str(settings.get("sasl_mechanism", "")).upper() == "OAUTHBEARER":
+        raise click.UsageError("--login asks for a password, and OAUTHBEARER takes tokens.", ctx)
+    settings.setdefault("security_protocol", "SASL_SSL")
+    settings.setdefault("sasl_mechanism", "SCRAM-SHA-512")
+    if not str(settings["security_protocol"]).lower().startswith("sasl_"):
+        raise click.UsageError("--login needs a listener that wants a user: --security-protocol SASL_SSL.", ctx)
+    return settings
+
+
+def _settings(ctx: click.Context, bootstrap: str, *, with_user: bool = True) -> dict[str, object]:
     from penstock.client.config import ClientConfig, load
     from penstock.client.errors import UsageError
 
@@ -66,8 +83,14 @@ def _settings(ctx: click.Context, bootstrap: str) -> dict[str, object]:
             settings["sasl_password"] = _password(str(settings["sasl_username"]))
     elif "password_file" in choices:
         raise click.UsageError("--password-file is the password of a user: name the user with --user.", ctx)
+    checked = settings
+    if not with_user and not any(name.startswith("sasl_") and name != "sasl_mechanism" for name in settings):
+        if str(settings.get("security_protocol", "")).lower().startswith("sasl_"):
+            settings.setdefault("sasl_mechanism", "SCRAM-SHA-512")
+        if "sasl_mechanism" in settings:
+            checked = {"security_protocol": "SASL_SSL", **settings, "sasl_username": "-", "sasl_password": "-"}
     try:
-        load(ClientConfig, settings, {})
+        load(ClientConfig, checked, {})
     except UsageError as error:
         raise click.UsageError(f"{file}: {error}" if file else str(error), ctx) from None
     return settings

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import click
 
-from penstock.cli.connecting import connection_settings
+from penstock.cli.connecting import login_settings
 from penstock.cli.failures import Failure
 from penstock.cli.options import CONTEXT_SETTINGS, Command, bootstrap_option, option
 
@@ -34,22 +34,66 @@ def require_parts() -> None:
     metavar="HOST:PORT",
     default=DEFAULT_LISTEN,
     show_default=True,
-    help="Address of this machine to serve the pages at; port 0 takes a free one.",
+    help="Address to serve the pages at; port 0 takes a free one. Beyond this machine it needs --login and TLS.",
+)
+@option(
+    "--login",
+    is_flag=True,
+    help="Have each person log in as a user of the cluster, who sees and does what the brokers allow that user.",
+)
+@option("--tls-cert", type=click.Path(exists=True, dir_okay=False), help="PEM file of the console's own certificate.")
+@option("--tls-key", type=click.Path(exists=True, dir_okay=False), help="PEM file of its key, if it is another file.")
+@option("--name", "names", metavar="HOST", multiple=True, help="Another name that browsers know this console by.")
+@option(
+    "--idle-minutes",
+    type=click.FloatRange(min=0, min_open=True),
+    default=30.0,
+    show_default=True,
+    help="Log out who has opened no page for so long.",
+)
+@option(
+    "--session-hours",
+    type=click.FloatRange(min=0, min_open=True),
+    default=12.0,
+    show_default=True,
+    help="Log everybody out after so long.",
 )
 @option("--until-stdin-closes", is_flag=True, hidden=True, help="Stop with the process that started this one.")
 @bootstrap_option
-def console(listen: str, until_stdin_closes: bool, bootstrap: str) -> None:
+def console(
+    listen: str,
+    login: bool,
+    tls_cert: str | None,
+    tls_key: str | None,
+    names: tuple[str, ...],
+    idle_minutes: float,
+    session_hours: float,
+    until_stdin_closes: bool,
+    bootstrap: str,
+) -> None:
     """Serve the web console of a cluster, Penstock or Apache Kafka, until Ctrl-C.
+
+    With --user everybody who opens it acts as that user; with --login each person as their own.
 
     \b
       penstock console
       penstock console --bootstrap broker.example:9092 --user alice --listen 127.0.0.1:8081
+      penstock console --bootstrap broker.example:9092 --ca-file ca.pem --login \\
+        --listen 0.0.0.0:8443 --name console.example --tls-cert console.pem --tls-key console.key
     """
     require_parts()
-    settings = connection_settings(bootstrap)
-    from penstock.console.run import ListenError, run
+    if tls_key is not None and tls_cert is None:
+        raise click.UsageError("--tls-key is the key of a certificate: name it with --tls-cert.")
+    settings = login_settings(bootstrap, required=login)
+    from penstock.console.logins import Rules
+    from penstock.console.run import ListenError, Place, run
 
     try:
-        run(settings, listen, until_stdin_closes=until_stdin_closes)
+        run(
+            settings,
+            Place(listen, names, tls_cert, tls_key),
+            rules=Rules(idle_seconds=idle_minutes * 60, life_seconds=session_hours * 3600),
+            until_stdin_closes=until_stdin_closes,
+        )
     except ListenError as error:
         raise Failure(str(error)) from None

@@ -36,7 +36,7 @@ async def find_address(admin: Admin, node_id: int | None = None) -> str | None:
     for node in cluster.nodes:
         if node_id is not None and node.node_id != node_id:
             continue
-        configs = await admin.describe_configs(ResourceType.BROKER, str(node.node_id))
+        configs = await admin.describe_configs(ResourceType.BROKER, str(node.node_id), [CONFIG])
         listen = configs[CONFIG].value if CONFIG in configs else None
         if listen:
             host, _, port = listen.rpartition(":")

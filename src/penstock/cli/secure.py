@@ -68,6 +68,14 @@ def set_up(data: Path, addresses: Iterable[str], configs: Mapping[str, str]) -> 
     return Setup(found, lines)
 
 
+def authority_of(data: Path) -> Path | None:
+    """The certificate of the authority that `set_up` has made in a data folder, if it has."""
+    from penstock.certificates import CA_FILE
+
+    path = data / FOLDER / CA_FILE
+    return path if path.exists() else None
+
+
 def hosts_of(addresses: Iterable[str]) -> list[str]:
     """The names under which clients may reach the broker: those of its addresses, this machine's, and loopback."""
     hosts = []

@@ -134,7 +134,7 @@ def serve(
     from penstock.log.errors import FolderInUse, StorageError
 
     if console is not None:
-        _check_console(console, secure)
+        _check_console()
     if secure and insecure:
         raise click.UsageError("--secure and --insecure exclude each other")
     if cluster is not None and secure:
@@ -156,29 +156,34 @@ def serve(
         if secure:
             _secure(settings)
         run(
-            settings, LogFormat(log_format), (lambda bootstrap: _start_console(console, bootstrap)) if console else None
+            settings,
+            LogFormat(log_format),
+            (lambda bootstrap: _start_console(console, bootstrap, settings)) if console else None,
         )
     except (ConfigError, ListenError, CatalogError, StorageError, FolderInUse) as error:
         text = str(error)
         raise Failure(text[:1].upper() + text[1:]) from error
 
 
-def _check_console(listen: str, secure: bool) -> None:
+def _check_console() -> None:
     from penstock.cli.console import require_parts
 
     require_parts()
-    if secure:
-        raise click.UsageError(
-            "with --secure the console needs a user of its own: start it with 'penstock console --user NAME'"
-        )
 
 
-def _start_console(listen: str, bootstrap: str) -> subprocess.Popen[bytes]:
-    """The console, which ends when this process closes the pipe, however it ends."""
+def _start_console(listen: str, bootstrap: str, settings: Settings) -> subprocess.Popen[bytes]:
+    """The console, which ends when this process closes the pipe, however it ends. People log in where the broker wants
+    a user, and the console trusts the authority that `--secure` has made."""
     import subprocess
     import sys
 
+    from penstock.cli.secure import authority_of
+    from penstock.security.protocols import SecurityProtocol
+
     line = [sys.executable, "-m", "penstock.cli.main", "console", "--until-stdin-closes"]
+    if settings.unnamed is SecurityProtocol.SASL_SSL:
+        authority = authority_of(settings.data)
+        line += ["--login", *([] if authority is None else ["--ca-file", str(authority)])]
     return subprocess.Popen([*line, "--listen", listen, "--bootstrap", bootstrap], stdin=subprocess.PIPE)
 
 

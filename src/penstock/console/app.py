@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
 from pathlib import Path
@@ -16,9 +17,11 @@ from starlette.staticfiles import StaticFiles
 
 from penstock.client.errors import UsageError
 from penstock.console import web
+from penstock.console.door import Door
 from penstock.console.guard import Guard
+from penstock.console.logins import Logins, Rules, wants_login
 from penstock.console.names import MalformedName
-from penstock.console.pages import groups, overview, queues, topics
+from penstock.console.pages import groups, login, overview, queues, topics
 from penstock.console.session import Session
 from penstock.wire.errors import KafkaError
 
@@ -26,21 +29,38 @@ STATIC = Path(__file__).parent / "static"
 FAMILIES = (overview, topics, groups, queues)
 
 
-def create_app(settings: Mapping[str, object], hosts: frozenset[str]) -> Starlette:
-    """The console of the cluster that `settings` of `penstock.client` reach, for browsers that name one of `hosts`."""
+def create_app(
+    settings: Mapping[str, object], hosts: frozenset[str], *, is_secure: bool = False, rules: Rules | None = None
+) -> Starlette:
+    """The console of the cluster that `settings` of `penstock.client` reach, for browsers that name one of `hosts`.
+
+    Where the settings name no user and the cluster wants one, people log in, by `rules`. `is_secure` says that it is
+    served over TLS.
+    """
     web.NAVIGATION[:] = [entry for family in FAMILIES for entry in getattr(family, "NAVIGATION", [])]
+    has_logins = wants_login(settings)
 
     @asynccontextmanager
     async def life(app: Starlette) -> AsyncIterator[None]:
-        app.state.web = web.Web(Session(settings))
+        logins = Logins(settings, rules) if has_logins else None
+        session = None if has_logins else Session(settings)
+        app.state.web = web.Web(session, logins)
+        watch = asyncio.ensure_future(logins.watch()) if logins is not None else None
         yield
         app.state.web.is_closing.set()
-        await app.state.web.session.close()
+        if watch is not None:
+            watch.cancel()
+        if logins is not None:
+            await logins.close()
+        if session is not None:
+            await session.close()
 
     routes = [route for family in FAMILIES for route in family.ROUTES]
+    if has_logins:
+        routes += login.ROUTES
     return Starlette(
         routes=[Mount("/static", StaticFiles(directory=STATIC)), Route("/favicon.ico", _icon), *routes],
-        middleware=[Middleware(Guard, hosts=hosts)],
+        middleware=[Middleware(Guard, hosts=hosts, is_secure=is_secure), Middleware(Door)],
         exception_handlers={
             KafkaError: web.failed,
             UsageError: web.failed,

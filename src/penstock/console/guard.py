@@ -19,6 +19,7 @@ from starlette.responses import PlainTextResponse
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 COOKIE = "penstock-console"
+_SECURE_COOKIE = f"__Host-{COOKIE}"  # browsers take it over TLS only, and from no other host of the domain
 TOKEN_FIELD = "csrf"
 TOKEN_HEADER = "x-csrf-token"
 MAX_BODY_BYTES = 4 << 20
@@ -52,32 +53,49 @@ class Tokens:
         return bool(browser) and hmac.compare_digest(self.of(browser).encode(), token.encode())
 
 
+def cookie(number: str, is_secure: bool) -> str:
+    """A Set-Cookie header with a browser's id; with an empty one the browser forgets its own.
+
+    SameSite=Lax, so that a link from elsewhere opens a page for somebody who is logged in; what changes something is
+    never a GET, and checked for its origin and its token besides.
+    """
+    name, safe = (_SECURE_COOKIE, "; Secure") if is_secure else (COOKIE, "")
+    return f"{name}={number}; Path=/; HttpOnly; SameSite=Lax{safe}{'' if number else '; Max-Age=0'}"
+
+
 def allowed_hosts(listen: str, names: Iterable[str] = ()) -> frozenset[str]:
-    """The values of the Host header that a console at `listen` serves: loopback names, and `names`."""
+    """The values of the Host header that a console at `listen` serves: loopback names, and `names`.
+
+    A name without a port means the port of `listen`, and the standard ones, which browsers leave out.
+    """
     port = listen.rpartition(":")[2]
-    hosts = {f"{name}:{port}" for name in _LOOPBACK} | {listen} | set(names)
-    if port == "80":
-        hosts |= set(_LOOPBACK)
+    hosts = {f"{name}:{port}" for name in _LOOPBACK} | {listen}
+    for name in names:
+        hosts |= {name} if ":" in name.rpartition("]")[2] else {name, f"{name}:{port}"}
+    if port in ("80", "443"):
+        hosts |= {*_LOOPBACK, listen.rpartition(":")[0]}
     return frozenset(host.lower() for host in hosts)
 
 
 class Guard:
-    """The middleware. `scope["state"]` gets `browser`, the id in the cookie, for the pages to make tokens from."""
+    """The middleware. `scope["state"]` gets `browser`, the id in the cookie, for the pages to make tokens from, and
+    `is_secure`, whether the console is served over TLS."""
 
-    def __init__(self, app: ASGIApp, hosts: frozenset[str]) -> None:
+    def __init__(self, app: ASGIApp, hosts: frozenset[str], is_secure: bool = False) -> None:
         self._app = app
         self._hosts = hosts
+        self._is_secure = is_secure
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] != "http":
             await self._app(scope, receive, send)
             return
         headers = Headers(scope=scope)
-        browser = _cookie(headers.get("cookie", ""))
+        browser = self._browser(headers.get("cookie", ""))
         is_new = not browser
         if is_new:
             browser = secrets.token_urlsafe(32)
-        scope.setdefault("state", {})["browser"] = browser
+        scope.setdefault("state", {}).update(browser=browser, is_secure=self._is_secure)
 
         async def guarded(message: Message) -> None:
             if message["type"] == "http.response.start":
@@ -85,8 +103,10 @@ class Guard:
                 for name, value in _HEADERS.items():
                     answered[name] = value
                 answered.setdefault("cache-control", "no-store")
-                if is_new:
-                    answered.append("set-cookie", f"{COOKIE}={browser}; Path=/; HttpOnly; SameSite=Strict")
+                if self._is_secure:
+                    answered["strict-transport-security"] = "max-age=31536000"
+                if is_new and "set-cookie" not in answered:
+                    answered["set-cookie"] = cookie(browser, self._is_secure)
             await send(message)
 
         refusal = self._refusal(scope["method"], headers)
@@ -102,7 +122,7 @@ class Guard:
         if method in _READING:
             return None
         origin = headers.get("origin", "")
-        if origin not in (f"http://{host}", f"https://{host}"):
+        if origin not in ((f"https://{host}",) if self._is_secure else (f"http://{host}", f"https://{host}")):
             return PlainTextResponse("A change must come from a page of this console (its Origin is another).", 403)
         if headers.get("sec-fetch-site", "same-origin") != "same-origin":
             return PlainTextResponse("A change must come from a page of this console (it is cross-site).", 403)
@@ -111,10 +131,10 @@ class Guard:
             return PlainTextResponse(f"A form must say its length, at most {MAX_BODY_BYTES} bytes.", 413)
         return None
 
-
-def _cookie(header: str) -> str:
-    try:
-        morsel = SimpleCookie(header[:8192]).get(COOKIE)
-    except CookieError:
-        return ""
-    return morsel.value if morsel is not None and 16 <= len(morsel.value) <= 128 else ""
+    def _browser(self, header: str) -> str:
+        """The id in the cookie, if it is one that this console may have made."""
+        try:
+            morsel = SimpleCookie(header[:8192]).get(_SECURE_COOKIE if self._is_secure else COOKIE)
+        except CookieError:
+            return ""
+        return morsel.value if morsel is not None and 16 <= len(morsel.value) <= 128 else ""

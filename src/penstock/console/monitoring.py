@@ -1,7 +1,10 @@
 """What a Penstock broker shows beside its metrics: the windows of queues.
 
 Kafka's protocol has no request for it, so it is read over HTTP from the address in each broker's
-`penstock.metrics.listen`, as the session's user where the address is beyond this machine. A broker that has no such
+`penstock.metrics.listen`, which a Penstock broker describes to every user. Beyond this machine it is read as the
+session's user, and the broker decides what that user may see. On this machine the broker asks nobody for a user, so
+what is not about one group is read only for users to whom the broker grants DESCRIBE on the cluster, as it would itself
+require; what is about one group is for pages that have described that group as the user. A broker that has no such
 address, Apache Kafka among them, shows nothing, and the pages say so.
 """
 
@@ -20,6 +23,7 @@ from penstock.client.admin import Admin, ResourceType
 from penstock.client.config import ClientConfig, load
 from penstock.client.tls import context_of
 from penstock.console.readings import Cached
+from penstock.wire.acls import AclOperation
 from penstock.wire.errors import KafkaError
 
 CONFIG = "penstock.metrics.listen"
@@ -34,16 +38,27 @@ class Monitoring:
         self._admin = admin
         self._settings = settings
         self._addresses = Cached(self._find, _FRESH_SECONDS)
+        self._permission = Cached(self._ask, _FRESH_SECONDS)
 
     async def is_there(self) -> bool:
         return bool(await self._addresses.get())
 
+    async def may_look(self) -> bool:
+        """Whether the user may see what is about more than one group."""
+        return await self._permission.get()
+
     async def read(self, path: str, **query: str) -> list[object]:
-        """What each broker that can be reached shows under a path; a broker that fails is left out."""
+        """What each broker that can be reached shows under a path; a broker that fails, or refuses, is left out."""
+        if "group" not in query and not await self.may_look():
+            return []
         address = path + (f"?{urlencode(query)}" if query else "")
         bases = await self._addresses.get()
         found = await asyncio.gather(*(asyncio.to_thread(self._get, base + address) for base in bases))
         return [told for told in found if told is not None]
+
+    async def _ask(self) -> bool:
+        cluster = await (await self._admin()).describe_cluster(include_operations=True)
+        return cluster.operations is not None and AclOperation.DESCRIBE in cluster.operations
 
     async def _find(self) -> list[str]:
         admin = await self._admin()
@@ -52,7 +67,7 @@ class Monitoring:
             try:
                 configs = await admin.describe_configs(ResourceType.BROKER, str(node.node_id), [CONFIG])
             except KafkaError:
-                continue  # this user may not look at the configs of brokers
+                continue  # Apache Kafka shows configs of brokers to few, and has none of this name
             listen = configs[CONFIG].value if CONFIG in configs else None
             if listen:
                 host, _, port = listen.rpartition(":")

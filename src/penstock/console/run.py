@@ -8,11 +8,13 @@ import os
 import socket
 import sys
 from collections.abc import Mapping
+from dataclasses import dataclass
 
 import uvicorn
 
 from penstock.console.app import create_app
 from penstock.console.guard import allowed_hosts
+from penstock.console.logins import Rules, wants_login
 
 _GRACE_SECONDS = 3
 
@@ -21,8 +23,22 @@ class ListenError(Exception):
     """The console cannot listen at the address; the text says what to do."""
 
 
-def parse_listen(listen: str) -> tuple[str, int]:
-    """Host and port of HOST:PORT. Without TLS and login only this machine may reach the console."""
+@dataclass(frozen=True, slots=True)
+class Place:
+    """Where the console is served: an address, the names that browsers may know it by, and its TLS."""
+
+    listen: str
+    names: tuple[str, ...] = ()
+    tls_cert: str | None = None
+    tls_key: str | None = None
+
+    @property
+    def has_tls(self) -> bool:
+        return self.tls_cert is not None
+
+
+def parse_listen(listen: str, *, has_tls: bool = False, has_login: bool = False) -> tuple[str, int]:
+    """Host and port of HOST:PORT. Beyond this machine the console wants TLS and a login."""
     host, _, port = listen.rpartition(":")
     bare = host.strip("[]") or "127.0.0.1"
     if not port.isdigit() or int(port) > 65535:
@@ -31,17 +47,22 @@ def parse_listen(listen: str) -> tuple[str, int]:
         is_here = bare == "localhost" or ipaddress.ip_address(bare).is_loopback
     except ValueError:
         is_here = False
-    if not is_here:
-        raise ListenError(
-            f"{listen} is reachable from other machines, and the console would show them everything, in plain HTTP.\n"
-            "  Listen on 127.0.0.1 and reach it by:    ssh -L 8080:127.0.0.1:8080 THIS-MACHINE"
-        )
-    return bare, int(port)
+    if is_here or (has_tls and has_login):
+        return bare, int(port)
+    lines = [f"{listen} is reachable from other machines."]
+    if not has_tls:
+        lines.append("  Passwords and records would travel in plain HTTP; serve TLS:    --tls-cert FILE --tls-key FILE")
+    if not has_login:
+        lines.append("  Everybody could read, write and delete; have people log in:     --login")
+    lines.append("  Or listen on 127.0.0.1 and reach it by:    ssh -L 8080:127.0.0.1:8080 THIS-MACHINE")
+    raise ListenError("\n".join(lines))
 
 
-def run(settings: Mapping[str, object], listen: str, *, until_stdin_closes: bool = False) -> None:
+def run(
+    settings: Mapping[str, object], place: Place, *, rules: Rules | None = None, until_stdin_closes: bool = False
+) -> None:
     """Serve until SIGINT or SIGTERM, or until the process that started this one is gone."""
-    host, port = parse_listen(listen)
+    host, port = parse_listen(place.listen, has_tls=place.has_tls, has_login=wants_login(settings))
     family = socket.AF_INET6 if ":" in host else socket.AF_INET
     bound = socket.socket(family, socket.SOCK_STREAM)
     bound.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
@@ -49,10 +70,12 @@ def run(settings: Mapping[str, object], listen: str, *, until_stdin_closes: bool
         bound.bind((host, port))
     except OSError as error:
         bound.close()
-        raise ListenError(f"{listen} cannot be listened on: {error.strerror}; choose another with --listen") from None
+        raise ListenError(
+            f"{place.listen} cannot be listened on: {error.strerror}; choose another with --listen"
+        ) from None
     shown = f"[{host}]" if ":" in host else host
     address = f"{shown}:{bound.getsockname()[1]}"
-    app = create_app(settings, allowed_hosts(address))
+    app = create_app(settings, allowed_hosts(address, place.names), is_secure=place.has_tls, rules=rules)
     config = uvicorn.Config(
         app,
         log_level="warning",
@@ -62,15 +85,21 @@ def run(settings: Mapping[str, object], listen: str, *, until_stdin_closes: bool
         timeout_graceful_shutdown=_GRACE_SECONDS,
         h11_max_incomplete_event_size=64 << 10,
         limit_concurrency=500,
+        proxy_headers=False,  # whoever can set them would choose the address that its logins are counted under
+        ssl_certfile=place.tls_cert,
+        ssl_keyfile=place.tls_key,
     )
-    server = uvicorn.Server(config)
-    asyncio.run(_serve(server, app, bound, address, until_stdin_closes))
+    try:
+        config.load()
+    except (OSError, ValueError) as error:
+        bound.close()
+        raise ListenError(f"TLS with {place.tls_cert} does not work: {error}") from None
+    url = f"{'https' if place.has_tls else 'http'}://{address}/"
+    asyncio.run(_serve(uvicorn.Server(config), app, bound, url, until_stdin_closes))
 
 
-async def _serve(
-    server: uvicorn.Server, app: object, bound: socket.socket, address: str, until_stdin_closes: bool
-) -> None:
-    print(f"Console: http://{address}/", flush=True)
+async def _serve(server: uvicorn.Server, app: object, bound: socket.socket, url: str, until_stdin_closes: bool) -> None:
+    print(f"Console: {url}", flush=True)
     watch = asyncio.create_task(_end_streams(server, app))
     if until_stdin_closes:
         os.set_blocking(sys.stdin.fileno(), False)

@@ -1,8 +1,8 @@
 """The clients that stand behind a browser's pages.
 
 A session has one admin client and one producer, made when they are first needed. Consumers are made per reading and
-closed with it. Every client of a session has the same settings, so what the broker allows the session's user is what
-the pages show.
+closed with it, few at a time. Every client of a session has the same settings, so what the broker allows the session's
+user is what the pages show.
 """
 
 from __future__ import annotations
@@ -13,11 +13,13 @@ from contextlib import asynccontextmanager
 
 from penstock.client.admin import Admin
 from penstock.client.consumer import Consumer
+from penstock.client.errors import UsageError
 from penstock.client.producer import Producer
 from penstock.console.monitoring import Monitoring
 
 _CLIENT_ID = "penstock-console"
 _PATIENCE_MS = 10_000
+_MOST_CONSUMERS = 12
 
 
 class Session:
@@ -28,6 +30,11 @@ class Session:
         self._admin: Admin | None = None
         self._producer: Producer | None = None
         self._making = asyncio.Lock()
+        self._consumers = 0
+        self.streams = 0
+        """How many live pages are open."""
+        self.is_over = asyncio.Event()
+        """Set when the user has logged out, or has been."""
         self.monitoring = Monitoring(self.admin, self.settings)
 
     @property
@@ -42,6 +49,7 @@ class Session:
     async def admin(self) -> Admin:
         """The connected admin client."""
         async with self._making:
+            self._check()
             if self._admin is None:
                 admin = Admin(
                     self.settings,
@@ -61,6 +69,7 @@ class Session:
     async def producer(self) -> Producer:
         """The connected producer, which waits for all acknowledgements."""
         async with self._making:
+            self._check()
             if self._producer is None:
                 producer = Producer(
                     self.settings,
@@ -78,6 +87,9 @@ class Session:
     @asynccontextmanager
     async def consumer(self, *, committed: bool = False) -> AsyncIterator[Consumer[bytes, bytes]]:
         """A consumer without a group, with bounded memory."""
+        self._check()
+        if self._consumers >= _MOST_CONSUMERS:
+            raise UsageError(f"{_MOST_CONSUMERS} searches of yours are running; stop one of them.")
         consumer = Consumer(
             self.settings,
             client_id=_CLIENT_ID,
@@ -92,11 +104,17 @@ class Session:
             fetch_max_bytes=8 << 20,
             check_crcs=False,  # they have been checked by the broker, and this is for looking
         )
+        self._consumers += 1
         try:
             await consumer.start()
             yield consumer
         finally:
+            self._consumers -= 1
             await consumer.close()
+
+    def _check(self) -> None:
+        if self.is_over.is_set():
+            raise UsageError("You are logged out.")
 
     async def close(self) -> None:
         admin, producer = self._admin, self._producer

@@ -26,9 +26,10 @@ from starlette.requests import Request
 from starlette.responses import HTMLResponse, JSONResponse, RedirectResponse, Response, StreamingResponse
 from starlette.routing import BaseRoute, Route
 
-from penstock.client.errors import UsageError
+from penstock.client.errors import AuthenticationFailed, UsageError
 from penstock.console import formats
 from penstock.console.guard import TOKEN_FIELD, TOKEN_HEADER, Tokens
+from penstock.console.logins import Logins
 from penstock.console.names import decode_name, encode_name
 from penstock.console.readings import Rates
 from penstock.console.session import Session
@@ -40,7 +41,8 @@ _MAX_FIELDS = 2_000
 _MAX_NOTICES = 1_000
 _NOTICE = "notice"
 _MAX_RATES = 200
-_STREAMS = 64  # at once; a tab has one, and none while it is hidden
+_STREAMS = 400  # at once; a tab has one, and none while it is hidden
+_STREAMS_OF_SESSION = 64
 _IDLE_SECONDS = 15.0
 
 # (address, word, key): `g` and the key goes there
@@ -80,8 +82,10 @@ ChangeFunction = Callable[[Request, Form], Awaitable[Change]]
 class Web:
     """What all requests share: templates, tokens, sessions, notices, the count of streams."""
 
-    def __init__(self, session: Session) -> None:
+    def __init__(self, session: Session | None, logins: Logins | None = None) -> None:
+        """With the one session of everybody, or with logins."""
         self.session = session
+        self.logins = logins
         self.tokens = Tokens()
         self.streams = asyncio.Semaphore(_STREAMS)
         self.is_closing = asyncio.Event()
@@ -132,7 +136,9 @@ def web_of(request: Request) -> Web:
 
 def session_of(request: Request) -> Session:
     """The clients that stand behind this request."""
-    return web_of(request).session
+    session = request.state.session
+    assert isinstance(session, Session)
+    return session
 
 
 def name_in(request: Request, parameter: str = "name") -> str:
@@ -186,7 +192,8 @@ def render(request: Request, made: Page, block: str | None = None) -> str:
         "query": urlencode([item for item in request.query_params.multi_items() if item[0] != _NOTICE]),
         "token": web.tokens.of(browser),
         "token_field": TOKEN_FIELD,
-        "session": web.session,
+        "session": request.state.session,
+        "has_logins": web.logins is not None,
         "live_seconds": made.live_seconds,
     }
     if block is not None:
@@ -210,20 +217,24 @@ async def _renderings(request: Request, function: PageFunction, first: Page) -> 
 
 
 def stream(request: Request, events: AsyncIterator[tuple[str, object]]) -> Response:
-    """Server-sent events, each with a name and data that becomes JSON. Ends with the console."""
-    web = web_of(request)
-    if web.streams.locked():
-        raise HTTPException(503, f"{_STREAMS} live pages are open; close one of them.")
+    """Server-sent events, each with a name and data that becomes JSON. Ends with the console, and with the login."""
+    web, session = web_of(request), session_of(request)
+    if web.streams.locked() or session.streams >= _STREAMS_OF_SESSION:
+        raise HTTPException(503, f"{min(_STREAMS, _STREAMS_OF_SESSION)} live pages are open; close one of them.")
 
     async def body() -> AsyncIterator[str]:
         async with web.streams:
+            session.streams += 1
             yield "retry: 2000\n\n"
             pending: asyncio.Task[tuple[str, object]] | None = None
-            closing = asyncio.ensure_future(web.is_closing.wait())
+            ends = {asyncio.ensure_future(event.wait()) for event in (web.is_closing, session.is_over)}
             try:
                 while not web.is_closing.is_set():
                     pending = pending or asyncio.ensure_future(anext(events))
-                    await asyncio.wait({pending, closing}, timeout=_IDLE_SECONDS, return_when=asyncio.FIRST_COMPLETED)
+                    await asyncio.wait({pending, *ends}, timeout=_IDLE_SECONDS, return_when=asyncio.FIRST_COMPLETED)
+                    if session.is_over.is_set():
+                        yield "event: over\ndata: null\n\n"
+                        return
                     if not pending.done():
                         yield ": still here\n\n"
                         continue
@@ -235,7 +246,9 @@ def stream(request: Request, events: AsyncIterator[tuple[str, object]]) -> Respo
             except (KafkaError, UsageError, ValueError) as error:
                 yield f"event: failed\ndata: {json.dumps(explain(error))}\n\n"
             finally:
-                closing.cancel()
+                session.streams -= 1
+                for each in ends:
+                    each.cancel()
                 if pending is not None:
                     pending.cancel()
                     await asyncio.gather(pending, return_exceptions=True)
@@ -336,8 +349,14 @@ def status_of(error: Exception) -> int:
 
 async def failed(request: Request, error: Exception) -> Response:
     """The page of an error, or its JSON."""
+    web, session = web_of(request), request.state.session
+    if isinstance(error, AuthenticationFailed) and web.logins is not None:
+        web.logins.end(request.state.browser)
+        return RedirectResponse("/login", 303)
     status = status_of(error)
     text = error.detail if isinstance(error, HTTPException) else explain(error)
+    if isinstance(error, AuthenticationFailed) and session is not None and session.user is None:
+        text += ". Or start the console with --login, and each person logs in as their own user."
     if request.url.path.endswith(".json"):
         return JSONResponse({"error": text}, status)
     made = Page("error.html", {}, extra={"status": status, "text": text}, status=status)

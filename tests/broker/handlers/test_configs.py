@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import asyncio
 import logging
 
 import pytest
 
 from penstock.broker.handlers.configs import Operation, ResourceType
+from penstock.client.admin import Admin
+from penstock.testing.broker import Broker
 from penstock.wire import messages as m
-from penstock.wire.errors import ErrorCode
+from penstock.wire.errors import ClusterAuthorizationFailed, ErrorCode
 from tests.transactions.wire_client import Wire
 
 NONE = ErrorCode.NONE
@@ -252,3 +255,19 @@ class TestListing:
 
     def test_a_kind_that_does_not_exist_is_unsupported(self, wire: Wire) -> None:
         assert self.ask(wire, 99) == (ErrorCode.UNSUPPORTED_VERSION, set())
+
+
+def test_the_address_of_the_monitoring_endpoint_alone_is_described_to_every_user() -> None:
+    listen = "penstock.metrics.listen"
+    with Broker(users={"eve": "secret"}, acls=[]) as broker:
+
+        async def main() -> None:
+            async with Admin(broker.client_settings()) as admin:
+                (node,) = (await admin.describe_cluster()).nodes
+                found = await admin.describe_configs(ResourceType.BROKER, str(node.node_id), [listen])
+                assert list(found) == [listen]
+                for names in (None, [], ["log.dirs"], [listen, "log.dirs"]):
+                    with pytest.raises(ClusterAuthorizationFailed):
+                        await admin.describe_configs(ResourceType.BROKER, str(node.node_id), names)
+
+        asyncio.run(main())

@@ -6,6 +6,7 @@ from collections.abc import Callable
 import pytest
 
 from penstock.client import Admin, NewTopic, OffsetSpec, Producer, TopicPartition
+from penstock.wire.acls import AclOperation
 from penstock.wire.errors import (
     InvalidConfig,
     InvalidPartitions,
@@ -60,3 +61,10 @@ async def test_an_election_that_is_not_needed_is_no_failure(admin: Admin, topic:
     await admin.elect_leaders([TopicPartition(topic, 0)])
     with pytest.raises(UnknownTopicOrPartition):
         await admin.elect_leaders([TopicPartition(topic, 9)])
+
+
+async def test_the_cluster_tells_what_a_user_may_do_to_it_when_asked(admin: Admin) -> None:
+    assert (await admin.describe_cluster()).operations is None
+    operations = (await admin.describe_cluster(include_operations=True)).operations
+    assert operations is not None
+    assert AclOperation.DESCRIBE in operations

@@ -6,7 +6,8 @@ incremental form sets, deletes, appends to and subtracts from single configs. Re
 out of a description, not refused.
 
 Topics and groups need DESCRIBE_CONFIGS or ALTER_CONFIGS on themselves, everything else needs it on the cluster. Who
-names a group's dead-letter topic needs WRITE on it too, and is whose rights count from then on.
+names a group's dead-letter topic needs WRITE on it too, and is whose rights count from then on. The address of the
+monitoring endpoint alone is described to everybody who is let in: who may look at what is decided there.
 """
 
 from __future__ import annotations
@@ -59,6 +60,7 @@ class Operation(IntEnum):
 _AUTHORITY = "penstock.share.deadletterqueue.authority"
 _DEAD_LETTER_TOPIC = "errors.deadletterqueue.topic.name"
 _DEAD_LETTER_COPIES = "errors.deadletterqueue.copy.record.enable"
+_MONITORING = "penstock.metrics.listen"
 _KINDS = frozenset(ResourceType)
 _DENIED = {
     AclResource.TOPIC: TopicAuthorizationFailed,
@@ -85,7 +87,8 @@ class ConfigHandlers:
                 resource_type=resource.resource_type, resource_name=resource.resource_name
             )
             try:
-                self._check(request, AclOperation.DESCRIBE_CONFIGS, resource.resource_type, resource.resource_name)
+                if not _asks_for_monitoring(resource):
+                    self._check(request, AclOperation.DESCRIBE_CONFIGS, resource.resource_type, resource.resource_name)
             except KafkaError as error:
                 result.error_code, result.error_message = error.code, error.message
                 denied.append(result)
@@ -397,6 +400,11 @@ def _change_list(
     else:
         items = [item for item in items if item not in given]
     configs[change.name] = ",".join(items)
+
+
+def _asks_for_monitoring(resource: m.DescribeConfigsRequest.DescribeConfigsResource) -> bool:
+    """Whether nothing but the address of a broker's monitoring endpoint is asked for, by its name."""
+    return resource.resource_type == ResourceType.BROKER and resource.configuration_keys == [_MONITORING]
 
 
 def _definitions(kind: int) -> Mapping[str, Definition]:

@@ -13,6 +13,7 @@ from penstock.client.offsets import list_offsets
 from penstock.client.partitions import AnyPartition, P, keyed_by_partition, partitions_of
 from penstock.client.types import IsolationLevel, Node, OffsetAndTimestamp, TopicPartition, by_topic
 from penstock.wire import messages as m
+from penstock.wire.acls import AclOperation
 from penstock.wire.errors import ErrorCode, KafkaError
 
 
@@ -33,6 +34,8 @@ class ClusterDescription:
     controller: int
     nodes: list[Node]
     fenced: set[int] = field(default_factory=set)
+    operations: frozenset[AclOperation] | None = None
+    """What this user may do to the cluster, where that was asked; none of it without DESCRIBE."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,14 +50,15 @@ class LogDir:
 
 
 class Topics(AdminPart):
-    async def describe_cluster(self) -> ClusterDescription:
+    async def describe_cluster(self, *, include_operations: bool = False) -> ClusterDescription:
+        """The brokers, and on request what this user may do to the cluster."""
         connection = await self.cluster.any_connection()
         if not connection.offers(m.DescribeClusterResponse):
             await self.cluster.refresh()
             known = self.cluster.metadata
             return ClusterDescription(known.cluster_id, known.controller_id, sorted(known.nodes.values()))
         answer = await self.cluster.call(
-            m.DescribeClusterRequest(),
+            m.DescribeClusterRequest(include_cluster_authorized_operations=include_operations),
             m.DescribeClusterResponse,
             check_answer=lambda answer: check(answer.error_code, answer.error_message),
         )
@@ -63,6 +67,7 @@ class Topics(AdminPart):
             answer.controller_id,
             sorted(Node(b.broker_id, b.host, b.port, b.rack) for b in answer.brokers),
             {b.broker_id for b in answer.brokers if b.is_fenced},
+            _operations(answer.cluster_authorized_operations) if include_operations else None,
         )
 
     async def list_topics(self, *, include_internal: bool = False) -> list[TopicInfo]:
@@ -256,3 +261,8 @@ def _error(code: int, message: str | None, about: str) -> KafkaError | None:
 def _retry_if_not_controller(codes: Iterable[int]) -> None:
     if any(code == ErrorCode.NOT_CONTROLLER for code in codes):
         raise kafka_error(ErrorCode.NOT_CONTROLLER)
+
+
+def _operations(bits: int) -> frozenset[AclOperation]:
+    """The operations that a response's bits stand for (KIP-430)."""
+    return frozenset(each for each in AclOperation if bits >> int(each) & 1)

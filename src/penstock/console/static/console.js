@@ -28,7 +28,16 @@ function listen() {
     pulse.className = "pulse on";
   });
   source.addEventListener("failed", (event) => { pulse.className = "pulse lost"; pulse.title = JSON.parse(event.data); stop(); setTimeout(listen, 3000); });
-  source.addEventListener("error", () => { pulse.className = "pulse lost"; });
+  source.addEventListener("over", () => { stop(); location.reload(); }); // logged out
+  source.addEventListener("error", () => {
+    pulse.className = "pulse lost";
+    if (source && source.readyState === EventSource.CLOSED) askForLogin();
+  });
+}
+
+// A stream that is refused may mean that nobody is logged in any more: then the page leads to the login.
+function askForLogin() {
+  fetch(location.href, { method: "HEAD", redirect: "manual" }).then((answer) => { if (answer.type === "opaqueredirect") location.reload(); }, () => {});
 }
 
 function stop() {
