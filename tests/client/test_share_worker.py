@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable
+from contextlib import nullcontext
 
 import pytest
 
@@ -60,6 +61,7 @@ class Queue:
             self.decide,
             lambda: any(not self.was_sent(offset) for offset in self.decisions),
             self.send,
+            nullcontext,
         )
 
 

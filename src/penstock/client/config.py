@@ -69,6 +69,7 @@ class ProducerConfig(ClientConfig):
     max_request_size: int = 1_048_576
     delivery_timeout_ms: int = 120_000
     partitioner_ignore_keys: bool = False
+    enable_tracing: bool = False
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
@@ -93,6 +94,7 @@ class ConsumerConfig(ClientConfig):
     queued_max_bytes: int = 67_108_864
     check_crcs: bool = True
     exclude_internal_topics: bool = True
+    enable_tracing: bool = False
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
@@ -106,6 +108,7 @@ class ShareConsumerConfig(ClientConfig):
     fetch_max_bytes: int = 52_428_800
     fetch_max_wait_ms: int = 500
     check_crcs: bool = True
+    enable_tracing: bool = False
 
 
 class ClientSettings(SecuritySettings, total=False):
@@ -147,6 +150,7 @@ class ProducerSettings(ClientSettings, total=False):
     max_request_size: int
     delivery_timeout_ms: int
     partitioner_ignore_keys: bool
+    enable_tracing: bool
 
 
 class ConsumerSettings(ClientSettings, total=False):
@@ -172,6 +176,7 @@ class ConsumerSettings(ClientSettings, total=False):
     queued_max_bytes: int
     check_crcs: bool
     exclude_internal_topics: bool
+    enable_tracing: bool
 
 
 class ShareConsumerSettings(ClientSettings, total=False):
@@ -186,6 +191,7 @@ class ShareConsumerSettings(ClientSettings, total=False):
     fetch_max_bytes: int
     fetch_max_wait_ms: int
     check_crcs: bool
+    enable_tracing: bool
 
 
 # Names of other clients that mean one of ours.

@@ -16,9 +16,10 @@ import asyncio
 import inspect
 import logging
 import re
+import time
 from collections import deque
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Mapping, Sequence
-from typing import Generic, TypeVar, Unpack, cast, overload
+from typing import TYPE_CHECKING, Generic, TypeVar, Unpack, cast, overload
 
 from penstock.client.assignors import Assignor, assignors_named
 from penstock.client.batches import RecordBatch
@@ -51,6 +52,9 @@ from penstock.client.types import (
     V,
 )
 from penstock.wire.errors import KafkaError
+
+if TYPE_CHECKING:
+    from penstock.client.tracing import Tracing
 
 _log = logging.getLogger("penstock.client")
 
@@ -123,6 +127,11 @@ class Consumer(Generic[K, V]):
         self._closed = False
         self._poll_times = PollTimes(self._metrics, "consumer-metrics")
         self._reporter = Reporter(self._cluster, self._metrics)
+        self._tracing: Tracing | None = None
+        if self.config.enable_tracing:
+            from penstock.client import tracing
+
+            self._tracing = tracing.Tracing(self.config.client_id, self.config.group_id)
         self._polls = self._metrics.sensor("consumer-metrics", "poll-records", "avg")
         self._commit_count = self._metrics.sensor("consumer-coordinator-metrics", "commit", "rate", "total")
 
@@ -303,9 +312,12 @@ class Consumer(Generic[K, V]):
         limit = max_records or self.config.max_poll_records
         self._unyielded.clear()
         fetcher = self._ready()
+        began_ns = 0 if self._tracing is None else time.time_ns()
         records = await self._wait_for(fetcher.take_records, limit, timeout_ms)
         if records:
             self._polls.record(len(records))
+        if self._tracing is not None:
+            self._tracing.polled(records, began_ns)
         if self._key_deserializer is None and self._value_deserializer is None:
             return cast("list[ConsumerRecord[K, V]]", records)
         return self._deserialized(records)

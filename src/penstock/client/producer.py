@@ -16,7 +16,7 @@ import logging
 import time
 from collections.abc import AsyncIterator, Iterable, Mapping, Sequence
 from contextlib import asynccontextmanager
-from typing import Unpack
+from typing import TYPE_CHECKING, Unpack
 
 from penstock.client.accumulator import RECORD_OVERHEAD, Batch, Delivery, PartitionQueue
 from penstock.client.cluster import Cluster
@@ -32,6 +32,9 @@ from penstock.client.transactions import ConsumerGroupMetadata, GroupMember, Sta
 from penstock.client.types import Headers, OffsetAndMetadata, RecordMetadata, TopicPartition
 from penstock.records.builder import NewRecord
 from penstock.wire.errors import ErrorCode, KafkaError, MessageTooLarge
+
+if TYPE_CHECKING:
+    from penstock.client.tracing import Tracing
 
 _NO_HEADERS: Headers = ()
 _BATCH_ROWS = 10_000
@@ -55,6 +58,13 @@ class Producer:
         self._reporter = Reporter(self._cluster, self._metrics)
         self._batch_size = self.config.batch_size
         self._closed = False
+        self._tracing: Tracing | None = None
+        if self.config.enable_tracing:
+            from penstock.client import tracing
+
+            self._tracing = tracing.Tracing(self.config.client_id)
+            # In place of a check with every record: a producer without tracing pays nothing for it.
+            self.send = self._send_traced  # type: ignore[method-assign]
 
     # Life
 
@@ -160,6 +170,28 @@ class Producer:
         batch.size += size
         sender.buffered_bytes += size
         return Delivery(batch, len(records) - 1, timestamp)
+
+    async def _send_traced(
+        self,
+        topic: str,
+        value: bytes | str | None = None,
+        *,
+        key: bytes | str | None = None,
+        partition: int | None = None,
+        timestamp_ms: int | None = None,
+        headers: Sequence[tuple[str, bytes | None]] | None = None,
+    ) -> Delivery:
+        assert self._tracing is not None
+        span, headers = self._tracing.begin_send(topic, headers)
+        try:
+            delivery = await Producer.send(
+                self, topic, value, key=key, partition=partition, timestamp_ms=timestamp_ms, headers=headers
+            )
+        except BaseException as error:
+            self._tracing.failed(span, error)
+            raise
+        self._tracing.sent(span, delivery)
+        return delivery
 
     async def send_and_wait(
         self,

@@ -19,11 +19,12 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import time
 from collections import deque
 from collections.abc import AsyncIterator, Callable, Iterable, Mapping
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, nullcontext
 from dataclasses import replace
-from typing import Generic, Unpack, cast, overload
+from typing import TYPE_CHECKING, Generic, Unpack, cast, overload
 
 from penstock.client.cluster import Backoff, Cluster
 from penstock.client.config import ShareConsumerConfig, ShareConsumerSettings, load
@@ -40,6 +41,9 @@ from penstock.client.telemetry import Reporter
 from penstock.client.types import ConsumerRecord, K, TopicPartition, V
 from penstock.wire.codec import MalformedMessage
 from penstock.wire.errors import CorruptMessage, ErrorCode, KafkaError
+
+if TYPE_CHECKING:
+    from penstock.client.tracing import Tracing
 
 _log = logging.getLogger("penstock.client")
 
@@ -128,6 +132,11 @@ class ShareConsumer(Generic[K, V]):
         self._closed = False
         self._poll_times = PollTimes(self._metrics, "consumer-share-metrics")
         self._reporter = Reporter(self._cluster, self._metrics)
+        self._tracing: Tracing | None = None
+        if self.config.enable_tracing:
+            from penstock.client import tracing
+
+            self._tracing = tracing.Tracing(self.config.client_id, self.config.group_id)
         self._fetch_size = self._metrics.sensor(_GROUP, "fetch-size", "avg", "max")
         self._fetch_latency = self._metrics.sensor(_GROUP, "fetch-latency", "avg", "max")
         self._fetch_count = self._metrics.sensor(_GROUP, "fetch", "rate", "total")
@@ -256,10 +265,14 @@ class ShareConsumer(Generic[K, V]):
         self, timeout_ms: float | None, limit: int, max_wait_ms: int, *, fetch_ahead: bool = False
     ) -> list[ConsumerRecord[K, V]]:
         self._poll_times.started()
+        began_ns = 0 if self._tracing is None else time.time_ns()
         try:
-            return await self._poll_until(timeout_ms, limit, max_wait_ms, fetch_ahead=fetch_ahead)
+            records = await self._poll_until(timeout_ms, limit, max_wait_ms, fetch_ahead=fetch_ahead)
         finally:
             self._poll_times.ended()
+        if self._tracing is not None:
+            self._tracing.polled(records, began_ns)
+        return records
 
     async def _poll_until(
         self, timeout_ms: float | None, limit: int, max_wait_ms: int, *, fetch_ahead: bool
@@ -652,7 +665,13 @@ class ShareConsumer(Generic[K, V]):
         self._accept_implicitly()
         self._explicit = True
         worker = Worker(
-            handler, concurrency, self._take_for_worker, self._locks.decide, self._has_acknowledgements, self.commit
+            handler,
+            concurrency,
+            self._take_for_worker,
+            self._locks.decide,
+            self._has_acknowledgements,
+            self.commit,
+            nullcontext if self._tracing is None else self._tracing.processing,
         )
         with self._keeper.hold():
             await worker.run(stop)

@@ -11,6 +11,7 @@ import inspect
 import logging
 from collections import deque
 from collections.abc import Awaitable, Callable
+from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from typing import Generic
 
@@ -37,6 +38,7 @@ class Worker(Generic[K, V]):
     decide: Callable[[ConsumerRecord[K, V], int], object]
     has_decisions: Callable[[], bool]  # that wait to be sent
     send_decisions: Callable[[], Awaitable[object]]
+    around: Callable[[ConsumerRecord[K, V]], AbstractContextManager[object]]  # each call of the handler
 
     async def run(self, stop: asyncio.Event | None) -> None:
         """Work until cancelled, or until `stop` is set; then the handlers that run may finish."""
@@ -70,9 +72,10 @@ class Worker(Generic[K, V]):
     async def _work(self, record: ConsumerRecord[K, V]) -> None:
         kind = AcknowledgeType.RELEASE
         try:
-            result = self.handler(record)
-            if inspect.isawaitable(result):
-                await result
+            with self.around(record):
+                result = self.handler(record)
+                if inspect.isawaitable(result):
+                    await result
             kind = AcknowledgeType.ACCEPT
         except Reject as error:
             _log.info("%s offset %d is rejected: %s", record.topic, record.offset, error)

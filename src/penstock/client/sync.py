@@ -23,6 +23,7 @@ from collections import deque
 from collections.abc import Callable, Coroutine, Iterator, Mapping
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import contextmanager
+from contextvars import Context, copy_context
 from typing import cast
 
 from penstock.client import admin as _admin
@@ -183,7 +184,8 @@ class Producer(_Front):
 
     def __init__(self, *arguments: object, **settings: object) -> None:
         super().__init__(*arguments, **settings)
-        self._handover: deque[tuple[Delivery, tuple[object, ...], dict[str, object]]] = deque()
+        self._handover: deque[tuple[Delivery, tuple[object, ...], dict[str, object], Context | None]] = deque()
+        self._traces = self._twin.config.enable_tracing
         self._handing = threading.Lock()  # several threads may send; one task takes over
         self._taking = False
         self._taker: Future[None] | None = None
@@ -193,7 +195,8 @@ class Producer(_Front):
         """Put one record into the buffer; waits only while it is full."""
         delivery = Delivery(self)
         with self._handing:
-            self._handover.append((delivery, arguments, named))
+            # A span of the thread that sends is the parent of the record's.
+            self._handover.append((delivery, arguments, named, copy_context() if self._traces else None))
             if not self._taking:
                 self._taking = True
                 self._taker = asyncio.run_coroutine_threadsafe(self._take(), self._loop.loop)
@@ -225,9 +228,12 @@ class Producer(_Front):
         """Runs in the loop's thread: takes over what was handed over, in order."""
         while True:
             while self._handover:
-                delivery, arguments, named = self._handover[0]
+                delivery, arguments, named, context = self._handover[0]
                 try:
-                    delivery._delivery = await self._twin.send(*arguments, **named)  # type: ignore[arg-type]
+                    sending = self._twin.send(*arguments, **named)  # type: ignore[arg-type]
+                    if context is not None:
+                        sending = asyncio.get_running_loop().create_task(sending, context=context)  # type: ignore[assignment]
+                    delivery._delivery = await sending
                 except Exception as error:
                     delivery._error = error
                 self._handover.popleft()
@@ -315,7 +321,7 @@ class ShareConsumer(_Front):
         with ThreadPoolExecutor(concurrency, "penstock-worker") as pool:
 
             async def in_thread(record: object) -> object:
-                return await asyncio.get_running_loop().run_in_executor(pool, handler, record)
+                return await asyncio.get_running_loop().run_in_executor(pool, copy_context().run, handler, record)
 
             self._loop.wait(self._twin.run(in_thread, concurrency=concurrency))  # type: ignore[attr-defined]
 

@@ -16,7 +16,9 @@ import inspect
 import time
 from collections.abc import Awaitable, Callable
 from concurrent.futures import ThreadPoolExecutor
+from contextvars import copy_context
 from dataclasses import dataclass
+from functools import partial
 
 from penstock.client.admin import Admin
 from penstock.client.security import SecurityConfig
@@ -48,6 +50,7 @@ class Job:
     idle_ms: int = 500
     control: ControlAddress | None = None
     security: SecurityConfig = NO_SECURITY
+    tracing: bool = False
 
 
 async def run_worker(job: Job, handler: Handler, attempt: Attempt) -> Counters:
@@ -60,6 +63,10 @@ async def run_worker(job: Job, handler: Handler, attempt: Attempt) -> Counters:
         counted = _Counted(handler, pool)
         try:
             await _call(handler, "open")
+            if job.tracing:
+                from penstock.client.tracing import export_spans
+
+                export_spans("penstock-work")  # unless the handler has set a provider
             async with ShareConsumer(
                 job.security.given(),
                 bootstrap_servers=job.bootstrap_servers,
@@ -67,6 +74,7 @@ async def run_worker(job: Job, handler: Handler, attempt: Attempt) -> Counters:
                 group_id=job.group,
                 share_acknowledgement_mode="explicit",
                 max_poll_interval_ms=_LONGEST_HANDLER_MS,
+                enable_tracing=job.tracing,
             ) as consumer:
                 consumer.subscribe(job.topics)
                 consumer.set_acknowledgement_commit_callback(counted.answered)
@@ -76,6 +84,10 @@ async def run_worker(job: Job, handler: Handler, attempt: Attempt) -> Counters:
                     watching.cancel()
         finally:
             await _call(handler, "close")
+            if job.tracing:
+                from penstock.client.tracing import flush_spans
+
+                await asyncio.to_thread(flush_spans)
             line.tell(counted.counters)
             await line.close()
     return counted.counters
@@ -100,7 +112,8 @@ class _Counted:
             if self._is_async:
                 result = self._handler(record)
             else:
-                result = await asyncio.get_running_loop().run_in_executor(self._pool, self._handler, record)
+                call = partial(copy_context().run, self._handler, record)  # which span the record's is
+                result = await asyncio.get_running_loop().run_in_executor(self._pool, call)
             if inspect.isawaitable(result):
                 await result
             self.counters.accepted += 1

@@ -80,6 +80,7 @@ def work(
     auto_offset_reset: str | None = None,
     spark: SparkSession | None = None,
     on_progress: Callable[[Counters], object] | None = None,
+    tracing: bool = False,
 ) -> WorkSummary:
     """Call `handler` for every record of the topics that the share group hands out, on Spark.
 
@@ -94,6 +95,10 @@ def work(
 
     A group that is new begins with the newest records unless `auto_offset_reset="earliest"` is given, which sets the
     group's own config.
+
+    With `tracing`, each call of the handler is a span of OpenTelemetry that links to the one that sent the record. A
+    task exports its spans by OTLP, as OpenTelemetry's environment variables say, unless the handler's `open` has set
+    a tracer provider.
     """
     topics = (topic,) if isinstance(topic, str) else tuple(topic)
     _check(topics, group, parallelism, tasks)
@@ -117,6 +122,7 @@ def work(
             ends_at=None if seconds is None else time.time() + seconds,
             control=control.address,
             security=secured,
+            tracing=tracing,
         )
         done = _Run(spark, job, handler, count).result(control, stop, on_progress)
     finally:
