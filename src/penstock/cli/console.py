@@ -9,7 +9,7 @@ from penstock.cli.failures import Failure
 from penstock.cli.options import CONTEXT_SETTINGS, Command, bootstrap_option, option
 
 DEFAULT_LISTEN = "127.0.0.1:8080"
-_PACKAGES = ("jinja2", "starlette", "uvicorn")
+_PACKAGES = ("jinja2", "re2", "starlette", "uvicorn")
 
 
 def missing_part() -> str | None:

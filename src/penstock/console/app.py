@@ -17,16 +17,18 @@ from starlette.staticfiles import StaticFiles
 
 from penstock.client.errors import UsageError
 from penstock.console import web
+from penstock.console.decoders.avro import MalformedSchema
 from penstock.console.door import Door
+from penstock.console.filters import FilterError
 from penstock.console.guard import Guard
 from penstock.console.logins import Logins, Rules, wants_login
 from penstock.console.names import MalformedName
-from penstock.console.pages import groups, login, overview, queues, topics
+from penstock.console.pages import groups, login, messages, overview, queues, topics
 from penstock.console.session import Session
 from penstock.wire.errors import KafkaError
 
 STATIC = Path(__file__).parent / "static"
-FAMILIES = (overview, topics, groups, queues)
+FAMILIES = (overview, messages, topics, groups, queues)
 
 
 def create_app(
@@ -65,6 +67,8 @@ def create_app(
             KafkaError: web.failed,
             UsageError: web.failed,
             MalformedName: web.failed,
+            FilterError: web.failed,
+            MalformedSchema: web.failed,
             HTTPException: web.failed,
         },
         lifespan=life,

@@ -49,31 +49,42 @@ document.addEventListener("visibilitychange", () => (document.hidden ? stop() : 
 window.addEventListener("pagehide", stop);
 listen();
 
-// The messages of a topic: rows arrive as HTML that the server has escaped, and the oldest give way.
+// The messages of a topic: rows arrive as HTML that the server has escaped. A page keeps so many: a search the first,
+// which the server sees to, live messages the newest. A hidden tab lets its stream go, and goes on from there.
 const search = document.getElementById("search");
 if (search) {
   const rows = document.getElementById("rows");
   const keep = Number(search.dataset.keep);
-  const newestFirst = search.dataset.tail === "yes";
+  const isLive = search.dataset.live === "yes";
   const bar = document.getElementById("progress");
   const words = document.getElementById("progress-text");
   const button = document.getElementById("stop");
-  let stream = new EventSource(search.dataset.stream);
-  const finish = () => { if (stream) stream.close(); stream = null; button.hidden = true; search.dataset.state = "done"; };
-  stream.addEventListener("rows", (event) => {
-    rows.insertAdjacentHTML(newestFirst ? "afterbegin" : "beforeend", JSON.parse(event.data));
-    while (rows.children.length > keep) (newestFirst ? rows.lastElementChild : rows.lastElementChild).remove();
-  });
-  stream.addEventListener("progress", (event) => {
-    const told = JSON.parse(event.data);
-    words.textContent = told.text;
-    if (told.total) { bar.max = told.total; bar.value = told.done; bar.hidden = false; }
-  });
-  stream.addEventListener("failed", (event) => { words.textContent = JSON.parse(event.data); words.className = "failure"; finish(); });
-  stream.addEventListener("end", finish);
-  stream.addEventListener("error", () => { if (stream) { words.textContent = "The stream has ended."; finish(); } });
-  button.addEventListener("click", () => { words.textContent += " · stopped"; finish(); });
-  window.addEventListener("pagehide", finish);
+  let resume = "";
+  let state = "searching";
+  let stream = null;
+  const let_go = () => { if (stream) stream.close(); stream = null; };
+  const finish = (how) => { let_go(); state = how; button.hidden = true; bar.hidden = true; search.dataset.state = how; };
+  const begin = () => {
+    if (stream || document.hidden || state !== "searching") return;
+    stream = new EventSource(search.dataset.stream + (resume ? "&resume=" + encodeURIComponent(resume) : ""));
+    stream.addEventListener("rows", (event) => {
+      rows.insertAdjacentHTML(isLive ? "afterbegin" : "beforeend", JSON.parse(event.data));
+      while (rows.children.length > keep) rows.lastElementChild.remove();
+    });
+    stream.addEventListener("progress", (event) => {
+      const told = JSON.parse(event.data);
+      words.textContent = told.text;
+      resume = told.resume;
+      if (told.total) { bar.max = told.total; bar.value = told.done; bar.hidden = false; }
+    });
+    stream.addEventListener("failed", (event) => { words.textContent = JSON.parse(event.data); words.className = "failure"; finish("failed"); });
+    stream.addEventListener("end", () => { finish("done"); if (!rows.children.length) document.getElementById("none").hidden = false; });
+    stream.addEventListener("error", () => { if (stream) { words.textContent += " · the console has ended the stream"; finish("failed"); } });
+  };
+  button.addEventListener("click", () => { words.textContent += " · stopped"; finish("stopped"); });
+  document.addEventListener("visibilitychange", () => (document.hidden ? let_go() : begin()));
+  window.addEventListener("pagehide", let_go);
+  begin();
   rows.addEventListener("click", (event) => {
     const row = event.target.closest("tr");
     if (row && !event.target.closest("a") && document.getSelection().isCollapsed) row.classList.toggle("open");

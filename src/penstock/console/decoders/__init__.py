@@ -1,0 +1,103 @@
+"""Bytes of keys and values as people can read them.
+
+Every decoder is bounded: what a topic holds was written by strangers, and a few bytes may claim to be a list of
+billions. `decode` never raises; what cannot be read as asked is shown as hex, with the reason.
+"""
+
+from __future__ import annotations
+
+import json
+from typing import NamedTuple
+
+from penstock.console.decoders import avro, internal, protobuf
+from penstock.console.decoders.bounds import Unreadable
+
+FORMATS = ("auto", "text", "json", "avro", "protobuf", "hex")
+_MAX_BYTES = 4 << 20
+_MAX_HEX_BYTES = 64 << 10
+
+
+class Shown(NamedTuple):
+    """Bytes made readable: the text, the format that it is in, and why that is not the one asked for."""
+
+    text: str | None
+    format: str
+    problem: str = ""
+
+
+def decode(data: bytes | None, wanted: str, schema: avro.Schema | None = None) -> Shown:
+    """A key or value in the wanted format; `auto` takes the first that fits."""
+    if data is None:
+        return Shown(None, "null")
+    if wanted == "auto":
+        return _guess(data, schema)
+    if wanted == "hex":
+        return Shown(_hex(data), "hex")
+    try:
+        if len(data) > _MAX_BYTES:
+            raise Unreadable(f"it has {len(data):,} bytes, more than {_MAX_BYTES:,}")
+        if wanted == "json":
+            return Shown(_json(data), "json")
+        if wanted == "avro":
+            return Shown(_pretty(avro.decode(data, schema)), "avro")
+        if wanted == "protobuf":
+            return Shown(_pretty(protobuf.decode(data)), "protobuf")
+        return Shown(data.decode(), "text")
+    except (Unreadable, UnicodeDecodeError) as error:
+        reason = "it is not UTF-8" if isinstance(error, UnicodeDecodeError) else str(error)
+        return Shown(_hex(data), "hex", f"not {wanted}: {reason}")
+
+
+def decode_record(
+    topic: str, key: bytes | None, value: bytes | None, wanted: str, schema: avro.Schema | None = None
+) -> tuple[Shown, Shown]:
+    """Key and value of a record. Those of internal topics are read by Kafka's own schemas."""
+    if wanted == "auto" and topic in internal.TOPICS:
+        try:
+            found = internal.decode(topic, key, value)
+        except Unreadable as error:
+            return decode(key, "hex"), decode(value, "hex")._replace(problem=str(error))
+        shown = [Shown(None, "null") if part is None else Shown(_pretty(part), "internal") for part in found]
+        return shown[0], shown[1]
+    keys = wanted if wanted in ("auto", "hex", "text") else "auto"
+    return decode(key, keys), decode(value, wanted, schema)
+
+
+def _guess(data: bytes, schema: avro.Schema | None) -> Shown:
+    if len(data) > _MAX_BYTES:
+        return Shown(_hex(data), "hex")
+    if data[:1] in (b"{", b"["):
+        try:
+            return Shown(_json(data), "json")
+        except Unreadable:
+            pass
+    if schema is not None or data[:4] == avro.CONTAINER:
+        try:
+            return Shown(_pretty(avro.decode(data, schema)), "avro")
+        except Unreadable:
+            pass
+    try:
+        text = data.decode()
+    except UnicodeDecodeError:
+        return Shown(_hex(data), "hex")
+    readable = all(char.isprintable() or char in "\r\n\t" for char in text)
+    return Shown(text, "text") if readable else Shown(_hex(data), "hex")
+
+
+def _json(data: bytes) -> str:
+    try:
+        return _pretty(json.loads(data))
+    except (ValueError, RecursionError) as error:
+        raise Unreadable(str(error) or "it is nested too deeply") from None
+
+
+def _pretty(found: object) -> str:
+    try:
+        return json.dumps(found, ensure_ascii=False, indent=2)
+    except (ValueError, RecursionError) as error:
+        raise Unreadable(str(error) or "it is nested too deeply") from None
+
+
+def _hex(data: bytes) -> str:
+    shown = data[:_MAX_HEX_BYTES].hex(" ")
+    return shown if len(data) <= _MAX_HEX_BYTES else f"{shown} … {len(data) - _MAX_HEX_BYTES:,} bytes more"

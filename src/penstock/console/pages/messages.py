@@ -1,0 +1,422 @@
+"""The messages of a topic: searched, followed, looked at one by one, produced, and produced again."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import shlex
+from collections.abc import AsyncIterator
+from urllib.parse import urlencode
+from weakref import WeakKeyDictionary
+
+from starlette.exceptions import HTTPException
+from starlette.requests import Request
+from starlette.responses import RedirectResponse, Response
+from starlette.routing import Route
+
+from penstock.client.admin import Admin
+from penstock.client.consumer import Consumer
+from penstock.client.types import ConsumerRecord, OffsetSpec, TopicPartition
+from penstock.console import filters, searching
+from penstock.console.decoders import FORMATS, avro, decode_record
+from penstock.console.names import encode_name
+from penstock.console.searching import Found, Place
+from penstock.console.session import Session
+from penstock.console.web import (
+    Change,
+    Form,
+    Page,
+    change,
+    command,
+    name_in,
+    number_of,
+    page,
+    read_form,
+    session_of,
+    stream,
+    web_of,
+)
+
+_KEEP = 500  # rows of a page
+_FEW = 50  # rows of the newest records
+_MOST_NEWEST = 2_000
+_PREVIEW = 1_000
+_JSON_SECONDS = 20.0
+_MOST_SCHEMAS = 200
+_MAX_CHARACTERS = 2 << 20
+STARTS = ("newest", "beginning", "offset", "time", "live")
+KINDS = ("text", "key", "value", "header", "expression")
+
+# Schemas belong to a session, so that what one person has given is read by nobody else.
+_schemas: WeakKeyDictionary[Session, dict[str, tuple[str, avro.Schema]]] = WeakKeyDictionary()
+
+
+async def messages(request: Request) -> Page:
+    topic, asked = name_in(request), _Asked(request)
+    if request.url.path.endswith(".json"):
+        return Page("messages.html", await _at_once(request, topic, asked))
+    info = await (await session_of(request).admin()).describe_topic(topic)
+    query = [item for item in request.query_params.multi_items() if item[0] not in ("notice", "resume")]
+    extra = {
+        "asked": asked,
+        "stream": f"/topics/{encode_name(topic)}/messages.live?{urlencode(query)}",
+        "keep": _KEEP,
+        "formats": FORMATS,
+        "schema": _known(session_of(request)).get(topic, ("", None))[0],
+        "last": len(info.partitions) - 1,
+    }
+    return Page("messages.html", {"topic": topic}, extra=extra)
+
+
+class _Asked:
+    """What the form of the page asks for."""
+
+    def __init__(self, request: Request) -> None:
+        get = request.query_params.get
+        self.start = get("from", "newest")
+        self.at = get("at", "").strip()[:40]
+        self.partition = get("partition", "").strip()[:200]
+        self.by = get("by", "text")
+        self.text = get("q", "")[: filters.MAX_LENGTH + 1]
+        self.format = get("format", "auto")
+        self.committed = get("committed") == "1"
+        self.resume = get("resume", "")
+        if self.start not in STARTS or self.by not in KINDS or self.format not in FORMATS:
+            raise HTTPException(400, f"'from' is one of {STARTS}, 'by' one of {KINDS}, 'format' one of {FORMATS}.")
+        self.filter = self._filter()
+
+    def _filter(self) -> filters.Filter | None:
+        text = self.text
+        if not text.strip():
+            return None
+        if self.by == "text":
+            return filters.containing(text)
+        if self.by == "expression":
+            return filters.parse(text)
+        if self.by == "header":
+            name, equals, value = text.partition("=")
+            field = f'header["{_escaped(name.strip())}"]'
+            return filters.parse(f'{field} contains "{_escaped(value.strip())}"' if equals else f"{field} exists")
+        return filters.parse(f'{self.by} contains "{_escaped(text)}"')
+
+    def partitions(self, known: list[int]) -> list[int]:
+        if not self.partition:
+            return known
+        numbers = [number_of(word, "Partition", 0, known[-1]) for word in self.partition.split(",")]
+        return sorted(set(numbers))
+
+
+def _escaped(text: str) -> str:
+    return text.replace("\\", "\\\\").replace('"', '\\"')
+
+
+async def _place(admin: Admin, topic: str, asked: _Asked) -> Place:
+    """Where to begin, and where to stop: at the end as it is now, or never."""
+    info = await admin.describe_topic(topic)
+    numbers = asked.partitions(sorted(info.partitions))
+    led = [TopicPartition(topic, number) for number in numbers if info.partitions[number].leader >= 0]
+    if asked.resume:
+        if len(asked.resume) > 60_000:
+            raise HTTPException(400, "The search has too many partitions to go on; start it again.")
+        try:
+            place = Place.read(topic, asked.resume)
+        except ValueError as error:
+            raise HTTPException(400, str(error)) from None
+        if not set(place.ranges) <= {tp.partition for tp in led}:
+            raise HTTPException(400, "The search is of other partitions; start it again.")
+        return place
+    first, end = await asyncio.gather(
+        admin.list_offsets(dict.fromkeys(led, int(OffsetSpec.EARLIEST))),
+        admin.list_offsets(dict.fromkeys(led, int(OffsetSpec.LATEST))),
+    )
+    firsts = {tp.partition: found.offset for tp, found in first.items()}
+    ends = {tp.partition: found.offset for tp, found in end.items()}
+    at: int | dict[int, int] = 0
+    if asked.start == "live":
+        at = ends
+    elif asked.start == "offset":
+        at = number_of(asked.at or "0", "The offset")
+    elif asked.start == "time":
+        by_time = await admin.list_offsets(dict.fromkeys(led, filters.milliseconds(asked.at)))
+        at = {tp.partition: found.offset for tp, found in by_time.items() if found.offset >= 0}
+    elif asked.start == "newest" and asked.filter is None:
+        each = max(1, min(_FEW, _MOST_NEWEST // max(len(ends), 1)))
+        at = {number: end - each for number, end in ends.items()}
+    ranges = searching.ranges_of(firsts, ends, at, endless=asked.start == "live")
+    total = sum(end - at for at, end in ranges.values()) if asked.start != "live" else 0
+    return Place(topic, ranges, total=total)
+
+
+async def _events(consumer: Consumer[bytes, bytes], place: Place, asked: _Asked, show: int) -> AsyncIterator[Found]:
+    if asked.start == "newest" and asked.filter is None:
+        yield Found(place, await searching.newest(consumer, place, _FEW))
+        return
+    async for found in searching.search(consumer, place, asked.filter, show):
+        yield found
+
+
+async def _at_once(request: Request, topic: str, asked: _Asked) -> dict[str, object]:
+    """The JSON twin: hits until there are enough or until time is up, and where to go on."""
+    session = session_of(request)
+    place = await _place(await session.admin(), topic, asked)
+    limit = number_of(request.query_params.get("limit", "100"), "limit", 1, 1_000)
+    rows: list[dict[str, object]] = []
+    async with session.consumer(committed=asked.committed) as consumer:
+        try:
+            async with asyncio.timeout(_JSON_SECONDS if asked.start != "live" else 5.0):
+                async for found in _events(consumer, place, asked, limit):
+                    rows += [_row(record, asked, session, _MAX_CHARACTERS) for record in found.records]
+        except TimeoutError:
+            pass
+    finished = not place.ranges
+    return {
+        "topic": topic,
+        "records": rows[:limit],
+        "scanned": place.scanned,
+        "total": place.total,
+        "hits": place.hits,
+        "resume": None if finished else place.write(),
+    }
+
+
+async def live(request: Request) -> Response:
+    topic, asked = name_in(request), _Asked(request)
+    session = session_of(request)
+    place = await _place(await session.admin(), topic, asked)
+    return stream(request, _told(request, session, place, asked))
+
+
+async def _told(request: Request, session: Session, place: Place, asked: _Asked) -> AsyncIterator[tuple[str, object]]:
+    """Rows as HTML, and progress."""
+    yield "progress", _progress(Found(place), asked)
+    template = web_of(request).templates.get_template("message_rows.html")
+    async with session.consumer(committed=asked.committed) as consumer:
+        async for found in _events(consumer, place, asked, max(0, _KEEP - place.hits)):
+            if found.records:
+                rows = [_row(record, asked, session, _PREVIEW) for record in found.records]
+                if asked.start == "live":
+                    rows.reverse()
+                yield "rows", template.render(rows=rows, topic=place.topic)
+            yield "progress", _progress(found, asked)
+
+
+def _progress(found: Found, asked: _Asked) -> dict[str, object]:
+    place = found.place
+    if asked.start == "live":
+        text = f"following · {place.hits:,} records" + (" found" if asked.filter else "")
+    elif asked.filter is None:
+        text = f"{place.hits:,} records"
+    else:
+        text = f"{place.hits:,} found in {place.scanned:,} of {place.total:,} records"
+        if place.hits > _KEEP:
+            text += f", the first {_KEEP} shown"
+        if found.seconds >= 0.1:
+            text += f" · {found.seconds:.1f} s"
+    return {
+        "text": text,
+        "done": place.scanned,
+        "total": place.total if asked.filter is not None else 0,
+        "resume": place.write(),
+    }
+
+
+def _row(record: ConsumerRecord[bytes, bytes], asked: _Asked, session: Session, limit: int) -> dict[str, object]:
+    schema = _known(session).get(record.topic, ("", None))[1]
+    key, value = decode_record(record.topic, record.key, record.value, asked.format, schema)
+    return {
+        "partition": record.partition,
+        "offset": record.offset,
+        "timestamp": record.timestamp,
+        "key": _cut(key.text, limit),
+        "value": _cut(value.text, limit),
+        "keyFormat": key.format,
+        "valueFormat": value.format,
+        "problem": value.problem,
+        "headers": [[name, _cut(_text(held), limit)] for name, held in record.headers[:50]],
+        "size": len(record.value or b""),
+    }
+
+
+def _cut(text: str | None, limit: int) -> str | None:
+    return text if text is None or len(text) <= limit else text[:limit] + "…"
+
+
+def _text(data: bytes | None) -> str | None:
+    if data is None:
+        return None
+    try:
+        return data.decode()
+    except UnicodeDecodeError:
+        return data.hex(" ")
+
+
+# One record
+
+
+async def message(request: Request) -> Page:
+    topic, asked, session = name_in(request), _Asked(request), session_of(request)
+    record = await _one(request)
+    return Page(
+        "message.html",
+        {"topic": topic, **_row(record, asked, session, _MAX_CHARACTERS)},
+        extra={"asked": asked, "formats": FORMATS, "is_text": _is_text(record), "schema": ""},
+    )
+
+
+def _is_text(record: ConsumerRecord[bytes, bytes]) -> bool:
+    try:
+        for part in (record.key, record.value, *(held for _, held in record.headers)):
+            (part or b"").decode()
+    except UnicodeDecodeError:
+        return False
+    return len(record.value or b"") < 100_000
+
+
+async def _one(request: Request) -> ConsumerRecord[bytes, bytes]:
+    topic = name_in(request)
+    partition = number_of(str(request.path_params["partition"]), "Partition", 0, 2**31 - 1)
+    offset = number_of(str(request.path_params["offset"]), "The offset")
+    return await read_one(session_of(request), topic, partition, offset)
+
+
+async def read_one(session: Session, topic: str, partition: int, offset: int) -> ConsumerRecord[bytes, bytes]:
+    """One record; not found where its offset holds none, or none any more."""
+    missing = HTTPException(404, f"{topic}-{partition} has no record at offset {offset}; it may have been deleted.")
+    admin = await session.admin()
+    if partition not in (await admin.describe_topic(topic)).partitions:
+        raise HTTPException(404, f"{topic} has no partition {partition}.")
+    tp = TopicPartition(topic, partition)
+    first = (await admin.list_offsets({tp: int(OffsetSpec.EARLIEST)}))[tp].offset
+    end = (await admin.list_offsets({tp: int(OffsetSpec.LATEST)}))[tp].offset
+    if not first <= offset < end:
+        raise missing
+    async with session.consumer() as consumer:
+        place = Place(topic, {partition: (offset, offset + 1)})
+        async for found in searching.search(consumer, place, None, 1):
+            for record in found.records:
+                return record
+    raise missing
+
+
+# Producing
+
+
+async def produce_form(request: Request) -> Page:
+    topic, session = name_in(request), session_of(request)
+    await (await session.admin()).describe_topic(topic)
+    again = request.query_params.get("again", "")
+    fields = {"key": "", "value": "", "headers": "", "partition": ""}
+    if again:
+        partition, _, offset = again.partition("-")
+        record = await read_one(session, topic, number_of(partition, "Partition"), number_of(offset, "The offset"))
+        fields = {
+            "key": _text(record.key) or "",
+            "value": _text(record.value) or "",
+            "headers": "\n".join(f"{name}={_text(held) or ''}" for name, held in record.headers),
+            "partition": partition,
+        }
+    return Page("produce.html", {"topic": topic}, extra={"fields": fields})
+
+
+async def produce(request: Request, form: Form) -> Change:
+    session, topic = session_of(request), name_in(request)
+    info = await (await session.admin()).describe_topic(topic)
+    partition = None
+    if form.get("partition", "").strip():
+        partition = number_of(form["partition"].strip(), "Partition", 0, max(info.partitions))
+    key = form.get("key", "").encode() if form.get("key") else None
+    value = None if form.get("tombstone") else form.get("value", "").replace("\r\n", "\n").encode()
+    headers = _headers(form.get("headers", ""))
+
+    async def perform() -> str:
+        producer = await session.producer()
+        sent = await producer.send_and_wait(topic, value, key=key, partition=partition, headers=headers)
+        return f"Produced to {topic}-{sent.partition} at offset {sent.offset}."
+
+    words: list[object] = ["produce", topic]
+    words += ["--partition", partition] if partition is not None else []
+    words += [word for name, held in headers for word in ("-H", f"{name}={(held or b'').decode()}")]
+    if value is None:
+        line = f"echo {shlex.quote(json.dumps({'key': form.get('key', ''), 'value': None}))} | "
+        line += command(session, *words, "--json")
+    else:
+        words += ["--key", form.get("key", "")] if key is not None else []
+        line = command(session, *words, "--", value.decode()[:2_000])
+    columns, rows = ("Part", "Bytes"), [("key", _size(key)), ("value", _size(value))]
+    return Change(f"Produce a record to {topic}?", line, _address(topic), perform, "Produce", False, columns, rows)
+
+
+async def again(request: Request, form: Form) -> Change:
+    session, topic, record = session_of(request), name_in(request), await _one(request)
+
+    async def perform() -> str:
+        producer = await session.producer()
+        sent = await producer.send_and_wait(
+            topic, record.value, key=record.key, partition=record.partition, headers=list(record.headers)
+        )
+        return f"Produced again, to {topic}-{sent.partition} at offset {sent.offset}."
+
+    place = f"{record.partition}/{record.offset}"
+    reading = ["--partition", record.partition, "--from", record.offset, "--max", 1, "--json"]
+    line = command(session, "consume", topic, *reading) + " | " + command(session, "produce", topic, "--json")
+    rows = [("key", _size(record.key)), ("value", _size(record.value)), ("headers", len(record.headers))]
+    return Change(
+        f"Produce the record {topic}-{record.partition} offset {record.offset} again, byte for byte?",
+        line,
+        f"{_address(topic)}/{place}",
+        perform,
+        "Produce again",
+        False,
+        ("Part", "Size"),
+        rows,
+    )
+
+
+def _headers(text: str) -> list[tuple[str, bytes | None]]:
+    found: list[tuple[str, bytes | None]] = []
+    for line in text.splitlines():
+        if line.strip():
+            name, equals, value = line.partition("=")
+            if not equals:
+                raise HTTPException(400, f"{line[:80]!r} is not NAME=VALUE.")
+            found.append((name.strip(), value.strip().encode()))
+    return found
+
+
+def _size(data: bytes | None) -> str:
+    return "null" if data is None else f"{len(data):,} bytes"
+
+
+# Schemas
+
+
+async def set_schema(request: Request) -> Response:
+    """Keep an Avro schema for the values of a topic, until the console stops. It changes nothing in the cluster."""
+    form, topic = await read_form(request), name_in(request)
+    known = _known(session_of(request))
+    text = form.get("schema", "").strip()
+    known.pop(topic, None)
+    if text:
+        known[topic] = (text, avro.parse_schema(text))
+        while len(known) > _MOST_SCHEMAS:
+            known.pop(next(iter(known)))
+    return RedirectResponse(f"{_address(topic)}?format={'avro' if text else 'auto'}", 303)
+
+
+def _known(session: Session) -> dict[str, tuple[str, avro.Schema]]:
+    return _schemas.setdefault(session, {})
+
+
+def _address(topic: str) -> str:
+    return f"/topics/{encode_name(topic)}/messages"
+
+
+ROUTES = [
+    Route("/topics/{name}/messages.live", live),
+    Route("/topics/{name}/schema", set_schema, methods=["POST"]),
+    *page("/topics/{name}/messages/{partition:int}/{offset:int}", message),
+    *page("/topics/{name}/produce", produce_form),
+    *page("/topics/{name}/messages", messages),
+    *change("/topics/{name}/produce", produce),
+    *change("/topics/{name}/messages/{partition:int}/{offset:int}/again", again),
+]

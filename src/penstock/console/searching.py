@@ -1,0 +1,176 @@
+"""Reading a topic's records from a place on: all of them or those that pass a filter, at most so many of them kept.
+
+A search reads whole batches as bytes and decodes those that may hold a hit (`filters`). It hands out events, and holds
+neither records that have been handed out nor more than a few megabytes of those to come, however long the topic is. A
+search that was interrupted goes on from its `Place`.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections import deque
+from collections.abc import AsyncIterator, Mapping
+from dataclasses import dataclass, field
+
+from penstock.client.batches import RecordBatch
+from penstock.client.consumer import Consumer
+from penstock.client.types import ConsumerRecord, TopicPartition
+from penstock.console.filters import Filter
+from penstock.records.batch import CorruptBatch
+from penstock.records.record import records_section
+
+NEVER = 2**63 - 1
+_BATCH_RECORDS = 1_000  # decoded between two looks at the event loop
+_TURN_SECONDS = 0.02
+_TELL_SECONDS = 0.25
+_MOST_ROWS_AT_ONCE = 100
+
+
+@dataclass(slots=True)
+class Place:
+    """Where a search stands: the next offset of each partition and the offset to stop at, and what was found so far."""
+
+    topic: str
+    ranges: dict[int, tuple[int, int]]
+    scanned: int = 0
+    total: int = 0
+    hits: int = 0
+
+    @property
+    def is_endless(self) -> bool:
+        return any(end == NEVER for _, end in self.ranges.values())
+
+    def write(self) -> str:
+        """As a part of an address."""
+        parts = ",".join(f"{number}:{at}:{'' if end == NEVER else end}" for number, (at, end) in self.ranges.items())
+        return f"{self.scanned}.{self.total}.{self.hits}~{parts}"
+
+    @classmethod
+    def read(cls, topic: str, text: str) -> Place:
+        """Raises ValueError for what `write` never makes."""
+        head, _, tail = text.partition("~")
+        scanned, total, hits = (_natural(word) for word in head.split("."))
+        ranges = {}
+        for part in tail.split(",") if tail else ():
+            number, at, end = part.split(":")
+            ranges[_natural(number)] = (_natural(at), _natural(end) if end else NEVER)
+        return cls(topic, ranges, scanned, total, hits)
+
+
+def _natural(word: str) -> int:
+    if not word.isascii() or not word.isdigit() or len(word) > 19:
+        raise ValueError(f"{word[:20]!r} is no number of an interrupted search")
+    return int(word)
+
+
+@dataclass(slots=True)
+class Found:
+    """Hits since the last event, the newest of them if there are too many, and where the search stands."""
+
+    place: Place
+    records: list[ConsumerRecord[bytes, bytes]] = field(default_factory=list)
+    seconds: float = 0.0
+
+
+async def search(
+    consumer: Consumer[bytes, bytes], place: Place, wanted: Filter | None, show: int
+) -> AsyncIterator[Found]:
+    """Hits as they are found, the first `show` of them (of an endless search the newest), and progress four times a
+    second. Hits beyond those are counted; without a filter the search ends there."""
+    started = told = time.monotonic()
+    shown = 0
+    waiting: deque[ConsumerRecord[bytes, bytes]] = deque(maxlen=_MOST_ROWS_AT_ONCE if place.is_endless else None)
+    left = {TopicPartition(place.topic, number): bounds for number, bounds in place.ranges.items()}
+    left = {tp: (at, end) for tp, (at, end) in left.items() if at < end}
+    consumer.assign(left)
+    for tp, (at, _) in left.items():
+        consumer.seek(tp, at)
+    while left:
+        batches = await consumer.poll_batches(_TELL_SECONDS * 1000, max_records=_BATCH_RECORDS)
+        turn = time.monotonic()
+        for batch in batches:
+            tp = batch.topic_partition
+            if tp not in left:
+                continue
+            at, end = left[tp]
+            hits, position = find(batch, end, wanted), batch.next_offset
+            if not place.is_endless and len(hits) > show - shown:
+                taken = hits[: show - shown]
+                if wanted is None:
+                    hits, position = taken, taken[-1].offset + 1 if taken else at
+            else:
+                taken = hits
+            place.hits += len(hits)
+            waiting.extend(taken)
+            shown += len(taken)
+            _advance(consumer, place, left, tp, position)
+            if time.monotonic() - turn > _TURN_SECONDS:
+                await asyncio.sleep(0)
+                turn = time.monotonic()
+        if not batches:
+            for tp in list(left):
+                _advance(consumer, place, left, tp, await consumer.position(tp))
+        now = time.monotonic()
+        is_over = not left or (wanted is None and shown >= show and not place.is_endless)
+        is_first = bool(waiting) and shown == len(waiting)
+        if is_over or is_first or now - told >= _TELL_SECONDS or len(waiting) >= _MOST_ROWS_AT_ONCE:
+            told = now
+            yield Found(place, list(waiting), now - started)
+            waiting.clear()
+        if is_over:
+            return
+        await asyncio.sleep(0)
+
+
+def find(batch: RecordBatch, end: int, wanted: Filter | None) -> list[ConsumerRecord[bytes, bytes]]:
+    """The records of a batch before `end` that pass."""
+    try:
+        if wanted is None:
+            return [record for record in batch.records if record.offset < end]
+        if wanted.screen is not None and not wanted.screen(records_section(batch.raw, 0, batch.header)):
+            return []
+        return [record for record in batch.records if record.offset < end and wanted.passes(record)]
+    except CorruptBatch as error:
+        raise ValueError(
+            f"The batch at {batch.topic_partition} offset {batch.header.base_offset} cannot be read: {error}"
+        ) from None
+
+
+def _advance(
+    consumer: Consumer[bytes, bytes],
+    place: Place,
+    left: dict[TopicPartition, tuple[int, int]],
+    tp: TopicPartition,
+    position: int,
+) -> None:
+    at, end = left[tp]
+    if position <= at:
+        return
+    reached = min(position, end)
+    place.scanned += reached - at
+    place.ranges[tp.partition] = left[tp] = (reached, end)
+    if reached >= end:
+        del left[tp]
+        del place.ranges[tp.partition]
+        consumer.pause(tp)
+
+
+async def newest(consumer: Consumer[bytes, bytes], place: Place, limit: int) -> list[ConsumerRecord[bytes, bytes]]:
+    """All records of a place that holds few, the newest first."""
+    found: list[ConsumerRecord[bytes, bytes]] = []
+    async for event in search(consumer, place, None, show=NEVER):
+        found += event.records
+    found.sort(key=lambda record: (record.timestamp, record.offset), reverse=True)
+    return found[:limit]
+
+
+def ranges_of(
+    first: Mapping[int, int], end: Mapping[int, int], at: Mapping[int, int] | int, *, endless: bool = False
+) -> dict[int, tuple[int, int]]:
+    """What to read of each partition: from `at`, kept between its first and its end offset."""
+    found = {}
+    for number, last in end.items():
+        wanted = at if isinstance(at, int) else at.get(number, last)
+        found[number] = (min(max(wanted, first.get(number, 0)), last), NEVER if endless else last)
+    return found

@@ -1,0 +1,121 @@
+"""The language of searches: what passes, what is refused, and that a screen never hides a hit."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+pytest.importorskip("re2")
+
+from penstock.client.types import ConsumerRecord
+from penstock.console.filters import FilterError, Record, containing, parse
+
+VALUE = b'{"user": {"name": "ada", "age": 36, "vip": true}, "tags": ["x", "y"], "note": "caf\\u00e9", "none": null}'
+
+
+def record(
+    value: bytes | None = VALUE,
+    key: bytes | None = b"k-1",
+    headers: Sequence[tuple[str, bytes | None]] = (("trace", b"t-9"), ("empty", None)),
+) -> Record:
+    return ConsumerRecord("orders", 3, 7, 1_785_585_600_000, 0, key, value, tuple(headers), 0, 0)
+
+
+@pytest.mark.parametrize(
+    "expression",
+    [
+        'value contains "ada"',
+        'key = "k-1"',
+        'key matches "^k-\\d+$"',
+        'header.trace = "t-9" and header["trace"] matches "t-[0-9]"',
+        "header.trace exists and not header.empty exists",
+        "header.empty = null",
+        '$.user.name = "ada"',
+        '$["user"]["age"] >= 36 and $.user.age < 37',
+        "$.user.vip = true and $.none = null",
+        '$.tags contains "y" and $.tags[0] = "x"',
+        '$.note = "café"',
+        '$.user.name matches "^a.a$"',
+        "offset = 7 and partition = 3 and size > 10",
+        'timestamp >= "2026-08-01T12:00:00" and timestamp < "2026-08-01T14:00:01+02:00"',
+        'key = "no" or (not key = "no" and value != null)',
+        "$.user exists and not $.nobody exists",
+        '$.user.name != "bob"',
+    ],
+)
+def test_a_record_passes(expression: str) -> None:
+    found = parse(expression)
+    assert found.passes(record())
+    assert found.may_hold(VALUE + b"k-1" + b"trace" + b"t-9" + b"empty")
+
+
+@pytest.mark.parametrize(
+    "expression",
+    [
+        'value contains "bob"',
+        "value = null",
+        'key != "k-1"',
+        'header.none != "x"',
+        "$.user.vip = 1",
+        '$.user.age = "36"',
+        '$.user.name > 5 or $.tags[9] = "x"',
+        '$.nobody != "x"',
+        'timestamp > "2026-08-01T12:00:00Z"',
+    ],
+)
+def test_a_record_does_not_pass(expression: str) -> None:
+    assert not parse(expression).passes(record())
+
+
+def test_a_value_that_is_no_json_has_no_paths() -> None:
+    found = parse("$.a exists")
+    for value in (None, b"", b"{", b'"a"', b"[" * 100_000 + b'"a"', b"\xff"):
+        assert not found.passes(record(value))
+
+
+def test_text_is_found_in_key_value_and_headers() -> None:
+    for text in ("k-1", "ada", "trace", "t-9"):
+        assert containing(text).passes(record())
+    assert not containing("bob").passes(record())
+
+
+@pytest.mark.parametrize(
+    ("expression", "words"),
+    [
+        ("", "ends where a field"),
+        ("value", "ends where an operator"),
+        ("value contains 5", "needs; put it in quotes"),
+        ("__import__ = 1", "is no field"),
+        ('value matches "("', "RE2"),
+        ('value matches "(?=a)"', "RE2"),
+        ('key = "a" key', "join tests"),
+        ('(key = "a"', "')' is missing"),
+        ("key ~ 3", "cannot be read"),
+        ('offset = "x"', "is a number"),
+        ('timestamp > "soon"', "is no time"),
+        ("(" * 60, "nested"),
+        ("key = " + "x" * 3_000, "at most"),
+        ("$.a < null", "only be compared"),
+    ],
+)
+def test_what_is_not_of_the_language_is_refused_with_a_reason(expression: str, words: str) -> None:
+    with pytest.raises(FilterError, match=words.replace("(", r"\(").replace(")", r"\)")):
+        parse(expression)
+
+
+def test_a_pattern_that_would_hang_others_ends() -> None:
+    assert not parse('value matches "^(a+)+$"').passes(record(b"a" * 50_000 + b"!"))
+
+
+@given(st.text(max_size=30), st.text(max_size=8), st.booleans())
+def test_a_screen_hides_no_hit(text: str, name: str, ascii_only: bool) -> None:
+    value = json.dumps({name: text}, ensure_ascii=ascii_only).encode(errors="surrogatepass")
+    steps = name.replace("\\", "\\\\").replace('"', '\\"')
+    literal = text.replace("\\", "\\\\").replace('"', '\\"')
+    found = parse(f'$["{steps}"] = "{literal}"')
+    if found.passes(record(value)):
+        assert found.may_hold(b"before" + value + b"after")
