@@ -15,6 +15,7 @@ WORKERS ?= 2
 # most tests wait more than they compute: twice as many workers as cores
 TEST_WORKERS ?= 4
 SUITE ?= trixie
+SYSTEM ?= macos
 SECONDS ?= 300
 SEEDS ?= 1000
 
@@ -121,6 +122,10 @@ coverage: $(COVERAGE_STAMP) ## Measure which lines and branches the default test
 .PHONY: test-on
 test-on: ## Run the default tests on the Python of SUITE=trixie, another Debian release (needs root, apt)
 	.ci/test-on $(SUITE) make test
+
+.PHONY: test-portable
+test-portable: $(STAMP) ## Run the default tests with what SYSTEM=macos (or windows) has, the ways of Linux taken away
+	PYTHONPATH=tests/portability PENSTOCK_TEST_WITHOUT=$(SYSTEM) $(BIN)/python -m pytest -n $(WORKERS)
 
 # -- longer runs --------------------------------------------------------------------------------------------------------
 

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from penstock.broker.file_range import FileRange
-from penstock.broker.transport import SocketTransport, Transport
+from penstock.broker.transport import SocketTransport, Transport, _send_buffers
 from penstock.log.files import SegmentFile
 
 WAIT_SECONDS = 30
@@ -107,3 +107,19 @@ async def test_nobody_is_called_after_it_was_removed_or_the_transport_closed(
     await asyncio.sleep(0)
     await asyncio.sleep(0)
     assert called == []
+
+
+def test_buffers_are_sent_as_one_without_sendmsg() -> None:
+    class Plain:
+        def __init__(self) -> None:
+            self.sent = b""
+
+        def send(self, data: bytes, flags: int) -> int:
+            self.sent += data
+            return len(data)
+
+    plain = Plain()
+    assert _send_buffers(plain)([b"ab", memoryview(b"cd")], (), 0) == 4  # type: ignore[arg-type]
+    assert plain.sent == b"abcd"
+    with socket.socket() as real:
+        assert _send_buffers(real) == real.sendmsg

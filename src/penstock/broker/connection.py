@@ -30,12 +30,12 @@ from __future__ import annotations
 
 import asyncio
 import logging
-import mmap
 from collections import deque
 from itertools import count
 from typing import TYPE_CHECKING
 
 from penstock.broker.file_range import FileRange
+from penstock.portable import private_memory
 from penstock.security.principals import ANONYMOUS, Principal
 from penstock.wire.codec import MalformedMessage
 from penstock.wire.frames import SIZE
@@ -492,4 +492,4 @@ def _new_buffer(size: int) -> memoryview:
     """Room for a frame. A large one takes memory only as its bytes arrive: its size is but the client's claim."""
     if size < _SMALLEST_MAPPED_BUFFER:
         return memoryview(bytearray(size))
-    return memoryview(mmap.mmap(-1, size, flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS))
+    return private_memory(size)

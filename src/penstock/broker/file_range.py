@@ -8,11 +8,11 @@ from __future__ import annotations
 
 import asyncio
 import logging
-import os
 from collections.abc import Callable
 from typing import ClassVar
 
 from penstock.broker.world import World
+from penstock.portable import CannotTell, read_at, read_cached
 from penstock.storage.contract import SegmentFile
 
 log = logging.getLogger("penstock.broker")
@@ -47,12 +47,12 @@ class FileRange:
         byte = bytearray(1)
         try:
             for position in range(self.position, end, _PROBE_STEP_BYTES):
-                os.preadv(fd, [byte], position, os.RWF_NOWAIT)
-            os.preadv(fd, [byte], end - 1, os.RWF_NOWAIT)
+                read_cached(fd, byte, position)
+            read_cached(fd, byte, end - 1)
         except BlockingIOError:
             return False
-        except OSError:
-            pass  # a file system without RWF_NOWAIT: use the range as it is
+        except (CannotTell, OSError):
+            pass  # use the range as it is
         self.is_warm = True
         return True
 
@@ -60,7 +60,7 @@ class FileRange:
         """Read the range from disk, in a thread, so that sending it does not block."""
         position, end = self.position, self.position + self.size
         while position < end:
-            got = len(os.pread(self.file.fd, min(_READ_BYTES, end - position), position))
+            got = len(read_at(self.file.fd, min(_READ_BYTES, end - position), position))
             if not got:
                 break
             position += got

@@ -21,6 +21,7 @@ from penstock.catalog.contract import Catalog, CatalogError
 from penstock.catalog.shared import SharedCatalog
 from penstock.catalog.sqlite import SqliteCatalog
 from penstock.log.files import FolderLock
+from penstock.portable import host_name
 from penstock.security.protocols import SecurityProtocol
 from penstock.storage.contract import Storage, StorageError
 from penstock.storage.local import LocalStorage
@@ -151,7 +152,7 @@ def _cluster_catalog(
             "name an empty folder in --data"
         )
     folder = ClusterFolder(data)
-    owner = f"{os.uname().nodename}, process {os.getpid()}, data folder {data.resolve()}"
+    owner = f"{host_name()}, process {os.getpid()}, data folder {data.resolve()}"
     folder_id = folder.folder_id
     if store is not None:
         from penstock.broker.object_engine import store_claim

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import os
-import resource
 from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from penstock.broker.histogram import Histogram
 from penstock.broker.metrics import Metric
+from penstock.portable import open_files_max
 
 if TYPE_CHECKING:
     from penstock.broker.world import Timer, World
@@ -47,7 +47,9 @@ class LoopLag:
 def process_metrics() -> Iterator[Metric]:
     used = os.times()
     yield Metric("process_cpu_seconds_total").add(used.user + used.system)
-    yield Metric("process_max_fds").add(resource.getrlimit(resource.RLIMIT_NOFILE)[0])
+    limit = open_files_max()
+    if limit is not None:
+        yield Metric("process_max_fds").add(limit)
     if _PROC.exists():
         pages = int((_PROC / "statm").read_text("ascii").split()[1])
         yield Metric("process_resident_memory_bytes").add(pages * os.sysconf("SC_PAGE_SIZE"))

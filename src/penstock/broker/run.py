@@ -35,7 +35,9 @@ def run(settings: Settings, log_format: LogFormat = LogFormat.TEXT, start_compan
     try:
         import uvloop
     except ImportError:
-        asyncio.run(_serve(settings, start_companion))
+        # readiness callbacks, which the default loop of Windows does not have
+        with asyncio.Runner(loop_factory=asyncio.SelectorEventLoop) as runner:
+            runner.run(_serve(settings, start_companion))
     else:
         uvloop.run(_serve(settings, start_companion))
 
@@ -50,7 +52,7 @@ async def _serve(settings: Settings, start_companion: Companion | None) -> None:
         broker.stop()
 
     for number in (signal.SIGINT, signal.SIGTERM):
-        asyncio.get_running_loop().add_signal_handler(number, stop)
+        _on_signal(number, stop)
     print(
         f"Penstock {__version__} serves {broker.bootstrap} from {settings.data}"
         f" (ready in {_milliseconds_since_start()} ms)",
@@ -69,6 +71,14 @@ async def _serve(settings: Settings, start_companion: Companion | None) -> None:
     finally:
         if companion is not None:
             _end(companion)
+
+
+def _on_signal(number: int, callback: Callable[[], object]) -> None:
+    loop = asyncio.get_running_loop()
+    try:
+        loop.add_signal_handler(number, callback)
+    except NotImplementedError:  # Windows
+        signal.signal(number, lambda *_: loop.call_soon_threadsafe(callback))
 
 
 def _end(companion: Popen[bytes]) -> None:

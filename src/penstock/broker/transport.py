@@ -18,12 +18,15 @@ import asyncio
 import os
 import socket
 from collections.abc import Callable, Sequence
-from typing import Protocol
+from typing import Any, Protocol
 
 from penstock.broker.file_range import FileRange
+from penstock.portable import HAS_SENDFILE, read_at
 from penstock.security.principals import ANONYMOUS, Principal
 
 _SENDFILE_BYTES = 4 << 20
+_READ_BYTES = 256 << 10
+_MSG_MORE: int = getattr(socket, "MSG_MORE", 0)  # more follows at once, so the kernel may wait for it
 
 
 class Transport(Protocol):
@@ -78,16 +81,18 @@ class SocketTransport:
         self._socket = sock
         self._fd = sock.fileno()
         self._loop = loop
-        self._sendmsg = sock.sendmsg
+        self._sendmsg = _send_buffers(sock)
         self.receive_into = sock.recv_into
 
     def when_secured(self, callback: Callable[[Principal], object], /) -> None:
         callback(ANONYMOUS)
 
     def send(self, buffers: Sequence[bytes | memoryview], more: bool, /) -> int:
-        return self._sendmsg(buffers, (), socket.MSG_MORE if more else 0)
+        return self._sendmsg(buffers, (), _MSG_MORE if more else 0)
 
     def send_file(self, part: FileRange, /) -> int:
+        if not HAS_SENDFILE:
+            return self._socket.send(read_at(part.file.fd, min(part.size, _READ_BYTES), part.position))
         return os.sendfile(self._fd, part.file.fd, part.position, min(part.size, _SENDFILE_BYTES))
 
     def add_reader(self, callback: Callable[[], object], /) -> None:
@@ -106,3 +111,11 @@ class SocketTransport:
         self._loop.remove_reader(self._fd)
         self._loop.remove_writer(self._fd)
         self._socket.close()
+
+
+def _send_buffers(sock: socket.socket) -> Callable[[Sequence[bytes | memoryview], Sequence[Any], int], int]:
+    """The socket's `sendmsg`, or, on Windows, what does the same."""
+    sendmsg = getattr(sock, "sendmsg", None)
+    if sendmsg is not None:
+        return sendmsg  # type: ignore[no-any-return]
+    return lambda buffers, _, flags: sock.send(b"".join(buffers), flags)

@@ -38,6 +38,7 @@ from penstock.catalog.shared import (
     Placement,
     check_placements,
 )
+from penstock.portable import OPEN_FLAGS
 from penstock.security.acls import AclBinding
 from penstock.security.quotas import QuotaEntity
 from penstock.wire.acls import AclOperation, AclPermission, AclResource, PatternType
@@ -403,6 +404,6 @@ def _unknown(topic_id: bytes) -> UnknownTopic:
 
 def _keep_private(path: str | Path) -> None:
     """Only the owner reads what passwords are checked against; SQLite gives the files beside it the same mode."""
-    os.close(os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, _PRIVATE))
+    os.close(os.open(path, os.O_RDWR | os.O_CREAT | OPEN_FLAGS, _PRIVATE))
     if stat.S_IMODE(os.stat(path).st_mode) & 0o077:
         os.chmod(path, _PRIVATE)

@@ -64,8 +64,6 @@ def _load_own_certificate(context: ssl.SSLContext, config: SecurityConfig) -> No
             pem = f"{config.ssl_keystore_key}\n{config.ssl_keystore_certificate_chain}\n"
             with memory_file(pem.encode()) as path:
                 context.load_cert_chain(path, password=lambda: config.ssl_password)
-    except NotImplementedError as error:
-        raise UsageError("a key in the settings needs Linux; name a file in ssl_keyfile instead") from error
     except OSError as error:
         where = (
             f"ssl_certfile {config.ssl_certfile!r} with ssl_keyfile {config.ssl_keyfile!r}"

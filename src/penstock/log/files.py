@@ -10,8 +10,6 @@ cache raises `ColdRead` (`DiskReader`); a thread fetches them, and whoever wante
 
 from __future__ import annotations
 
-import errno
-import fcntl
 import os
 import threading
 from collections import deque
@@ -20,13 +18,22 @@ from pathlib import Path
 from typing import Protocol
 
 from penstock.log.errors import ColdRead, FolderInUse, StorageError
+from penstock.portable import (
+    OPEN_FLAGS,
+    CannotTell,
+    datasync,
+    lock_file,
+    read_at,
+    read_cached,
+    sync_folder,
+    write_at,
+)
 
 DEFAULT_OPEN_FILES_MAX = 512
 DELETED_SUFFIX = ".deleted"
 
 _FETCH_BYTES = 64 << 10
 _FETCHED_BYTES_MAX = 4 << 20
-_CANNOT_TELL = (errno.EOPNOTSUPP, errno.EINVAL, errno.ENOSYS)
 
 
 class SegmentFile:
@@ -36,7 +43,7 @@ class SegmentFile:
 
     def __init__(self, path: str, flags: int = os.O_RDWR) -> None:
         self.fd = -1
-        self.fd = os.open(path, flags | os.O_CLOEXEC, 0o644)
+        self.fd = os.open(path, flags | OPEN_FLAGS, 0o644)
 
     def fileno(self) -> int:
         return self.fd
@@ -67,18 +74,16 @@ class DiskReader:
             return pread_all(file, size, position)
         buffer = bytearray(size)
         try:
-            got = os.preadv(file.fd, [buffer], position, os.RWF_NOWAIT)
+            got = read_cached(file.fd, buffer, position)
             while got < size:
                 # The end of the file, or of what is in memory.
-                more = os.preadv(file.fd, [memoryview(buffer)[got:]], position + got, os.RWF_NOWAIT)
+                more = read_cached(file.fd, memoryview(buffer)[got:], position + got)
                 if not more:
                     return bytes(buffer[:got])
                 got += more
         except BlockingIOError:
             return self._fetched_bytes(file, size, position)
-        except OSError as error:
-            if error.errno not in _CANNOT_TELL:
-                raise
+        except CannotTell:
             self.may_wait = True
             return pread_all(file, size, position)
         return bytes(buffer)
@@ -172,16 +177,16 @@ class RetiredFiles:
 def write_file(path: str, data: bytes | bytearray | memoryview, *, sync: bool = False) -> None:
     """Replace a small file as a whole: a crash leaves the old one or the new one, never a mixture."""
     temporary = path + ".tmp"
-    fd = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o644)
+    fd = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | OPEN_FLAGS, 0o644)
     try:
         write_all(fd, data)
         if sync:
-            os.fdatasync(fd)
+            datasync(fd)
     finally:
         os.close(fd)
     os.replace(temporary, path)
     if sync:
-        sync_path(os.path.dirname(path) or ".")
+        sync_folder(os.path.dirname(path) or ".")
 
 
 def write_all(fd: int, data: bytes | bytearray | memoryview) -> None:
@@ -192,22 +197,22 @@ def write_all(fd: int, data: bytes | bytearray | memoryview) -> None:
 
 def pwrite_all(fd: int, data: bytes | bytearray | memoryview, position: int) -> None:
     """One `pwrite` in nearly all cases; the kernel may still take less than it was given."""
-    written = os.pwrite(fd, data, position)
+    written = write_at(fd, data, position)
     if written != len(data):
         view = memoryview(data)
         while written < len(view):
-            written += os.pwrite(fd, view[written:], position + written)
+            written += write_at(fd, view[written:], position + written)
 
 
 def pread_all(file: SegmentFile, size: int, position: int) -> bytes:
     """Read exactly `size` bytes, or fewer only where the file ends."""
-    data = os.pread(file.fd, size, position)
+    data = read_at(file.fd, size, position)
     if len(data) == size or not data:
         return data
     parts = [data]
     got = len(data)
     while got < size:
-        data = os.pread(file.fd, size - got, position + got)
+        data = read_at(file.fd, size - got, position + got)
         if not data:
             break
         parts.append(data)
@@ -217,7 +222,10 @@ def pread_all(file: SegmentFile, size: int, position: int) -> bytes:
 
 def sync_path(path: str) -> None:
     """Make a file's contents, or a folder's entries, survive a power cut."""
-    fd = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+    if os.path.isdir(path):
+        sync_folder(path)
+        return
+    fd = os.open(path, os.O_RDWR | OPEN_FLAGS)
     try:
         os.fsync(fd)
     finally:
@@ -239,11 +247,11 @@ class FolderLock:
     def __init__(self, folder: Path) -> None:
         self.path = folder / ".lock"
         try:
-            self._fd = os.open(self.path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
+            self._fd = os.open(self.path, os.O_RDWR | os.O_CREAT | OPEN_FLAGS, 0o644)
         except OSError as error:
             raise StorageError(f"cannot create {self.path}: {error.strerror}") from error
         try:
-            fcntl.flock(self._fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            lock_file(self._fd)
         except OSError as error:
             os.close(self._fd)
             self._fd = -1

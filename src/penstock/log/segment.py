@@ -27,6 +27,7 @@ from penstock.log.files import OpenFiles, SegmentFile, pread_all, pwrite_all, wr
 from penstock.log.offset_index import OffsetIndex, StoredIndex
 from penstock.log.time_index import TimeIndex, read_last_entry, stored_offset_before
 from penstock.log.transaction_index import TransactionIndex
+from penstock.portable import OPEN_FLAGS, datasync
 
 LOG_SUFFIX = ".log"
 INDEX_SUFFIX = ".index"
@@ -163,7 +164,7 @@ class Segment:
         file = SegmentFile(segment.stem + LOG_SUFFIX, os.O_RDWR | os.O_CREAT | os.O_TRUNC)
         try:
             for suffix in (INDEX_SUFFIX, TIME_INDEX_SUFFIX):
-                os.close(os.open(segment.stem + suffix, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o644))
+                os.close(os.open(segment.stem + suffix, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | OPEN_FLAGS, 0o644))
         except OSError:
             # The log goes on with the segment it has, which must not seem to end where this one begins.
             os.unlink(segment.stem + LOG_SUFFIX)
@@ -206,7 +207,7 @@ class Segment:
                 file = SegmentFile(self.stem + LOG_SUFFIX)
             except FileNotFoundError:
                 return
-        os.fdatasync(file.fd)
+        datasync(file.fd)
 
     # Appending
 

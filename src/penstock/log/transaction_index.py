@@ -12,6 +12,7 @@ import struct
 from typing import NamedTuple
 
 from penstock.log.files import DiskReader, write_all
+from penstock.portable import OPEN_FLAGS, datasync
 
 _ENTRY = struct.Struct(">hqqqq")
 ENTRY_SIZE = _ENTRY.size
@@ -82,13 +83,13 @@ class TransactionIndex:
         count = len(entries) if entries is not None else 0
         if entries is None or self._synced == count or (self._saved == count and not sync):
             return
-        fd = os.open(self.path, os.O_WRONLY | os.O_CREAT | os.O_CLOEXEC, 0o644)
+        fd = os.open(self.path, os.O_WRONLY | os.O_CREAT | OPEN_FLAGS, 0o644)
         try:
             os.lseek(fd, self._saved * ENTRY_SIZE, os.SEEK_SET)
             write_all(fd, transaction_index_bytes(entries[self._saved : count]))
             self._saved = count
             if sync:
-                os.fdatasync(fd)
+                datasync(fd)
                 self._synced = count
         finally:
             os.close(fd)

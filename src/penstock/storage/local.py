@@ -22,6 +22,7 @@ from penstock.log.errors import StorageError
 from penstock.log.files import OpenFiles
 from penstock.log.flusher import Callback, Flusher
 from penstock.log.partition import PartitionLog
+from penstock.portable import disk_space
 from penstock.storage.checkpoint import Checkpoints, take_stock
 from penstock.storage.contract import Log, Volume
 
@@ -68,8 +69,7 @@ class LocalStorage:
         return self._checkpoints.may_have_lost_writes
 
     def volume(self) -> Volume:
-        disk = os.statvfs(self.folder)
-        return Volume(str(self.folder.resolve()), disk.f_frsize * disk.f_blocks, disk.f_frsize * disk.f_bavail)
+        return Volume(str(self.folder.resolve()), *disk_space(self.folder))
 
     # -- logs ------------------------------------------------------------------------------------------------------
 

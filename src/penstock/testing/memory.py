@@ -15,7 +15,6 @@ socket are, so that a client that does not read holds up the broker just as it w
 from __future__ import annotations
 
 import asyncio
-import os
 import struct
 from collections.abc import Callable, Mapping, Sequence
 from types import TracebackType
@@ -29,6 +28,7 @@ from penstock.broker.parts import Parts
 from penstock.broker.server import Broker as Server
 from penstock.broker.world import World
 from penstock.catalog.memory import MemoryCatalog
+from penstock.portable import read_at
 from penstock.security.principals import ANONYMOUS, Principal
 from penstock.storage.memory import MemoryStorage
 from penstock.testing.broker import FAST_CONFIGS
@@ -87,7 +87,7 @@ class MemoryTransport:
         return taken
 
     def send_file(self, part: FileRange, /) -> int:
-        piece = os.pread(part.file.fd, min(part.size, self._room()), part.position)
+        piece = read_at(part.file.fd, min(part.size, self._room()), part.position)
         self.client.receive(piece)
         return len(piece)
 

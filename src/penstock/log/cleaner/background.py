@@ -27,7 +27,8 @@ _SCHED_SETATTR = {"x86_64": 314, "aarch64": 274}  # the C library has no functio
 
 def move_to_background() -> None:
     """As much of it as this system can do."""
-    os.nice(NICENESS)
+    if hasattr(os, "nice"):
+        os.nice(NICENESS)
     try:
         with open(_AUTOGROUP, "w") as group:
             group.write(str(NICENESS))

@@ -29,6 +29,7 @@ from penstock.log.config import LogConfig
 from penstock.log.errors import LeadershipLost, StorageError
 from penstock.log.files import FileOwner, OpenFiles
 from penstock.log.flusher import Callback
+from penstock.portable import disk_space
 from penstock.storage.contract import Log, StoreFigures, Volume
 from penstock.storage.objects.chores import Chores
 from penstock.storage.objects.commit_log import CommitLog, Layout, Outcome, PartitionKey, PartitionState, Tail
@@ -157,8 +158,7 @@ class ObjectStorage:
         return self._cache
 
     def volume(self) -> Volume:
-        disk = os.statvfs(self.folder)
-        return Volume(self._store.shown, disk.f_frsize * disk.f_blocks, disk.f_frsize * disk.f_bavail)
+        return Volume(self._store.shown, *disk_space(self.folder))
 
     def figures(self) -> StoreFigures:
         done, cache, chores = self.committer.statistics, self._cache, self.chores
