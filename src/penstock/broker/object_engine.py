@@ -25,6 +25,8 @@ if TYPE_CHECKING:
 
 CACHE_FOLDER = "cache"
 _CLAIM = "store "
+_LIST_SECONDS = 120.0
+_SWEEP_SECONDS = 30.0
 
 
 def store_claim(store: str) -> str:
@@ -94,18 +96,26 @@ def object_storage(
         from penstock.storage.objects.committer import CommitSettings
         from penstock.storage.objects.storage import EngineSettings, ObjectStorage
         from penstock.storage.objects.store import ObjectStore
+        from penstock.storage.objects.sweep import SweepSettings
     except ImportError as error:
         raise CatalogError(f"--store needs obstore ({error}): pip install 'penstock[cluster]'") from error
     store = ObjectStore.open(store_url)
     store.check(f"{cluster_id}/check/{config.node_id}")
     folder = data / CACHE_FOLDER
     folder.mkdir(exist_ok=True)
+    orphan_seconds = config.penstock_store_orphan_age_ms / 1000
     settings = EngineSettings(
         node_id=config.node_id,
         broker_epoch=broker_epoch,
         prefix=cluster_id,
         is_alone=is_alone,
         commit=CommitSettings(window_ms=config.penstock_store_window_ms),
+        sweep=SweepSettings(
+            grace_seconds=config.penstock_store_delete_delay_ms / 1000,
+            orphan_seconds=orphan_seconds,
+            list_seconds=min(_LIST_SECONDS, orphan_seconds / 2),
+        ),
+        sweep_seconds=min(_SWEEP_SECONDS, orphan_seconds / 2),
         cache_bytes=config.penstock_store_cache_bytes,
     )
     return ObjectStorage(

@@ -328,6 +328,10 @@ penstock.share.flush.interval.ms int =100 >=0
     An acknowledgement of a share group is on the disk at most this long after it was confirmed; 0 confirms it then.
 penstock.store.cache.bytes long =4294967296 >=1
     With --store, room on the disk for segments that are in the object store too.
+penstock.store.delete.delay.ms long =120000 >=0
+    With --store, how long an object that nothing names any more is kept; readers may still know it.
+penstock.store.orphan.age.ms long =300000 >=1
+    With --store, how old an object whose commit never came must be before it is removed.
 penstock.store.window.ms int =250 >=1
     With --store, how long larger appends are gathered into one object; small ones are committed at once.
 penstock.unauthenticated.bytes.max long =67108864 >=1

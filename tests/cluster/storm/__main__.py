@@ -1,0 +1,5 @@
+"""`python -m tests.cluster.storm --help`"""
+
+from tests.cluster.storm.run import main
+
+main()

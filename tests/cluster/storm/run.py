@@ -1,0 +1,171 @@
+"""A storm: brokers over PostgreSQL and an object store under load, faults that a seed decides, and a judgement.
+
+`python -m tests.cluster.storm --seed 7 --faults 200` runs one and prints a line for each fault.
+"""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import json
+import os
+import random
+import subprocess
+import sys
+import tempfile
+import time
+from collections import Counter
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from tests.cluster.storm.faults import OF_POSTGRES, OF_PROCESSES, Fault, carry_out, plan_of
+from tests.cluster.storm.history import History, Wire
+from tests.cluster.storm.load import Load
+from tests.cluster.storm.stage import STORE, BrokerDied, Stage
+
+CONFIGS: dict[str, object] = {
+    "broker.session.timeout.ms": 6000,
+    "group.consumer.session.timeout.ms": 45000,
+    "penstock.store.orphan.age.ms": 15_000,
+    "penstock.store.delete.delay.ms": 5_000,
+    "group.initial.rebalance.delay.ms": 0,
+    "group.share.min.record.lock.duration.ms": 1000,
+    "offsets.topic.num.partitions": 6,
+    "transaction.state.log.num.partitions": 6,
+    "share.coordinator.state.topic.num.partitions": 6,
+}
+_BETWEEN_SECONDS = (0.5, 2.0)
+
+
+@dataclass(slots=True)
+class Result:
+    seed: int
+    faults: Counter[str] = field(default_factory=Counter)
+    """How many of each kind are shown to have happened."""
+    unproven: list[str] = field(default_factory=list)
+    wrong: list[str] = field(default_factory=list)
+    summary: str = ""
+
+
+async def storm(
+    folder: Path,
+    seed: int,
+    count: int,
+    brokers: int,
+    *,
+    scale: float = 1.0,
+    kinds: list[str] | None = None,
+    patience_seconds: float = 180.0,
+    tell: bool = False,
+) -> Result:
+    result = Result(seed)
+    history = History()
+    async with Stage(folder, brokers, CONFIGS) as stage:
+        with Wire(history).watched():
+            load = Load(stage.bootstrap, history, seed)
+            await load.prepare(min(brokers, 3))
+            load.start()
+            await asyncio.sleep(3 * scale)
+            await _blow(stage, history, plan_of(seed, count, brokers, kinds), scale, result, load if tell else None)
+            began = time.monotonic()
+            result.wrong += await load.finish(patience_seconds)
+            quiet = time.monotonic() - began
+        result.wrong += [str(finding) for finding in history.judge()]
+        history.write(folder / "history.jsonl")
+        result.wrong += await judged_store(stage, patience_seconds)
+    result.summary = (
+        f"seed {seed}: {sum(result.faults.values())} faults, {dict(history.counts)} operations, acknowledged "
+        f"{dict(load.acknowledged)}, overlaps {dict(history.overlaps)}, at rest after {quiet:.0f} s, "
+        f"clients made anew {dict(load.restarts)}"
+    )
+    return result
+
+
+async def _blow(
+    stage: Stage, history: History, plan: list[Fault], scale: float, result: Result, told: Load | None
+) -> None:
+    chance = random.Random(f"pauses of {result.seed}")
+    for number, fault in enumerate(plan, 1):
+        moves_leaders = fault.kind in OF_PROCESSES or fault.kind in OF_POSTGRES or fault.kind.startswith("part-")
+        history.took_over(fault.kind)
+        evidence = ""
+        started = time.monotonic()
+        try:
+            evidence = await carry_out(fault, stage, scale)
+        except BrokerDied as error:
+            result.wrong.append(str(error))
+            await _revive(stage)
+        if evidence:
+            result.faults[fault.kind] += 1
+        else:
+            result.unproven.append(str(fault))
+        if moves_leaders:
+            history.took_over(fault.kind)
+        if told is not None:
+            lasted = time.monotonic() - started
+            sent = sum(told.acknowledged.values())
+            print(
+                f"{number}/{len(plan)} {fault}: {evidence or 'NOT SHOWN'} ({lasted:.1f} s; {sent} acknowledged)",
+                flush=True,
+            )
+        await asyncio.sleep(chance.uniform(*_BETWEEN_SECONDS) * scale)
+    history.took_over("the end of the storm")
+
+
+async def _revive(stage: Stage) -> None:
+    for node in stage.nodes:
+        if not node.is_up:
+            node.process = None
+            await node.start()
+
+
+async def judged_store(stage: Stage, patience_seconds: float) -> list[str]:
+    """What `penstock cluster check` finds, once the sweep has had the time to remove what nothing names."""
+    deadline = time.monotonic() + patience_seconds
+    while True:
+        found = await asyncio.to_thread(_cluster_check, stage)
+        if found["findings"] or time.monotonic() > deadline:
+            break
+        if not found["young"] and not found["marked"]:
+            return []
+        await asyncio.sleep(2)
+    return [
+        f"penstock cluster check: {found['young']} objects that nothing names, {found['marked']} marked ones, "
+        f"{json.dumps(found['findings'])[:2000]}"
+    ]
+
+
+def _cluster_check(stage: Stage) -> dict[str, Any]:
+    command = [str(Path(sys.executable).with_name("penstock")), "cluster", "check", "--json"]
+    command += ["--cluster", stage.postgres.url(stage.schema), "--store", STORE]
+    done = subprocess.run(command, capture_output=True, text=True, env={**os.environ, **stage.s3.environment})
+    if not done.stdout:
+        return {"findings": [done.stderr[-1000:]], "young": 0, "marked": 0}
+    found: dict[str, Any] = json.loads(done.stdout)
+    return found
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--seed", type=int, default=1)
+    parser.add_argument("--faults", type=int, default=20)
+    parser.add_argument("--brokers", type=int, default=3)
+    parser.add_argument("--scale", type=float, default=1.0)
+    parser.add_argument("--kinds", default="")
+    parser.add_argument("--folder", type=Path)
+    options = parser.parse_args()
+    folder = options.folder or Path(tempfile.mkdtemp(prefix="storm-"))
+    folder.mkdir(parents=True, exist_ok=True)
+    kinds = options.kinds.split(",") if options.kinds else None
+    result = asyncio.run(
+        storm(folder, options.seed, options.faults, options.brokers, scale=options.scale, kinds=kinds, tell=True)
+    )
+    print(result.summary)
+    print("faults:", dict(sorted(result.faults.items())))
+    for each in result.unproven:
+        print("not shown to have happened:", each)
+    for each in result.wrong[:50]:
+        print("WRONG:", each)
+    print(f"{len(result.wrong)} findings; history and logs in {folder}")
+    sys.exit(bool(result.wrong))

@@ -1,0 +1,215 @@
+"""What the storm blows on: brokers as processes, PostgreSQL and an S3 server, and a proxy on every way between them."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Mapping
+from contextlib import AsyncExitStack
+from pathlib import Path
+from types import TracebackType
+from typing import Self
+
+import psutil
+import psycopg
+
+from tests.broker.process import free_port
+from tests.cluster.storm.proxy import Mode, Proxy
+from tests.postgres import PostgresServer
+from tests.seaweedfs import SeaweedServer
+
+START_SECONDS = 90
+_STOP_SECONDS = 60
+_DISK_BYTES = 256 << 20
+STORE = "s3://bucket/storm"
+
+
+class Node:
+    """One broker. Its clients, its PostgreSQL, its store and the other brokers are behind proxies."""
+
+    def __init__(self, number: int, stage: Stage) -> None:
+        self.number = number
+        self.name = f"broker-{number}"
+        self.data = stage.folder / self.name
+        self.output = stage.folder / f"{self.name}.log"
+        self._stage = stage
+        self._port, self._inner_port = free_port(), free_port()
+        self.clients = Proxy(self._port)
+        self.peers = Proxy(self._inner_port, stage.who)
+        self.postgres = Proxy(stage.postgres.port)
+        self.store = Proxy(stage.s3_port)
+        self.process: subprocess.Popen[bytes] | None = None
+        self.is_stopped = False
+        self.has_disk = False
+
+    @property
+    def proxies(self) -> tuple[Proxy, ...]:
+        return self.clients, self.peers, self.postgres, self.store
+
+    @property
+    def is_up(self) -> bool:
+        return self.process is not None and self.process.poll() is None
+
+    def command(self) -> list[str]:
+        stage = self._stage
+        configs = {
+            **stage.configs,
+            "node.id": self.number,
+            "listener.security.protocol.map": "CLIENTS:PLAINTEXT,PEERS:PLAINTEXT",
+            "inter.broker.listener.name": "PEERS",
+        }
+        command = [str(Path(sys.executable).with_name("penstock")), "serve", "--data", str(self.data)]
+        command += [
+            "--listen",
+            f"CLIENTS://127.0.0.1:{self._port}",
+            "--listen",
+            f"PEERS://127.0.0.1:{self._inner_port}",
+        ]
+        command += ["--advertise", f"CLIENTS://127.0.0.1:{self.clients.port}"]
+        command += ["--advertise", f"PEERS://127.0.0.1:{self.peers.port}"]
+        command += ["--cluster", stage.postgres.url(stage.schema, self.postgres.port), "--store", STORE]
+        for name, value in configs.items():
+            command += ["-c", f"{name}={value}"]
+        return command
+
+    async def start(self) -> None:
+        """Start the process, and let others reach it when it says that it is ready."""
+        environment = {**os.environ, **self._stage.s3.environment}
+        environment["AWS_ENDPOINT_URL"] = f"http://127.0.0.1:{self.store.port}"
+        environment["PENSTOCK_LOG"] = "INFO"
+        at = self.output.stat().st_size if self.output.exists() else 0
+        with open(self.output, "ab") as output:  # noqa: ASYNC230
+            self.process = subprocess.Popen(self.command(), stdout=output, stderr=output, env=environment)  # noqa: ASYNC220
+        for proxy in (self.clients, self.peers):
+            await proxy.set(Mode.PASS)
+        deadline = time.monotonic() + START_SECONDS
+        while str(self.clients.port).encode() not in (said := self.output.read_bytes()[at:]):
+            if self.process.poll() is not None or time.monotonic() > deadline:
+                raise BrokerDied(f"{self.name} did not start: {said[-2000:].decode()}")
+            await asyncio.sleep(0.05)
+
+    async def end(self, number: int) -> int:
+        """SIGKILL or SIGTERM; returns the exit status. Whoever connects afterwards is refused, as by the kernel."""
+        assert self.process is not None
+        process = self.process
+        process.send_signal(number)
+        try:
+            if number != signal.SIGKILL:
+                await asyncio.to_thread(process.wait, _STOP_SECONDS)
+        except subprocess.TimeoutExpired:
+            process.kill()
+            raise BrokerDied(f"{self.name} did not end within {_STOP_SECONDS} s of SIGTERM") from None
+        for proxy in (self.clients, self.peers):
+            await proxy.set(Mode.REFUSE)
+        status = await asyncio.to_thread(process.wait)
+        self.process = None
+        return status
+
+    def pause(self) -> str:
+        """SIGSTOP; returns the state of the process that the kernel reports."""
+        assert self.process is not None
+        self.process.send_signal(signal.SIGSTOP)
+        self.is_stopped = True
+        until = time.monotonic() + 5
+        process = psutil.Process(self.process.pid)
+        while (state := str(process.status())) != psutil.STATUS_STOPPED and time.monotonic() < until:
+            time.sleep(0.005)
+        return state
+
+    def resume(self) -> None:
+        assert self.process is not None
+        self.process.send_signal(signal.SIGCONT)
+        self.is_stopped = False
+
+    def mount(self) -> None:
+        """Give the broker a small disk of its own, if this user may."""
+        self.data.mkdir(parents=True, exist_ok=True)
+        done = subprocess.run(
+            ["mount", "-t", "tmpfs", "-o", f"size={_DISK_BYTES}", "storm", str(self.data)], capture_output=True
+        )
+        self.has_disk = done.returncode == 0
+
+    def unmount(self) -> None:
+        if self.has_disk:
+            subprocess.run(["umount", "-l", str(self.data)], capture_output=True)
+
+
+class BrokerDied(AssertionError):
+    """A broker ended, or did not start, though nothing was done to it that should have that effect."""
+
+
+class Stage:
+    """`async with Stage(folder, brokers=3)`: everything runs, and the brokers take clients."""
+
+    def __init__(self, folder: Path, brokers: int, configs: Mapping[str, object]) -> None:
+        self.folder = folder
+        self.configs = dict(configs)
+        self.postgres = PostgresServer("-c shared_buffers=32MB", "-c max_connections=200")
+        self.s3 = SeaweedServer()
+        self.schema = "storm"
+        self._brokers = brokers
+        self.nodes: list[Node] = []
+        self._undo = AsyncExitStack()
+
+    @property
+    def s3_port(self) -> int:
+        return int(self.s3.environment["AWS_ENDPOINT_URL"].rpartition(":")[2])
+
+    @property
+    def bootstrap(self) -> str:
+        return ",".join(f"127.0.0.1:{node.clients.port}" for node in self.nodes)
+
+    def who(self, port: int) -> str | None:
+        """Which broker has made the connection from this port."""
+        for node in self.nodes:
+            if node.process is None or node.process.poll() is not None:
+                continue
+            try:
+                made = psutil.Process(node.process.pid).net_connections("tcp4")
+            except psutil.Error:
+                continue
+            if any(each.laddr and each.laddr.port == port for each in made):
+                return node.name
+        return None
+
+    async def __aenter__(self) -> Self:
+        try:
+            await asyncio.to_thread(self.postgres.__enter__)
+            self._undo.callback(self.postgres.__exit__, None, None, None)
+            await asyncio.to_thread(self.s3.__enter__)
+            self._undo.callback(self.s3.__exit__, None, None, None)
+            self.nodes = [Node(number, self) for number in range(1, self._brokers + 1)]
+            for node in self.nodes:
+                for proxy in node.proxies:
+                    await proxy.start()
+                    self._undo.push_async_callback(proxy.stop)
+                node.mount()
+                self._undo.callback(node.unmount)
+            self._undo.push_async_callback(self._end_brokers)
+            await self.nodes[0].start()
+            await asyncio.gather(*(node.start() for node in self.nodes[1:]))
+        except BaseException:
+            await self._undo.aclose()
+            raise
+        return self
+
+    async def _end_brokers(self) -> None:
+        for node in self.nodes:
+            if node.process is not None:
+                node.process.kill()
+                await asyncio.to_thread(node.process.wait)
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
+    ) -> None:
+        await self._undo.aclose()
+
+    def ask_postgres(self, statement: str) -> list[tuple[object, ...]]:
+        """Straight, without a proxy."""
+        with psycopg.connect(self.postgres.url(), autocommit=True, connect_timeout=10) as connection:
+            connection.execute(f"SET search_path = {self.schema}")
+            return list(connection.execute(statement).fetchall())
