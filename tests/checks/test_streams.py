@@ -32,6 +32,14 @@ def test_what_was_never_polled_is_unseen_once_readers_have_read_everything() -> 
     assert found_in(send("a", 0), DRAINED) == ["unseen"]
 
 
+def test_what_only_uncommitted_readers_saw_is_unseen_once_committed_ones_have_read_everything() -> None:
+    seen = (send("a", 0), poll((0, "a"), isolation="read_uncommitted"))
+    drained = {"op": "drained", "isolation": "read_committed"}
+    assert found_in(*seen, DRAINED) == []
+    assert found_in(*seen, drained) == ["unseen"]
+    assert found_in(*seen, poll((0, "a"), process="d"), drained) == []
+
+
 def test_a_send_that_failed_or_may_have_failed_may_be_missing() -> None:
     assert found_in(send("a", result="failed"), send("b", result="unknown"), DRAINED) == []
 

@@ -7,8 +7,13 @@ import random
 from collections.abc import Awaitable, Callable, Coroutine, Sequence
 from typing import NamedTuple
 
+from penstock.broker.topics import TRANSACTIONS_TOPIC
 from penstock.simulation import Process, Simulation
+from penstock.simulation.disk import DiskLog
 from penstock.simulation.world import Program
+
+_SYNCS_MAX = 12
+_SYNCS_SECONDS = 2.0
 
 
 class Crowd:
@@ -88,6 +93,28 @@ async def _power_cut(stage: Stage, fault: Fault) -> None:
     stage.on_crash("power-cut")
     await asyncio.sleep(fault.for_ms / 1000)
     await _start(stage)
+
+
+async def _power_cut_at_sync(stage: Stage, fault: Fault) -> None:
+    """Cut the power between two syncs: what one log has on disk is what another may lack.
+
+    Every second time it is one of a log in which transactions are decided and completed.
+    """
+    left, topic = 1 + fault.size % _SYNCS_MAX, (None, TRANSACTIONS_TOPIC)[fault.for_ms % 2]
+    reached = stage.world.loop.create_future()
+
+    def synced(log: DiskLog) -> None:
+        nonlocal left
+        left -= topic in (None, log.topic)
+        if left <= 0 and not reached.done():
+            reached.set_result(None)
+
+    stage.world.disk.on_synced = synced
+    await asyncio.wait([reached], timeout=_SYNCS_SECONDS)
+    stage.world.disk.on_synced = None
+    if reached.done():
+        stage.world.faults["power-cut-at-sync"] += 1
+        await _power_cut(stage, fault)
 
 
 async def _clean_stop(stage: Stage, fault: Fault) -> None:
@@ -188,4 +215,7 @@ KINDS: dict[str, Callable[[Stage, Fault], Awaitable[None]]] = {
     "partition": _partition,
     "kill-client": _kill_client,
     "pause-client": _pause_client,
+    "power-cut-at-sync": _power_cut_at_sync,
 }
+EVERYWHERE = tuple(kind for kind in KINDS if kind != "power-cut-at-sync")
+"""What happens in scenarios that do not say otherwise."""

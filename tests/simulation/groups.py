@@ -107,18 +107,22 @@ class Groups(Scenario):
             except KafkaError as error:
                 self.world.tell(name, f"did not commit: {error!r}")
 
+    def _protocol(self, chance: random.Random) -> str:
+        return self.protocol
+
     def _settings(self, name: str, chance: random.Random) -> dict[str, Any]:
+        protocol = self._protocol(chance)
         settings: dict[str, Any] = {
             "bootstrap_servers": BOOTSTRAP,
             "group_id": GROUP,
-            "group_protocol": self.protocol,
+            "group_protocol": protocol,
             "auto_offset_reset": "earliest",
             "enable_auto_commit": chance.random() < 0.3,
             "auto_commit_interval_ms": 200,
             "request_timeout_ms": 2_000,
             "fetch_max_wait_ms": 200,
         }
-        if self.protocol == "classic":
+        if protocol == "classic":
             strategy = self.assignors[self.seed % len(self.assignors)]
             settings |= {
                 "session_timeout_ms": SESSION_MS,
@@ -157,6 +161,22 @@ class ConsumerGroups(Groups):
 
     name = "groups-848"
     protocol = "consumer"
+
+
+class Migration(Groups):
+    """Each member that joins has either protocol, so the group changes from one to the other and back again."""
+
+    name = "migration"
+
+    def _protocol(self, chance: random.Random) -> str:
+        return chance.choice(["classic", "consumer"])
+
+
+class ClockJumps(Groups):
+    """Members that die while the clock of the broker is set forward and back."""
+
+    name = "clock-jumps"
+    kinds = ("clock-jump", "clock-jump", "kill-client")
 
 
 class StaticMembers(Groups):

@@ -9,7 +9,8 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any, NamedTuple
 
-from tests.simulation.scenario import Scenario
+from tests.simulation.faults import Fault
+from tests.simulation.scenario import Outcome, Scenario, run
 
 
 class Mutant(NamedTuple):
@@ -24,6 +25,18 @@ class Mutant(NamedTuple):
     by: str
     seeds: int = 40
     """Within how many seeds it has to be found."""
+    first_seed: int = 0
+    """The first of them: what is rare is looked for where it is known to happen."""
+
+    plan: tuple[Fault, ...] | None = None
+    """Faults that bring it to light, where those of the seeds rarely do."""
+
+    @property
+    def tried(self) -> range:
+        return range(self.first_seed, self.first_seed + self.seeds)
+
+    def run(self, seed: int) -> Outcome:
+        return run(self.scenario, seed, None if self.plan is None else list(self.plan))
 
     @contextmanager
     def applied(self) -> Iterator[None]:

@@ -15,13 +15,17 @@ from penstock.coordination.runtime import CoordinatorRuntime
 from penstock.log.producer_state import ProducerEntry, ProducerState
 from penstock.transactions.shard import TransactionShard
 from tests.simulation.mutant import Mutant
+from tests.simulation.mutants_of_copying import CLOSED, COPYING, MIGRATION
 from tests.simulation.mutants_of_groups import GROUPS, QUEUES, TRANSACTIONS
 from tests.simulation.streams import PowerCuts, Streams, Transactions
 
 
 def table() -> str:
     """The mutants as a table of docs/explanation/proof.md."""
-    rows = [f"| `{each.name}` | {each.what} | `{each.scenario.name}` | {each.seeds} |" for each in MUTANTS]
+    rows = [
+        f"| `{each.name}` | {each.what} | `{each.scenario.name}` | {each.tried.start} to {each.tried.stop - 1} |"
+        for each in MUTANTS
+    ]
     return "\n".join(["| mutant | what it does | found by | within seeds |", "|---|---|---|---|", *rows])
 
 
@@ -149,4 +153,7 @@ MUTANTS = [
     *QUEUES,
     *GROUPS,
     *TRANSACTIONS,
+    *COPYING,
+    *MIGRATION,
+    *CLOSED,
 ]

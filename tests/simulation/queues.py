@@ -13,7 +13,7 @@ from penstock.client.share_consumer import ShareConsumer
 from penstock.simulation.door import Door
 from penstock.simulation.world import BOOTSTRAP
 from penstock.wire import messages as m
-from tests.simulation.faults import KINDS
+from tests.simulation.faults import EVERYWHERE
 from tests.simulation.queue_history import QueueHistory
 from tests.simulation.raw import Lost, RawClient
 from tests.simulation.scenario import Scenario
@@ -210,7 +210,7 @@ class FlushedQueues(Queues):
 
     name = "queues-flushed"
     flush_ms = 100
-    kinds = tuple(kind for kind in KINDS if kind not in ("slow-disk", "pause"))
+    kinds = tuple(kind for kind in EVERYWHERE if kind not in ("slow-disk", "pause"))
 
 
 PATIENT = {"delivery_timeout_ms": 300_000, "request_timeout_ms": 2_000}

@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from penstock.checks import Finding, check
 from penstock.checks.history import Operation, checked
 from penstock.simulation import Simulation
-from tests.simulation.faults import KINDS, Crowd, Fault, Stage, carry_out, plan_of
+from tests.simulation.faults import EVERYWHERE, Crowd, Fault, Stage, carry_out, plan_of
 
 _HEALED_SECONDS = 600
 
@@ -75,7 +75,7 @@ class Scenario:
     """One run of a kind of load. Subclasses say what it is."""
 
     name = ""
-    kinds: Sequence[str] = tuple(KINDS)
+    kinds: Sequence[str] = EVERYWHERE
     lasts_ms = 3000
 
     def __init__(self, world: Simulation, history: History, seed: int) -> None:

@@ -2,24 +2,45 @@
 
 from __future__ import annotations
 
-from tests.simulation.groups import ConsumerGroups, Groups, StaticMembers
+from tests.simulation.copying import Copying
+from tests.simulation.groups import ClockJumps, ConsumerGroups, Groups, Migration, StaticMembers
 from tests.simulation.queues import FlushedQueues, Queues
 from tests.simulation.scenario import Scenario
-from tests.simulation.streams import PowerCuts, Streams, Transactions
+from tests.simulation.streams import PowerCuts, PowerCutsAtSyncs, Streams, Transactions
+from tests.simulation.zombies import Zombies
 
 SCENARIOS: dict[str, type[Scenario]] = {
     each.name: each
-    for each in (Streams, Transactions, PowerCuts, Queues, FlushedQueues, Groups, ConsumerGroups, StaticMembers)
+    for each in (
+        Streams,
+        Transactions,
+        Zombies,
+        PowerCuts,
+        PowerCutsAtSyncs,
+        Copying,
+        Queues,
+        FlushedQueues,
+        Groups,
+        ConsumerGroups,
+        Migration,
+        ClockJumps,
+        StaticMembers,
+    )
 }
 
 SEEDS = {
     "streams": 60,
     "transactions": 40,
+    "zombies": 20,
     "power-cuts": 30,
+    "power-cuts-at-syncs": 30,
+    "exactly-once": 30,
     "queues": 60,
     "queues-flushed": 40,
     "groups": 40,
     "groups-848": 40,
+    "migration": 30,
+    "clock-jumps": 20,
     "static-members": 30,
 }
 """How many seeds of each the default tests run."""

@@ -35,3 +35,10 @@ def test_an_earlier_commit_that_is_tried_again_does_not_overwrite_a_later_one() 
     plan = [Fault(366, "half-open", 1489, 0), Fault(1360, "half-open", 587, 0), Fault(4117, "kill", 1433, 0)]
     outcome = run(SCENARIOS["groups-848"], 78, plan)
     assert not outcome.findings, outcome.story()
+
+
+def test_a_copier_that_was_expelled_does_not_commit_what_it_had_polled() -> None:
+    """`penstock.client`: after its session had run out in a pause, it committed offsets in nobody's name."""
+    plan = [Fault(207, "cut", 693, 0), Fault(1045, "pause-client", 1062, 0), Fault(1316, "pause-client", 801, 0)]
+    outcome = run(SCENARIOS["exactly-once"], 9, plan)
+    assert not outcome.findings, outcome.story()

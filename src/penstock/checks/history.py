@@ -11,6 +11,7 @@ Streams
     {"op": "moved", "process": "c1"}                             a seek or another assignment: positions start anew
     {"op": "txn-end", "txn": "x1", "result": "committed"}        or "aborted", "unknown"
     {"op": "drained"}                                            faults are over, and readers have read to the end
+    {"op": "drained", "isolation": "read_committed"}             the same of the read_committed readers alone
 
 Queues
 

@@ -27,6 +27,8 @@ class _Partition:
         self.visible_committed: list[int] = []
         """The same for `read_committed`: what only other readers were shown may have been aborted."""
         self.polled: set[Value] = set()
+        self.polled_committed: set[Value] = set()
+        """By `read_committed` readers."""
         self.highest_polled = -1
 
 
@@ -43,7 +45,8 @@ class StreamChecker:
         self._polls: list[tuple[Operation, str, list[tuple[Place, int, Value]]]] = []
         self._last_sent: dict[tuple[str, Place], int] = {}
         self._last_sent_in: dict[tuple[str, Place], int] = {}
-        self._drained = 0
+        self._drained: dict[str, int] = {}
+        """The last line that says so, by the isolation level of the readers; "" when it does not say."""
 
     def add(self, operation: Operation) -> None:
         op = operation["op"]
@@ -56,7 +59,7 @@ class StreamChecker:
         elif op == "txn-end":
             self._outcomes[str(operation["txn"])] = str(operation["result"])
         elif op == "drained":
-            self._drained = int(str(operation["line"]))
+            self._drained[str(operation.get("isolation", ""))] = int(str(operation["line"]))
 
     def finish(self) -> list[Finding]:
         self._find_lost()
@@ -100,6 +103,8 @@ class StreamChecker:
             place = (topic, index)
             partition = self._is_at(place, offset, value, operation)
             partition.polled.add(value)
+            if operation.get("isolation") == "read_committed":
+                partition.polled_committed.add(value)
             partition.highest_polled = max(partition.highest_polled, offset)
             seen.append((place, offset, value))
         self._polls.append((operation, str(operation["process"]), seen))
@@ -126,7 +131,12 @@ class StreamChecker:
     def _find_lost(self) -> None:
         for (place, value), operation in self._acknowledged.items():
             partition = self._partitions.get(place)
-            if (partition is not None and value in partition.polled) or not self._is_certain(place, value):
+            if not self._is_certain(place, value):
+                continue
+            if partition is not None and value in partition.polled:
+                if "read_committed" in self._drained and value not in partition.polled_committed:
+                    text = f"{value!r}, acknowledged for {_named(place)}, was never shown to a read_committed reader"
+                    self._report("unseen", text, operation)
                 continue
             offset = operation.get("offset")
             highest = -1 if partition is None else partition.highest_polled

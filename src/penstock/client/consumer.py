@@ -117,6 +117,7 @@ class Consumer(Generic[K, V]):
         self._subscription = Subscription()
         self._listener: RebalanceListener | None = None
         self._membership: Membership = NoMembership(self.config.group_id)
+        self._polled_as: ConsumerGroupMetadata | None = None
         self._fetcher: Fetcher | None = None
         self._positions: Positions | None = None
         self._commit_turn = asyncio.Lock()
@@ -251,6 +252,7 @@ class Consumer(Generic[K, V]):
         if not isinstance(self._membership, NoMembership):
             await self._membership.leave()
             self._membership = NoMembership(self.config.group_id)
+            self._polled_as = None
         self._subscription.choose()
         self._subscription.is_manual = False
         self._subscription.assign([])
@@ -268,8 +270,17 @@ class Consumer(Generic[K, V]):
         self._membership.enforce_rebalance()
 
     def group_metadata(self) -> ConsumerGroupMetadata:
-        """Who this member is, for `Producer.send_offsets_to_transaction`."""
-        return self._membership.identity()
+        """Who this member was when it last polled, for `Producer.send_offsets_to_transaction`.
+
+        A member that was expelled since may have joined again, or be nobody, in the background. What it has polled is
+        not its own any more, and must be refused by the group: so it commits as who it was.
+        """
+        return self._polled_as or self._membership.identity()
+
+    def _remember_identity(self) -> None:
+        identity = self._membership.identity()
+        if identity.generation_id >= 0:  # else it is not a member yet, or not again
+            self._polled_as = identity
 
     def _join(self) -> Membership:
         hooks = Hooks(
@@ -373,6 +384,7 @@ class Consumer(Generic[K, V]):
         self._auto_commit(now)
         while True:
             await self._membership.advance(deadline)
+            self._remember_identity()
             if fetcher.error is not None:
                 error, fetcher.error = fetcher.error, None
                 raise error

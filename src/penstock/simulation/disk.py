@@ -82,6 +82,8 @@ class Disk(MemoryStorage):
         super().__init__(lambda callback: None)
         self.may_have_lost_writes = False
         self.syncs = 0
+        self.on_synced: Callable[[DiskLog], object] | None = None
+        """Called with each log that has been synced, before anybody else hears of it."""
         self.is_stalled = False
         """While it is, no sync comes to its end."""
         self._chance = chance
@@ -149,6 +151,8 @@ class Disk(MemoryStorage):
         self.syncs += 1
         log, end = done
         log.durable_end = max(log.durable_end, end)
+        if self.on_synced is not None:
+            self.on_synced(log)
         if ends:
             self._sync_next(ends)
         else:
