@@ -69,6 +69,8 @@ class SeaweedServer:
             f"-filer.port={filer}",
             "-s3",
             f"-s3.port={s3}",
+            "-s3.port.iceberg=0",  # its default port, and that of Lance, may be taken by another server
+            "-s3.port.lance=0",
             f"-s3.config={self._folder / 's3.json'}",
             "-master.volumeSizeLimitMB=64",
         ]

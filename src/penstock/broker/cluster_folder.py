@@ -14,6 +14,8 @@ from penstock.catalog.contract import CatalogError
 from penstock.log.files import write_file
 
 CLUSTER_FILE = "cluster.json"
+EXPORT_FILE = "cluster-export.json"
+"""In a folder while a cluster is being written into it."""
 KAFKAS_FILE = "meta.properties"
 EMBEDDED_CATALOG = "catalog.sqlite"
 
@@ -58,6 +60,11 @@ def check_embedded(data: Path) -> None:
     """
     if (data / KAFKAS_FILE).exists() and not (data / EMBEDDED_CATALOG).exists():
         raise CatalogError(f"{data} belongs to Apache Kafka: take it over with 'penstock adopt {data}' first")
+    if (data / EXPORT_FILE).exists() and not (data / EMBEDDED_CATALOG).exists():
+        raise CatalogError(
+            f"{data} holds an export that was not finished: repeat 'penstock cluster export {data}' with the same "
+            "--cluster, or remove the folder"
+        )
     if (data / CLUSTER_FILE).exists():
         raise CatalogError(
             f"{data} belongs to a cluster whose topics, users and rules are in PostgreSQL: start its broker with "

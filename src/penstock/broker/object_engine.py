@@ -19,8 +19,10 @@ if TYPE_CHECKING:
     from penstock.broker.config import BrokerConfig
     from penstock.broker.foundation import OnFailure
     from penstock.broker.world import World
+    from penstock.catalog.postgres_session import Session
     from penstock.storage.contract import Storage
     from penstock.storage.objects.commit_log import CommitLog
+    from penstock.storage.objects.key_space import KeySpace
     from penstock.storage.objects.store import ObjectStore
 
 CACHE_FOLDER = "cache"
@@ -41,6 +43,22 @@ def open_commit_log(address: ClusterAddress) -> CommitLog:
     return PostgresCommitLog(lambda: Session(address.conninfo, address.schema, address.shown))
 
 
+def open_session(address: ClusterAddress) -> Session:
+    """Of a command that is no broker. Raises CatalogError with what to do."""
+    try:
+        from penstock.catalog.postgres_session import Session
+    except ImportError as error:
+        raise CatalogError(f"this needs psycopg ({error}): pip install 'penstock[cluster]'") from error
+    return Session(address.conninfo, address.schema, address.shown)
+
+
+def open_store(url: str) -> ObjectStore:
+    """Raises StorageError with what to do."""
+    from penstock.storage.objects.store import ObjectStore
+
+    return ObjectStore.open(url)
+
+
 @dataclass(frozen=True, slots=True)
 class ClusterRecords:
     """What a command that is no broker sees of a cluster's records."""
@@ -50,6 +68,7 @@ class ClusterRecords:
     """Names by id."""
     commits: CommitLog
     store: ObjectStore
+    keys: KeySpace
 
     def close(self) -> None:
         self.commits.close()
@@ -63,6 +82,7 @@ def open_records(address: ClusterAddress, store_url: str | None = None) -> Clust
     try:
         from penstock.catalog.postgres_session import Session
         from penstock.catalog.postgres_summary import read_summary
+        from penstock.storage.objects.key_space import KeySpace
         from penstock.storage.objects.store import ObjectStore
     except ImportError as error:
         raise CatalogError(f"this needs psycopg and obstore ({error}): pip install 'penstock[cluster]'") from error
@@ -72,7 +92,8 @@ def open_records(address: ClusterAddress, store_url: str | None = None) -> Clust
         raise CatalogError(
             f"the cluster at {address.shown} keeps its records in the data folder of its broker, not in an object store"
         )
-    return ClusterRecords(summary.cluster_id, summary.topics, open_commit_log(address), ObjectStore.open(url))
+    keys = KeySpace.of(summary.cluster_id, summary.incarnation, summary.owned_incarnations)
+    return ClusterRecords(summary.cluster_id, summary.topics, open_commit_log(address), ObjectStore.open(url), keys)
 
 
 def object_storage(
@@ -93,21 +114,26 @@ def object_storage(
     catalog names; a broker that is alone makes itself the leader of every partition.
     """
     try:
+        from penstock.catalog.postgres_session import Session
+        from penstock.catalog.postgres_summary import read_summary
         from penstock.storage.objects.committer import CommitSettings
+        from penstock.storage.objects.key_space import KeySpace
         from penstock.storage.objects.storage import EngineSettings, ObjectStorage
         from penstock.storage.objects.store import ObjectStore
         from penstock.storage.objects.sweep import SweepSettings
     except ImportError as error:
         raise CatalogError(f"--store needs obstore ({error}): pip install 'penstock[cluster]'") from error
     store = ObjectStore.open(store_url)
-    store.check(f"{cluster_id}/check/{config.node_id}")
+    summary = read_summary(Session(address.conninfo, address.schema, address.shown))
+    keys = KeySpace.of(cluster_id, summary.incarnation, summary.owned_incarnations)
+    store.check(f"{keys.prefix}/check/{config.node_id}")
     folder = data / CACHE_FOLDER
     folder.mkdir(exist_ok=True)
     orphan_seconds = config.penstock_store_orphan_age_ms / 1000
     settings = EngineSettings(
         node_id=config.node_id,
         broker_epoch=broker_epoch,
-        prefix=cluster_id,
+        keys=keys,
         is_alone=is_alone,
         commit=CommitSettings(window_ms=config.penstock_store_window_ms),
         sweep=SweepSettings(

@@ -54,7 +54,7 @@ _COMMIT = "SET LOCAL statement_timeout = 0; COMMIT"
 T = TypeVar("T")
 
 
-def _nothing(connection: Any) -> Any:
+def nothing(connection: Any) -> Any:
     return None
 
 
@@ -171,7 +171,7 @@ class PostgresCatalog:
             _write_placements(connection, topic_id, 0, placements)
 
         check_placements(partitions, placements)
-        self._change(apply, _nothing, *_kinds_of(placements))
+        self._change(apply, nothing, *_kinds_of(placements))
 
     def set_partitions(self, topic_id: bytes, partitions: int, placements: Sequence[Placement] = ()) -> None:
         def apply(connection: Any) -> None:
@@ -184,7 +184,7 @@ class PostgresCatalog:
             connection.execute("UPDATE topic SET partitions = %s WHERE topic_id = %s", (partitions, topic_id))
             _write_placements(connection, topic_id, row[1], placements)
 
-        self._change(apply, _nothing, *_kinds_of(placements))
+        self._change(apply, nothing, *_kinds_of(placements))
 
     def set_topic_configs(self, topic_id: bytes, configs: Mapping[str, str]) -> None:
         def apply(connection: Any) -> None:
@@ -193,14 +193,14 @@ class PostgresCatalog:
             connection.execute("DELETE FROM topic_config WHERE topic_id = %s", (topic_id,))
             _write_topic_configs(connection, topic_id, configs)
 
-        self._change(apply, _nothing, Kind.TOPICS)
+        self._change(apply, nothing, Kind.TOPICS)
 
     def delete_topic(self, topic_id: bytes) -> None:
         def apply(connection: Any) -> None:
             if not connection.execute("DELETE FROM topic WHERE topic_id = %s", (topic_id,)).rowcount:
                 raise _unknown(topic_id)
 
-        self._change(apply, _nothing, Kind.TOPICS, Kind.PARTITIONS)
+        self._change(apply, nothing, Kind.TOPICS, Kind.PARTITIONS)
 
     # -- configs set at run time, of all but topics ----------------------------------------------------------------
 
@@ -224,7 +224,7 @@ class PostgresCatalog:
                 [(*resource, name, value) for name, value in configs.items()],
             )
 
-        self._change(apply, _nothing, Kind.CONFIGS)
+        self._change(apply, nothing, Kind.CONFIGS)
 
     # -- security --------------------------------------------------------------------------------------------------
 
@@ -269,7 +269,7 @@ class PostgresCatalog:
                 [_plain(rule) for rule in added],
             )
 
-        self._change(apply, _nothing, Kind.ACLS)
+        self._change(apply, nothing, Kind.ACLS)
 
     def credentials(self) -> list[CredentialRow]:
         return [
@@ -299,7 +299,7 @@ class PostgresCatalog:
                 [(row.user, int(row.mechanism), *row[2:]) for row in upserted],
             )
 
-        self._change(apply, _nothing, Kind.CREDENTIALS)
+        self._change(apply, nothing, Kind.CREDENTIALS)
 
     def quotas(self) -> dict[QuotaEntity, dict[str, float]]:
         quotas: dict[QuotaEntity, dict[str, float]] = {}
@@ -319,7 +319,7 @@ class PostgresCatalog:
                     [(text, name, value) for name, value in values.items()],
                 )
 
-        self._change(apply, _nothing, Kind.QUOTAS)
+        self._change(apply, nothing, Kind.QUOTAS)
 
     # -- inside ----------------------------------------------------------------------------------------------------
 
@@ -340,7 +340,7 @@ class PostgresCatalog:
                     raise CatalogError(f"cannot read the catalog at {self._shown}: {one_line(error)}") from error
             is_repetition = True
 
-    def _change(self, apply: Callable[[Any], None], result: Callable[[Any], T] = _nothing, *kinds: Kind) -> T:
+    def _change(self, apply: Callable[[Any], None], result: Callable[[Any], T] = nothing, *kinds: Kind) -> T:
         """Make a change and compute the answer to it. Both functions run again if the connection is lost."""
         self._check_usable()
         change = uuid.uuid4().hex

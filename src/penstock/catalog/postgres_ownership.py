@@ -17,7 +17,7 @@ import psycopg
 from penstock.catalog.contract import CatalogError, CatalogLost
 from penstock.catalog.postgres_session import Session, one_line
 
-_LOCK = "hashtextextended('penstock cluster ' || %s, 0)"
+LOCK = "hashtextextended('penstock cluster ' || %s, 0)"
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,7 +48,7 @@ class Ownership:
         connection = self._session.connection()
         schema = self._session.schema
         try:
-            connection.execute(f"SELECT pg_advisory_lock({_LOCK})", (schema,))
+            connection.execute(f"SELECT pg_advisory_lock({LOCK})", (schema,))
         except psycopg.errors.LockNotAvailable:
             raise CatalogError(
                 f"another broker uses the cluster in the schema {schema!r} at {self._session.shown}"
@@ -100,7 +100,7 @@ class Ownership:
         try:
             connection = self._session.connection()
             if connection is not self._locked:
-                locked = connection.execute(f"SELECT pg_try_advisory_lock({_LOCK})", (self._session.schema,))
+                locked = connection.execute(f"SELECT pg_try_advisory_lock({LOCK})", (self._session.schema,))
                 if locked.fetchone()[0]:
                     self._locked = connection
             row = connection.execute("SELECT owner_epoch, owner FROM cluster").fetchone()

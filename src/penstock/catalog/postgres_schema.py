@@ -208,7 +208,18 @@ _SHARED = Migration(
     ),
 )
 
-MIGRATIONS: tuple[Migration, ...] = (_FIRST, _OBJECTS, _SHARED)
+# What tells a cluster from its backups: `place` is where its tables are, as PostgreSQL numbers them, and a copy that is
+# adopted gets an incarnation of its own, below which it keeps its objects.
+_INCARNATIONS = Migration(
+    1,
+    (
+        "ALTER TABLE cluster ADD COLUMN incarnation text NOT NULL DEFAULT ''",
+        "ALTER TABLE cluster ADD COLUMN owned_incarnations text[] NOT NULL DEFAULT '{}'",
+        "ALTER TABLE cluster ADD COLUMN place text",
+    ),
+)
+
+MIGRATIONS: tuple[Migration, ...] = (_FIRST, _OBJECTS, _SHARED, _INCARNATIONS)
 
 
 def migrate(connection: Any, schema: str, shown: str, migrations: Sequence[Migration] = MIGRATIONS) -> None:

@@ -31,7 +31,7 @@ from penstock.catalog.shared import BrokerRow, Changes, HostAndPort, Kind, Leade
 
 LEASE_SECONDS = 8.0
 
-_MIGRATING = "hashtextextended('penstock migrates ' || %s, 0)"
+MIGRATING = "hashtextextended('penstock migrates ' || %s, 0)"
 
 
 class NodeIdInUse(CatalogError):
@@ -71,7 +71,7 @@ class SharedPostgresCatalog(PostgresCatalog):
         try:
             connection = session.connection()
             with connection.transaction():
-                connection.execute(f"SELECT pg_advisory_xact_lock({_MIGRATING})", (schema,))
+                connection.execute(f"SELECT pg_advisory_xact_lock({MIGRATING})", (schema,))
                 migrate(connection, schema, shown)
                 connection.execute(
                     "INSERT INTO cluster (cluster_id, secret, store) VALUES (%s, %s, %s) ON CONFLICT DO NOTHING",

@@ -17,13 +17,17 @@ class ClusterSummary(NamedTuple):
     store: str | None
     """The object store of several brokers."""
     topics: dict[bytes, str]
+    incarnation: str
+    owned_incarnations: list[str]
 
 
 def read_summary(session: Session) -> ClusterSummary:
     """Closes the session. Raises CatalogError with what to do."""
     try:
         connection = session.connection()
-        row = connection.execute("SELECT cluster_id, folder_id, store FROM cluster").fetchone()
+        row = connection.execute(
+            "SELECT cluster_id, folder_id, store, incarnation, owned_incarnations FROM cluster"
+        ).fetchone()
         topics = dict(connection.execute("SELECT topic_id, name FROM topic").fetchall())
     except (psycopg.errors.UndefinedTable, psycopg.errors.UndefinedColumn) as error:
         raise CatalogError(
@@ -36,5 +40,5 @@ def read_summary(session: Session) -> ClusterSummary:
         session.close()
     if row is None:
         raise CatalogError(f"the schema {session.schema!r} at {session.shown} is empty: start a broker once")
-    cluster_id, claim, store = row
-    return ClusterSummary(cluster_id, claim, store, topics)
+    cluster_id, claim, store, incarnation, owned = row
+    return ClusterSummary(cluster_id, claim, store, topics, incarnation, owned)

@@ -93,11 +93,22 @@ class SqliteCatalog:
     def close(self) -> None:
         self._connection.close()
 
-    def become(self, cluster_id: str, next_producer_id: int) -> None:
+    def become(
+        self,
+        cluster_id: str,
+        next_producer_id: int,
+        *,
+        secret: bytes | None = None,
+        features_epoch: int | None = None,
+    ) -> None:
         """Make a new catalog that of a cluster which existed before it."""
         with self._transaction() as connection:
             connection.execute(
-                "UPDATE cluster SET cluster_id = ?, next_producer_id = ?", (cluster_id, next_producer_id)
+                """
+                UPDATE cluster SET cluster_id = ?, next_producer_id = ?, secret = coalesce(?, secret),
+                    features_epoch = coalesce(?, features_epoch)
+                """,
+                (cluster_id, next_producer_id, secret, features_epoch),
             )
         self.cluster_id = cluster_id
 
@@ -116,6 +127,10 @@ class SqliteCatalog:
             return int(connection.execute("SELECT features_epoch FROM cluster").fetchone()[0])
 
     # -- producer ids ----------------------------------------------------------------------------------------------
+
+    def next_producer_id(self) -> int:
+        """The first that nobody was given yet."""
+        return int(self._all("SELECT next_producer_id FROM cluster")[0][0])
 
     def allocate_producer_id_block(self) -> range:
         with self._transaction() as connection:

@@ -40,7 +40,7 @@ def check(cluster: str, store: str | None, quick: bool, as_json: bool) -> None:
 
     with records_of(cluster, store) as records:
         with progress_bar("Checking") as on_progress:
-            found = inspect(records.commits, records.store, records.cluster_id, on_progress, reads=not quick)
+            found = inspect(records.commits, records.store, records.keys, on_progress, reads=not quick)
         names = records.topics
     rows = [_row(finding, names) for finding in found.findings]
     if as_json:

@@ -16,6 +16,8 @@ from penstock.cli.options import option
 if TYPE_CHECKING:
     from penstock.broker.cluster_address import ClusterAddress
     from penstock.broker.object_engine import ClusterRecords
+    from penstock.catalog.postgres_session import Session
+    from penstock.storage.objects.store import ObjectStore
 
 cluster_option = option(
     "--cluster",
@@ -68,6 +70,24 @@ def records_of(cluster: str, store: str | None) -> Iterator[ClusterRecords]:
             yield records
         finally:
             records.close()
+
+
+@contextmanager
+def session_of(cluster: str) -> Iterator[Session]:
+    from penstock.broker.object_engine import open_session
+
+    with explained():
+        session = open_session(cluster_address(cluster))
+        try:
+            yield session
+        finally:
+            session.close()
+
+
+def store_at(url: str) -> ObjectStore:
+    from penstock.broker.object_engine import open_store
+
+    return open_store(url.rstrip("/"))
 
 
 @contextmanager

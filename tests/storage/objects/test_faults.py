@@ -18,6 +18,7 @@ from penstock.records.batch import parse_header
 from penstock.storage.objects.commit_log import CommitLogAway, Outcome, StoredObject, Tail
 from penstock.storage.objects.committer import CommitSettings
 from penstock.storage.objects.inspection import inspect
+from penstock.storage.objects.key_space import KeySpace
 from penstock.storage.objects.log import ObjectLog
 from penstock.storage.objects.memory_commit_log import MemoryCommitLog
 from penstock.storage.objects.postgres_commit_log import PostgresCommitLog
@@ -124,7 +125,7 @@ def assert_sound(world: FaultyWorld, log: ObjectLog, count: int) -> None:
         while len(found) < each.high_watermark:
             found += read(each, len(found))
         assert found == [b"%d" % number for number in range(count)]
-    assert inspect(world.commits, world.store, "penstock", lambda done, total: None).findings == []
+    assert inspect(world.commits, world.store, KeySpace(), lambda done, total: None).findings == []
 
 
 @pytest.mark.parametrize("fault", [throttled, stored_then_timed_out])

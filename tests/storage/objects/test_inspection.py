@@ -11,6 +11,7 @@ from penstock.storage.objects import inspection
 from penstock.storage.objects.commit_log import Extent, Layout, PartitionState
 from penstock.storage.objects.committer import CommitSettings
 from penstock.storage.objects.inspection import Inspection, Trouble, damage, holes, inspect
+from penstock.storage.objects.key_space import KeySpace
 from tests.storage.objects.test_storage import KEY, World, segments, until
 from tests.storage.test_contract import TOPIC_ID, append, plain
 
@@ -34,7 +35,8 @@ def world(tmp_path: Path) -> World:
 
 def inspected(world: World, *, reads: bool = True) -> Inspection:
     seen: list[tuple[int, int]] = []
-    found = inspect(world.commits, world.store, PREFIX, lambda done, total: seen.append((done, total)), reads=reads)
+    keys = KeySpace(PREFIX)
+    found = inspect(world.commits, world.store, keys, lambda done, total: seen.append((done, total)), reads=reads)
     assert seen == sorted(seen)
     return found
 

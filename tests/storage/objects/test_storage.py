@@ -9,11 +9,14 @@ from pathlib import Path
 
 import pytest
 
+from penstock.log.cleaner.manager import CleanerConfig
 from penstock.log.config import LogConfig
 from penstock.log.errors import ColdRead, LeadershipLost, StorageError
 from penstock.records.batch import parse_header
-from penstock.storage.objects.commit_log import PartitionKey
+from penstock.records.builder import build_batch
+from penstock.storage.objects.commit_log import PartitionKey, StoredObject, Tail
 from penstock.storage.objects.committer import CommitSettings
+from penstock.storage.objects.key_space import KeySpace
 from penstock.storage.objects.log import ObjectLog
 from penstock.storage.objects.memory_commit_log import MemoryCommitLog
 from penstock.storage.objects.remote import RemoteSegment
@@ -147,3 +150,44 @@ def test_uploads_whose_commit_never_came_are_removed_once_their_writer_is_fenced
     assert may_be_removed(alive, mine, {2: 8})
     assert not may_be_removed(alive, mine, {2: 7})
     assert not may_be_removed("c/other", mine, {})
+
+
+def test_the_sweep_of_a_restored_backup_removes_its_own_objects_and_forgets_those_of_its_origin(world: World) -> None:
+    keys = KeySpace.of("c", "new", ["old"])
+    mine, theirs = Writer(keys.prefix, 1, 1, "y"), Writer("c", 1, 1, "x")
+    known = {"theirs": theirs.key("segment", "1"), "mine": mine.key("segment", "1")}
+    orphans = {"theirs": theirs.key("wal", "2"), "mine": mine.key("wal", "2"), "earlier": "c/old/wal/1-1-z/2"}
+    world.commits.create(KEY, leader=1, leader_epoch=0)
+    for offset, key in enumerate((*known.values(), *orphans.values())):
+        world.store.put(key, [b"x"])
+        if key in known.values():
+            world.commits.commit(StoredObject(key, 1), [Tail(KEY, 0, offset, offset + 1, 0, 1, None)])
+    world.commits.delete(KEY)
+    settings = SweepSettings(grace_seconds=0, orphan_seconds=-1)
+    Sweep(world.commits, world.store, mine, set, settings, keys).run()
+    assert {each.key for each in world.store.list("c/")} == {known["theirs"], orphans["theirs"]}
+    assert world.commits.known_objects() == {}
+
+
+def test_a_segment_that_was_compacted_after_a_take_over_takes_the_place_of_the_others(world: World) -> None:
+    """Of the segments before the last one no producer snapshot is there then, and none is needed."""
+    batches = [build_batch([(NOW, b"key", value.encode(), [])]) for value in "abcde"]
+    config = LogConfig(segment_bytes=len(batches[0]), cleanup_policy="compact")
+    log = world.start().open_log("t", 0, TOPIC_ID, config)
+    for batch in batches:
+        append(log, batch)
+    until(lambda: len(segments(world)) == 4)
+    before = segments(world)
+    storage = world.start()
+    again = storage.open_log("t", 0, TOPIC_ID, config)
+    compactor = storage.compactor(CleanerConfig())
+
+    def compacted() -> bool:
+        compactor.poll(NOW + 1000)
+        storage.save_progress()
+        return not set(segments(world)) & set(before[:-1])
+
+    until(compacted)
+    compactor.close()
+    assert storage.chores.failures == 0
+    assert read(again, 0) == [b"d"]

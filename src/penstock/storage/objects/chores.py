@@ -223,7 +223,8 @@ class Chores:
         time_index = _read(segment.stem + TIME_INDEX_SUFFIX)
         txn_index = _read(segment.stem + TXN_INDEX_SUFFIX)
         snapshot = _read(snapshot_path(str(log.folder), shipment.end_offset))
-        if not snapshot:
+        # Whoever takes over starts from the snapshot of the last segment, and a loaded log has no others.
+        if not snapshot and not any(each.base_offset >= shipment.end_offset for each in log.entries):
             raise StorageError(f"there is no producer snapshot at offset {shipment.end_offset}")
         entry = SegmentEntry(
             segment.base_offset,

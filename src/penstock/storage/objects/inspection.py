@@ -13,8 +13,9 @@ from dataclasses import dataclass, field
 from enum import Enum
 from typing import NamedTuple
 
-from penstock.records.batch import LOG_OVERHEAD, CorruptBatch, crc_is_valid, iter_headers
+from penstock.records.batch import LOG_OVERHEAD, Buffer, CorruptBatch, crc_is_valid, iter_headers
 from penstock.storage.objects.commit_log import CommitLog, Extent, Layout, PartitionKey, SegmentEntry
+from penstock.storage.objects.key_space import KeySpace
 from penstock.storage.objects.loading import read_extent
 from penstock.storage.objects.store import ObjectMissing, ObjectStore, StoreError
 
@@ -73,12 +74,11 @@ OnProgress = Callable[[int, int], object]
 
 
 def inspect(
-    commits: CommitLog, store: ObjectStore, prefix: str, on_progress: OnProgress, *, reads: bool = True
+    commits: CommitLog, store: ObjectStore, keys: KeySpace, on_progress: OnProgress, *, reads: bool = True
 ) -> Inspection:
     """Raises StorageError when the commit log or the listing of the store cannot be had."""
     result = Inspection()
-    listed = {each.key: each for each in store.list(prefix + "/")}
-    listed = {key: each for key, each in listed.items() if not key.startswith(f"{prefix}/check/")}
+    listed = {each.key: each for prefix in keys.prefixes for each in store.list(prefix + "/") if keys.owns(each.key)}
     known = commits.known_objects()
     result.objects = len(listed)
     marked = set(commits.marked(0))
@@ -95,12 +95,12 @@ def inspect(
         else:
             text = f"{each.size} bytes that nothing names, written {each.age_seconds / 60:.0f} minutes ago"
             result.findings.append(Finding(Trouble.ORPHAN, None, key, text))
-    keys = commits.partitions()
+    partitions = commits.partitions()
     total = sum(known.values())
     done = 0
     with ThreadPoolExecutor(_READERS, "penstock-check") as pool:
-        for at in range(0, len(keys), _PARTITIONS_AT_A_TIME):
-            layouts = commits.layouts(keys[at : at + _PARTITIONS_AT_A_TIME])
+        for at in range(0, len(partitions), _PARTITIONS_AT_A_TIME):
+            layouts = commits.layouts(partitions[at : at + _PARTITIONS_AT_A_TIME])
             pieces = list(_pieces(layouts, result))
             wrong = pool.map(lambda piece: _look(piece, commits, store, listed, reads), pieces)
             for piece, findings in zip(pieces, wrong, strict=True):
@@ -178,7 +178,7 @@ def _damage(entry: SegmentEntry | Extent, store: ObjectStore) -> str | None:
     return damage(data[: entry.log_size], entry.base_offset, entry.end_offset, is_dense=False)
 
 
-def damage(data: bytes, base_offset: int, end_offset: int, *, is_dense: bool) -> str | None:
+def damage(data: Buffer, base_offset: int, end_offset: int, *, is_dense: bool) -> str | None:
     """What is wrong with the batches of a range of offsets. Only compaction leaves gaps between batches."""
     next_offset, end = base_offset, 0
     try:

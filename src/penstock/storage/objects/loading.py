@@ -41,18 +41,8 @@ def load_log(
     Raises StorageError when something that is committed cannot be had.
     """
     folder = data_folder / f"{log.topic}-{log.partition}"
-    try:
-        shutil.rmtree(folder, ignore_errors=True)
-        claim_folder(folder, log.topic_id)
-        state = layout.state
-        base = _tail_base(layout)
-        _write_tail(folder, base, layout, store)
-        lines = ["0", str(len(layout.epochs)), *(f"{epoch} {start}" for epoch, start in layout.epochs), ""]
-        write_file(str(folder / LEADER_EPOCHS_FILE), "\n".join(lines).encode())
-        if layout.segments:
-            _write_snapshot(folder, layout.segments[-1], store)
-    except OSError as error:
-        raise StorageError(f"cannot write to {folder}: {error.strerror}") from error
+    state = layout.state
+    write_tail_folder(folder, log.topic_id, layout, store)
     loaded = ObjectLog.open(
         data_folder,
         log.topic,
@@ -75,6 +65,20 @@ def load_log(
     loaded.log_start_offset = state.log_start_offset
     loaded.leader_epoch = state.leader_epoch
     return loaded
+
+
+def write_tail_folder(folder: Path, topic_id: bytes, layout: Layout, store: ObjectStore) -> None:
+    """The folder of a log that begins where the last stored segment ends. Raises StorageError."""
+    try:
+        shutil.rmtree(folder, ignore_errors=True)
+        claim_folder(folder, topic_id)
+        _write_tail(folder, _tail_base(layout), layout, store)
+        lines = ["0", str(len(layout.epochs)), *(f"{epoch} {start}" for epoch, start in layout.epochs), ""]
+        write_file(str(folder / LEADER_EPOCHS_FILE), "\n".join(lines).encode())
+        if layout.segments:
+            _write_snapshot(folder, layout.segments[-1], store)
+    except OSError as error:
+        raise StorageError(f"cannot write to {folder}: {error.strerror}") from error
 
 
 def _tail_base(layout: Layout) -> int:

@@ -85,7 +85,7 @@ _OF_PARTITIONS = """
 JOIN unnest(%b::bytea[], %b::integer[]) AS w (topic_id, partition_index) USING (topic_id, partition_index)
 """
 
-_SEGMENT_COLUMNS = """base_offset, end_offset, object_key, log_size, index_size, time_index_size, txn_index_size,
+SEGMENT_COLUMNS = """base_offset, end_offset, object_key, log_size, index_size, time_index_size, txn_index_size,
     snapshot_size, first_timestamp, max_timestamp, max_timestamp_offset"""
 
 _LOCKED = """
@@ -106,7 +106,7 @@ _ADD_SEGMENT = (
     WHERE EXISTS (SELECT FROM mine) AND NOT EXISTS (SELECT FROM known)
     ON CONFLICT (object_key) DO NOTHING
 ), placed AS (
-    INSERT INTO segment (topic_id, partition_index, {_SEGMENT_COLUMNS})
+    INSERT INTO segment (topic_id, partition_index, {SEGMENT_COLUMNS})
     SELECT %(topic_id)s, %(index)s, %(base)s, %(end)s, %(key)s, %(log_size)s, %(index_size)s, %(time_index_size)s,
         %(txn_index_size)s, %(snapshot_size)s, %(first_timestamp)s, %(max_timestamp)s, %(max_timestamp_offset)s
     WHERE EXISTS (SELECT FROM mine) AND NOT EXISTS (SELECT FROM known)
@@ -262,7 +262,7 @@ class PostgresCommitLog:
             if (topic_id, index) in layouts:
                 layouts[PartitionKey(topic_id, index)].epochs.append((epoch, start))
         for topic_id, index, *values in self._others.call(
-            f"SELECT topic_id, partition_index, {_SEGMENT_COLUMNS} FROM segment {_OF_PARTITIONS} ORDER BY base_offset",
+            f"SELECT topic_id, partition_index, {SEGMENT_COLUMNS} FROM segment {_OF_PARTITIONS} ORDER BY base_offset",
             wanted,
         ):
             if (topic_id, index) in layouts:

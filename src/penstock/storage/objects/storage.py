@@ -34,6 +34,7 @@ from penstock.storage.contract import Log, StoreFigures, Volume
 from penstock.storage.objects.chores import Chores
 from penstock.storage.objects.commit_log import CommitLog, Layout, Outcome, PartitionKey, PartitionState, Tail
 from penstock.storage.objects.committer import CommitSettings, Committer
+from penstock.storage.objects.key_space import KeySpace
 from penstock.storage.objects.loading import load_log
 from penstock.storage.objects.log import ObjectLog
 from penstock.storage.objects.remote import SegmentCache
@@ -57,8 +58,8 @@ _CACHE_FOLDER = "objects"
 class EngineSettings:
     node_id: int
     broker_epoch: int = 0
-    prefix: str = "penstock"
-    """Of the keys of this cluster's objects."""
+    keys: KeySpace = field(default_factory=KeySpace)
+    """Where this cluster's objects are."""
     is_alone: bool = True
     """Whether this broker makes itself the leader of every partition that it opens."""
     commit: CommitSettings = field(default_factory=CommitSettings)
@@ -119,7 +120,7 @@ class ObjectStorage:
         self._clear_folder()
         self._cache = SegmentCache(folder / _CACHE_FOLDER, store, settings.cache_bytes)
         self._open_files = SharedOpenFiles()
-        self.writer = Writer(settings.prefix, settings.node_id, settings.broker_epoch, os.urandom(6).hex())
+        self.writer = Writer(settings.keys.prefix, settings.node_id, settings.broker_epoch, os.urandom(6).hex())
         numbers = itertools.count()
         self.committer = Committer(
             commits,
@@ -130,7 +131,7 @@ class ObjectStorage:
             self._settle,
             lambda log: log.topic in internal_topics,
         )
-        self.sweep = Sweep(commits, store, self.writer, self.committer.keys_in_flight, settings.sweep)
+        self.sweep = Sweep(commits, store, self.writer, self.committer.keys_in_flight, settings.sweep, settings.keys)
         self.chores = Chores(
             commits,
             store,

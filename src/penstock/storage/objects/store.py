@@ -16,6 +16,7 @@ from penstock.log.errors import StorageError
 _TIMEOUT = "20s"
 _RETRIES = {"max_retries": 2}
 _SECRETS = ("@",)
+_PART_BYTES = 8 << 20
 
 
 class StoreError(StorageError):
@@ -84,6 +85,15 @@ class ObjectStore:
     def put(self, key: str, parts: Sequence[bytes]) -> None:
         try:
             self._obstore.put(self._store, key, parts[0] if len(parts) == 1 else b"".join(parts), use_multipart=False)
+        except Exception as error:
+            raise StoreError(f"cannot write {key}: {_one_line(error)}") from error
+
+    def put_stream(self, key: str, parts: Iterator[bytes]) -> None:
+        """Store what is too large for memory; an object is there as a whole or not at all."""
+        try:
+            self._obstore.put(self._store, key, parts, use_multipart=True, chunk_size=_PART_BYTES, max_concurrency=2)
+        except StorageError:
+            raise
         except Exception as error:
             raise StoreError(f"cannot write {key}: {_one_line(error)}") from error
 

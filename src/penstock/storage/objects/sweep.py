@@ -4,6 +4,9 @@ An object is *marked* when the last extent or segment that named it is gone, and
 any reader's knowledge of it. An upload whose commit never came is known by its key, which tells its writer: only those
 of writers that are fenced, or of this process itself, are removed, and only when they are old. They are looked for
 again and again, because an upload that was given up may still arrive.
+
+Only what is the cluster's own is removed: objects of the cluster whose backup this one was made from are forgotten
+when nothing names them any more, and stay where they are.
 """
 
 from __future__ import annotations
@@ -14,6 +17,7 @@ from collections.abc import Callable, Collection
 from dataclasses import dataclass
 
 from penstock.storage.objects.commit_log import CommitLog
+from penstock.storage.objects.key_space import KeySpace
 from penstock.storage.objects.store import ObjectStore
 
 logger = logging.getLogger("penstock.storage")
@@ -55,7 +59,10 @@ class Sweep:
         writer: Writer,
         in_flight: Callable[[], Collection[str]],
         settings: SweepSettings,
+        keys: KeySpace | None = None,
     ) -> None:
+        """`keys` are those of the writer's cluster; without them it has no others than the writer's."""
+        self._keys = keys if keys is not None else KeySpace(writer.prefix)
         self._commits = commits
         self._store = store
         self._writer = writer
@@ -71,19 +78,21 @@ class Sweep:
         self._commits.mark_unreferenced()
         due = self._commits.marked(self._settings.grace_seconds)
         if due:
-            self._store.delete(due)
+            owned = [key for key in due if self._keys.owns(key)]
+            self._store.delete(owned)
             self._commits.forget_objects(due)
-            self.removed += len(due)
+            self.removed += len(owned)
         if time.monotonic() >= self._list_at:
             self._list_at = time.monotonic() + self._settings.list_seconds
             self._remove_orphans()
 
     def _remove_orphans(self) -> None:
-        found = [
+        found = {
             each.key
-            for each in self._store.list(self._writer.prefix + "/")
-            if each.age_seconds >= self._settings.orphan_seconds
-        ]
+            for prefix in self._keys.prefixes
+            for each in self._store.list(prefix + "/")
+            if each.age_seconds >= self._settings.orphan_seconds and self._keys.owns(each.key)
+        }
         if not found:
             return
         in_flight = self._in_flight()  # before the commit log is read: what is committed leaves it afterwards
@@ -91,8 +100,10 @@ class Sweep:
         epochs = self._commits.broker_epochs()
         orphans = [
             key
-            for key in found
-            if key not in known and key not in in_flight and may_be_removed(key, self._writer, epochs)
+            for key in sorted(found)
+            if key not in known
+            and key not in in_flight
+            and (self._keys.is_of_earlier(key) or may_be_removed(key, self._writer, epochs))
         ]
         if orphans:
             logger.info("removing %d objects whose commit never came", len(orphans))
