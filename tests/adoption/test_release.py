@@ -48,6 +48,12 @@ def test_a_killed_broker_has_to_be_stopped_first(kafka: Path) -> None:
         release(kafka / "data", 0)
 
 
+def test_a_folder_of_several_brokers_is_not_given_back(kafka: Path) -> None:
+    (kafka / "brokers").mkdir()
+    with pytest.raises(AdoptionError, match="the folder of several brokers"):
+        release(kafka, 0)
+
+
 def test_a_folder_that_kafka_never_had_is_refused(kafka: Path) -> None:
     with pytest.raises(AdoptionError, match="not taken over"):
         release(kafka / "data", 0)

@@ -17,7 +17,7 @@ import pytest
 from penstock.broker import parts as parts_module
 from penstock.broker.cluster_view import BrokerEndpoint, ClusterView, Leader
 from penstock.broker.config import BrokerConfig
-from penstock.broker.foundation import Foundation, OnFailure, Settings, _sockets
+from penstock.broker.foundation import Foundation, OnFailure, Settings, open_sockets
 from penstock.broker.handlers.groups import GroupHandlers
 from penstock.broker.parts import Parts
 from penstock.broker.requests import AnyRequest
@@ -87,7 +87,7 @@ class HandMadeCluster:
         def lay(settings: Settings, config: BrokerConfig, world: World, _: OnFailure) -> Foundation:
             if node_id not in self._storages:
                 self._storages[node_id] = OwnedStorage(node_id, self.owner, world.call_soon)
-            return Foundation(self.catalog, self._storages[node_id], lambda: _sockets(settings, config))
+            return Foundation(self.catalog, self._storages[node_id], lambda: open_sockets(settings, config))
 
         with pytest.MonkeyPatch.context() as patch:
             patch.setattr(parts_module, "ClusterView", lambda *args: _View(self, *args))

@@ -8,6 +8,7 @@ import signal
 import socket
 import subprocess
 import sys
+from contextlib import ExitStack
 from pathlib import Path
 from types import TracebackType
 from typing import Self
@@ -23,6 +24,19 @@ def free_port() -> int:
         return int(probe.getsockname()[1])
 
 
+def free_ports(count: int) -> int:
+    """The first of so many consecutive ports that are free."""
+    while True:
+        first = free_port()
+        try:
+            with ExitStack() as probes:
+                for port in range(first, first + count):
+                    probes.enter_context(socket.socket()).bind(("127.0.0.1", port))
+        except (OSError, OverflowError):
+            continue
+        return first
+
+
 class BrokerProcess:
     """`penstock serve` on a port and a folder that it keeps when it is started again."""
 
@@ -32,13 +46,15 @@ class BrokerProcess:
         *,
         cluster: str | None = None,
         store: str | None = None,
+        brokers: int | None = None,
         file_size_limit: int | None = None,
         **configs: object,
     ) -> None:
         self.data = data
         self.store = store
         self.cluster = cluster
-        self.port = free_port()
+        self.brokers = brokers
+        self.port = free_ports(brokers or 1)
         self.configs = {name.replace("_", "."): value for name, value in configs.items()}
         self.file_size_limit = file_size_limit
         self._process: subprocess.Popen[str] | None = None
@@ -84,6 +100,8 @@ class BrokerProcess:
             command += ["--cluster", self.cluster]
         if self.store is not None:
             command += ["--store", self.store]
+        if self.brokers is not None:
+            command += ["--brokers", str(self.brokers)]
         for name, value in self.configs.items():
             command += ["-c", f"{name}={value}"]
         return command

@@ -67,3 +67,13 @@ def test_as_json_each_message_is_one_object_on_one_line_with_its_traceback(
     assert event.pop("time").endswith("Z")
     assert event == {"level": "WARNING", "logger": "test", "message": f"denied {FORGED}"}
     assert "ValueError" in json.loads(second)["exception"]
+
+
+def test_of_several_brokers_each_line_says_which(log: logging.Logger, written: io.StringIO) -> None:
+    log.handlers[0].setFormatter(EscapingFormatter(7))
+    log.warning("denied")
+    log.handlers[0].setFormatter(JsonFormatter(7))
+    log.warning("denied")
+    text, line = written.getvalue().splitlines()
+    assert text.endswith("WARNING broker 7: denied")
+    assert json.loads(line)["broker"] == 7

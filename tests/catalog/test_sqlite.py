@@ -15,6 +15,7 @@ from pathlib import Path
 import pytest
 
 from penstock.catalog.contract import CatalogError, TopicRow
+from penstock.catalog.shared import Kind, Placement
 from penstock.catalog.sqlite import SqliteCatalog
 
 ID = bytes(range(16))
@@ -108,3 +109,14 @@ def test_files_of_an_earlier_version_become_private(path: Path) -> None:
     path.chmod(0o644)
     with closing(SqliteCatalog.open(path)):
         assert path.stat().st_mode & 0o777 == 0o600
+
+
+def test_partitions_that_one_broker_had_to_itself_are_given_to_a_broker(catalog: SqliteCatalog) -> None:
+    other = bytes(reversed(ID))
+    catalog.create_topic("alone", ID, 2, {})
+    catalog.create_topic("shared", other, 1, {}, [Placement(2, (2,))])
+    version = catalog.version()
+    catalog.give_unowned_partitions(1)
+    catalog.give_unowned_partitions(1)
+    assert [(row.topic_id, row.leader) for row in catalog.partitions()] == [(ID, 1), (ID, 1), (other, 2)]
+    assert Kind.PARTITIONS in catalog.changes_since(version).kinds

@@ -63,6 +63,15 @@ def test_penstock_alone_serves_with_defaults_from_the_file(tmp_path: Path) -> No
     assert _stopped(broker)[0] == 0
 
 
+def test_how_many_brokers_there_are_comes_from_the_file_or_the_environment(tmp_path: Path) -> None:
+    (tmp_path / "penstock.toml").write_text('[serve]\nlisten = ["127.0.0.1:0"]\nbrokers = 2\n')
+    for expected, variables in (("2 brokers", {}), ("3 brokers", {"PENSTOCK_BROKERS": "3"})):
+        broker = _serve(tmp_path, **variables)
+        assert broker.stdout is not None
+        assert f"from penstock-data with {expected}" in broker.stdout.readline()
+        assert _stopped(broker) == (0, "")
+
+
 def test_kafkas_configs_say_where_to_listen_and_where_to_keep_the_data(tmp_path: Path) -> None:
     broker = _serve(tmp_path, "serve", "-c", "listeners=PLAINTEXT://127.0.0.1:0", "-c", "log.dirs=there")
     assert broker.stdout is not None

@@ -21,6 +21,7 @@ from penstock.adoption.image import FRAME_VERSION
 from penstock.adoption.kafka_folder import AdoptionError, KafkaFolder, locked
 from penstock.adoption.metadata_log import METADATA_FOLDER, MetadataEnd, UnreadableMetadata, read_end, read_image
 from penstock.adoption.plan import CATALOG_FILE, SET_ASIDE
+from penstock.broker.foundation import BROKERS_FOLDER
 from penstock.catalog.contract import Catalog
 from penstock.catalog.sqlite import SqliteCatalog
 from penstock.log.files import sync_path, write_file
@@ -48,6 +49,8 @@ class Released:
 
 def release(data: Path, now_ms: int) -> Released:
     """Make the folder Kafka's. Raises AdoptionError with what to do if that cannot be done."""
+    if (data / BROKERS_FOLDER).is_dir():
+        raise AdoptionError(f"{data} is the folder of several brokers (--brokers), which Apache Kafka cannot start on")
     folder = KafkaFolder.open(data)
     metadata = data / SET_ASIDE
     catalog_file = data / CATALOG_FILE

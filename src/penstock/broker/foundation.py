@@ -7,7 +7,7 @@ in PostgreSQL, and sockets. A test may hand a broker another one, for example in
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -27,12 +27,16 @@ from penstock.storage.contract import Storage, StorageError
 from penstock.storage.local import LocalStorage
 
 if TYPE_CHECKING:
+    import socket
+
     from penstock.broker.catalog_watch import CatalogWatch
     from penstock.broker.config import BrokerConfig
     from penstock.broker.tls import TlsServer
     from penstock.broker.world import World
 
 CATALOG_FILE = "catalog.sqlite"
+BROKERS_FOLDER = "brokers"
+"""In a data folder that several brokers share, a folder of each (`processes`)."""
 
 
 @dataclass(slots=True)
@@ -100,6 +104,10 @@ def local_foundation(settings: Settings, config: BrokerConfig, world: World, on_
         flush_times = Histogram()
         if settings.cluster is None:
             check_embedded(settings.data)
+            if (settings.data / BROKERS_FOLDER).is_dir():
+                raise CatalogError(
+                    f"{settings.data} is the data folder of several brokers: start it with --brokers auto"
+                )
             catalog = SqliteCatalog.open(settings.data / CATALOG_FILE)
         else:
             catalog, watch = _cluster_catalog(settings.data, settings.cluster, settings.store, world, on_failure, undo)
@@ -109,7 +117,7 @@ def local_foundation(settings: Settings, config: BrokerConfig, world: World, on_
             storage = _storage(settings, config, world, on_failure, catalog, flush_times)
             unused.pop_all()
         return Foundation(
-            catalog, storage, lambda: _sockets(settings, config), undo.pop_all().close, flush_times, confirmed
+            catalog, storage, lambda: open_sockets(settings, config), undo.pop_all().close, flush_times, confirmed
         )
 
 
@@ -187,19 +195,23 @@ def open_catalog(data: Path) -> Iterator[Catalog]:
         lock.release()
 
 
-def _sockets(settings: Settings, config: BrokerConfig) -> list[Listener]:
+def open_sockets(settings: Settings, config: BrokerConfig, bound: Sequence[socket.socket] = ()) -> list[Listener]:
+    """Listen at `settings.listen`; `bound` are sockets that have these addresses already."""
     listeners: list[Listener] = []
+    sockets: Sequence[socket.socket | None]
     try:
         addresses = resolve_addresses(settings.listen, config, settings.unnamed.value)
         if not addresses:
             raise ListenError("no listener is left for clients: controller.listener.names names all of them")
-        for address in addresses:
+        sockets = bound or [None] * len(addresses)
+        for address, sock in zip(addresses, sockets, strict=True):
             opened = SocketListener(
                 address,
                 backlog=config.socket_listen_backlog_size,
                 send_buffer_bytes=config.socket_send_buffer_bytes,
                 receive_buffer_bytes=config.socket_receive_buffer_bytes,
                 tls=_tls(address, config) if address.protocol.has_tls else None,
+                bound=sock,
             )
             listeners.append(opened)
     except BaseException:

@@ -131,6 +131,19 @@ class Listener(Protocol):
     def close(self) -> None: ...
 
 
+def bind(address: Address) -> socket.socket:
+    """A socket that has the address, and does not listen yet. Raises ListenError with what to do."""
+    family = socket.AF_INET6 if ":" in address.host else socket.AF_INET
+    sock = socket.socket(family, socket.SOCK_STREAM)
+    try:
+        sock.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        sock.bind((address.host, address.port))
+    except OSError as error:
+        sock.close()
+        raise ListenError(_why(address, error)) from error
+    return sock
+
+
 class SocketListener:
     """One listening socket, accepting until it is closed."""
 
@@ -142,21 +155,22 @@ class SocketListener:
         send_buffer_bytes: int = -1,
         receive_buffer_bytes: int = -1,
         tls: TlsServer | None = None,
+        bound: socket.socket | None = None,
     ) -> None:
-        """The sockets accepted inherit the sizes of the buffers; -1 leaves one to the operating system."""
+        """The sockets accepted inherit the sizes of the buffers; -1 leaves one to the operating system.
+
+        `bound` is a socket that has the address already, and maybe clients who wait.
+        """
         self.address = address
         self._tls = tls
         self._wrap: Callable[[socket.socket, tuple[str, int], asyncio.AbstractEventLoop], Transport] = SocketTransport
-        family = socket.AF_INET6 if ":" in address.host else socket.AF_INET
-        self._socket = socket.socket(family, socket.SOCK_STREAM)
+        self._socket = bound if bound is not None else bind(address)
         try:
-            self._socket.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
             if send_buffer_bytes > 0:
                 self._socket.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, send_buffer_bytes)
             if receive_buffer_bytes > 0:
                 self._socket.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, receive_buffer_bytes)
             self._socket.setblocking(False)
-            self._socket.bind((address.host, address.port))
             self._socket.listen(backlog)
         except OSError as error:
             self._socket.close()

@@ -16,8 +16,8 @@ FORMAT = "%(asctime)s %(levelname)s %(message)s"
 
 
 class EscapingFormatter(logging.Formatter):
-    def __init__(self) -> None:
-        super().__init__(FORMAT)
+    def __init__(self, node_id: int | None = None) -> None:
+        super().__init__(FORMAT if node_id is None else FORMAT.replace("%(message)s", f"broker {node_id}: %(message)s"))
 
     def formatMessage(self, record: logging.LogRecord) -> str:  # noqa: N802
         return escaped(super().formatMessage(record))
@@ -37,14 +37,20 @@ def escaped(text: str) -> str:
 class JsonFormatter(logging.Formatter):
     """One JSON object for each message, its traceback included, on one line."""
 
+    def __init__(self, node_id: int | None = None) -> None:
+        super().__init__()
+        self._node_id = node_id
+
     def format(self, record: logging.LogRecord) -> str:
         moment = time.strftime("%Y-%m-%dT%H:%M:%S", time.gmtime(record.created))
-        event = {
+        event: dict[str, object] = {
             "time": f"{moment}.{int(record.msecs):03}Z",
             "level": record.levelname,
             "logger": record.name,
             "message": record.getMessage(),
         }
+        if self._node_id is not None:
+            event["broker"] = self._node_id
         if record.exc_info:
             event["exception"] = self.formatException(record.exc_info)
         return json.dumps(event)
@@ -55,8 +61,8 @@ class LogFormat(StrEnum):
     JSON = "json"
 
 
-def configure(level: str, log_format: LogFormat = LogFormat.TEXT) -> None:
-    """Have messages from `level` on written to standard error."""
+def configure(level: str, log_format: LogFormat = LogFormat.TEXT, node_id: int | None = None) -> None:
+    """Have messages from `level` on written to standard error; `node_id` is of the broker, where there are several."""
     handler = logging.StreamHandler()
-    handler.setFormatter(JsonFormatter() if log_format == LogFormat.JSON else EscapingFormatter())
-    logging.basicConfig(level=level, handlers=[handler])
+    handler.setFormatter((JsonFormatter if log_format == LogFormat.JSON else EscapingFormatter)(node_id))
+    logging.basicConfig(level=level, handlers=[handler], force=node_id is not None)

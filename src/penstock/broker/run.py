@@ -55,22 +55,19 @@ async def _serve(settings: Settings, start_companion: Companion | None) -> None:
         _on_signal(number, stop)
     print(
         f"Penstock {__version__} serves {broker.bootstrap} from {settings.data}"
-        f" (ready in {_milliseconds_since_start()} ms)",
+        f" (ready in {milliseconds_since_start()} ms)",
         flush=True,
     )
-    for warning in broker.warnings:
-        print(f"warning: {warning}", file=sys.stderr, flush=True)
-    for name in broker.config.unused:
-        print(f"note: {name} is set, and Penstock has no use for it", file=sys.stderr, flush=True)
-    for name in broker.config.unknown:
-        print(f"warning: {describe_unknown(name)}", file=sys.stderr, flush=True)
+    for line in remarks(broker):
+        print(line, file=sys.stderr, flush=True)
     notifier.ready(f"serves {broker.bootstrap}")
+    notifier.stay_alive()
     companion = start_companion(broker.bootstrap) if start_companion is not None else None
     try:
         await broker.serve()
     finally:
         if companion is not None:
-            _end(companion)
+            end(companion)
 
 
 def _on_signal(number: int, callback: Callable[[], object]) -> None:
@@ -81,7 +78,16 @@ def _on_signal(number: int, callback: Callable[[], object]) -> None:
         signal.signal(number, lambda *_: loop.call_soon_threadsafe(callback))
 
 
-def _end(companion: Popen[bytes]) -> None:
+def remarks(broker: Broker) -> list[str]:
+    """What the owner of a broker should know about how it was started."""
+    return [
+        *(f"warning: {warning}" for warning in broker.warnings),
+        *(f"note: {name} is set, and Penstock has no use for it" for name in broker.config.unused),
+        *(f"warning: {describe_unknown(name)}" for name in broker.config.unknown),
+    ]
+
+
+def end(companion: Popen[bytes]) -> None:
     """Close the pipe that the companion waits on, and do not wait for it long."""
     if companion.stdin is not None:
         companion.stdin.close()
@@ -94,7 +100,7 @@ def _end(companion: Popen[bytes]) -> None:
         companion.wait()
 
 
-def _milliseconds_since_start() -> int:
+def milliseconds_since_start() -> int:
     """Since the process began, interpreter and imports included: what a user waits for."""
     try:
         with open("/proc/self/stat") as stat:

@@ -16,24 +16,28 @@ _MICROSECONDS = 1_000_000
 class Notifier:
     def __init__(self, environment: Mapping[str, str], process_id: int) -> None:
         self._address = _address(environment.get("NOTIFY_SOCKET", ""))
-        self._period = _watchdog_seconds(environment, process_id) / 2
+        self.period = 0.0 if self._address is None else _watchdog_seconds(environment, process_id) / 2
+        """How often a sign of life is to be sent; 0 if nobody waits for one."""
         self._timer: asyncio.TimerHandle | None = None
 
     def ready(self, status: str) -> None:
-        """Say that clients can connect, and from now on that the broker is alive."""
+        """Say that clients can connect."""
         self._send(f"READY=1\nSTATUS={status}")
-        if self._address is not None and self._period:
-            self._alive()
+
+    def stay_alive(self) -> None:
+        """Say from now on, from the running event loop, that the broker is alive."""
+        if self.period:
+            self.alive()
+            self._timer = asyncio.get_running_loop().call_later(self.period, self.stay_alive)
+
+    def alive(self) -> None:
+        self._send("WATCHDOG=1")
 
     def stopping(self) -> None:
         if self._timer is not None:
             self._timer.cancel()
             self._timer = None
         self._send("STOPPING=1")
-
-    def _alive(self) -> None:
-        self._send("WATCHDOG=1")
-        self._timer = asyncio.get_running_loop().call_later(self._period, self._alive)
 
     def _send(self, text: str) -> None:
         if self._address is None:

@@ -348,6 +348,16 @@ class SqliteCatalog:
             )
         ]
 
+    def give_unowned_partitions(self, node_id: int) -> None:
+        """Have a broker lead the partitions that have no row, because there was only one broker so far."""
+        with self._transaction(Kind.PARTITIONS) as connection:
+            kept = connection.execute("SELECT topic_id, count(*) FROM partition GROUP BY topic_id").fetchall()
+            counts = dict(kept)
+            placement = Placement(node_id, (node_id,))
+            for topic_id, partitions in connection.execute("SELECT topic_id, partitions FROM topic").fetchall():
+                first = counts.get(topic_id, 0)
+                self._place(connection, topic_id, first, partitions, [placement] * (partitions - first))
+
     def move_partitions(self, moves: Collection[Move]) -> None:
         with self._transaction(Kind.PARTITIONS) as connection:
             connection.executemany(

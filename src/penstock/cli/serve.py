@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Literal
 
 import click
 from click.core import ParameterSource
@@ -16,6 +16,24 @@ if TYPE_CHECKING:
     import subprocess
 
     from penstock.broker.foundation import Settings
+    from penstock.broker.logs import LogFormat
+    from penstock.broker.run import Companion
+
+_MAX_BROKERS = 64
+
+
+class _Brokers(click.ParamType[int | Literal["auto"]]):
+    """A number of brokers, or `auto`."""
+
+    name = "brokers"
+
+    def convert(self, value: object, param: click.Parameter | None, ctx: click.Context | None) -> int | Literal["auto"]:
+        text = str(value).strip().lower()
+        if text == "auto":
+            return "auto"
+        if not text.isdigit() or not 1 <= int(text) <= _MAX_BROKERS:
+            self.fail(f"{value!r} is not a number of brokers: write 1 to {_MAX_BROKERS}, or auto", param, ctx)
+        return int(text)
 
 
 def _read_file(ctx: click.Context, parameter: click.Parameter, value: str | None) -> str | None:
@@ -55,6 +73,13 @@ def _read_file(ctx: click.Context, parameter: click.Parameter, value: str | None
     metavar="HOST:PORT",
     multiple=True,
     help="Address under which clients reach this broker, if it is another than the one it listens on.",
+)
+@option(
+    "--brokers",
+    type=_Brokers(),
+    metavar="N|auto",
+    help="Run N brokers on this machine, each in a process with the next port, or one for each core (auto). They share "
+    "the data folder, each keeps a part of the partitions, and one Ctrl-C ends all.",
 )
 @option(
     "--cluster",
@@ -100,6 +125,7 @@ def serve(
     data: Path,
     listen: tuple[str, ...],
     advertise: tuple[str, ...],
+    brokers: int | Literal["auto"] | None,
     cluster: str | None,
     store: str | None,
     configs: tuple[str, ...],
@@ -122,6 +148,7 @@ def serve(
       penstock serve --secure --listen 0.0.0.0:9092 --advertise broker.example:9092
       penstock serve --data /var/lib/penstock --properties /etc/penstock/server.properties
       penstock serve -c log.retention.hours=24 -c auto.create.topics.enable=false
+      penstock serve --brokers auto
       penstock serve --cluster 'postgresql://penstock@db.example/penstock?sslmode=verify-full'
       penstock serve --cluster postgresql://penstock@db.example/penstock --store s3://bucket/penstock
     """
@@ -129,7 +156,6 @@ def serve(
     from penstock.broker.foundation import Settings
     from penstock.broker.listeners import ListenError
     from penstock.broker.logs import LogFormat
-    from penstock.broker.run import run
     from penstock.catalog.contract import CatalogError
     from penstock.log.errors import FolderInUse, StorageError
 
@@ -137,6 +163,13 @@ def serve(
         _check_console()
     if secure and insecure:
         raise click.UsageError("--secure and --insecure exclude each other")
+    if brokers is not None and (cluster is not None or store is not None):
+        raise click.UsageError(
+            "--brokers shares a data folder among processes of this machine, and --cluster a database among machines: "
+            "with --cluster start 'penstock serve' once for each broker"
+        )
+    if brokers is not None and not hasattr(os, "fork"):
+        raise click.UsageError("--brokers starts processes in a way that this operating system does not have")
     if cluster is not None and secure:
         raise click.UsageError(
             "--secure sets up users in a data folder, and with --cluster they are in PostgreSQL: start the broker on "
@@ -155,14 +188,34 @@ def serve(
         )
         if secure:
             _secure(settings)
-        run(
-            settings,
-            LogFormat(log_format),
-            (lambda bootstrap: _start_console(console, bootstrap, settings)) if console else None,
-        )
+        start_console = (lambda bootstrap: _start_console(console, bootstrap, settings)) if console else None
+        _run(settings, brokers, LogFormat(log_format), start_console)
     except (ConfigError, ListenError, CatalogError, StorageError, FolderInUse) as error:
         text = str(error)
         raise Failure(text[:1].upper() + text[1:]) from error
+
+
+def _run(
+    settings: Settings, brokers: int | Literal["auto"] | None, log_format: LogFormat, start_console: Companion | None
+) -> None:
+    """One broker in this process, or several in their own."""
+    if brokers is not None:
+        from penstock.broker.processes.folder import is_of_several, owners_of
+
+        if brokers == "auto":
+            brokers = max(len(os.sched_getaffinity(0)), len(owners_of(settings.data)))
+        if brokers > 1 or is_of_several(settings.data):
+            from penstock.broker.processes.run import run_several
+            from penstock.broker.processes.supervisor import ProcessesFailed
+
+            try:
+                run_several(settings, brokers, log_format, start_console)
+            except ProcessesFailed as error:
+                raise Failure(str(error)) from error
+            return
+    from penstock.broker.run import run
+
+    run(settings, log_format, start_console)
 
 
 def _check_console() -> None:

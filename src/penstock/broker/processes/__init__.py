@@ -1,0 +1,1 @@
+"""Several brokers on one machine (`penstock serve --brokers N`): a process for each, one data folder, a supervisor."""

@@ -1,0 +1,158 @@
+"""The supervisor with processes that do as little as possible: they are started, started again, and ended together."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+import textwrap
+from pathlib import Path
+
+from tests.broker.process import WAIT_SECONDS
+
+# A supervisor of two processes that say that they are ready, then what each is to do. It prints what happens.
+PROGRAM = """
+import json, logging, os, signal, sys, time
+from penstock.broker.processes.supervisor import ProcessesFailed, Supervisor
+
+logging.basicConfig(format="%(message)s", stream=sys.stdout)
+
+def ready(reports, word):
+    os.write(reports, json.dumps({"ready": word, "remarks": []}).encode() + b"\\n")
+
+def note(text):
+    os.write(1, text.encode() + b"\\n")
+
+BODY
+
+try:
+    Supervisor(
+        ["one", "two"],
+        child,
+        on_ready=lambda ready: note("ready " + ",".join(each.addresses for each in ready)),
+        on_stopping=lambda: note("stopping"),
+        every=EVERY,
+        beat=lambda: note("alive"),
+    ).run()
+except ProcessesFailed as error:
+    note(f"failed: {error}")
+"""
+
+
+class Supervised:
+    def __init__(self, body: str, every: float = 0.0) -> None:
+        program = PROGRAM.replace("BODY", textwrap.dedent(body)).replace("EVERY", str(every))
+        self.process = subprocess.Popen(
+            [sys.executable, "-c", program], stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True
+        )
+
+    def line(self) -> str:
+        assert self.process.stdout is not None
+        return self.process.stdout.readline().rstrip("\n")
+
+    def rest(self) -> list[str]:
+        text, _ = self.process.communicate(timeout=WAIT_SECONDS)
+        assert self.process.returncode == 0, text
+        return text.splitlines()
+
+
+def test_it_says_once_that_all_are_ready_and_ends_all_with_one_signal() -> None:
+    supervised = Supervised(
+        """
+        def child(place, reports):
+            signal.signal(signal.SIGTERM, lambda *_: (note(f"{place} is told"), os._exit(0)))
+            ready(reports, f"address-{place}")
+            time.sleep(60)
+        """
+    )
+    assert supervised.line() == "ready address-0,address-1"
+    supervised.process.send_signal(signal.SIGINT)
+    first, *told = supervised.rest()
+    assert first == "stopping"
+    assert sorted(told) == ["0 is told", "1 is told"]
+
+
+def test_who_ends_is_started_again_and_the_other_one_is_left_alone(tmp_path: Path) -> None:
+    supervised = Supervised(
+        f"""
+        def child(place, reports):
+            with open({str(tmp_path)!r} + f"/{{place}}", "a") as file:
+                file.write(f"{{os.getpid()}}\\n")
+            ready(reports, "here")
+            time.sleep(60)
+        """
+    )
+    supervised.line()
+    os.kill(int((tmp_path / "1").read_text()), signal.SIGKILL)
+    assert "two (process" in (line := supervised.line())
+    assert "was ended by signal 9 and is started again" in line
+    assert supervised.line() == "two serves again"
+    supervised.process.send_signal(signal.SIGTERM)
+    assert supervised.rest() == ["stopping"]
+    assert len((tmp_path / "0").read_text().split()) == 1
+    assert len((tmp_path / "1").read_text().split()) == 2
+
+
+def test_the_first_failure_of_a_start_ends_all_and_is_raised() -> None:
+    supervised = Supervised(
+        """
+        def child(place, reports):
+            if place:
+                os.write(reports, json.dumps({"failed": "the port is taken"}).encode() + b"\\n")
+                return 1
+            time.sleep(60)
+        """
+    )
+    assert supervised.rest() == ["stopping", "failed: the port is taken"]
+
+
+def test_one_that_dies_in_its_first_start_is_named() -> None:
+    supervised = Supervised(
+        """
+        def child(place, reports):
+            if place:
+                os.kill(os.getpid(), signal.SIGKILL)
+            time.sleep(60)
+        """
+    )
+    assert supervised.rest() == ["stopping", "failed: two was ended by signal 9 before it was ready"]
+
+
+def test_one_that_goes_on_failing_is_tried_again_with_what_it_says(tmp_path: Path) -> None:
+    supervised = Supervised(
+        f"""
+        def child(place, reports):
+            with open({str(tmp_path)!r} + f"/{{place}}", "a") as file:
+                file.write("x")
+                times = file.tell()
+            if place and times in (2, 3):
+                os.write(reports, json.dumps({{"failed": f"no luck {{times}}"}}).encode() + b"\\n")
+                return 1
+            ready(reports, "here")
+            if place and times == 1:
+                return 0
+            time.sleep(60)
+        """
+    )
+    assert supervised.line() == "ready here,here"
+    assert "ended with code 0 and is started again" in supervised.line()
+    assert supervised.line().endswith("is started again: no luck 2")
+    assert supervised.line().endswith("is started again: no luck 3")
+    assert supervised.line() == "two serves again"
+    supervised.process.send_signal(signal.SIGTERM)
+    assert supervised.rest() == ["stopping"]
+
+
+def test_a_sign_of_life_is_given_from_when_all_are_ready() -> None:
+    supervised = Supervised(
+        """
+        def child(place, reports):
+            ready(reports, "here")
+            time.sleep(60)
+        """,
+        every=0.05,
+    )
+    assert [supervised.line() for _ in range(3)] == ["ready here,here", "alive", "alive"]
+    supervised.process.send_signal(signal.SIGTERM)
+    assert "stopping" in supervised.rest()
