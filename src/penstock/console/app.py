@@ -23,12 +23,12 @@ from penstock.console.filters import FilterError
 from penstock.console.guard import Guard
 from penstock.console.logins import Logins, Rules, wants_login
 from penstock.console.names import MalformedName
-from penstock.console.pages import groups, login, messages, overview, queues, topics
+from penstock.console.pages import clients, cluster, groups, login, messages, overview, queues, topics, transactions
 from penstock.console.session import Session
 from penstock.wire.errors import KafkaError
 
 STATIC = Path(__file__).parent / "static"
-FAMILIES = (overview, messages, topics, groups, queues)
+FAMILIES = (overview, messages, topics, groups, queues, transactions, clients, cluster)
 
 
 def create_app(

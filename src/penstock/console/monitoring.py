@@ -16,6 +16,7 @@ import ipaddress
 import json
 from collections.abc import Awaitable, Callable, Mapping
 from http.client import HTTPException
+from typing import cast
 from urllib.parse import urlencode
 from urllib.request import HTTPSHandler, ProxyHandler, Request, build_opener
 
@@ -49,20 +50,36 @@ class Monitoring:
 
     async def read(self, path: str, **query: str) -> list[object]:
         """What each broker that can be reached shows under a path; a broker that fails, or refuses, is left out."""
+        return list((await self.by_broker(path, **query)).values())
+
+    async def by_broker(self, path: str, **query: str) -> dict[int, object]:
+        """The same by the id of the broker."""
+        return await self._read(path, query, json.loads)
+
+    async def metrics(self, *prefixes: str) -> dict[int, dict[str, float]]:
+        """The metrics whose names begin so, by broker; a name has its labels behind it, as in Prometheus text."""
+        told = await self._read("/metrics", {}, lambda text: metrics_in(text, prefixes))
+        return cast("dict[int, dict[str, float]]", told)
+
+    async def _read(
+        self, path: str, query: Mapping[str, str], understand: Callable[[str], object]
+    ) -> dict[int, object]:
         if "group" not in query and not await self.may_look():
-            return []
+            return {}
         address = path + (f"?{urlencode(query)}" if query else "")
         bases = await self._addresses.get()
-        found = await asyncio.gather(*(asyncio.to_thread(self._get, base + address) for base in bases))
-        return [told for told in found if told is not None]
+        found = await asyncio.gather(
+            *(asyncio.to_thread(self._get, base + address, understand) for base in bases.values())
+        )
+        return {node: told for node, told in zip(bases, found, strict=True) if told is not None}
 
     async def _ask(self) -> bool:
         cluster = await (await self._admin()).describe_cluster(include_operations=True)
         return cluster.operations is not None and AclOperation.DESCRIBE in cluster.operations
 
-    async def _find(self) -> list[str]:
+    async def _find(self) -> dict[int, str]:
         admin = await self._admin()
-        found = []
+        found = {}
         for node in (await admin.describe_cluster()).nodes:
             try:
                 configs = await admin.describe_configs(ResourceType.BROKER, str(node.node_id), [CONFIG])
@@ -72,10 +89,10 @@ class Monitoring:
             if listen:
                 host, _, port = listen.rpartition(":")
                 scheme = "http" if _is_here(host) else "https"
-                found.append(f"{scheme}://{node.host if host in _EVERYWHERE else host}:{port}")
+                found[node.node_id] = f"{scheme}://{node.host if host in _EVERYWHERE else host}:{port}"
         return found
 
-    def _get(self, address: str) -> object:
+    def _get(self, address: str, understand: Callable[[str], object]) -> object:
         request = Request(address)
         handlers: list[ProxyHandler | HTTPSHandler] = [ProxyHandler({})]
         if address.startswith("https:"):
@@ -86,10 +103,19 @@ class Monitoring:
                 request.add_header("Authorization", f"Basic {login}")
         try:
             with build_opener(*handlers).open(request, timeout=_PATIENCE_SECONDS) as response:
-                told: object = json.loads(response.read(_MAX_BYTES))
+                return understand(response.read(_MAX_BYTES).decode())
         except (OSError, HTTPException, ValueError):
             return None
-        return told
+
+
+def metrics_in(text: str, prefixes: tuple[str, ...]) -> dict[str, float]:
+    """The samples in Prometheus text whose names begin with one of `prefixes`."""
+    found = {}
+    for line in text.splitlines():
+        if line.startswith(prefixes):
+            name, _, value = line.rpartition(" ")
+            found[name] = float(value)
+    return found
 
 
 def _is_here(host: str) -> bool:

@@ -1,0 +1,49 @@
+"""The pages of the cluster and of its clients, against a real broker."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from penstock.console.monitoring import metrics_in
+from penstock.testing.broker import Broker
+from tests.console.conftest import Visitor
+
+
+def test_the_cluster_shows_brokers_disks_and_chores(
+    console: Visitor, broker: Broker, with_admin: Callable[..., Any]
+) -> None:
+    shown = console.get("/cluster.json").json()
+    (node,) = with_admin(lambda admin: admin.describe_cluster()).nodes
+    (row,) = shown["brokers"]
+    assert (row["broker"], row["host"], row["port"], row["fenced"]) == (node.node_id, node.host, node.port, False)
+    (folder,) = shown["folders"]
+    assert folder["total"] > folder["usable"] > 0
+    assert "DESCRIBE" in shown["operations"]
+    assert shown["ages"]
+    assert str(node.port) in console.get("/cluster").text
+
+
+def test_clients_shows_the_console_itself_among_the_connections(console: Visitor) -> None:
+    shown = console.get("/clients.json").json()
+    assert "penstock-console" in {row["clientId"] for row in shown["connections"]}
+    assert console.get("/clients.json?q=nobody-has-this-name").json()["connections"] == []
+    for row in shown["clients"]:
+        assert console.get(f"/clients/{row['clientInstanceId']}").status_code == 200
+    assert "penstock-console" in console.get("/clients").text
+    assert console.get("/clients/none").status_code == 404
+
+
+def test_what_is_about_the_cluster_is_not_shown_to_who_may_not_describe_it(login_console: Visitor) -> None:
+    login_console.log_in("alice")
+    assert login_console.get("/clients.json").json()["connections"] == []
+    assert "needs DESCRIBE on the cluster" in login_console.get("/clients").text
+    shown = login_console.get("/cluster.json").json()
+    assert (shown["ages"], shown["operations"], shown["folders"] or None) == ([], [], None)
+    login_console.log_in("root")
+    assert login_console.get("/clients.json").json()["connections"]
+
+
+def test_samples_are_found_by_the_beginning_of_their_names() -> None:
+    text = '# HELP a_b x\na_b{what="c d"} 1.5\na_c 2\nb 3\n'
+    assert metrics_in(text, ("a_b", "b")) == {'a_b{what="c d"}': 1.5, "b": 3.0}
