@@ -5,13 +5,12 @@ Without logins everybody has the same session: the one of the settings that the 
 
 from __future__ import annotations
 
-from urllib.parse import urlencode
+import asyncio
 
-from starlette.responses import JSONResponse, PlainTextResponse, RedirectResponse, Response
-from starlette.types import ASGIApp, Receive, Scope, Send
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from penstock.console.session import Session
-from penstock.console.web import Web
+from penstock.console.web import Web, log_in_first
 
 _FOR_EVERYBODY = ("/login", "/favicon.ico")
 _STATIC = "/static/"
@@ -33,19 +32,26 @@ class Door:
         if web.logins is not None:
             session = web.logins.find(scope["state"]["browser"], is_use=not path.endswith(".live"))
         scope["state"]["session"] = session
-        if session is not None or path in _FOR_EVERYBODY or path.startswith(_STATIC):
+        if session is not None:
+            await self._serve(session, scope, receive, send)
+        elif path in _FOR_EVERYBODY or path.startswith(_STATIC):
             await self._app(scope, receive, send)
         else:
-            await _refusal(scope, path)(scope, receive, send)
+            await log_in_first(scope)(scope, receive, send)
 
+    async def _serve(self, session: Session, scope: Scope, receive: Receive, send: Send) -> None:
+        """Serve, and notice a login that ends meanwhile: its clients are closed, which cancels what waits for them."""
+        is_begun = False
 
-def _refusal(scope: Scope, path: str) -> Response:
-    if path.endswith(".json"):
-        return JSONResponse({"error": "Log in first, at /login."}, 401)
-    if path.endswith(".live"):
-        return PlainTextResponse("Log in first, at /login.", 401)
-    if scope["method"] not in ("GET", "HEAD"):
-        return RedirectResponse("/login", 303)
-    query = scope["query_string"].decode("latin-1")
-    onward = path + (f"?{query}" if query else "")
-    return RedirectResponse("/login" if onward == "/" else f"/login?{urlencode({'next': onward})}", 303)
+        async def noting(message: Message) -> None:
+            nonlocal is_begun
+            is_begun = True
+            await send(message)
+
+        try:
+            await self._app(scope, receive, noting)
+        except asyncio.CancelledError:
+            task = asyncio.current_task()
+            if not session.is_over.is_set() or is_begun or task is None or task.cancelling():
+                raise
+            await log_in_first(scope)(scope, receive, send)

@@ -23,8 +23,16 @@ from urllib.parse import parse_qsl, urlencode
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
 from starlette.exceptions import HTTPException
 from starlette.requests import Request
-from starlette.responses import HTMLResponse, JSONResponse, RedirectResponse, Response, StreamingResponse
+from starlette.responses import (
+    HTMLResponse,
+    JSONResponse,
+    PlainTextResponse,
+    RedirectResponse,
+    Response,
+    StreamingResponse,
+)
 from starlette.routing import BaseRoute, Route
+from starlette.types import Scope
 
 from penstock.client.errors import AuthenticationFailed, UsageError
 from penstock.console import formats
@@ -352,7 +360,8 @@ async def failed(request: Request, error: Exception) -> Response:
     web, session = web_of(request), request.state.session
     if isinstance(error, AuthenticationFailed) and web.logins is not None:
         web.logins.end(request.state.browser)
-        return RedirectResponse("/login", 303)
+    if session is not None and session.is_over.is_set():
+        return log_in_first(request.scope)
     status = status_of(error)
     text = error.detail if isinstance(error, HTTPException) else explain(error)
     if isinstance(error, AuthenticationFailed) and session is not None and session.user is None:
@@ -361,3 +370,17 @@ async def failed(request: Request, error: Exception) -> Response:
         return JSONResponse({"error": text}, status)
     made = Page("error.html", {}, extra={"status": status, "text": text}, status=status)
     return HTMLResponse(render(request, made), status)
+
+
+def log_in_first(scope: Scope) -> Response:
+    """The answer to a request that needs a login and has none: the way to it, or for programs an error."""
+    path = str(scope["path"])
+    if path.endswith(".json"):
+        return JSONResponse({"error": "Log in first, at /login."}, 401)
+    if path.endswith(".live"):
+        return PlainTextResponse("Log in first, at /login.", 401)
+    if scope["method"] not in ("GET", "HEAD"):
+        return RedirectResponse("/login", 303)
+    query = scope["query_string"].decode("latin-1")
+    onward = path + (f"?{query}" if query else "")
+    return RedirectResponse("/login" if onward == "/" else f"/login?{urlencode({'next': onward})}", 303)
