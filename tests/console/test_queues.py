@@ -8,8 +8,9 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from penstock.client.share_consumer import ShareConsumer
-from penstock.console.pages.queues import Window, advice, strip
+from penstock.client.admin import ResourceType
+from penstock.client.share_consumer import AcknowledgeType, ShareConsumer
+from penstock.console.pages.queues import Window, advice, retries, strip
 from penstock.testing.broker import Broker
 from tests.console.conftest import Visitor, run
 
@@ -57,6 +58,61 @@ def test_a_queue_is_reset_and_deleted(console: Visitor, queue: str, with_admin: 
     assert with_admin(lambda admin: admin.list_share_group_offsets(queue))[queue, 0].start_offset == 5
     assert console.submit(f"/queues/{queue}/reset", topic=queue, kind="shift", value="1").status_code == 400
     assert f"Queue {queue} is deleted." in console.submit(f"/queues/{queue}/delete").text
+
+
+def test_dead_letters_are_looked_at_and_put_back_one_or_all(
+    console: Visitor, broker: Broker, queue: str, with_admin: Callable[..., Any]
+) -> None:
+    topic = f"dlq.{queue}"
+    broker.create_topic(topic, errors_deadletterqueue_group_enable="true")
+    configs = {"errors.deadletterqueue.topic.name": topic}
+    with_admin(lambda admin: admin.alter_configs(ResourceType.GROUP, queue, configs))
+
+    async def reject() -> None:
+        settings = broker.client_settings()
+        async with ShareConsumer(settings, group_id=queue, share_acknowledgement_mode="explicit") as consumer:
+            consumer.subscribe([queue])
+            for record in await consumer.poll(timeout_ms=20_000):
+                consumer.acknowledge(record, AcknowledgeType.REJECT)
+            await consumer.commit()
+
+    run(reject())
+    path = f"/queues/{queue}/dead-letters"
+
+    def waiting() -> list[int]:
+        return [letter["record"]["offset"] for letter in console.get(f"{path}.json").json()["letters"]]
+
+    assert waiting() == [0, 1, 2, 3, 4, 5]
+    assert topic in console.get(f"/queues/{queue}").text
+    third = console.get(f"{path}.json").json()["letters"][2]
+    place = {"partition": third["partition"], "offset": third["offset"]}
+    asked = console.submit(f"/queues/{queue}/redrive", consent=False, **place)
+    assert f"penstock share redrive {queue} --letter {third['partition']}:{third['offset']}" in asked.text
+    assert "Put back: 1 records." in console.submit(f"/queues/{queue}/redrive", **place).text
+    assert waiting() == [0, 1, 3, 4, 5]
+    assert console.submit(f"/queues/{queue}/redrive", **place).status_code == 400
+    assert "Put back: 5 records." in console.submit(f"/queues/{queue}/redrive").text
+    assert waiting() == []
+    back = console.get(f"/topics/{queue}/messages.json?from=offset&at=6&by=header&q=penstock.redriven").json()
+    assert [record["value"] for record in back["records"]] == ["x"] * 6
+
+
+def test_retries_are_counted_by_delivery() -> None:
+    def cell(state: str, count: int, left: int = 0) -> Any:
+        return {"offset": 0, "state": state, "deliveryCount": count, "memberId": "", "remainingMs": left}
+
+    records = [
+        cell("ACQUIRED", 1),
+        cell("DELAYED", 1, 700),
+        cell("DELAYED", 1, 500),
+        cell("ACQUIRED", 3),
+        cell("ARCHIVED", 5),
+    ]
+    window: Any = {"deliveryCountLimit": 5, "records": records}
+    assert [(row["deliveries"], row["records"], row["delayed"], row["nextSeconds"]) for row in retries([window])] == [
+        (3, 1, 0, None),
+        (1, 2, 2, 0.5),
+    ]
 
 
 def test_records_that_look_alike_are_drawn_as_one_run() -> None:
@@ -108,8 +164,6 @@ def test_in_a_browser_a_strip_follows_a_worker(browser_page: Page, broker: Broke
             await steps.get()
 
     from threading import Thread
-
-    from penstock.client.share_consumer import AcknowledgeType
 
     browser_page.goto(f"/queues/{queue}")
     worker = Thread(target=lambda: run(work()))

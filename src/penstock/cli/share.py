@@ -18,6 +18,7 @@ from penstock.cli.group_parts import (
 from penstock.cli.group_resets import chosen_partitions, milliseconds
 from penstock.cli.options import CONTEXT_SETTINGS, Group, bootstrap_option, json_option, option, pairs
 from penstock.cli.output import Cell, note, print_json, print_table
+from penstock.cli.redrive import redrive
 from penstock.cli.running import with_admin
 from penstock.cli.share_starts import RESET_CONFIG, Start, StartType, create_group, start_offsets
 from penstock.cli.watching import again_and_again, watch_option
@@ -301,6 +302,9 @@ def inspect(group: str, monitoring: str | None, watch: float | None, bootstrap: 
             )
 
     again_and_again(show, watch)
+
+
+share.add_command(redrive)
 
 
 async def _with_nodes(admin: Admin, groups: tuple[str, ...]) -> tuple[list[GroupDescription], dict[int, str]]:

@@ -11,13 +11,14 @@ from typing import TypedDict, cast
 from starlette.exceptions import HTTPException
 from starlette.requests import Request
 
+from penstock.client import dead_letters
 from penstock.client.admin import Admin, ResourceType, ShareOffset
 from penstock.client.types import TopicPartition
 from penstock.console import resets
 from penstock.console.monitoring import CONFIG
 from penstock.console.names import encode_name
 from penstock.console.pages.groups import ends_of
-from penstock.console.web import Change, Form, Page, change, command, name_in, page, session_of, web_of
+from penstock.console.web import Change, Form, Page, change, command, name_in, number_of, page, session_of, web_of
 from penstock.wire.errors import KafkaError
 
 NAVIGATION = [("/queues", "Queues", "q")]
@@ -28,7 +29,14 @@ _AT_ONCE = 16
 _LIVE_SECONDS = 0.4
 _TYPES = ("share",)
 _KINDS = tuple(kind for kind in resets.KINDS if kind != "shift")  # the command has no --shift-by for share groups
-_DEAD_LETTERS = "errors.deadletterqueue.topic.name"
+_MOST_LETTERS = 200
+_SETTINGS = {
+    "share.record.lock.duration.ms": "lock_ms",
+    "share.delivery.count.limit": "limit",
+    "penstock.share.retry.backoff.ms": "backoff_ms",
+    "penstock.share.retry.backoff.multiplier": "multiplier",
+    "penstock.share.retry.backoff.max.ms": "backoff_max_ms",
+}
 STATES = ("AVAILABLE", "DELAYED", "ACQUIRED", "STAGED", "ACKNOWLEDGED", "ARCHIVING", "ARCHIVED")
 
 
@@ -122,14 +130,17 @@ async def queue(request: Request) -> Page:
             }
             for tp, offset in sorted(offsets.items())
         ],
+        "retries": retries(windows),
         "windows": windows[:_MOST_WINDOWS],
         "left_out": max(0, len(windows) - _MOST_WINDOWS),
         "has_windows": await session.monitoring.is_there(),
     }
+    is_live = request.url.path.endswith(".live")  # what only the rest of the page shows is not read twice a second
     extra = {
         "strips": [strip(window) for window in windows[:_MOST_WINDOWS]],
         "states": STATES,
-        "dead_letters": await _dead_letters(admin, name) if not request.url.path.endswith(".live") else None,
+        "has_letters": None if is_live else await dead_letters.dead_letter_topic(admin, name),
+        "settings": {} if is_live else await _settings(admin, name),
         "topics": sorted({tp.topic for tp in offsets}),
         "kinds": _KINDS,
         "config": CONFIG,
@@ -156,6 +167,30 @@ def strip(window: Window) -> dict[str, object]:
             runs.append({"state": cell["state"].lower(), "words": ", ".join(words), "mark": mark, "offsets": []})
         cast("list[int]", runs[-1]["offsets"]).append(cell["offset"])
     return {"runs": runs, "counts": Counter(cell["state"].lower() for cell in window["records"])}
+
+
+def retries(windows: list[Window]) -> list[dict[str, object]]:
+    """Records that were delivered before and are not done: how many by delivery, and when the next of them is due."""
+    found: dict[tuple[int, int], list[Cell]] = {}
+    for window in windows:
+        for cell in window["records"]:
+            again = cell["deliveryCount"] > 1 or (cell["deliveryCount"] == 1 and cell["state"] != "ACQUIRED")
+            if again and cell["state"] in ("ACQUIRED", "AVAILABLE", "DELAYED"):
+                found.setdefault((cell["deliveryCount"], window["deliveryCountLimit"]), []).append(cell)
+    rows: list[dict[str, object]] = []
+    for (deliveries, limit), cells in sorted(found.items(), reverse=True):
+        delayed = [cell["remainingMs"] for cell in cells if cell["state"] == "DELAYED"]
+        rows.append(
+            {
+                "deliveries": deliveries,
+                "limit": limit,
+                "records": len(cells),
+                "acquired": sum(cell["state"] == "ACQUIRED" for cell in cells),
+                "delayed": len(delayed),
+                "nextSeconds": min(delayed) / 1000 if delayed else None,
+            }
+        )
+    return rows
 
 
 def advice(workers: int, lag: int, arrivals: float | None, done: float | None) -> str:
@@ -212,12 +247,61 @@ async def delete(request: Request, form: Form) -> Change:
     return Change(f"Delete queue {name} and its state?", line, back, perform, "Delete it", danger=True)
 
 
-async def _dead_letters(admin: Admin, name: str) -> str | None:
+async def letters(request: Request) -> Page:
+    session, name = session_of(request), name_in(request)
+    admin = await session.admin()
+    topic = await dead_letters.dead_letter_topic(admin, name)
+    found: list[dead_letters.Letter] = []
+    more = False
+    if topic is not None:
+        async with session.consumer() as consumer:
+            found, more = await dead_letters.read_letters(admin, consumer, name, topic, limit=_MOST_LETTERS)
+    rows = [
+        {
+            "partition": letter.place.partition,
+            "offset": letter.offset,
+            "timestamp": letter.timestamp,
+            "record": {"topic": letter.topic, "partition": letter.partition, "offset": letter.record_offset},
+            "deliveries": letter.deliveries,
+            "message": letter.message,
+        }
+        for letter in found
+    ]
+    data = {"queue": name, "topic": topic, "letters": rows, "more": more}
+    return Page("dead_letters.html", data, extra={"config": dead_letters.TOPIC_CONFIG})
+
+
+async def redrive(request: Request, form: Form) -> Change:
+    session, name = session_of(request), name_in(request)
+    admin = await session.admin()
+    topic = await dead_letters.dead_letter_topic(admin, name)
+    if topic is None:
+        raise HTTPException(404, f"Queue {name} has no dead-letter topic.")
+    words, only = ["share", "redrive", name], None
+    if form.get("offset"):
+        only = number_of(form.get("partition", ""), "Partition"), number_of(form["offset"], "The offset")
+        words += ["--letter", f"{only[0]}:{only[1]}"]
+
+    async def perform() -> str:
+        async with session.consumer() as consumer:
+            outcome = await dead_letters.redrive(admin, consumer, await session.producer(), name, topic, only=only)
+        gone = (
+            f"; {outcome.gone} are nowhere any more, neither in their topics nor in the letters" if outcome.gone else ""
+        )
+        return f"Put back: {outcome.back} records{gone}."
+
+    what = f"the letter {topic}-{only[0]} offset {only[1]}" if only else f"all dead letters of queue {name}"
+    question = f"Put back {what}? Every group that reads the topic gets the records again."
+    return Change(question, command(session, *words), f"{_address(name)}/dead-letters", perform, "Put back")
+
+
+async def _settings(admin: Admin, name: str) -> dict[str, str]:
+    """The configs that say how often and how fast a record is delivered again."""
     try:
         configs = await admin.describe_configs(ResourceType.GROUP, name)
     except KafkaError:
-        return None
-    return configs[_DEAD_LETTERS].value or None if _DEAD_LETTERS in configs else None
+        return {}
+    return {short: (configs[long].value or "") if long in configs else "" for long, short in _SETTINGS.items()}
 
 
 def _rates(request: Request, name: str, end: int, lag: int) -> tuple[float | None, float | None]:
@@ -234,6 +318,8 @@ def _address(name: str) -> str:
 
 
 ROUTES = [
+    *page("/queues/{name}/dead-letters", letters),
+    *change("/queues/{name}/redrive", redrive),
     *page("/queues/{name}", queue),
     *page("/queues", queue_list),
     *change("/queues/{name}/reset", reset),
