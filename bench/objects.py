@@ -77,10 +77,10 @@ def single_latencies(address: str, seconds: float) -> list[float]:
     return found[10:]
 
 
-def caught_up(address: str, partitions: int, count: int) -> float:
+def caught_up(address: str, partitions: int, count: int, topic: str = _TOPIC) -> float:
     """MB/s of a consumer that reads everything from the beginning."""
     consumer = Consumer({"bootstrap.servers": address, "group.id": "b", "enable.auto.commit": False, "log_level": 0})
-    consumer.assign([TopicPartition(_TOPIC, index, 0) for index in range(partitions)])
+    consumer.assign([TopicPartition(topic, index, 0) for index in range(partitions)])
     size = seen = 0
     started = time.monotonic()
     while seen < count:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import random
 import shutil
 import socket
 import subprocess
@@ -17,11 +18,16 @@ _START_SECONDS = 60
 
 
 def _free_ports(count: int) -> list[int]:
-    """Each with a free one 10,000 above it, which SeaweedFS takes for gRPC."""
+    """Each with a free one 10,000 above it, which SeaweedFS takes for gRPC.
+
+    The search begins anywhere, because servers of several tests start side by side.
+    """
     found: list[int] = []
     probes: list[socket.socket] = []
     try:
-        for port in range(21_000, 31_000):
+        first = random.randrange(10_000)
+        for number in range(10_000):
+            port = 21_000 + (first + number) % 10_000
             try:
                 held = [socket.create_server(("127.0.0.1", each)) for each in (port, port + 10_000)]
             except OSError:
