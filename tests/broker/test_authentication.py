@@ -128,8 +128,8 @@ class TestLogin:
         for password in ("secret", "wrong", "wrong"):
             with SaslClient(broker.port) as client:
                 client.log_in(password=password)
-        assert metric(broker, "kafka_server_socketservermetrics_successful_authentication_total") == 1
-        assert metric(broker, "kafka_server_socketservermetrics_failed_authentication_total") == 2
+        assert metric(broker, "kafka_server_socket_server_metrics_successful_authentication_total") == 1
+        assert metric(broker, "kafka_server_socket_server_metrics_failed_authentication_total") == 2
         until(lambda: metric(broker, "penstock_unauthenticated_connections") == 0)
 
     def test_a_failure_is_logged_with_an_escaped_name_and_without_the_password(
@@ -270,7 +270,7 @@ class TestReauthentication:
         for _ in range(3):
             assert client.log_in(mechanism).session_lifetime_ms == 60_000
             assert client.is_served()
-        assert metric(broker, "kafka_server_socketservermetrics_successful_reauthentication_total") == 3
+        assert metric(broker, "kafka_server_socket_server_metrics_successful_reauthentication_total") == 3
 
     def test_requests_around_it_are_answered_in_order(self, client: SaslClient) -> None:
         client.log_in()
@@ -301,7 +301,7 @@ class TestReauthentication:
         client.log_in()
         assert client.log_in(password="wrong").error_code == FAILED
         assert client.is_closed_by_broker()
-        assert metric(broker, "kafka_server_socketservermetrics_failed_reauthentication_total") == 1
+        assert metric(broker, "kafka_server_socket_server_metrics_failed_reauthentication_total") == 1
 
     def test_other_requests_during_it_are_not_handled(self, client: SaslClient) -> None:
         client.log_in()
@@ -333,7 +333,7 @@ class TestExpiry:
         until(lambda: self.is_expired(broker))
         client.post(m.MetadataRequest(topics=[]), 12)
         assert client.is_closed_by_broker()
-        assert metric(broker, "kafka_server_socketservermetrics_expired_connections_killed_count") == 1
+        assert metric(broker, "kafka_server_socket_server_metrics_expired_connections_killed_count") == 1
 
     def test_a_session_that_is_over_may_still_be_renewed(self, client: SaslClient, broker: Broker) -> None:
         client.log_in()

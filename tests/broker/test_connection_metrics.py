@@ -16,4 +16,4 @@ def test_connections_are_counted_by_listener() -> None:
         found = figures(broker)
         for wire in wires:
             wire.close()
-    assert found['kafka_server_socketservermetrics_connection_count{listener="PLAINTEXT"}'] == 2
+    assert found['kafka_server_socket_server_metrics_connection_count{listener="PLAINTEXT"}'] == 2

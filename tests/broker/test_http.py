@@ -9,7 +9,7 @@ from collections.abc import AsyncIterator
 import pytest
 
 from penstock.broker import http
-from penstock.broker.http import MonitoringEndpoint
+from penstock.broker.http import MonitoringEndpoint, prefers_openmetrics
 from penstock.broker.listeners import ListenError
 
 WAIT_SECONDS = 30
@@ -18,7 +18,7 @@ WAIT_SECONDS = 30
 class FixedMetrics:
     """Metrics that are always the same."""
 
-    async def scrape(self) -> list[bytes]:
+    async def scrape(self, *, openmetrics: bool = False) -> list[bytes]:
         return [b"answer 42\n"]
 
 
@@ -125,3 +125,28 @@ async def test_a_client_that_says_nothing_is_not_waited_for(
 async def test_an_address_that_is_taken_is_refused_with_what_to_do(endpoint: MonitoringEndpoint) -> None:
     with pytest.raises(ListenError, match=r"choose another penstock\.metrics\.listen"):
         await MonitoringEndpoint(FixedMetrics(), list).start(f"127.0.0.1:{endpoint.port}")  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize(
+    ("accept", "wanted"),
+    [
+        ("", False),
+        ("*/*", False),
+        ("text/plain;version=0.0.4", False),
+        ("application/openmetrics-text", True),
+        ("application/openmetrics-text;version=1.0.0,text/plain;version=0.0.4;q=0.5,*/*;q=0.1", True),
+        ("application/openmetrics-text;version=1.0.0;q=0.5,text/plain;version=0.0.4;q=0.3", True),
+        ("application/openmetrics-text;version=1.0.0;q=0.3,text/plain;version=0.0.4;q=0.5", False),
+        ("application/openmetrics-text;version=9.0.0", False),
+        ("application/openmetrics-text;q=0", False),
+        ("application/openmetrics-text;q=x", False),
+    ],
+)
+def test_who_prefers_openmetrics_gets_it(accept: str, wanted: bool) -> None:
+    assert prefers_openmetrics(accept) is wanted
+
+
+async def test_the_format_of_metrics_is_negotiated(endpoint: MonitoringEndpoint) -> None:
+    answer = await exchange(endpoint, b"GET /metrics HTTP/1.1\r\nAccept: application/openmetrics-text\r\n\r\n")
+    assert b"Content-Type: application/openmetrics-text; version=1.0.0; charset=utf-8" in answer
+    assert b"Content-Type: text/plain; version=0.0.4" in await exchange(endpoint, b"GET /metrics HTTP/1.1\r\n\r\n")

@@ -25,6 +25,8 @@ def test_a_topic_shows_sums_and_its_partitions_where_they_are_requested(partitio
     assert found['penstock_topic_end_offset_sum{topic="orders"}'] == 6
     assert found["kafka_controller_kafkacontroller_globaltopiccount"] == 1
     assert found["kafka_controller_kafkacontroller_globalpartitioncount"] == 2
+    assert found["kafka_controller_kafkacontroller_activecontrollercount"] == 1
+    assert found["kafka_controller_kafkacontroller_offlinepartitionscount"] == 0
     of_partition = '{topic="orders",partition="1"}'
     singles = {name: value for name, value in found.items() if name.endswith(of_partition)}
     expected = {
@@ -32,5 +34,6 @@ def test_a_topic_shows_sums_and_its_partitions_where_they_are_requested(partitio
         f"kafka_log_log_logstartoffset{of_partition}": 0,
         f"kafka_log_log_logendoffset{of_partition}": 4,
         f"kafka_log_log_numlogsegments{of_partition}": 1,
+        f"kafka_cluster_partition_replicascount{of_partition}": 1,
     }
     assert singles == (expected if partitions else {})

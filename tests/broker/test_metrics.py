@@ -5,10 +5,11 @@ from __future__ import annotations
 import asyncio
 import itertools
 import re
-from collections.abc import Iterator
+from collections.abc import Coroutine, Iterator
 
 import pytest
 from confluent_kafka import Consumer, Producer
+from prometheus_client.openmetrics.parser import text_string_to_metric_families
 
 from penstock.broker.metrics import Metric, Metrics
 from penstock.testing import Broker
@@ -126,3 +127,24 @@ def test_what_happened_to_groups_logs_and_transactions_is_counted() -> None:
     assert found['penstock_topic_segments{topic="orders"}'] == 2
     assert found["kafka_server_replicamanager_leadercount"] >= 2
     assert found['penstock_success_age_seconds{task="writes to __transaction_state"}'] == 0
+
+
+def test_openmetrics_is_what_its_strict_reader_takes(broker: Broker) -> None:
+    metrics = broker._running().parts.metrics
+    shown = b"".join(broker._call(lambda: _run(metrics.scrape(openmetrics=True)))).decode()
+    assert shown.endswith("# EOF\n")
+    families = {family.name: family for family in text_string_to_metric_families(shown)}
+    assert families["kafka_server_brokertopicmetrics_bytesin"].type == "counter"
+    assert families["process_resident_memory_bytes"].unit == "bytes"
+    assert families["kafka_network_requestmetrics_totaltimems"].type == "histogram"
+    plain = {name.partition("{")[0] for name in figures(broker)}
+    assert plain == {sample.name for family in families.values() for sample in family.samples}
+
+
+def _run(coroutine: Coroutine[None, None, list[bytes]]) -> list[bytes]:
+    """To its end: nothing that it waits for is more than a turn of the event loop."""
+    try:
+        while True:
+            coroutine.send(None)
+    except StopIteration as end:
+        return list(end.value)

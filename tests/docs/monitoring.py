@@ -82,7 +82,7 @@ PANELS: dict[str, tuple[tuple[str, str, str, str], ...]] = {
     "Process": (
         ("CPU", "percentunit", "{{instance}}", "rate(process_cpu_seconds_total[1m])"),
         ("Memory", "bytes", "{{instance}}", "process_resident_memory_bytes"),
-        ("Connections", "short", "{{listener}}", "kafka_server_socketservermetrics_connection_count"),
+        ("Connections", "short", "{{listener}}", "kafka_server_socket_server_metrics_connection_count"),
         ("Size of topics", "bytes", "{{topic}}", "topk(10, penstock_topic_size_bytes)"),
     ),
 }
@@ -147,7 +147,7 @@ RULES: tuple[tuple[str, str, str, str, str, str], ...] = (
     ),
     (
         "PenstockAuthenticationFails",
-        "rate(kafka_server_socketservermetrics_failed_authentication_total[5m]) > 1",
+        "rate(kafka_server_socket_server_metrics_failed_authentication_total[5m]) > 1",
         "5m",
         "warning",
         "More than one authentication fails every second",

@@ -63,7 +63,7 @@ def test_it_logs_in_with_the_right_password_only(tools: Tools, mechanism: str) -
 
 
 def test_a_session_goes_on_when_it_is_renewed(tools: Tools, broker: Broker) -> None:
-    renewed = "kafka_server_socketservermetrics_successful_reauthentication_total "
+    renewed = "kafka_server_socket_server_metrics_successful_reauthentication_total "
 
     def renewals() -> int:
         lines = broker._running().parts.metrics.text().splitlines()
@@ -89,4 +89,4 @@ def test_a_session_goes_on_when_it_is_renewed(tools: Tools, broker: Broker) -> N
     finally:
         consumer.kill()
     lines = broker._running().parts.metrics.text().splitlines()
-    assert "kafka_server_socketservermetrics_expired_connections_killed_count 0" in lines
+    assert "kafka_server_socket_server_metrics_expired_connections_killed_count 0" in lines

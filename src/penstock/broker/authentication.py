@@ -102,8 +102,8 @@ class Authenticator:
     def metrics(self) -> Iterator[Metric]:
         for name, counts in (("successful", self.succeeded), ("failed", self.failed)):
             for again, kind in ((False, "authentication"), (True, "reauthentication")):
-                yield Metric(f"kafka_server_socketservermetrics_{name}_{kind}_total").add(counts[again])
-        yield Metric("kafka_server_socketservermetrics_expired_connections_killed_count").add(self.expired_total)
+                yield Metric(f"kafka_server_socket_server_metrics_{name}_{kind}_total").add(counts[again])
+        yield Metric("kafka_server_socket_server_metrics_expired_connections_killed_count").add(self.expired_total)
 
 
 class Authentication:

@@ -115,6 +115,11 @@ class ClusterView:
         """Who belongs to the cluster, by the catalog."""
         self._others = {row.node_id: row for row in rows if row.node_id != self.node_id}
 
+    @property
+    def is_first_broker(self) -> bool:
+        """Whether this is the live broker with the lowest id: exactly one of the cluster is."""
+        return all(row.node_id > self.node_id for row in self._others.values() if row.is_live)
+
     # -- topics ----------------------------------------------------------------------------------------------------
 
     def find_topic(self, name: str) -> Topic | None:

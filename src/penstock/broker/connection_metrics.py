@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 
 def connection_metrics(dispatcher: Dispatcher, fetch_sessions: FetchSessions) -> Iterator[Metric]:
-    connections = Metric("kafka_server_socketservermetrics_connection_count")
+    connections = Metric("kafka_server_socket_server_metrics_connection_count")
     for listener, count in sorted(Counter(each.listener_name for each in dispatcher.connections).items()):
         connections.add(count, listener)
     yield connections

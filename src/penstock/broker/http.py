@@ -35,6 +35,7 @@ _ALIVE = "/livez"
 _READY = "/readyz"
 _FOR_EVERYBODY = frozenset({_HEALTH, _ALIVE, _READY})
 _METRICS = "/metrics"
+_OPENMETRICS = "application/openmetrics-text; version=1.0.0; charset=utf-8"
 _REASONS = {
     200: "OK",
     400: "Bad Request",
@@ -68,6 +69,7 @@ class _Request(NamedTuple):
     path: str
     query: dict[str, str]
     authorization: str
+    accept: str
 
 
 class _Answer(NamedTuple):
@@ -170,7 +172,9 @@ class MonitoringEndpoint:
             return _text(404, f"there is {known}")
         try:
             if view is None:
-                return _Answer(200, "text/plain; version=0.0.4", await self._metrics.scrape())
+                openmetrics = prefers_openmetrics(request.accept)
+                kind = _OPENMETRICS if openmetrics else "text/plain; version=0.0.4"
+                return _Answer(200, kind, await self._metrics.scrape(openmetrics=openmetrics))
             return _Answer(200, "application/json", [json.dumps(view(request.query)).encode()])
         except LookupError as error:
             return _text(404, str(error))
@@ -191,6 +195,22 @@ def _parse(head: bytes) -> _Request | _Answer:
     if words[0] != "GET":
         return _text(405, "only GET is answered here")
     url = urlsplit(words[1])
-    headers = (line.partition(":") for line in lines)
-    authorization = next((value.strip() for name, _, value in headers if name.lower() == "authorization"), "")
-    return _Request(unquote(url.path), dict(parse_qsl(url.query)), authorization)
+    headers = {name.lower(): value.strip() for name, _, value in (line.partition(":") for line in lines)}
+    return _Request(
+        unquote(url.path), dict(parse_qsl(url.query)), headers.get("authorization", ""), headers.get("accept", "")
+    )
+
+
+def prefers_openmetrics(accept: str) -> bool:
+    """Whether an Accept header names OpenMetrics, and prefers no other text to it."""
+    qualities = {"application/openmetrics-text": 0.0, "text/plain": 0.0}
+    for each in accept.split(","):
+        kind, *parameters = (part.strip() for part in each.split(";"))
+        values = dict(part.partition("=")[::2] for part in parameters)
+        if kind in qualities and values.get("version", "1.0.0") in ("0.0.1", "0.0.4", "1.0.0"):
+            try:
+                qualities[kind] = max(qualities[kind], float(values.get("q", "1")))
+            except ValueError:
+                continue
+    openmetrics, text = qualities.values()
+    return openmetrics > 0 and openmetrics >= text

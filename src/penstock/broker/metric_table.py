@@ -17,6 +17,20 @@ SECTIONS: dict[str, tuple[Spec, ...]] = {
         ("process_resident_memory_bytes", GAUGE, "", "Resident memory."),
         ("process_open_fds", GAUGE, "", "Open file descriptors."),
         ("process_max_fds", GAUGE, "", "File descriptors that the process may open."),
+        ("kafka_server_kafkaserver_linux_disk_read_bytes", COUNTER, "", "Bytes that the process read from disks."),
+        ("kafka_server_kafkaserver_linux_disk_write_bytes", COUNTER, "", "Bytes that the process wrote to disks."),
+        (
+            "kafka_network_socketserver_networkprocessoravgidle_percent",
+            GAUGE,
+            "",
+            "Share (0 to 1) of the last minute in which the event loop did not compute.",
+        ),
+        (
+            "kafka_server_kafkarequesthandlerpool_requesthandleravgidle_percent",
+            GAUGE,
+            "",
+            "The same: one event loop does the work of Kafka's network threads and request handlers.",
+        ),
         (
             "penstock_event_loop_lag_ms",
             HISTOGRAM,
@@ -78,33 +92,33 @@ SECTIONS: dict[str, tuple[Spec, ...]] = {
         ),
     ),
     "Connections": specs(
-        ("kafka_server_socketservermetrics_connection_count", GAUGE, "listener", "Open client connections."),
+        ("kafka_server_socket_server_metrics_connection_count", GAUGE, "listener", "Open client connections."),
         (
-            "kafka_server_socketservermetrics_successful_authentication_total",
+            "kafka_server_socket_server_metrics_successful_authentication_total",
             COUNTER,
             "",
             "Successful authentications with SASL.",
         ),
         (
-            "kafka_server_socketservermetrics_successful_reauthentication_total",
+            "kafka_server_socket_server_metrics_successful_reauthentication_total",
             COUNTER,
             "",
             "Successful repeated authentications with SASL.",
         ),
         (
-            "kafka_server_socketservermetrics_failed_authentication_total",
+            "kafka_server_socket_server_metrics_failed_authentication_total",
             COUNTER,
             "",
             "Failed authentications with SASL.",
         ),
         (
-            "kafka_server_socketservermetrics_failed_reauthentication_total",
+            "kafka_server_socket_server_metrics_failed_reauthentication_total",
             COUNTER,
             "",
             "Failed repeated authentications with SASL.",
         ),
         (
-            "kafka_server_socketservermetrics_expired_connections_killed_count",
+            "kafka_server_socket_server_metrics_expired_connections_killed_count",
             COUNTER,
             "",
             "Connections closed because their session was over and they did not authenticate anew.",
@@ -144,6 +158,17 @@ SECTIONS: dict[str, tuple[Spec, ...]] = {
         ("kafka_server_replicamanager_partitioncount", GAUGE, "", "Partitions that this broker hosts."),
         ("kafka_server_replicamanager_leadercount", GAUGE, "", "Partitions that this broker leads."),
         ("kafka_server_replicamanager_underreplicatedpartitions", GAUGE, "", "Always 0: a partition has one replica."),
+        ("kafka_cluster_partition_atminisr", GAUGE, "", "Always 0, for the same reason."),
+        ("kafka_cluster_partition_underminisr", GAUGE, "", "Always 0, for the same reason."),
+        ("kafka_controller_controllerstats_uncleanleaderelections_total", COUNTER, "", "Always 0, likewise."),
+        (
+            "kafka_controller_kafkacontroller_activecontrollercount",
+            GAUGE,
+            "",
+            "1 for the live broker with the lowest id, which stands for the controller that there is none of.",
+        ),
+        ("kafka_controller_kafkacontroller_offlinepartitionscount", GAUGE, "", "Partitions without a live leader."),
+        ("kafka_cluster_partition_replicascount", GAUGE, "topic partition", "Replicas of a partition: always 1."),
         ("kafka_log_logflushstats_logflushrateandtimems", HISTOGRAM, "", "Rounds of syncing logs to the disk."),
         ("penstock_retention_deleted_segments_total", COUNTER, "", "Segments that retention deleted."),
         ("kafka_log_log_numlogsegments", GAUGE, "topic partition", "Segments of a partition."),
@@ -338,6 +363,9 @@ SECTIONS: dict[str, tuple[Spec, ...]] = {
             "",
             "Values left out of pushes because a client or all of them together have too many.",
         ),
+    ),
+    "Export": specs(
+        ("penstock_otlp_exports_total", COUNTER, "outcome", "Exports of these metrics by OTLP, delivered or failed."),
     ),
     "Work by the clock": specs(
         (

@@ -1,4 +1,4 @@
-"""What the broker knows of itself, as Prometheus text.
+"""What the broker knows of itself, as Prometheus text or as OpenMetrics.
 
 Each part registers a collector; nothing is computed until somebody asks. What a metric is called and means is in
 `broker.metric_table`. A scrape of a large broker takes long, so it is made in pieces: a collector yields its metrics
@@ -13,6 +13,7 @@ from collections.abc import Awaitable, Callable, Iterable, Iterator
 from itertools import accumulate
 
 from penstock.broker.histogram import BOUNDS_MS, Histogram
+from penstock.broker.metric_specs import COUNTER, unit_of
 
 _LINES_PER_PIECE = 200
 _SLICE_SECONDS = 0.001
@@ -23,7 +24,7 @@ Labels = tuple[str, ...]
 class Metric:
     """The samples of one metric of the table."""
 
-    __slots__ = ("_histograms", "_labels", "help", "kind", "name", "samples")
+    __slots__ = ("help", "histograms", "kind", "label_names", "name", "samples")
 
     def __init__(self, name: str) -> None:
         from penstock.broker.metric_table import TABLE
@@ -32,30 +33,47 @@ class Metric:
         self.name = name
         self.kind = spec.kind
         self.help = spec.help
-        self._labels = spec.labels
+        self.label_names = spec.labels
         self.samples: list[tuple[Labels, float]] = []
-        self._histograms: list[tuple[Labels, Histogram]] = []
+        self.histograms: list[tuple[Labels, Histogram]] = []
 
     def add(self, value: float, *labels: str) -> Metric:
         """Add a sample, with the values of the labels in the order of the table."""
-        assert len(labels) == len(self._labels), (self.name, labels)
+        assert len(labels) == len(self.label_names), (self.name, labels)
         self.samples.append((labels, value))
         return self
 
     def add_histogram(self, histogram: Histogram, *labels: str) -> Metric:
-        assert len(labels) == len(self._labels), (self.name, labels)
-        self._histograms.append((labels, histogram))
+        assert len(labels) == len(self.label_names), (self.name, labels)
+        self.histograms.append((labels, histogram))
         return self
 
     def pieces(self) -> Iterator[str]:
+        """Prometheus' own text format, 0.0.4."""
         yield f"# HELP {self.name} {self.help}\n# TYPE {self.name} {self.kind}\n"
+        yield from self._samples_text()
+
+    def open_pieces(self) -> Iterator[str]:
+        """The text format of OpenMetrics 1.0.
+
+        Its counters are named without `_total`, which each sample adds. Kafka has some whose names do not end so; they
+        are of an unknown type there, since dashboards know them by these names.
+        """
+        family, kind = self.name, self.kind
+        if kind == COUNTER:
+            family, kind = (family.removesuffix("_total"), kind) if family.endswith("_total") else (family, "unknown")
+        unit = unit_of(self.name, self.kind)
+        yield f"# TYPE {family} {kind}\n" + (f"# UNIT {family} {unit}\n" if unit and kind != "unknown" else "")
+        yield f"# HELP {family} {_escape(self.help)}\n"
+        yield from self._samples_text()
+
+    def _samples_text(self) -> Iterator[str]:
         for start in range(0, len(self.samples), _LINES_PER_PIECE):
             yield "".join(
                 f"{self.name}{self._label_text(labels)} {value}\n"
                 for labels, value in self.samples[start : start + _LINES_PER_PIECE]
             )
-
-        for labels, histogram in self._histograms:
+        for labels, histogram in self.histograms:
             yield self._histogram_text(labels, histogram)
 
     def _histogram_text(self, labels: Labels, histogram: Histogram) -> str:
@@ -68,7 +86,7 @@ class Metric:
         return "".join(lines)
 
     def _label_text(self, values: Labels, le: str = "") -> str:
-        pairs = [f'{name}="{_escape(value)}"' for name, value in zip(self._labels, values, strict=True)]
+        pairs = [f'{name}="{_escape(value)}"' for name, value in zip(self.label_names, values, strict=True)]
         if le:
             pairs.append(f'le="{le}"')
         return "{" + ",".join(pairs) + "}" if pairs else ""
@@ -89,28 +107,37 @@ class Metrics:
     def register(self, collector: Collector) -> None:
         self._collectors.append(collector)
 
-    def pieces(self) -> Iterator[str]:
-        """The text, cut into pieces that take little time each; some are empty."""
-        for collector in list(self._collectors):
-            for metric in collector():
-                if metric is None:
-                    yield ""
-                else:
-                    yield from metric.pieces()
-
     def text(self) -> str:
-        return "".join(self.pieces())
+        return "".join(
+            piece
+            for collector in list(self._collectors)
+            for metric in collector()
+            if metric is not None
+            for piece in metric.pieces()
+        )
 
-    async def scrape(self, pause: Callable[[], Awaitable[None]] = _let_others_run) -> list[bytes]:
+    async def scrape(
+        self, pause: Callable[[], Awaitable[None]] = _let_others_run, *, openmetrics: bool = False
+    ) -> list[bytes]:
         """The text, made a little at a time, so that others are served meanwhile."""
+        text = Metric.open_pieces if openmetrics else Metric.pieces
+        pieces = await self.render(lambda metric: (piece.encode() for piece in text(metric)), pause)
+        return [*pieces, b"# EOF\n"] if openmetrics else pieces
+
+    async def render(
+        self, render: Callable[[Metric], Iterator[bytes]], pause: Callable[[], Awaitable[None]] = _let_others_run
+    ) -> list[bytes]:
+        """Every metric as bytes, made a little at a time: between any two pieces others may be served."""
         pieces: list[bytes] = []
         until = self._precise() + _SLICE_SECONDS
-        for piece in self.pieces():
-            if piece:
-                pieces.append(piece.encode())
-            if self._precise() >= until:
-                await pause()
-                until = self._precise() + _SLICE_SECONDS
+        for collector in list(self._collectors):
+            for metric in collector():
+                for piece in (b"",) if metric is None else render(metric):
+                    if piece:
+                        pieces.append(piece)
+                    if self._precise() >= until:
+                        await pause()
+                        until = self._precise() + _SLICE_SECONDS
         return pieces
 
 

@@ -48,6 +48,7 @@ if TYPE_CHECKING:
     from penstock.broker.foundation import Foundation, Shared
     from penstock.broker.group_coordinator import GroupCoordinator
     from penstock.broker.group_history import GroupHistory
+    from penstock.broker.otlp_export import OtlpExport
     from penstock.broker.peers import Peers
     from penstock.broker.process_metrics import LoopLag
     from penstock.broker.sasl_listeners import SaslListeners
@@ -101,7 +102,8 @@ class Parts:
         self.arrivals: Arrivals | None = None
         self.group_history: GroupHistory | None = None
         self.monitoring = MonitoringEndpoint(self.metrics, self._not_ready)
-        if config.penstock_metrics_listen:
+        self.otlp_export: OtlpExport | None = None
+        if config.measures:
             self._measure()
         self.newcomers = Newcomers(config, world.monotonic)
         rates = ConnectionRates(config, self.quotas)
@@ -109,7 +111,7 @@ class Parts:
             config, self.cluster, self.dispatcher, world, rates, lambda: self.authenticator, self.newcomers
         )
         self.configs.checks.append(self.acceptor.check)
-        if not config.penstock_metrics_listen:
+        if not config.measures:
             self.dispatcher.unadvertised = _TELEMETRY
         self.upkeep = Upkeep(config, self.cluster, self.storage, world, sweep=self._sweep, clean=self._clean)
         self.metrics.register(self._own_metrics)
@@ -341,6 +343,12 @@ class Parts:
         for collector in (times.metrics, self.traffic.metrics, self.loop_lag.metrics, process_metrics):
             self.metrics.register(collector)
         self.metrics.register(lambda: self._lag(partitions=config.penstock_metrics_partitions))
+        if config.penstock_otlp_endpoint:
+            from penstock import __version__
+            from penstock.broker.otlp_export import OtlpExport
+
+            self.otlp_export = OtlpExport(self.metrics, config, self.catalog.cluster_id, __version__, world)
+            self.metrics.register(self.otlp_export.metrics)
 
     def _lag(self, *, partitions: bool) -> Iterator[Metric | None]:
         from penstock.broker.lag_metrics import Ends, group_lag, share_group_lag
@@ -376,12 +384,12 @@ class Parts:
         return reasons
 
     def start_measuring(self) -> None:
-        for part in (self.loop_lag, self.arrivals, self.group_history):
+        for part in (self.loop_lag, self.arrivals, self.group_history, self.otlp_export):
             if part is not None:
                 part.start()
 
     def stop_measuring(self) -> None:
-        for part in (self.loop_lag, self.arrivals, self.group_history):
+        for part in (self.loop_lag, self.arrivals, self.group_history, self.otlp_export):
             if part is not None:
                 part.stop()
 
@@ -390,6 +398,8 @@ class Parts:
         ages = self.upkeep.success_ages() | self.internal_topics.success_ages()
         if confirmed is not None:
             ages["ownership of the catalog"] = now - confirmed()
+        if self.otlp_export is not None:
+            ages |= self.otlp_export.success_ages()
         return ages
 
     def _own_metrics(self) -> Iterator[Metric | None]:

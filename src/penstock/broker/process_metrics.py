@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import os
+import time
+from collections import deque
 from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -15,7 +17,12 @@ if TYPE_CHECKING:
     from penstock.broker.world import Timer, World
 
 _PROBE_SECONDS = 0.5
+_PROBES_PER_MINUTE = int(60 / _PROBE_SECONDS)
 _PROC = Path("/proc/self")
+_IDLE = (
+    "kafka_network_socketserver_networkprocessoravgidle_percent",
+    "kafka_server_kafkarequesthandlerpool_requesthandleravgidle_percent",
+)
 
 
 class LoopLag:
@@ -25,6 +32,7 @@ class LoopLag:
         self._world = world
         self._timer: Timer | None = None
         self._due = 0.0
+        self._used: deque[tuple[float, float]] = deque(maxlen=_PROBES_PER_MINUTE + 1)
         self.times = Histogram()
 
     def start(self) -> None:
@@ -37,11 +45,23 @@ class LoopLag:
             self._timer = None
 
     def _called(self) -> None:
-        self.times.add(max(0.0, self._world.precise() - self._due))
+        now = self._world.precise()
+        self.times.add(max(0.0, now - self._due))
+        self._used.append((now, time.thread_time()))
         self.start()
 
     def metrics(self) -> Iterator[Metric]:
         yield Metric("penstock_event_loop_lag_ms").add_histogram(self.times)
+        # Kafka has threads for the network and threads for requests; here one loop does the work of both.
+        for name in _IDLE:
+            yield Metric(name).add(self._idle())
+
+    def _idle(self) -> float:
+        """Which share of the last minute the thread of the loop did not compute."""
+        if len(self._used) < 2:
+            return 1.0
+        (began, used), (now, used_now) = self._used[0], self._used[-1]
+        return min(1.0, max(0.0, 1 - (used_now - used) / (now - began))) if now > began else 1.0
 
 
 def process_metrics() -> Iterator[Metric]:
@@ -54,3 +74,14 @@ def process_metrics() -> Iterator[Metric]:
         pages = int((_PROC / "statm").read_text("ascii").split()[1])
         yield Metric("process_resident_memory_bytes").add(pages * os.sysconf("SC_PAGE_SIZE"))
         yield Metric("process_open_fds").add(len(os.listdir(_PROC / "fd")))
+        yield from _disk_metrics()
+
+
+def _disk_metrics() -> Iterator[Metric]:
+    """What the process made the disks do, as the kernel counts it, which some containers hide."""
+    try:
+        counted = dict(line.split(": ") for line in (_PROC / "io").read_text("ascii").splitlines())
+    except OSError:
+        return
+    for kind in ("read", "write"):
+        yield Metric(f"kafka_server_kafkaserver_linux_disk_{kind}_bytes").add(int(counted[f"{kind}_bytes"]))

@@ -67,6 +67,7 @@ class Broker:
             parts.acceptor.start(self._foundation.open_listeners(), advertised)
             if listen := self.config.penstock_metrics_listen:
                 await parts.monitoring.start(listen, parts.visitors if is_public(listen) else None)
+            if self.config.measures:
                 parts.build_all()
             if parts.shared is not None:
                 self._join(parts.shared)

@@ -8,11 +8,12 @@ after as many values as the caller takes: a push costs what it is worth, however
 from __future__ import annotations
 
 import struct
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
 _VARINT, _FIXED64, _BYTES, _FIXED32 = 0, 1, 2, 5
-_DELTA = 1
+DELTA, CUMULATIVE = 1, 2
+"""What a sum is: an increment since the last one, or the whole."""
 _MAX_ATTRIBUTES = 8
 _double = struct.Struct("<d")
 _signed = struct.Struct("<q")
@@ -66,7 +67,7 @@ def _values(metric: memoryview) -> Iterator[Point]:
             elif number in (5, 7):
                 holders.append((value, number == 7))
     for holder, is_sum in holders:
-        is_delta = any(number == 2 and value == _DELTA for number, _, value in _fields(holder)) and is_sum
+        is_delta = any(number == 2 and value == DELTA for number, _, value in _fields(holder)) and is_sum
         for point in _messages(holder, 1):
             reported, attributes = _number(point)
             if reported is not None:
@@ -160,24 +161,62 @@ def encode_metrics(points: Iterable[Point], resource: Attributes, start_ns: int,
     by_name: dict[tuple[str, bool, bool], list[Point]] = {}
     for point in points:
         by_name.setdefault((point.name, point.is_sum, point.is_delta), []).append(point)
-    times = b"\x11" + start_ns.to_bytes(8, "little") + b"\x19" + now_ns.to_bytes(8, "little")
+    times = encode_times(start_ns, now_ns)
     metrics = []
     for (name, is_sum, is_delta), values in by_name.items():
-        holder = b"".join(
-            _field(
-                1,
-                times
-                + b"\x21"
-                + _double.pack(value.value)
-                + b"".join(_field(7, _key_value(*pair)) for pair in value.attributes),
-            )
-            for value in values
-        )
-        if is_sum:
-            holder += b"\x10" + (b"\x01" if is_delta else b"\x02") + b"\x18\x01"
-        metrics.append(_field(2, _field(1, name.encode()) + _field(7 if is_sum else 5, holder)))
+        encoded = [encode_number(value.value, value.attributes, times) for value in values]
+        temporality = DELTA if is_delta else CUMULATIVE
+        metrics.append(encode_sum(name, encoded, temporality) if is_sum else encode_gauge(name, encoded))
+    return encode_data(metrics, resource)
+
+
+def encode_times(start_ns: int, now_ns: int) -> bytes:
+    """Since when and when the values were measured, as each of them says it."""
+    return b"\x11" + start_ns.to_bytes(8, "little") + b"\x19" + now_ns.to_bytes(8, "little")
+
+
+def encode_number(value: float, attributes: Attributes, times: bytes) -> bytes:
+    """One value of a gauge or a sum."""
+    labels = b"".join(_field(7, _key_value(*pair)) for pair in attributes)
+    return _field(1, times + b"\x21" + _double.pack(value) + labels)
+
+
+def encode_histogram_point(
+    counts: Sequence[int], total: float, bounds: bytes, attributes: Attributes, times: bytes
+) -> bytes:
+    """One histogram; `bounds` are the upper bounds of all buckets but the last, as `encode_bounds` makes them."""
+    labels = b"".join(_field(9, _key_value(*pair)) for pair in attributes)
+    numbers = b"\x21" + sum(counts).to_bytes(8, "little") + b"\x29" + _double.pack(total)
+    return _field(1, times + numbers + _field(6, struct.pack(f"<{len(counts)}Q", *counts)) + bounds + labels)
+
+
+def encode_bounds(bounds: Sequence[float]) -> bytes:
+    return _field(7, struct.pack(f"<{len(bounds)}d", *bounds))
+
+
+def encode_gauge(name: str, points: Iterable[bytes], description: str = "", unit: str = "") -> bytes:
+    return _metric(name, description, unit, _field(5, b"".join(points)))
+
+
+def encode_sum(name: str, points: Iterable[bytes], temporality: int, description: str = "", unit: str = "") -> bytes:
+    """A sum that only grows."""
+    return _metric(name, description, unit, _field(7, b"".join(points) + bytes((0x10, temporality)) + b"\x18\x01"))
+
+
+def encode_histogram(name: str, points: Iterable[bytes], description: str = "", unit: str = "") -> bytes:
+    return _metric(name, description, unit, _field(9, b"".join(points) + bytes((0x10, CUMULATIVE))))
+
+
+def encode_data(metrics: Iterable[bytes], resource: Attributes, scope: str = "") -> bytes:
+    """`MetricsData`, which is `ExportMetricsServiceRequest` too, of one resource and one scope."""
     attributes = b"".join(_field(1, _key_value(*pair)) for pair in resource)
-    return _field(1, _field(1, attributes) + _field(2, b"".join(metrics)))
+    named = _field(1, _field(1, scope.encode())) if scope else b""
+    return _field(1, _field(1, attributes) + _field(2, named + b"".join(metrics)))
+
+
+def _metric(name: str, description: str, unit: str, data: bytes) -> bytes:
+    texts = ((1, name), (2, description), (3, unit))
+    return _field(2, b"".join(_field(number, text.encode()) for number, text in texts if text or number == 1) + data)
 
 
 def _key_value(key: str, value: str) -> bytes:

@@ -322,6 +322,10 @@ penstock.metrics.listen string =
     Address as host:port of metrics and health over HTTP, beyond loopback over TLS with a login; empty serves none.
 penstock.metrics.partitions bool =false @cluster
     Whether /metrics has single partitions beside the sums for their topics.
+penstock.otlp.endpoint string =
+    Address of a receiver of OTLP over HTTP that metrics are exported to, like http://127.0.0.1:4318; empty: none.
+penstock.otlp.interval.ms int =15000 >=100
+    Pause between two exports of metrics.
 penstock.request.slow.ms int =1000 >=-1 @cluster
     With metrics, a request that takes so long, its wait for records left out, is logged; -1 logs none.
 penstock.share.flush.interval.ms int =100 >=0

@@ -138,7 +138,7 @@ class Configs:
     def _subscriptions(self) -> dict[str, dict[str, str]]:
         """Those that were set, and the default one where there is an endpoint to look at what clients push."""
         kept = self._client_metrics
-        if self.broker.penstock_metrics_listen and DEFAULT_SUBSCRIPTION not in kept:
+        if self.broker.measures and DEFAULT_SUBSCRIPTION not in kept:
             return {DEFAULT_SUBSCRIPTION: DEFAULT_SUBSCRIPTION_CONFIGS, **kept}
         return {name: configs for name, configs in kept.items() if configs != REMOVED}
 

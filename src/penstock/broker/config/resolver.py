@@ -94,6 +94,11 @@ class BrokerConfig(BrokerValues):
         self.dynamic_broker = dict(broker)
         self._refresh()
 
+    @property
+    def measures(self) -> bool:
+        """Whether somebody wants to see what the broker measures with every request."""
+        return bool(self.penstock_metrics_listen or self.penstock_otlp_endpoint)
+
     def value(self, name: str) -> Value | None:
         """What counts for `name`."""
         text = self._merged.get(name)

@@ -116,6 +116,8 @@ class BrokerValues:
     penstock_authentication_timeout_ms: int
     penstock_metrics_listen: str
     penstock_metrics_partitions: bool
+    penstock_otlp_endpoint: str
+    penstock_otlp_interval_ms: int
     penstock_request_slow_ms: int
     penstock_share_flush_interval_ms: int
     penstock_store_cache_bytes: int
