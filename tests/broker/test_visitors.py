@@ -34,7 +34,7 @@ RULES = [
 
 
 class FixedMetrics:
-    async def scrape(self) -> list[bytes]:
+    async def scrape(self, *, openmetrics: bool = False) -> list[bytes]:
         return [b"answer 42\n"]
 
 

@@ -117,6 +117,19 @@ COORDINATOR_SECTIONS: dict[str, tuple[Spec, ...]] = {
             "Records archived because their batch is unreadable.",
         ),
         (
+            "penstock_share_group_in_flight_records",
+            GAUGE,
+            "group topic",
+            "Offsets from the start to the last acquired, over all partitions of a topic.",
+        ),
+        (
+            "penstock_share_group_held_records",
+            GAUGE,
+            "group topic",
+            "Records held by consumers, over all partitions of a topic.",
+        ),
+        ("penstock_share_lock_timeouts_total", COUNTER, "group topic", "Records whose lock ran out."),
+        (
             "kafka_server_sharepartitionmetrics_inflightmessagecount",
             GAUGE,
             "group topic partition",

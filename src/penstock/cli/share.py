@@ -20,6 +20,7 @@ from penstock.cli.options import CONTEXT_SETTINGS, Group, bootstrap_option, json
 from penstock.cli.output import Cell, note, print_json, print_table
 from penstock.cli.redrive import redrive
 from penstock.cli.running import with_admin
+from penstock.cli.share_advice import advise_command
 from penstock.cli.share_starts import RESET_CONFIG, Start, StartType, create_group, start_offsets
 from penstock.cli.watching import again_and_again, watch_option
 
@@ -255,6 +256,9 @@ def reset_offsets(
         return found
 
     show_new_offsets(group, with_admin(bootstrap, work), executed=execute, as_json=as_json)
+
+
+share.add_command(advise_command)
 
 
 @share.command("delete-offsets")

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from urllib.request import urlopen
 
+import pytest
+
 from penstock.testing import Broker
 from tests.broker.share.share_client import (
     ACCEPT,
@@ -19,9 +21,11 @@ from tests.broker.share.share_client import (
 )
 
 
-def test_metrics_have_kafkas_names() -> None:
+@pytest.mark.parametrize("partitions", [False, True])
+def test_metrics_have_kafkas_names_and_single_partitions_where_they_are_requested(partitions: bool) -> None:
     port = free_port()
-    with Broker({"penstock.metrics.listen": f"127.0.0.1:{port}"}) as broker:
+    configs = {"penstock.metrics.listen": f"127.0.0.1:{port}", "penstock.metrics.partitions": str(partitions).lower()}
+    with Broker(configs) as broker:
         broker.create_topic("jobs")
         with Wire(broker) as wire:
             topic = topic_id(wire, "jobs")
@@ -36,12 +40,17 @@ def test_metrics_have_kafkas_names() -> None:
     for expected in (
         'kafka_server_sharegroupmetrics_recordacknowledgements_total{ackType="Accept"} 2',
         'kafka_server_sharegroupmetrics_recordacknowledgements_total{ackType="Release"} 1',
-        f"kafka_server_sharepartitionmetrics_inflightmessagecount{labels} 4",
-        f"kafka_server_sharepartitionmetrics_inflightbatchmessagecount{labels} 3",
+        'penstock_share_group_in_flight_records{group="g",topic="jobs"} 4',
+        'penstock_share_group_held_records{group="g",topic="jobs"} 3',
         "kafka_server_sharesessioncache_sharesessionscount 1",
         "kafka_server_brokertopicmetrics_totalsharefetchrequests_total 1",
     ):
         assert expected in lines
+    single = (
+        f"kafka_server_sharepartitionmetrics_inflightmessagecount{labels} 4",
+        f"kafka_server_sharepartitionmetrics_inflightbatchmessagecount{labels} 3",
+    )
+    assert [line in lines for line in single] == [partitions, partitions]
 
 
 def test_unreadable_records_are_counted_by_group() -> None:

@@ -86,7 +86,11 @@ class ShareGroups:
         on_topic_deleted.append(self._topic_deleted)
         on_topic_deleted.append(lambda topic: self.metrics.topic_deleted(topic.name))
         features.listeners.append(lambda: self._features_changed(features))
-        metrics.register(lambda: self.metrics.collect(self.sessions, self.windows, self.dead_letters))
+        metrics.register(
+            lambda: self.metrics.collect(
+                self.sessions, self.windows, self.dead_letters, partitions=self.config.penstock_metrics_partitions
+            )
+        )
         metrics.register(lambda: load_metrics("share_coordinator", self.coordinator.runtime.loads))
         monitoring.register("/share-groups", self._view.show, about_groups=True)
 

@@ -414,7 +414,9 @@ class LiveSharePartition:
         settings = self.settings()
         transition = self.core.tick(steady_ms(self._world), settings)
         if transition is not None:
-            self.lock_timeouts += sum(number_in(change.before, ACQUIRED_CELLS) for change in transition.changes)
+            timed_out = sum(number_in(change.before, ACQUIRED_CELLS) for change in transition.changes)
+            self.lock_timeouts += timed_out
+            self._metrics.lock_timeouts[self.group_id, self.partition.topic.name] += timed_out
             self._follow_up(transition, settings)
         self._arm()
         self.wake()

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING
 
@@ -34,6 +34,8 @@ class ShareMetrics:
         self.expired_waits = 0
         self.deliveries: Counter[tuple[str, str]] = Counter()
         """Records handed to consumers, by group and topic; one that is delivered again counts again."""
+        self.lock_timeouts: Counter[tuple[str, str]] = Counter()
+        """Records whose lock ran out, by group and topic."""
         self._loads = LoadTimes()
 
     def acknowledged(self, counts: Mapping[AcknowledgeType, int]) -> None:
@@ -43,11 +45,12 @@ class ShareMetrics:
         self._loads.add(took_ms)
 
     def topic_deleted(self, name: str) -> None:
-        for key in [key for key in self.deliveries if key[1] == name]:
-            del self.deliveries[key]
+        for counts in (self.deliveries, self.lock_timeouts):
+            for key in [key for key in counts if key[1] == name]:
+                del counts[key]
 
     def collect(
-        self, sessions: OpenShareSessions, windows: ShareWindows, letters: DeadLetters
+        self, sessions: OpenShareSessions, windows: ShareWindows, letters: DeadLetters, *, partitions: bool
     ) -> Iterator[Metric | None]:
         acknowledgements = Metric(_GROUP + "recordacknowledgements_total")
         for kind in (AcknowledgeType.ACCEPT, AcknowledgeType.RELEASE, AcknowledgeType.REJECT, AcknowledgeType.RENEW):
@@ -56,16 +59,17 @@ class ShareMetrics:
         yield Metric(_GROUP + "partitionloadtimems_count").add(self._loads.count)
         yield Metric(_GROUP + "partitionloadtimems_sum").add(self._loads.total_ms)
         yield Metric(_GROUP + "partitionloadtimems_max").add(self._loads.longest_ms)
-        deliveries = Metric("penstock_share_deliveries_total")
-        for (group_id, topic), count in list(self.deliveries.items()):
-            deliveries.add(count, group_id, topic)
-        yield deliveries
+        for name, counts in (("deliveries", self.deliveries), ("lock_timeouts", self.lock_timeouts)):
+            by_topic = Metric(f"penstock_share_{name}_total")
+            for (group_id, topic), count in list(counts.items()):
+                by_topic.add(count, group_id, topic)
+            yield by_topic
         yield from _dead_letters(letters)
         unreadable = Metric("penstock_share_unreadable_records_total")
         for group_id, count in self.unreadable.items():
             unreadable.add(count, group_id)
         yield unreadable
-        yield from _partitions(windows)
+        yield from _windows(windows, partitions=partitions)
         yield Metric(_SESSIONS + "sharesessionscount").add(len(sessions))
         yield Metric(_SESSIONS + "sharepartitionscount").add(sessions.partitions())
         yield Metric(_SESSIONS + "sharesessionevictions_total").add(self.session_evictions)
@@ -90,6 +94,23 @@ def _dead_letters(letters: DeadLetters) -> Iterator[Metric]:
         for group_id, count in counts.items():
             metric.add(count, group_id)
         yield metric
+
+
+def _windows(windows: ShareWindows, *, partitions: bool) -> Iterator[Metric | None]:
+    """Sums for each group and topic; there may be thousands of windows, so single ones follow on request."""
+    sums: defaultdict[tuple[str, str], list[int]] = defaultdict(lambda: [0, 0])
+    for live in list(windows.all()):
+        found = sums[live.group_id, live.partition.topic.name]
+        found[0] += live.core.in_flight
+        found[1] += sum(live.core.held_by_member().values())
+        yield None
+    for at, name in enumerate(("in_flight", "held")):
+        metric = Metric(f"penstock_share_group_{name}_records")
+        for labels, figures in sums.items():
+            metric.add(figures[at], *labels)
+        yield metric
+    if partitions:
+        yield from _partitions(windows)
 
 
 def _partitions(windows: ShareWindows) -> Iterator[Metric | None]:
