@@ -18,6 +18,7 @@ SUITE ?= trixie
 SYSTEM ?= macos
 SECONDS ?= 300
 SEEDS ?= 1000
+IMAGES ?= 10000
 
 .DEFAULT_GOAL := help
 
@@ -156,6 +157,10 @@ soak: $(STAMP) ## Long crash, chaos and load runs
 .PHONY: simulate
 simulate: $(STAMP) ## Run the simulated world with SEEDS=1000 of every scenario (OPTIONS="--scenario streams --seed 7")
 	$(BIN)/python -m tests.simulation --seeds $(SEEDS) --workers $(WORKERS) $(OPTIONS)
+
+.PHONY: images
+images: $(STAMP) ## Open IMAGES=10000 images of a data folder as power cuts leave it, and look for what was promised
+	PENSTOCK_IMAGES=$(IMAGES) $(BIN)/python -m pytest tests/images -m long
 
 .PHONY: fuzz
 fuzz: $(STAMP) ## Fuzz the decoders for SECONDS=300 each
