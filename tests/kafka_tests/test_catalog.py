@@ -62,11 +62,11 @@ def test_a_test_is_named_by_its_class_method_and_invocation() -> None:
     assert group_of("SomeOtherTest#testOne") == NAMED
 
 
-def test_the_record_holds_tests_of_the_groups_only_and_as_many_as_the_readme_says() -> None:
+def test_the_record_holds_tests_of_the_groups_only_and_as_many_as_the_docs_say() -> None:
     counted = Counter(group_of(test) for test in passes_on_kafka())
     assert set(counted) == set(GROUPS)
-    readme = (Path(__file__).parents[2] / "README.md").read_text()
-    row = next(line for line in readme.splitlines() if "`make kafka-tests`" in line)
+    page = (Path(__file__).parents[2] / "docs" / "how-to" / "connect.md").read_text()
+    row = next(line for line in page.splitlines() if "`make kafka-tests`" in line)
     said = [int(number) for number in re.findall(r"(?:\d+ of |\()(\d+)", row)]
     groups = [counted[group] for group in ("consumer", "requests", "share", "rest", "security")]
     assert said == [counted.total(), *groups]
