@@ -9,7 +9,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from penstock.cli.acl_rules import command_of, operation_of, principal_of, rule_options, rules_of, sentence_of
+from penstock.cli.acl_rules import command_of, operation_of, principal_of, rule_options, rules_of
+from penstock.security.acl_words import sentence_of
 from penstock.security.acls import AclBinding
 from penstock.security.operations import SUPPORTED_OPERATIONS
 from penstock.wire.acls import AclOperation, AclPermission, AclResource, PatternType

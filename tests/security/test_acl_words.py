@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from penstock.security.acl_words import parse_rule
+from penstock.security.acl_words import parse_rule, rule_of
 from penstock.security.acls import CLUSTER_NAME, AclBinding
 from penstock.wire.acls import AclOperation, AclPermission, AclResource, PatternType
 
@@ -41,3 +41,17 @@ def test_words_become_a_rule(text: str, rule: AclBinding) -> None:
 def test_what_is_no_rule_is_refused_with_what_to_write(text: str) -> None:
     with pytest.raises(ValueError, match=r"write USER OPERATION TYPE NAME|it can be"):
         parse_rule(text)
+
+
+def test_a_rule_is_made_of_the_words_of_a_form() -> None:
+    assert rule_of("User:a", "read", "topic", "orders") == parse_rule("a read topic orders")
+    assert rule_of("User:a", "write", "topic", "team.", is_prefix=True, is_denial=True) == parse_rule(
+        "deny a write topic team.*"
+    )
+    assert rule_of("User:a", "create", "cluster", "", is_prefix=True) == parse_rule("a create cluster")
+
+
+@pytest.mark.parametrize("words", [("fly", "topic", "x"), ("read", "moon", "x"), ("read", "topic", "")])
+def test_words_that_mean_nothing_are_refused(words: tuple[str, str, str]) -> None:
+    with pytest.raises(ValueError, match=r"can be|is empty"):
+        rule_of("User:a", *words)

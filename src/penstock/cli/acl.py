@@ -17,13 +17,13 @@ from penstock.cli.acl_rules import (
     row_of,
     rule_options,
     rules_of,
-    sentence_of,
 )
 from penstock.cli.data_folder import DataFolder, data_option
 from penstock.cli.failures import Failure
 from penstock.cli.options import CONTEXT_SETTINGS, Group, bootstrap_option, json_option, option
 from penstock.cli.output import note, print_json, print_table
 from penstock.cli.running import with_admin
+from penstock.security.acl_words import sentence_of
 from penstock.security.acls import CLUSTER_NAME, WILDCARD, AclBinding, AclFilter
 from penstock.security.principals import parse_principal
 from penstock.wire.acls import AclOperation, AclPermission, AclResource, PatternType

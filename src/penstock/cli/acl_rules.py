@@ -10,6 +10,7 @@ import click
 
 from penstock.cli.failures import nearest
 from penstock.cli.options import option
+from penstock.security.acl_words import ON_TOPICS, RESOURCES, arguments_of, word_of
 from penstock.security.acls import CLUSTER_NAME, WILDCARD, AclBinding
 from penstock.security.operations import SUPPORTED_OPERATIONS
 from penstock.security.principals import USER
@@ -17,25 +18,6 @@ from penstock.wire.acls import AclOperation, AclPermission, AclResource, Pattern
 
 F = TypeVar("F", bound=Callable[..., object])
 
-RESOURCES = {
-    "topic": AclResource.TOPIC,
-    "group": AclResource.GROUP,
-    "cluster": AclResource.CLUSTER,
-    "transactional-id": AclResource.TRANSACTIONAL_ID,
-    "user": AclResource.USER,
-    "delegation-token": AclResource.DELEGATION_TOKEN,
-}
-
-# option -> what it allows on the things that it names
-_ON_TOPICS = {
-    "read": AclOperation.READ,
-    "write": AclOperation.WRITE,
-    "create": AclOperation.CREATE,
-    "delete": AclOperation.DELETE,
-    "alter": AclOperation.ALTER,
-    "describe": AclOperation.DESCRIBE,
-    "all": AclOperation.ALL,
-}
 _EVERYTHING = (AclResource.TOPIC, AclResource.GROUP, AclResource.TRANSACTIONAL_ID)
 
 
@@ -83,7 +65,7 @@ def rules_of(principal: str, options: Mapping[str, object]) -> list[AclBinding]:
     permission = AclPermission.DENY if options["deny"] else AclPermission.ALLOW
     pattern = PatternType.PREFIXED if options["prefix"] else PatternType.LITERAL
     wanted: list[tuple[AclOperation, AclResource, str]] = []
-    for name, operation in _ON_TOPICS.items():
+    for name, operation in ON_TOPICS.items():
         wanted += [(operation, AclResource.TOPIC, topic) for topic in _texts(options[name])]
     wanted += [(AclOperation.READ, AclResource.GROUP, group) for group in _texts(options["group"])]
     ids = _texts(options["transactional_id"])
@@ -112,12 +94,12 @@ def rules_of(principal: str, options: Mapping[str, object]) -> list[AclBinding]:
 
 def operation_of(text: str, kind: AclResource) -> AclOperation:
     """An operation by its name, if it means something on a resource of that type."""
-    known = {_word(each): each for each in (AclOperation.ALL, *SUPPORTED_OPERATIONS[kind])}
+    known = {word_of(each): each for each in (AclOperation.ALL, *SUPPORTED_OPERATIONS[kind])}
     found = known.get(text.lower().replace("_", "-"))
     if found is None:
         guess = nearest(text.lower(), known)
         hint = f"did you mean {guess}?" if guess else f"it can be {', '.join(known)}"
-        raise click.UsageError(f"{text!r} is nothing that can be done to a {_word(kind)}; {hint}")
+        raise click.UsageError(f"{text!r} is nothing that can be done to a {word_of(kind)}; {hint}")
     return found
 
 
@@ -130,43 +112,7 @@ def resource_of(text: str) -> AclResource:
 
 def command_of(verb: str, rule: AclBinding) -> str:
     """The command that adds or removes a rule."""
-    words = ["penstock", "acl", verb, rule.principal.removeprefix(f"{USER}:")]
-    by_operation = {operation: name for name, operation in _ON_TOPICS.items()}
-    kind, operation, name = rule.resource_type, rule.operation, rule.resource_name
-    if kind is AclResource.TOPIC and operation in by_operation:
-        words += [f"--{by_operation[operation]}", name]
-    elif kind is AclResource.GROUP and operation is AclOperation.READ:
-        words += ["--group", name]
-    elif kind is AclResource.TRANSACTIONAL_ID and operation is AclOperation.WRITE:
-        words += ["--transactional-id", name]
-    elif kind is AclResource.CLUSTER:
-        words += ["--cluster", _word(operation)]
-    else:
-        words += ["--rule", _word(operation), _word(kind), name]
-    if rule.pattern_type is PatternType.PREFIXED:
-        words.append("--prefix")
-    if rule.permission is AclPermission.DENY:
-        words.append("--deny")
-    if rule.host != WILDCARD:
-        words += ["--host", rule.host]
-    return shlex.join(words)
-
-
-def sentence_of(rule: AclBinding) -> str:
-    """A rule as a sentence."""
-    may = "may not" if rule.permission is AclPermission.DENY else "may"
-    verb = "do everything with" if rule.operation is AclOperation.ALL else _word(rule.operation)
-    kind = _word(rule.resource_type).replace("-", " ")
-    if rule.resource_type is AclResource.CLUSTER:
-        thing = "the cluster"
-    elif rule.pattern_type is PatternType.PREFIXED:
-        thing = f"every {kind} whose name begins with {rule.resource_name!r}"
-    elif rule.resource_name == WILDCARD:
-        thing = f"every {kind}"
-    else:
-        thing = f"{kind} {rule.resource_name!r}"
-    where = "" if rule.host == WILDCARD else f" from {rule.host}"
-    return f"{rule.principal} {may} {verb} {thing}{where}"
+    return shlex.join(["penstock", "acl", *arguments_of(verb, rule)])
 
 
 def row_of(rule: AclBinding) -> list[str]:
@@ -192,7 +138,3 @@ def json_of(rule: AclBinding) -> dict[str, str]:
 def _texts(value: object) -> tuple[str, ...]:
     assert isinstance(value, tuple)
     return value
-
-
-def _word(name: AclOperation | AclResource) -> str:
-    return name.name.lower().replace("_", "-")

@@ -23,12 +23,23 @@ from penstock.console.filters import FilterError
 from penstock.console.guard import Guard
 from penstock.console.logins import Logins, Rules, wants_login
 from penstock.console.names import MalformedName
-from penstock.console.pages import clients, cluster, groups, login, messages, overview, queues, topics, transactions
+from penstock.console.pages import (
+    access,
+    clients,
+    cluster,
+    groups,
+    login,
+    messages,
+    overview,
+    queues,
+    topics,
+    transactions,
+)
 from penstock.console.session import Session
 from penstock.wire.errors import KafkaError
 
 STATIC = Path(__file__).parent / "static"
-FAMILIES = (overview, messages, topics, groups, queues, transactions, clients, cluster)
+FAMILIES = (overview, messages, topics, groups, queues, transactions, clients, cluster, access)
 
 
 def create_app(

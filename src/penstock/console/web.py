@@ -80,6 +80,8 @@ class Change:
     danger: bool = False
     columns: Sequence[str] = ()
     rows: Sequence[Sequence[object]] = ()
+    secret: str = ""
+    """The name of a field that is asked for together with the consent, and stands in no page."""
 
 
 Form = Mapping[str, str]
@@ -279,7 +281,7 @@ def change(path: str, function: ChangeFunction) -> list[BaseRoute]:
         if form.get("consent") == "yes":
             done = await wanted.perform()
             return RedirectResponse(web_of(request).notice(request.state.browser, done, wanted.back), 303)
-        fields = [(name, value) for name, value in form.items() if name not in (TOKEN_FIELD, "consent")]
+        fields = [(name, value) for name, value in form.items() if name not in (TOKEN_FIELD, "consent", wanted.secret)]
         made = Page("confirm.html", {}, extra={"change": wanted, "fields": fields, "action": request.url.path})
         return HTMLResponse(render(request, made))
 

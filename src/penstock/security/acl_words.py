@@ -1,4 +1,5 @@
-"""Rules as a line of words: `alice read topic orders`, `deny * write topic team.*`."""
+"""Rules in words: as a line (`alice read topic orders`, `deny * write topic team.*`), as a sentence, and as the
+arguments of `penstock acl`."""
 
 from __future__ import annotations
 
@@ -12,6 +13,108 @@ from penstock.wire.acls import AclOperation, AclPermission, AclResource, Pattern
 E = TypeVar("E", AclOperation, AclResource)
 
 _DENY = "deny"
+
+RESOURCES = {
+    "topic": AclResource.TOPIC,
+    "group": AclResource.GROUP,
+    "cluster": AclResource.CLUSTER,
+    "transactional-id": AclResource.TRANSACTIONAL_ID,
+    "user": AclResource.USER,
+    "delegation-token": AclResource.DELEGATION_TOKEN,
+}
+
+# option of `penstock acl` -> what it allows on the topics that it names
+ON_TOPICS = {
+    "read": AclOperation.READ,
+    "write": AclOperation.WRITE,
+    "create": AclOperation.CREATE,
+    "delete": AclOperation.DELETE,
+    "alter": AclOperation.ALTER,
+    "describe": AclOperation.DESCRIBE,
+    "all": AclOperation.ALL,
+}
+_OPTION_OF = {operation: name for name, operation in ON_TOPICS.items()}
+
+
+def word_of(name: AclOperation | AclResource) -> str:
+    """An operation or a type of resource as people write it."""
+    return name.name.lower().replace("_", "-")
+
+
+OPERATION_WORDS = [
+    word_of(each)
+    for each in AclOperation
+    if each is AclOperation.ALL or any(each in known for known in SUPPORTED_OPERATIONS.values())
+]
+
+
+def rule_of(
+    principal: str,
+    operation: str,
+    resource: str,
+    name: str,
+    *,
+    is_denial: bool = False,
+    is_prefix: bool = False,
+    host: str = WILDCARD,
+) -> AclBinding:
+    """A rule from words. Raises ValueError with what can be written for one that means nothing."""
+    kind = RESOURCES.get(resource.lower())
+    if kind is None:
+        raise ValueError(f"{resource!r} is no type of resource; it can be {', '.join(RESOURCES)}")
+    known = [AclOperation.ALL, *SUPPORTED_OPERATIONS[kind]]
+    wanted = next((each for each in known if word_of(each) == operation.lower()), None)
+    if wanted is None:
+        raise ValueError(
+            f"{operation!r} is nothing that can be done to a {resource}; it can be {', '.join(map(word_of, known))}"
+        )
+    if kind is AclResource.CLUSTER:
+        name, is_prefix = CLUSTER_NAME, False
+    if not name:
+        raise ValueError(f"the name of the {resource} is empty; * means every name")
+    permission = AclPermission.DENY if is_denial else AclPermission.ALLOW
+    pattern = PatternType.PREFIXED if is_prefix and name != WILDCARD else PatternType.LITERAL
+    return AclBinding(kind, name, principal, wanted, permission, host, pattern)
+
+
+def arguments_of(verb: str, rule: AclBinding) -> list[str]:
+    """What follows `penstock acl` to add or remove a rule."""
+    words = [verb, rule.principal.removeprefix(f"{USER}:")]
+    kind, operation, name = rule.resource_type, rule.operation, rule.resource_name
+    if kind is AclResource.TOPIC and operation in _OPTION_OF:
+        words += [f"--{_OPTION_OF[operation]}", name]
+    elif kind is AclResource.GROUP and operation is AclOperation.READ:
+        words += ["--group", name]
+    elif kind is AclResource.TRANSACTIONAL_ID and operation is AclOperation.WRITE:
+        words += ["--transactional-id", name]
+    elif kind is AclResource.CLUSTER:
+        words += ["--cluster", word_of(operation)]
+    else:
+        words += ["--rule", word_of(operation), word_of(kind), name]
+    if rule.pattern_type is PatternType.PREFIXED:
+        words.append("--prefix")
+    if rule.permission is AclPermission.DENY:
+        words.append("--deny")
+    if rule.host != WILDCARD:
+        words += ["--host", rule.host]
+    return words
+
+
+def sentence_of(rule: AclBinding) -> str:
+    """A rule as a sentence."""
+    may = "may not" if rule.permission is AclPermission.DENY else "may"
+    verb = "do everything with" if rule.operation is AclOperation.ALL else word_of(rule.operation)
+    kind = word_of(rule.resource_type).replace("-", " ")
+    if rule.resource_type is AclResource.CLUSTER:
+        thing = "the cluster"
+    elif rule.pattern_type is PatternType.PREFIXED:
+        thing = f"every {kind} whose name begins with {rule.resource_name!r}"
+    elif rule.resource_name == WILDCARD:
+        thing = f"every {kind}"
+    else:
+        thing = f"{kind} {rule.resource_name!r}"
+    where = "" if rule.host == WILDCARD else f" from {rule.host}"
+    return f"{rule.principal} {may} {verb} {thing}{where}"
 
 
 def parse_rule(text: str) -> AclBinding:

@@ -250,6 +250,7 @@ async def delete(request: Request, form: Form) -> Change:
 async def letters(request: Request) -> Page:
     session, name = session_of(request), name_in(request)
     admin = await session.admin()
+    await admin.describe_group(name)  # who may not see it is told so, not that it has no dead letters
     topic = await dead_letters.dead_letter_topic(admin, name)
     found: list[dead_letters.Letter] = []
     more = False
@@ -274,6 +275,7 @@ async def letters(request: Request) -> Page:
 async def redrive(request: Request, form: Form) -> Change:
     session, name = session_of(request), name_in(request)
     admin = await session.admin()
+    await admin.describe_group(name)  # who may not see it is told so, not that it has no dead letters
     topic = await dead_letters.dead_letter_topic(admin, name)
     if topic is None:
         raise HTTPException(404, f"Queue {name} has no dead-letter topic.")
