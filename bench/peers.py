@@ -14,6 +14,7 @@ import atexit
 import ctypes
 import json
 import os
+import random
 import shutil
 import signal
 import socket
@@ -24,10 +25,10 @@ import tempfile
 import threading
 import time
 from collections.abc import Mapping
-from contextlib import ExitStack
+from contextlib import ExitStack, suppress
 from pathlib import Path
 from types import TracebackType
-from typing import Self
+from typing import Any, Self
 
 from penstock.wire import messages as m
 from penstock.wire.conversation import Conversation
@@ -98,6 +99,16 @@ def java_command(*jvm_options: str) -> list[str]:
     if shutil.which("java") is None:
         raise PeerError("java is missing: apt-get install default-jdk-headless")
     return ["java", *jvm_options, "-cp", f"{kafka_jars()}/*"]
+
+
+def free_ports(count: int) -> int:
+    """The first of so many free ports in a row, below those that the system gives to connections."""
+    for first in random.sample(range(20_000, 32_000), 1000):
+        with ExitStack() as probes, suppress(OSError):
+            for port in range(first, first + count):
+                probes.enter_context(socket.socket()).bind((HOST, port))
+            return first
+    raise PeerError(f"no {count} ports in a row are free on {HOST}")
 
 
 def free_port() -> int:
@@ -435,6 +446,19 @@ class EarlierPeer(PenstockPeer):
 
     def program(self) -> str:
         return os.environ["PENSTOCK_BEFORE"]
+
+
+class SeveralPeer(PenstockPeer):
+    """Penstock as several brokers on this machine: $PENSTOCK_SEVERAL says how many."""
+
+    name = "several"
+
+    def __init__(self, *arguments: Any, **named: Any) -> None:
+        super().__init__(*arguments, **named)
+        self.port = free_ports(int(os.environ["PENSTOCK_SEVERAL"]))
+
+    def command(self) -> list[str]:
+        return [*super().command(), "--brokers", os.environ["PENSTOCK_SEVERAL"]]
 
 
 def run_java_tool(

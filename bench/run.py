@@ -3,7 +3,8 @@
 Rounds alternate between the two brokers so that both see the same machine; the first round of a row only warms up, and
 the medians of the next three are compared. The table also goes to bench/results/<date>.json.
 
-`--before COMMAND` compares with an earlier Penstock instead: what a change costs, measured in turns.
+`--before COMMAND` compares with an earlier Penstock instead: what a change costs, measured in turns. `--brokers N`
+compares one broker with N of them on this machine (`penstock serve --brokers N`).
 """
 
 from __future__ import annotations
@@ -27,11 +28,17 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, T
 from rich.table import Table
 
 from bench.harness import Bench, Measurement, Row, build_load, median
-from bench.peers import KAFKA_VERSION, EarlierPeer, KafkaPeer, Peer, PeerError, PenstockPeer
+from bench.peers import KAFKA_VERSION, EarlierPeer, KafkaPeer, Peer, PeerError, PenstockPeer, SeveralPeer
 from bench.rows import FAMILIES
 
 RESULTS = Path(__file__).parent / "results"
-PEERS: dict[str, type[Peer]] = {"kafka": KafkaPeer, "before": EarlierPeer, "penstock": PenstockPeer}
+PEERS: dict[str, type[Peer]] = {
+    "kafka": KafkaPeer,
+    "before": EarlierPeer,
+    "penstock": PenstockPeer,
+    "several": SeveralPeer,
+}
+NAMES = {"kafka": "Apache Kafka", "before": "before", "penstock": "one broker", "several": "several"}
 
 Medians = dict[str, dict[str, Measurement]]
 """Row name, then broker name."""
@@ -84,18 +91,20 @@ def cpu_column(found: dict[str, Measurement]) -> str:
     return " → ".join(figure(cost) for cost in costs if cost is not None)
 
 
-def table_of(rows: list[Row], medians: Medians, other: str) -> Table:
-    """Penstock beside the other broker, Kafka or Penstock before a change."""
-    peer = f"Apache Kafka {KAFKA_VERSION}" if other == "kafka" else "an earlier Penstock"
-    table = Table(title=f"Penstock beside {peer}", title_justify="left")
-    heading_of_other = "Apache Kafka" if other == "kafka" else "before"
-    for heading in ("row", "unit", heading_of_other, "Penstock", "ratio", "broker CPU s per million", "target", ""):
+def table_of(rows: list[Row], medians: Medians, other: str, measured: str) -> Table:
+    """What is measured, mostly Penstock, beside the other broker: Kafka, Penstock before a change, or one Penstock."""
+    titles = {"kafka": f"Apache Kafka {KAFKA_VERSION}", "before": "an earlier Penstock", "penstock": "one Penstock"}
+    title = "Penstock" if measured == "penstock" else "Several Penstocks on one machine"
+    table = Table(title=f"{title} beside {titles[other]}", title_justify="left")
+    ours_heading = "Penstock" if measured == "penstock" else NAMES[measured]
+    for heading in ("row", "unit", NAMES[other], ours_heading, "ratio", "broker CPU s per million", "target", ""):
         table.add_column(heading, justify="left" if heading in ("row", "unit", "target", "") else "right")
     for row in rows:
         found = medians.get(row.name, {})
-        ours, theirs = found.get("penstock"), found.get(other)
+        ours, theirs = found.get(measured), found.get(other)
         ratio = f"{ours.value / theirs.value:.2f}×" if ours and theirs and theirs.value else "-"
-        mark = {True: "[green]pass[/]", False: "[red]FAIL[/]", None: ""}[verdict(row, found)]
+        met = verdict(row, found) if measured == "penstock" else None
+        mark = {True: "[green]pass[/]", False: "[red]FAIL[/]", None: ""}[met]
         values = [figure(side.value) if side else "-" for side in (theirs, ours)]
         target = ", ".join(str(target) for target in row.targets)
         table.add_row(row.title, row.unit, *values, ratio, cpu_column(found), target, mark)
@@ -143,18 +152,28 @@ def chosen_rows(families: tuple[str, ...], names: tuple[str, ...]) -> list[Row]:
     type=click.Path(exists=True, dir_okay=False),
     help="Measure beside this earlier penstock command (of another checkout) instead of beside Kafka.",
 )
+@click.option("--brokers", type=click.IntRange(2), metavar="N", help="Measure N brokers beside one, both Penstock.")
 @click.option("--quick", is_flag=True, help="A tenth of the data and one round: a look, not a verdict.")
 @click.option("--json", "print_json", is_flag=True, help="Print the JSON instead of the table.")
 def main(
-    rows: tuple[str, ...], family: tuple[str, ...], only: str | None, before: str | None, quick: bool, print_json: bool
+    rows: tuple[str, ...],
+    family: tuple[str, ...],
+    only: str | None,
+    before: str | None,
+    brokers: int | None,
+    quick: bool,
+    print_json: bool,
 ) -> None:
     """Measure Penstock beside Apache Kafka: same load, same client, same machine."""
-    other = "before" if before else "kafka"
+    other, measured = "before" if before else "kafka", "penstock"
+    if brokers is not None:
+        other, measured = "penstock", "several"
+        os.environ["PENSTOCK_SEVERAL"] = str(brokers)
     if before:
         os.environ["PENSTOCK_BEFORE"] = str(Path(before).absolute())
     chosen = chosen_rows(family, rows)
     bench = Bench(scale=0.1 if quick else 1.0)
-    names = [only] if only else [other, "penstock"]
+    names = [only] if only else [other, measured]
     screen = Console(stderr=True)
     columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn())
     try:
@@ -170,7 +189,7 @@ def main(
     if print_json:
         print(json.dumps(result, indent=1))
     else:
-        Console(width=None if sys.stdout.isatty() else 160).print(table_of(chosen, medians, other))
+        Console(width=None if sys.stdout.isatty() else 160).print(table_of(chosen, medians, other, measured))
         screen.print(f"written to {file.relative_to(Path.cwd()) if file.is_relative_to(Path.cwd()) else file}")
     for where, why in failures.items():
         screen.print(f"[red]{where}[/]: {why}")

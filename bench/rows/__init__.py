@@ -7,7 +7,7 @@ import pkgutil
 
 from bench.harness import Row
 
-_ORDER = ("core", "groups", "transactions", "share", "security", "client")
+_ORDER = ("core", "groups", "transactions", "share", "security", "client", "brokers")
 
 
 def _place(name: str) -> int:

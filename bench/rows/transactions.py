@@ -82,13 +82,14 @@ def many_producers(bench: Bench, peer: Peer) -> Measurement:
     with bench.topic(peer, partitions=PRODUCERS) as topic:
         producers = [transactional(peer, f"{topic}-{number}") for number in range(PRODUCERS)]
         threads = [threading.Thread(target=one_record_each, args=(each, topic, count)) for each in producers]
-        began = time.perf_counter()
+        began, cpu_before = time.perf_counter(), peer.cpu_s()
         for thread in threads:
             thread.start()
         for thread in threads:
             thread.join()
-        seconds = time.perf_counter() - began
-    return Measurement(PRODUCERS * count / seconds)
+        seconds, cpu_s = time.perf_counter() - began, peer.cpu_s() - cpu_before
+    done = PRODUCERS * count
+    return Measurement(done / seconds, {"cpu_s_per_million": cpu_s * 1e6 / done, "cores": cpu_s / seconds})
 
 
 def read_committed(bench: Bench, peer: Peer) -> Measurement:

@@ -8,12 +8,13 @@ import signal
 import socket
 import subprocess
 import sys
-from contextlib import ExitStack
 from pathlib import Path
 from types import TracebackType
 from typing import Self
 
 import psutil
+
+from bench.peers import free_ports
 
 WAIT_SECONDS = 30
 
@@ -22,19 +23,6 @@ def free_port() -> int:
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))
         return int(probe.getsockname()[1])
-
-
-def free_ports(count: int) -> int:
-    """The first of so many consecutive ports that are free."""
-    while True:
-        first = free_port()
-        try:
-            with ExitStack() as probes:
-                for port in range(first, first + count):
-                    probes.enter_context(socket.socket()).bind(("127.0.0.1", port))
-        except (OSError, OverflowError):
-            continue
-        return first
 
 
 class BrokerProcess:
@@ -54,7 +42,7 @@ class BrokerProcess:
         self.store = store
         self.cluster = cluster
         self.brokers = brokers
-        self.port = free_ports(brokers or 1)
+        self.port = free_port() if brokers is None else free_ports(brokers)
         self.configs = {name.replace("_", "."): value for name, value in configs.items()}
         self.file_size_limit = file_size_limit
         self._process: subprocess.Popen[str] | None = None

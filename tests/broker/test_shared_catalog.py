@@ -8,6 +8,8 @@ from contextlib import asynccontextmanager
 from functools import partial
 from pathlib import Path
 
+import pytest
+
 from penstock.broker.config import BrokerConfig
 from penstock.broker.foundation import Foundation, OnFailure, Settings, Shared, local_foundation
 from penstock.broker.placement import among_fixed_owners
@@ -104,3 +106,19 @@ async def test_clients_produce_and_consume_everywhere_through_either_broker(tmp_
             runtime = one.parts.groups.runtime
             coordinators.add(one.parts.cluster.leader_elsewhere("__consumer_offsets", runtime.partition_for(group)))
         assert coordinators == {None, 2}
+
+
+async def test_of_two_brokers_that_create_a_topic_at_once_the_slower_one_takes_what_is_there(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    async with pair(tmp_path, {"num.partitions": "4"}) as (one, two):
+        made = one.parts.topics.get_or_create("orders")
+        looks = iter([lambda: None])  # the slower one has not heard of it when it begins
+        cluster = two.parts.cluster
+        assert two.parts.follower is not None
+        look = two.parts.follower.look
+        cluster.on_missing = lambda: next(looks, look)()
+        found = two.parts.topics.get_or_create("orders")
+        assert found.topic_id == made.topic_id
+        assert sorted(led(one, "orders") + led(two, "orders")) == [0, 1, 2, 3]
+        assert not [record for record in caplog.records if record.levelname == "ERROR"]

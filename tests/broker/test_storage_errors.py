@@ -8,13 +8,13 @@ from collections.abc import AsyncIterator, Iterator
 import pytest
 
 from penstock.broker.storage_errors import changing, error_for_clients
-from penstock.catalog.contract import CatalogError
+from penstock.catalog.contract import CatalogError, TopicExists
 from penstock.catalog.memory import MemoryCatalog
 from penstock.storage.contract import LeadershipLost, LogConfig, StorageError
 from penstock.storage.memory import MemoryLog, MemoryStorage
 from penstock.testing import MemoryBroker
 from penstock.wire import messages as m
-from penstock.wire.errors import ErrorCode, KafkaStorageError, NotLeaderOrFollower
+from penstock.wire.errors import ErrorCode, KafkaStorageError, NotLeaderOrFollower, TopicAlreadyExists
 from tests.testing.memory_requests import commit_offset, committed_offset, find_coordinator, produce, soon
 
 REASON = "no space left on device"
@@ -33,6 +33,12 @@ def test_a_refused_change_is_logged_and_told_with_its_reason(
     [record] = caplog.records
     assert record.getMessage() == f"cannot change topic orders: {REASON}"
     assert record.exc_info is None
+
+
+def test_a_topic_that_another_broker_has_created_is_nothing_to_log(caplog: pytest.LogCaptureFixture) -> None:
+    with pytest.raises(TopicAlreadyExists), changing("topic orders"):
+        raise TopicExists("topic 'orders' exists")
+    assert not caplog.records
 
 
 @pytest.fixture

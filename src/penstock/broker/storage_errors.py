@@ -6,9 +6,9 @@ import logging
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-from penstock.catalog.contract import CatalogError
+from penstock.catalog.contract import CatalogError, TopicExists
 from penstock.storage.contract import LeadershipLost, StorageError
-from penstock.wire.errors import KafkaError, KafkaStorageError, NotLeaderOrFollower
+from penstock.wire.errors import KafkaError, KafkaStorageError, NotLeaderOrFollower, TopicAlreadyExists
 
 log = logging.getLogger("penstock.broker")
 
@@ -24,6 +24,8 @@ def changing(what: str) -> Iterator[None]:
     """Around a change of storage or catalog: a refusal is logged, and raised as the error that the client is told."""
     try:
         yield
+    except TopicExists as failure:  # another broker was faster, which is nobody's failure
+        raise TopicAlreadyExists(str(failure)) from failure
     except (StorageError, CatalogError) as failure:
         log.error("cannot change %s: %s", what, failure)
         raise error_for_clients(failure) from failure

@@ -20,14 +20,12 @@ from typing import TYPE_CHECKING
 from penstock import guard
 from penstock.broker.storage_errors import changing
 from penstock.broker.topics import INTERNAL_TOPICS, MAX_PARTITIONS, Partition, Topic, check_name
-from penstock.catalog.contract import TopicExists
 from penstock.catalog.shared import FIRST_LEADER_EPOCH, LeaderEpoch, PartitionRow, Placement
 from penstock.records.validation import ProduceRules
 from penstock.storage.contract import LogConfig, Storage, StorageError
 from penstock.wire.errors import (
     InvalidPartitions,
     InvalidTopic,
-    KafkaStorageError,
     TopicAlreadyExists,
     UnknownTopicOrPartition,
 )
@@ -91,7 +89,13 @@ class TopicManager:
         collisions = self._cluster.colliding_topics(name)
         if collisions:
             raise InvalidTopic(f"Topic '{name}' collides with existing topics: {', '.join(collisions)}")
-        return self.create(name, self._config.num_partitions, {})
+        try:
+            return self.create(name, self._config.num_partitions, {})
+        except TopicAlreadyExists:  # another broker was faster
+            topic = self._cluster.find_topic(name)
+            if topic is None:
+                raise
+            return topic
 
     def create(
         self,
@@ -110,16 +114,11 @@ class TopicManager:
         topic = Topic(name, self._world.new_id(), dict(configs), partitions)
         self._resolve(topic)
         placements = placements or self._place(partitions, replication_factor)
-        try:
-            with changing(f"topic {name}"), self._opened(topic, self._here(0, partitions, placements)) as added:
-                if self._shared is None:
-                    self._catalog.create_topic(name, topic.topic_id, partitions, topic.configs)
-                else:
-                    self._shared.catalog.create_topic(name, topic.topic_id, partitions, topic.configs, placements)
-        except KafkaStorageError as error:
-            if isinstance(error.__cause__, TopicExists) and self._cluster.find_topic(name) is not None:
-                raise TopicAlreadyExists(f"Topic '{name}' already exists.") from error
-            raise
+        with changing(f"topic {name}"), self._opened(topic, self._here(0, partitions, placements)) as added:
+            if self._shared is None:
+                self._catalog.create_topic(name, topic.topic_id, partitions, topic.configs)
+            else:
+                self._shared.catalog.create_topic(name, topic.topic_id, partitions, topic.configs, placements)
         for partition in added:
             topic.host(partition)
         self._cluster.add_topic(topic)

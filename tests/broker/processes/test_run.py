@@ -22,9 +22,10 @@ from confluent_kafka import Consumer as ConfluentConsumer
 from confluent_kafka import Producer as ConfluentProducer
 from confluent_kafka import TopicPartition
 
+from bench.peers import free_ports
 from penstock.client.admin import ResourceType
 from penstock.client.sync import Admin, Consumer, Producer, ShareConsumer
-from tests.broker.process import WAIT_SECONDS, BrokerProcess, free_ports
+from tests.broker.process import WAIT_SECONDS, BrokerProcess
 
 TOPIC = "orders"
 
