@@ -21,6 +21,7 @@ from aiokafka import TopicPartition as AiokafkaPartition
 from confluent_kafka import Consumer as ConfluentConsumer
 from confluent_kafka import Producer as ConfluentProducer
 from confluent_kafka import TopicPartition
+from confluent_kafka.admin import AdminClient, NewTopic
 
 from bench.peers import free_ports
 from penstock.client.admin import ResourceType
@@ -285,6 +286,43 @@ def test_a_queue_spans_the_brokers(pair: BrokerProcess) -> None:
         while len(found) < len(sent) and time.monotonic() < deadline:
             found += [record.value for record in consumer.poll(500)]
     assert sorted(value for value in found if value is not None) == sent
+
+
+def test_secured_brokers_log_in_with_each_other(tmp_path: Path) -> None:
+    process = BrokerProcess(tmp_path, brokers=2)
+    with serving(process, "--secure") as (supervisor, line):
+        assert supervisor.stdout is not None
+        while " serves " not in line:
+            line = supervisor.stdout.readline()
+        settings = {
+            "bootstrap.servers": process.address,
+            "security.protocol": "SASL_SSL",
+            "sasl.mechanism": "SCRAM-SHA-512",
+            "sasl.username": "admin",
+            "sasl.password": (tmp_path / "admin.password").read_text().strip(),
+            "ssl.ca.location": str(tmp_path / "tls" / "ca.pem"),
+        }
+        admin = AdminClient(settings)
+        admin.create_topics([NewTopic(TOPIC, 4)])[TOPIC].result(WAIT_SECONDS)
+        for name in ("t0", "t1", "t2", "t3"):  # coordinators on either broker
+            producer = ConfluentProducer({**settings, "transactional.id": name})
+            producer.init_transactions(WAIT_SECONDS)
+            producer.begin_transaction()
+            for partition in range(4):
+                producer.produce(TOPIC, name.encode(), partition=partition)
+            producer.commit_transaction(WAIT_SECONDS)
+        consumer = ConfluentConsumer({**settings, "group.id": "g", "auto.offset.reset": "earliest"})
+        consumer.subscribe([TOPIC])
+        found: list[bytes] = []
+        deadline = time.monotonic() + WAIT_SECONDS
+        while len(found) < 16 and time.monotonic() < deadline:
+            found += [message.value() for message in consumer.consume(500, 0.2)]
+        consumer.close()
+        assert sorted(found) == sorted(f"t{number}".encode() for number in range(4) for _ in range(4))
+        nodes = admin.list_topics(timeout=WAIT_SECONDS).brokers
+        assert sorted(node.port for node in nodes.values()) == [process.port, process.port + 1]
+        supervisor.send_signal(signal.SIGTERM)
+        assert supervisor.wait(WAIT_SECONDS) == 0
 
 
 # -- a broker that dies ------------------------------------------------------------------------------------------------
