@@ -47,9 +47,17 @@ def test_a_member_is_shown_with_its_partitions_and_stands_in_the_way_of_a_reset(
             return shown, refused.status_code
 
     shown, status = run(member())
+    assert [event["who"].split(" at ")[0] for event in shown["events"] if event["event"] == "joined"] == ["reader"]
+    assert "joined" in console.get(f"/groups/{behind}").text
     (told,) = shown["members"]
     assert (told["client"], told["assignment"]) == ("reader", {behind: [0]})
     assert status == 409
+
+
+def test_a_group_that_nobody_reads_for_waits_for_a_member(console: Visitor, behind: str) -> None:
+    (words,) = console.get(f"/groups/{behind}.json").json()["waits"]
+    assert "6 records are there, and nobody reads them" in words
+    assert words in console.get(f"/groups/{behind}").text
 
 
 def test_a_reset_previews_and_does_what_it_says(console: Visitor, behind: str, with_admin: Callable[..., Any]) -> None:

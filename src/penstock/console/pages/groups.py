@@ -9,7 +9,7 @@ from starlette.requests import Request
 
 from penstock.client.admin import Admin, GroupListing
 from penstock.client.types import OffsetSpec, TopicPartition
-from penstock.console import resets
+from penstock.console import histories, resets
 from penstock.console.names import encode_name
 from penstock.console.web import Change, Form, Page, change, command, name_in, page, session_of
 from penstock.wire.errors import GroupIdNotFound, KafkaError
@@ -49,9 +49,11 @@ async def group_list(request: Request) -> Page:
 
 
 async def group(request: Request) -> Page:
-    name = name_in(request)
-    admin = await session_of(request).admin()
-    told = await admin.describe_group(name)
+    session, name = session_of(request), name_in(request)
+    admin = await session.admin()
+    told, history = await asyncio.gather(
+        admin.describe_group(name), session.monitoring.read("/groups/history", group=name)
+    )
     if told.type.lower() == _SHARE:
         raise HTTPException(404, f"{name} is a share group; it is under Queues.")
     committed = await _committed(admin, name)
@@ -87,6 +89,7 @@ async def group(request: Request) -> Page:
         }
         for member in told.members
     ]
+    points, events = histories.read(history)
     data = {
         "group": name,
         "type": told.type,
@@ -95,12 +98,24 @@ async def group(request: Request) -> Page:
         "assignor": told.assignor,
         "epoch": told.epoch,
         "lag": sum(lags.values()),
+        "waits": histories.waits(told, sum(lags.values()), events),
+        "history": points,
+        "events": events,
         "members": members,
         "partitions": rows[:_MOST_PARTITIONS],
         "left_out": max(0, len(rows) - _MOST_PARTITIONS),
     }
     topics = sorted({tp.topic for tp in partitions})
-    extra = {"topics": topics, "unsettled": _UNSETTLED, "largest": max(lags.values(), default=0), "kinds": resets.KINDS}
+    extra = {
+        "topics": topics,
+        "unsettled": _UNSETTLED,
+        "largest": max(lags.values(), default=0),
+        "kinds": resets.KINDS,
+        "curve": histories.curve(points),
+        "drawn": histories.assignment(told, partitions, lags),
+        "colours": histories.COLOURS,
+        "remembers": bool(history),
+    }
     return Page("group.html", data, _LIVE_SECONDS, extra=extra)
 
 

@@ -14,10 +14,11 @@ from starlette.requests import Request
 from penstock.client import dead_letters
 from penstock.client.admin import Admin, ResourceType, ShareOffset
 from penstock.client.types import TopicPartition
-from penstock.console import resets
+from penstock.console import histories, resets
 from penstock.console.monitoring import CONFIG
 from penstock.console.names import encode_name
 from penstock.console.pages.groups import ends_of
+from penstock.console.session import Session
 from penstock.console.web import Change, Form, Page, change, command, name_in, number_of, page, session_of, web_of
 from penstock.wire.errors import KafkaError
 
@@ -139,6 +140,7 @@ async def queue(request: Request) -> Page:
     extra = {
         "strips": [strip(window) for window in windows[:_MOST_WINDOWS]],
         "states": STATES,
+        "curve": None if is_live else await _curve(session, name),
         "has_letters": None if is_live else await dead_letters.dead_letter_topic(admin, name),
         "settings": {} if is_live else await _settings(admin, name),
         "topics": sorted({tp.topic for tp in offsets}),
@@ -295,6 +297,11 @@ async def redrive(request: Request, form: Form) -> Change:
     what = f"the letter {topic}-{only[0]} offset {only[1]}" if only else f"all dead letters of queue {name}"
     question = f"Put back {what}? Every group that reads the topic gets the records again."
     return Change(question, command(session, *words), f"{_address(name)}/dead-letters", perform, "Put back")
+
+
+async def _curve(session: Session, name: str) -> dict[str, object] | None:
+    """The lag of the last hour, where a broker remembers it."""
+    return histories.curve(histories.read(await session.monitoring.read("/groups/history", group=name))[0])
 
 
 async def _settings(admin: Admin, name: str) -> dict[str, str]:
