@@ -46,5 +46,7 @@ def test_without_metrics_the_protocol_tells_who_is_behind(fresh: str) -> None:
         with Visitor(create_app(plain.client_settings(), allowed_hosts(ADDRESS)), base_url=ORIGIN) as console:
             shown = console.get("/index.json").json()
             assert "more" in console.get("/").text
+            readers = console.get(f"/topics/{fresh}.json").json()["groups"]
     assert [(row["name"], row["lag"]) for row in shown["groups"]] == [("g", 1)]
     assert [(row["name"], row["lag"]) for row in shown["queues"]] == [("q", 1)]
+    assert [(reader["name"], reader["queue"], reader["lag"]) for reader in readers] == [("g", False, 1), ("q", True, 1)]

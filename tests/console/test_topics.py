@@ -29,6 +29,21 @@ def test_the_list_shows_what_is_in_each_topic(
     assert f'href="/topics/{fresh}"' in page
 
 
+def test_the_groups_and_queues_that_read_a_topic_are_shown_with_their_lag(
+    console: Visitor, broker: Broker, fresh: str, produce: Callable[..., None], with_admin: Callable[..., Any]
+) -> None:
+    broker.create_topic(fresh)
+    produce(fresh, *[b"x"] * 9)
+    with_admin(lambda admin: admin.alter_group_offsets(f"g-{fresh}", {(fresh, 0): 4}))
+    with_admin(lambda admin: admin.alter_share_group_offsets(f"q-{fresh}", {(fresh, 0): 2}))
+    wanted = [{"name": f"q-{fresh}", "queue": True, "lag": 7}, {"name": f"g-{fresh}", "queue": False, "lag": 5}]
+    with Visitor(create_app(broker.client_settings(), allowed_hosts(ADDRESS)), base_url=ORIGIN) as visitor:
+        assert visitor.get(f"/topics/{fresh}.json").json()["groups"] == wanted
+        (row,) = [row for row in visitor.get(f"/topics.json?q={fresh}").json()["topics"] if row["name"] == fresh]
+        assert (row["groups"], row["lag"]) == (2, 7)
+        assert f"/queues/q-{fresh}" in visitor.get(f"/topics/{fresh}").text
+
+
 def test_the_search_narrows_the_list(console: Visitor, broker: Broker, fresh: str) -> None:
     for name in (fresh, f"{fresh}.dead", "people"):
         broker.create_topic(name)

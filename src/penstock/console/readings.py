@@ -87,6 +87,11 @@ async def read_sizes(admin: Admin) -> dict[TopicPartition, int] | None:
     return sizes
 
 
+async def read_both(admin: Admin, topics: list[TopicInfo]) -> tuple[Offsets, dict[TopicPartition, int] | None]:
+    """Offsets and sizes at once: with thousands of partitions either takes a while."""
+    return await asyncio.gather(read_offsets(admin, topics), read_sizes(admin))
+
+
 class Rates:
     """Rates of counters that are read now and then. Bounded: what is no longer read is dropped."""
 

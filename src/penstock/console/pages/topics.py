@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import time
 
 from starlette.exceptions import HTTPException
@@ -9,8 +10,9 @@ from starlette.requests import Request
 
 from penstock.client.admin import ConfigSource, ResourceType
 from penstock.client.types import TopicPartition
+from penstock.console import readers
 from penstock.console.names import encode_name
-from penstock.console.readings import Rates, read_offsets, read_sizes
+from penstock.console.readings import Rates, read_both
 from penstock.console.web import (
     Change,
     Form,
@@ -38,8 +40,7 @@ async def topic_list(request: Request) -> Page:
     every = await admin.list_topics(include_internal=internal)
     found = [topic for topic in every if search.lower() in topic.name.lower()]
     shown = found[:_MOST_TOPICS]
-    offsets = await read_offsets(admin, shown)
-    sizes = await read_sizes(admin)
+    (offsets, sizes), lags = await asyncio.gather(read_both(admin, shown), readers.lags_of(session_of(request)))
     totals: dict[str, int] = {}
     for tp, end in offsets.end.items():
         totals[tp.topic] = totals.get(tp.topic, 0) + end
@@ -57,6 +58,8 @@ async def topic_list(request: Request) -> Page:
                 "records": sum(max(offsets.records(tp), 0) for tp in partitions),
                 "rate": rates.get(topic.name),
                 "bytes": None if sizes is None else sum(sizes.get(tp, 0) for tp in partitions),
+                "groups": len(lags.get(topic.name, ())),
+                "lag": max((reader.lag for reader in lags.get(topic.name, ())), default=None),
             }
         )
     data = {
@@ -73,8 +76,7 @@ async def topic(request: Request) -> Page:
     name = name_in(request)
     admin = await session_of(request).admin()
     info = await admin.describe_topic(name)
-    offsets = await read_offsets(admin, [info])
-    sizes = await read_sizes(admin)
+    (offsets, sizes), lags = await asyncio.gather(read_both(admin, [info]), readers.lags_of(session_of(request)))
     pages = max(1, -(-len(info.partitions) // _PARTITIONS_A_PAGE))
     number = number_of(request.query_params.get("page", "1"), "page", 1, pages)
     begin = (number - 1) * _PARTITIONS_A_PAGE
@@ -103,8 +105,11 @@ async def topic(request: Request) -> Page:
         "partitions": rows,
         "page": number,
         "pages": pages,
+        "groups": [
+            {"name": reader.group, "queue": reader.is_queue, "lag": reader.lag} for reader in lags.get(name, ())
+        ],
     }
-    return Page("topic.html", data, _LIVE_SECONDS, extra={"number": number, "groups": []})
+    return Page("topic.html", data, _LIVE_SECONDS, extra={"number": number})
 
 
 async def topic_configs(request: Request) -> Page:
