@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import random
+from functools import partial
 from pathlib import Path
 from typing import NamedTuple
 
@@ -15,6 +16,8 @@ from penstock.testing import Broker
 from tests.images.recorder import Recording, recorded
 
 STREAM, TRANSACTIONS, JOBS, GROUP = "stream", "ledger", "jobs", "readers"
+LATE = "late"
+"""A topic that is created while steps are recorded."""
 CONFIGS = {
     "penstock.acks.all.flush": "true",
     "penstock.share.flush.interval.ms": "0",
@@ -53,13 +56,13 @@ class Loaded(NamedTuple):
 
 
 def record_a_load(folder: Path, rounds: int, seed: int = 1) -> Loaded:
-    """Everything that exists is created first, so that the catalog does not change while steps are recorded."""
+    """Everything but one topic is created first: changes of the catalog are not recorded."""
     with Broker(CONFIGS, data=folder) as broker:
         for topic in (STREAM, TRANSACTIONS, JOBS):
             broker.create_topic(topic, partitions=1, **_SMALL)
-        asyncio.run(_Load(broker.bootstrap_servers, None, random.Random(0)).run(1))
+        asyncio.run(_Load(broker, None, random.Random(0)).run(6))
         with recorded(folder) as recording:
-            load = _Load(broker.bootstrap_servers, recording, random.Random(seed))
+            load = _Load(broker, recording, random.Random(seed))
             asyncio.run(load.run(rounds))
             logs = [
                 OpenLog(log.topic, log.partition, log.topic_id, log.config)
@@ -69,9 +72,10 @@ def record_a_load(folder: Path, rounds: int, seed: int = 1) -> Loaded:
 
 
 class _Load:
-    def __init__(self, bootstrap: str, recording: Recording | None, chance: random.Random) -> None:
+    def __init__(self, broker: Broker, recording: Recording | None, chance: random.Random) -> None:
         self.promises: list[Promise] = []
-        self._bootstrap = bootstrap
+        self._create_late = partial(broker.create_topic, LATE, **_SMALL)
+        self._bootstrap = broker.bootstrap_servers
         self._recording = recording
         self._chance = chance
 
@@ -90,9 +94,14 @@ class _Load:
         ):
             consumer.assign([(STREAM, 0)])
             for number in range(rounds):
+                if self._recording is not None and number == rounds // 3:
+                    self._create_late()
                 value = b"%d %s" % (number, bytes(self._chance.randrange(10, 400)))
                 record = await producer.send_and_wait(STREAM, value, partition=0)
                 self._promise("record", STREAM, record.offset, value)
+                if self._recording is not None and number >= rounds // 3:
+                    late = await producer.send_and_wait(LATE, value, partition=0)
+                    self._promise("record", LATE, late.offset, value)
                 if number % 3 == 2:
                     await consumer.commit({(STREAM, 0): record.offset})
                     self._promise("commit", STREAM, record.offset)

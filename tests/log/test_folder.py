@@ -22,7 +22,20 @@ def test_a_folder_of_this_topic_may_hold_its_records(tmp_path: Path) -> None:
 def test_a_folder_without_a_name_of_its_own_is_taken_over(tmp_path: Path) -> None:
     folder = tmp_path / "orders-0"
     folder.mkdir()
+    assert claim_folder(folder, ORDERS) == (True, True)
     assert claim_folder(folder, ORDERS) == (True, False)
+
+
+def test_a_folder_whose_name_a_power_cut_has_torn_is_kept(tmp_path: Path) -> None:
+    folder = tmp_path / "orders-0"
+    claim_folder(folder, ORDERS)
+    metadata = folder / PARTITION_METADATA_FILE
+    whole = metadata.read_bytes()
+    for torn in (b"", whole[:18], whole[:25] + bytes(len(whole) - 25)):
+        metadata.write_bytes(torn)
+        assert claim_folder(folder, ORDERS) == (True, True)
+        assert metadata.read_bytes() == whole
+    assert list(tmp_path.iterdir()) == [folder]
 
 
 def test_the_folder_of_an_earlier_topic_of_the_same_name_is_put_aside_and_not_removed(tmp_path: Path) -> None:

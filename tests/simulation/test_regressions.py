@@ -42,3 +42,12 @@ def test_a_copier_that_was_expelled_does_not_commit_what_it_had_polled() -> None
     plan = [Fault(207, "cut", 693, 0), Fault(1045, "pause-client", 1062, 0), Fault(1316, "pause-client", 801, 0)]
     outcome = run(SCENARIOS["exactly-once"], 9, plan)
     assert not outcome.findings, outcome.story()
+
+
+def test_markers_that_are_written_again_do_not_end_the_next_transaction() -> None:
+    """The beginning of a classic transaction waited for the disk, but not for the completion that had come meanwhile.
+
+    A power cut took the completion, the markers were written again, and committed offsets of the next transaction.
+    """
+    outcome = run(SCENARIOS["exactly-once"], 572, [Fault(925, "power-cut", 645, 0)])
+    assert not outcome.findings, outcome.story()

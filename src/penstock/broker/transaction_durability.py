@@ -88,8 +88,15 @@ class TransactionDurability:
         """
         if handle.log.is_durable or not self._begins_classic(handle, add):
             then(None)
-        else:
-            handle.log.when_durable(handle.log.log_end_offset, then)
+            return
+
+        def durable(failure: Exception | None) -> None:
+            if failure is not None:
+                then(failure)
+            else:
+                self.when_it_may_begin(handle, add, then)  # the Complete record may have been written in the meantime
+
+        handle.log.when_durable(handle.log.log_end_offset, durable)
 
     def _begins_classic(self, handle: Handle, add: AddPartitions) -> bool:
         """Whether this begins a transaction that a repeated end of the last one could end."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from base64 import urlsafe_b64encode
 from pathlib import Path
 
@@ -10,26 +11,32 @@ from penstock.log.files import write_file
 PARTITION_METADATA_FILE = "partition.metadata"
 DELETED_FOLDER_SUFFIX = "-delete"
 STRAY_FOLDER_SUFFIX = "-stray"
+_OWNER = re.compile(rb"^topic_id: ([A-Za-z0-9_-]{22})$", re.MULTILINE)
 
 
 def claim_folder(folder: Path, topic_id: bytes) -> tuple[bool, bool]:
     """Make the folder a topic's. One of an earlier topic of the same name is put aside.
 
-    Returns whether it may hold records of this topic, and whether it was created.
+    Whose it is, is on disk when the first record of the log is (`PartitionLog.sync`). A power cut before that may have
+    left half a name, or none: then there is nothing in the folder that anybody was promised.
+
+    Returns whether it may hold records of this topic, and whether its owner was written down just now.
     """
     metadata = folder / PARTITION_METADATA_FILE
     encoded = urlsafe_b64encode(topic_id).rstrip(b"=").decode()
     try:
-        stored = dict(line.split(": ", 1) for line in metadata.read_text().splitlines() if ": " in line)
-        if stored.get("topic_id", encoded) == encoded:
-            return True, False
-        folder.rename(unused_name(folder, stored["topic_id"], STRAY_FOLDER_SUFFIX))
+        owner = _OWNER.search(metadata.read_bytes())
+        if owner is not None:
+            stored = owner[1].decode()
+            if stored == encoded:
+                return True, False
+            folder.rename(unused_name(folder, stored, STRAY_FOLDER_SUFFIX))
     except FileNotFoundError:
         pass
     existed = folder.exists()
     folder.mkdir(parents=True, exist_ok=True)
     write_file(str(metadata), f"version: 0\ntopic_id: {encoded}\n".encode())
-    return existed, not existed
+    return existed, True
 
 
 def unused_name(folder: Path, unique: str, suffix: str) -> Path:

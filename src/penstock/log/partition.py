@@ -24,7 +24,7 @@ from penstock.log.cleaner.swap import complete_swap, decide_swap, discard_cleane
 from penstock.log.config import LogConfig
 from penstock.log.errors import ColdRead, StorageError
 from penstock.log.files import OpenFiles, RetiredFiles, remove_if_there, sync_path
-from penstock.log.folder import DELETED_FOLDER_SUFFIX, claim_folder, unused_name
+from penstock.log.folder import DELETED_FOLDER_SUFFIX, PARTITION_METADATA_FILE, claim_folder, unused_name
 from penstock.log.leader_epochs import LeaderEpochs
 from penstock.log.lookup import first_record_since, youngest_record
 from penstock.log.producer_state import AppendOrigin, EndMarker, ProducerState
@@ -476,10 +476,11 @@ class PartitionLog:
                     segment.sync()
                     segment.txn_index.save(sync=True)
             active.sync()
-            if folder_changed:
-                sync_path(str(self.folder))
             if created:
+                sync_path(str(self.folder / PARTITION_METADATA_FILE))
                 sync_path(str(self.folder.parent))
+            if created or folder_changed:
+                sync_path(str(self.folder))
         except OSError as error:
             if self._deleted:
                 return
