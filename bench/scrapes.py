@@ -43,7 +43,7 @@ def start_queue(parts: Parts, partitions: int, group: str) -> None:
     coordinator = parts.share_groups.coordinator
     topic_id = parts.cluster.topic(_TOPIC).topic_id
     coordinator.runtime.ensure_topic()
-    coordinator.initialize(group, 1, {topic_id: dict.fromkeys(range(partitions), 1)})
+    coordinator.initialize(group, 1, {topic_id: dict.fromkeys(range(partitions), 1)}, lambda *_: None)
 
 
 def produce(parts: Parts, partitions: int) -> None:

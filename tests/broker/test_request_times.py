@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Iterator
 from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
+from penstock.broker.histogram import BOUNDS_MS
 from penstock.broker.request_times import RequestTimes
 from penstock.broker.requests import NO_RESPONSE
 from penstock.testing import Broker
@@ -146,3 +148,43 @@ def test_nothing_is_measured_where_nobody_looks() -> None:
     with Broker() as broker:
         assert broker._running().parts.dispatcher.times is None
         assert not [name for name in figures(broker) if name.startswith((NAME, "process_"))]
+
+
+def _above(found: dict[str, float], request: str, bound_ms: float, name: str) -> int:
+    """How many requests a histogram has above a bound."""
+    labels = f'{{request="{request}"'
+    below = found[f'{NAME}{name}_bucket{labels},le="{bound_ms}"}}']
+    return int(found[f"{NAME}{name}_count{labels}}}"] - below)
+
+
+def test_the_histograms_agree_with_what_the_client_measured(broker: Broker) -> None:
+    wire = Wire(broker.port)
+    produced, fetched = [], []
+    for _ in range(100):
+        time.sleep(0.0015)  # so that the time of each is taken
+        began = time.perf_counter()
+        produce(wire, "orders", batch(b"x"))
+        produced.append((time.perf_counter() - began) * 1000)
+    for wait_ms in [10] * 6 + [150] * 4:
+        began = time.perf_counter()
+        request = m.FetchRequest
+        part = request.FetchPartition(0, fetch_offset=100, partition_max_bytes=1 << 20)
+        topic = request.FetchTopic("orders", partitions=[part])
+        body = request(max_wait_ms=wait_ms, min_bytes=1, max_bytes=1 << 20, topics=[topic])
+        wire.ask(body, m.FetchResponse, 12)
+        fetched.append((time.perf_counter() - began) * 1000)
+    found = figures(broker)
+    wire.close()
+    for request, times in (("Produce", produced), ("Fetch", fetched)):
+        labels = f'{{request="{request}"}}'
+        assert found[f"{NAME}totaltimems_count{labels}"] == len(times)
+        # What passes before the answer is sent passes for the client too, request by request and so for every bound.
+        # (The client may have the answer before the broker notes that it was sent.)
+        wait = "remotetimems" if request == "Fetch" else "localtimems"
+        assert 0 < found[f"{NAME}{wait}_sum{labels}"] <= sum(times)
+        assert found[f"{NAME}{wait}_sum{labels}"] <= found[f"{NAME}totaltimems_sum{labels}"]
+        for bound in BOUNDS_MS:
+            assert _above(found, request, bound, wait) <= sum(time_ms > bound for time_ms in times)
+    # And a wait that the client asked for is one that the broker counts.
+    assert _above(found, "Fetch", 131.072, "remotetimems") >= 4
+    assert found[f'{NAME}remotetimems_sum{{request="Fetch"}}'] >= 6 * 10 + 4 * 150 - 10
