@@ -22,7 +22,8 @@ from . import document
 from .allowed import Allowed, idle, judged
 from .compare import Difference, differences
 from .meant import ALLOWED
-from .scenarios import Scenario, all_scenarios
+from .receiving import ReceivingKafkaPeer, ReceivingPenstockPeer
+from .scenarios import Scenario, Stage, all_scenarios
 from .secured import SecuredKafkaPeer, SecuredPenstockPeer
 from .stage import PENSTOCK_SETTINGS, SETTINGS, Recording, load, play_all, save
 
@@ -33,25 +34,28 @@ def chosen(words: tuple[str, ...]) -> list[Scenario]:
     return [s for s in all_scenarios().values() if not words or any(word in s.title for word in words)]
 
 
-def penstock(secured: bool) -> PenstockPeer:
-    return SecuredPenstockPeer(PENSTOCK_SETTINGS) if secured else PenstockPeer(PENSTOCK_SETTINGS)
+def penstock(stage: Stage) -> PenstockPeer:
+    peers = {Stage.OPEN: PenstockPeer, Stage.SECURED: SecuredPenstockPeer, Stage.RECEIVING: ReceivingPenstockPeer}
+    return peers[stage](PENSTOCK_SETTINGS)
 
 
-def kafka(secured: bool) -> KafkaPeer:
-    return SecuredKafkaPeer(SETTINGS) if secured else KafkaPeer(SETTINGS, jvm_options=SMALL_JVM_OPTIONS)
+def kafka(stage: Stage) -> KafkaPeer:
+    if stage is Stage.OPEN:
+        return KafkaPeer(SETTINGS, jvm_options=SMALL_JVM_OPTIONS)
+    return SecuredKafkaPeer(SETTINGS) if stage is Stage.SECURED else ReceivingKafkaPeer(SETTINGS)
 
 
-def stages(scenarios: list[Scenario]) -> Iterator[tuple[bool, list[Scenario]]]:
-    """The scenarios of the open and of the secured broker."""
-    for secured in (False, True):
-        if those := [scenario for scenario in scenarios if scenario.secured == secured]:
-            yield secured, those
+def stages(scenarios: list[Scenario]) -> Iterator[tuple[Stage, list[Scenario]]]:
+    """The scenarios of each broker."""
+    for stage in Stage:
+        if those := [scenario for scenario in scenarios if scenario.stage is stage]:
+            yield stage, those
 
 
 def asked(scenarios: list[Scenario]) -> Iterator[tuple[Scenario, Recording]]:
     """What a fresh Apache Kafka answers."""
-    for secured, those in stages(scenarios):
-        with kafka(secured) as peer:
+    for stage, those in stages(scenarios):
+        with kafka(stage) as peer:
             for scenario in track(those, "recording", console=Console(stderr=True), transient=True):
                 yield scenario, play_all(scenario, peer.port, scenario.versions)
 
@@ -77,10 +81,10 @@ def record(scenarios: list[Scenario]) -> int:
 
 def compare(scenarios: list[Scenario], *, recorded: bool) -> int:
     wrong = steps = 0
-    for secured, those in stages(scenarios):
+    for stage, those in stages(scenarios):
         with ExitStack() as stack:
-            ours = stack.enter_context(penstock(secured))
-            theirs = None if recorded else stack.enter_context(kafka(secured))
+            ours = stack.enter_context(penstock(stage))
+            theirs = None if recorded else stack.enter_context(kafka(stage))
             for scenario in track(those, "comparing", console=Console(stderr=True), transient=True):
                 kafkas = load(scenario) if theirs is None else play_all(scenario, theirs.port, scenario.versions)
                 steps += sum(len(transcript) for transcript in kafkas.values())

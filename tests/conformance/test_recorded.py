@@ -16,11 +16,11 @@ from tests.conformance.allowed import Allowed, idle, judged
 from tests.conformance.compare import differences
 from tests.conformance.conversation import Conversation
 from tests.conformance.meant import ALLOWED
-from tests.conformance.scenarios import Scenario, all_scenarios
+from tests.conformance.scenarios import Scenario, Stage, all_scenarios
 from tests.conformance.stage import PENSTOCK_SETTINGS, load, play_all
 
 SCENARIOS = sorted(all_scenarios().values(), key=lambda scenario: scenario.title)
-OPEN = [scenario for scenario in SCENARIOS if not scenario.secured]
+OPEN = [scenario for scenario in SCENARIOS if scenario.stage is Stage.OPEN]
 
 
 @pytest.fixture(scope="module")

@@ -71,6 +71,7 @@ GROUPS = {
         "producer.ProducerSendWhileDeletion",
         "producer.ProducerIntegration",
         "admin.AutoTopicCreation",
+        "admin.ClientTelemetry",
         "admin.ListOffsetsIntegration",
         "admin.DeleteTopic",
         "admin.DynamicGroupConfigIntegration",

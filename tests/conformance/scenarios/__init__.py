@@ -6,12 +6,23 @@ import importlib
 import pkgutil
 from collections.abc import Callable
 from dataclasses import dataclass
+from enum import Enum, auto
 from functools import partial
 
 from ..conversation import Conversation
 from ..kio_codec import kio_versions
 
 Play = Callable[[Conversation], None]
+
+
+class Stage(Enum):
+    """The broker that a conversation is held with."""
+
+    OPEN = auto()
+    SECURED = auto()
+    """It authenticates its clients and authorizes their requests."""
+    RECEIVING = auto()
+    """It receives the metrics of clients (KIP-714)."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -23,8 +34,11 @@ class Scenario:
     versions: tuple[int, ...]
     alone: bool
     """Changes something that all conversations see, so its versions are not held at the same time."""
-    secured: bool
-    """Held with a broker that authenticates its clients and authorizes their requests."""
+    stage: Stage
+
+    @property
+    def secured(self) -> bool:
+        return self.stage is Stage.SECURED
 
     @property
     def title(self) -> str:
@@ -42,6 +56,7 @@ def scenario(
     most: int = 1000,
     alone: bool = False,
     secured: bool = False,
+    receives: bool = False,
 ) -> Callable[[Play], Play]:
     """Registers a function as a scenario about `api`, for all versions that Apache Kafka 4.3.1 answers, or fewer."""
 
@@ -50,7 +65,8 @@ def scenario(
         name = play.__name__.replace("_", "-")
         if name in _registered:
             raise ValueError(f"two scenarios are named {name}")
-        _registered[name] = Scenario(name, play.__module__.rsplit(".", 1)[1], api, play, versions, alone, secured)
+        stage = Stage.SECURED if secured else Stage.RECEIVING if receives else Stage.OPEN
+        _registered[name] = Scenario(name, play.__module__.rsplit(".", 1)[1], api, play, versions, alone, stage)
         return play
 
     return register

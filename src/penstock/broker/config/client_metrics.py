@@ -110,8 +110,7 @@ def client_metrics_entries(overrides: Mapping[str, str], names: Collection[str] 
             continue
         source = Source.CLIENT_METRICS if name in overrides else Source.DEFAULT
         value = format_value(definition.parse(overrides.get(name, definition.default or "")))
-        synonyms = [Synonym(name, definition.default, Source.DEFAULT)]
-        if name in overrides:
-            synonyms.insert(0, Synonym(name, value, source))
+        # Unlike elsewhere in Kafka, the default is no synonym.
+        synonyms = [Synonym(name, value, source)] if name in overrides else []
         entries.append(Entry(name, value, source, False, False, definition.type, definition.documentation, synonyms))
     return entries
