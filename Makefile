@@ -116,6 +116,10 @@ docs: $(DOCS_STAMP) ## Build the docs as a site into build/site; a broken link o
 	$(BIN)/mkdocs build --strict --quiet
 	$(BIN)/python -m pytest tests/docs -n $(WORKERS)
 
+.PHONY: screenshots
+screenshots: $(STAMP) ## Photograph every page of the console into build/screenshots (needs chromium)
+	$(BIN)/python -m tests.console.screenshots build/screenshots
+
 .PHONY: coverage
 coverage: $(COVERAGE_STAMP) ## Measure which lines and branches the default tests reach (build/coverage)
 	$(BIN)/python -m pytest -n $(WORKERS) --cov --cov-report=term --cov-report=html --cov-report=xml

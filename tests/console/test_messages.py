@@ -48,7 +48,9 @@ def found(console: Visitor, topic: str, **query: object) -> list[int]:
 
 
 def test_the_newest_records_come_first_and_few(console: Visitor, topic: str) -> None:
-    records = console.get(f"/topics/{topic}/messages.json").json()["records"]
+    shown = console.get(f"/topics/{topic}/messages.json").json()
+    records = shown["records"]
+    assert shown["hits"] == len(records)
     assert [json.loads(record["value"])["n"] for record in records] == list(range(299, 249, -1))
     assert records[0]["key"] == "k299"
 

@@ -162,6 +162,7 @@ async def newest(consumer: Consumer[bytes, bytes], place: Place, limit: int) -> 
     async for event in search(consumer, place, None, show=NEVER):
         found += event.records
     found.sort(key=lambda record: (record.timestamp, record.offset), reverse=True)
+    place.hits = min(place.hits, limit)
     return found[:limit]
 
 
