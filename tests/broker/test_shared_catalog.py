@@ -18,6 +18,8 @@ from penstock.broker.world import World
 from penstock.catalog.sqlite import SqliteCatalog
 from penstock.client import Consumer, Producer
 from penstock.testing.broker import FAST_CONFIGS
+from penstock.wire import messages as m
+from tests.broker.raw import RawClient
 
 OWNERS = (1, 2)
 
@@ -122,3 +124,25 @@ async def test_of_two_brokers_that_create_a_topic_at_once_the_slower_one_takes_w
         assert found.topic_id == made.topic_id
         assert sorted(led(one, "orders") + led(two, "orders")) == [0, 1, 2, 3]
         assert not [record for record in caplog.records if record.levelname == "ERROR"]
+
+
+async def test_a_change_is_made_on_what_other_brokers_have_changed_before_it(tmp_path: Path) -> None:
+    async with pair(tmp_path) as (one, two):
+        one.parts.topics.create("orders", 1, {})
+        for broker in (one, two):
+            assert broker.parts.follower is not None
+            broker.parts.follower.stop()  # nothing is heard but by looking
+        for broker, name in ((one, "retention.ms"), (two, "segment.bytes"), (one, "retention.bytes")):
+            # Not by way of a client, which would request metadata first.
+            change = m.IncrementalAlterConfigsRequest.AlterableConfig(name=name, config_operation=0, value="1048576")
+            resource = m.IncrementalAlterConfigsRequest.AlterConfigsResource(2, "orders", [change])
+            request = m.IncrementalAlterConfigsRequest(resources=[resource])
+            answer = await asyncio.to_thread(ask, broker.port, request)
+            assert answer.responses[0].error_code == 0
+        (row,) = one.parts.catalog.topics()
+        assert set(row.configs) == {"retention.ms", "segment.bytes", "retention.bytes"}
+
+
+def ask(port: int, request: m.IncrementalAlterConfigsRequest) -> m.IncrementalAlterConfigsResponse:
+    with RawClient(port) as client:
+        return client.ask(request, m.IncrementalAlterConfigsResponse, 1)

@@ -34,16 +34,16 @@ class HandlerTable:
         if module not in self._built:
             self._built[module] = BUILDERS[module](self._parts)
         handler = cast(Handler, getattr(self._built[module], key.name.lower()))
-        if key in _CHANGING:
-            from penstock.broker.audit import audited
-
-            return audited(key, handler)
         if self._parts.storage.can_lose_appends and key in _FROM_MEMORY:
             from penstock.broker.settled_answers import settled
 
             handler = settled(handler, _FROM_MEMORY[key](self._parts))
         if self._parts.follower is not None and key in ABOUT_METADATA:
             handler = after(self._parts.follower.look, handler)
+        if key in _CHANGING:
+            from penstock.broker.audit import audited
+
+            handler = audited(key, handler)
         return handler
 
 

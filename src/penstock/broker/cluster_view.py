@@ -120,19 +120,24 @@ class ClusterView:
         """Whether this is the live broker with the lowest id: exactly one of the cluster is."""
         return all(row.node_id > self.node_id for row in self._others.values() if row.is_live)
 
+    def catch_up(self) -> None:
+        """Hear of what other brokers have changed up to now, before a decision that rests on it for good."""
+        if self.on_missing is not None:
+            self.on_missing()
+
     # -- topics ----------------------------------------------------------------------------------------------------
 
     def find_topic(self, name: str) -> Topic | None:
         topic = self._by_name.get(name)
         if topic is None and self.on_missing is not None:
-            self.on_missing()
+            self.catch_up()
             topic = self._by_name.get(name)
         return topic
 
     def topic_by_id(self, topic_id: bytes) -> Topic | None:
         topic = self._by_id.get(topic_id)
         if topic is None and self.on_missing is not None:
-            self.on_missing()
+            self.catch_up()
             topic = self._by_id.get(topic_id)
         return topic
 

@@ -65,6 +65,18 @@ def test_a_group_begins_where_its_config_says(broker: Broker, wire: Wire) -> Non
         assert values(member(wire, group).fetch()) == expected
 
 
+def test_a_group_begins_where_another_broker_was_told_a_moment_ago(broker: Broker, wire: Wire) -> None:
+    produce(wire, "jobs", [b"old"])
+    initialize(wire, "g", topic_id(wire, "jobs"), start=-1)
+    parts = broker._running().parts
+
+    def hear_of_it() -> None:
+        parts.configs.set_group("g", {"share.auto.offset.reset": "earliest"})
+
+    parts.cluster.on_missing = hear_of_it
+    assert values(member(wire).fetch()) == [b"old"]
+
+
 def test_a_state_that_was_reset_below_the_window_is_read_anew(broker: Broker, wire: Wire) -> None:
     produce(wire, "jobs", [b"%d" % i for i in range(5)])
     topic = topic_id(wire, "jobs")

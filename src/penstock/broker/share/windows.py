@@ -103,6 +103,7 @@ class ShareWindows:
 
     def _load(self, key: SharePartitionKey, partition: Partition) -> LiveSharePartition:
         started_ms = steady_ms(self._world)
+        self._cluster.catch_up()  # where a new window begins may have been set through another broker a moment ago
         settings = self._configs.settings(key[0])
         ownership, state = self.coordinator.take_over(key, partition.leader_epoch)
         is_new = state.start_offset == UNKNOWN
