@@ -135,7 +135,7 @@ def object_storage(
         broker_epoch=broker_epoch,
         keys=keys,
         is_alone=is_alone,
-        commit=CommitSettings(window_ms=config.penstock_store_window_ms),
+        commit=CommitSettings(window_ms=config.penstock_store_window_ms, quiet_ms=config.penstock_store_quiet_ms),
         sweep=SweepSettings(
             grace_seconds=config.penstock_store_delete_delay_ms / 1000,
             orphan_seconds=orphan_seconds,

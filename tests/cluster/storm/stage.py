@@ -77,7 +77,15 @@ class Node:
         return command
 
     async def start(self) -> None:
-        """Start the process, and let others reach it when it says that it is ready."""
+        """Start the process, and again as a supervisor would while its place is taken, until it says that it serves.
+
+        A broker that has lost its data folder has to wait until the lease of the one that it was before is over.
+        """
+        deadline = time.monotonic() + START_SECONDS
+        while not await self._started(deadline):  # noqa: ASYNC110
+            await asyncio.sleep(0.5)
+
+    async def _started(self, deadline: float) -> bool:
         environment = {**os.environ, **self._stage.s3.environment}
         environment["AWS_ENDPOINT_URL"] = f"http://127.0.0.1:{self.store.port}"
         environment["PENSTOCK_LOG"] = "INFO"
@@ -86,10 +94,18 @@ class Node:
             self.process = subprocess.Popen(self.command(), stdout=output, stderr=output, env=environment)  # noqa: ASYNC220
         for proxy in (self.clients, self.peers):
             await proxy.set(Mode.PASS)
-        deadline = time.monotonic() + START_SECONDS
-        while str(self.clients.port).encode() not in (said := self.output.read_bytes()[at:]):
-            if self.process.poll() is not None or time.monotonic() > deadline:
+        while True:
+            said = self.output.read_bytes()[at:]
+            if b" serves " in said:
+                return True
+            if self.process.poll() is not None:
+                for proxy in (self.clients, self.peers):
+                    await proxy.set(Mode.REFUSE)
+                if b"is in use" in said and time.monotonic() < deadline:
+                    return False
                 raise BrokerDied(f"{self.name} did not start: {said[-2000:].decode()}")
+            if time.monotonic() > deadline:
+                raise BrokerDied(f"{self.name} did not say that it serves: {said[-2000:].decode()}")
             await asyncio.sleep(0.05)
 
     async def end(self, number: int) -> int:

@@ -191,3 +191,19 @@ def test_a_segment_that_was_compacted_after_a_take_over_takes_the_place_of_the_o
     compactor.close()
     assert storage.chores.failures == 0
     assert read(again, 0) == [b"d"]
+
+
+def test_appends_are_gathered_no_longer_when_nobody_appends(world: World) -> None:
+    settings = CommitSettings(window_ms=3_600_000, quiet_ms=1, inline_bytes=0)
+    log = world.start(settings).open_log("t", 0, TOPIC_ID, LogConfig())
+    append(log, plain("x" * 100_000))
+    assert log.high_watermark == 1
+
+
+def test_few_appends_wait_for_the_window_also_when_nobody_appends(world: World) -> None:
+    storage = world.start(CommitSettings(window_ms=500, quiet_ms=0, inline_bytes=0))
+    log = storage.open_log("t", 0, TOPIC_ID, LogConfig())
+    started = time.monotonic()
+    append(log, plain("x"))
+    assert time.monotonic() - started >= 0.5
+    assert storage.committer.statistics.uploads == 1

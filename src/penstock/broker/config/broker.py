@@ -336,6 +336,8 @@ penstock.store.delete.delay.ms long =120000 >=0
     With --store, how long an object that nothing names any more is kept; readers may still know it.
 penstock.store.orphan.age.ms long =300000 >=1
     With --store, how old an object whose commit never came must be before it is removed.
+penstock.store.quiet.ms int =5 >=0
+    With --store, larger appends are no longer gathered when nobody has appended for so long.
 penstock.store.window.ms int =250 >=1
     With --store, how long larger appends are gathered into one object; small ones are committed at once.
 penstock.unauthenticated.bytes.max long =67108864 >=1

@@ -2,8 +2,10 @@
 
 **Two lanes.** A little at a time goes into PostgreSQL together with the commit, at once: milliseconds at low traffic.
 The bytes that may go there per second are bounded. What is more is gathered for a window, or until it is large enough,
-and put into the store as one object; several uploads are under way at a time. Internal topics always take the first
-lane, because whole groups wait for them. A partition keeps the second lane while an upload of it is under way.
+and put into the store as one object; several uploads are under way at a time. The window ends early when nobody has
+appended for a moment: producers that may have only so much in flight send no more until they are answered. Internal
+topics always take the first lane, because whole groups wait for them. A partition keeps the second lane while an upload
+of it is under way.
 
 **Order.** Uploads overlap and may end in any order. A commit of a partition waits until the one before it is done.
 
@@ -34,6 +36,7 @@ logger = logging.getLogger("penstock.storage")
 _PAUSE_SECONDS_MIN = 0.05
 _PAUSE_SECONDS_MAX = 2.0
 _COMPLAINT_SECONDS = 10.0
+_QUIET_BYTES = 64 << 10
 
 OnOutcomes = Callable[[Sequence[tuple[ObjectLog, Tail, Outcome]]], None]
 
@@ -41,7 +44,9 @@ OnOutcomes = Callable[[Sequence[tuple[ObjectLog, Tail, Outcome]]], None]
 @dataclass(frozen=True, slots=True)
 class CommitSettings:
     window_ms: int = 250
-    """How long larger appends are gathered."""
+    """How long larger appends are gathered at the most."""
+    quiet_ms: int = 5
+    """They are gathered no longer when nothing was appended for so long, unless they are few."""
     object_bytes: int = 8 << 20
     """How much is gathered at most."""
     inline_bytes: int = 256 << 10
@@ -118,6 +123,7 @@ class Committer:
         self._jobs: list[_Job] = []
         self._uploading = 0
         self._backlog = 0
+        self._appended_at = 0.0
         self._budget = float(settings.inline_bytes)
         self._budget_at = time.monotonic()
         self._closing = self._abandoned = False
@@ -164,6 +170,7 @@ class Committer:
             pending.size += len(data)
             pending.end = end_offset
             self._backlog += len(data)
+            self._appended_at = time.monotonic()
             if log not in self._dirty:
                 pending.since = time.monotonic()
                 self._dirty[log] = None
@@ -251,8 +258,11 @@ class Committer:
         settings = self._settings
         if self._closing or sum(self._pending[log].size for log in logs) >= settings.object_bytes:
             return True
+        now = time.monotonic()
         since = min(self._pending[log].since for log in logs)
-        return time.monotonic() - since >= settings.window_ms / 1000
+        return now - since >= settings.window_ms / 1000 or (
+            self._backlog >= _QUIET_BYTES and now - self._appended_at >= settings.quiet_ms / 1000
+        )
 
     def _patience(self) -> float | None:
         """How long nothing may have to be done. The lock is held."""
@@ -260,8 +270,10 @@ class Committer:
             return None
         if self._uploading >= self._settings.uploads_max:
             return 1.0
-        since = min(self._pending[log].since for log in self._dirty)
-        return max(since + self._settings.window_ms / 1000 - time.monotonic(), 0.001)
+        due = min(self._pending[log].since for log in self._dirty) + self._settings.window_ms / 1000
+        now = time.monotonic()
+        quiet_at = self._appended_at + self._settings.quiet_ms / 1000
+        return max((quiet_at if now < quiet_at < due else due) - now, 0.001)
 
     def _take(self, log: ObjectLog) -> tuple[_Pending, int, list[bytes], int]:
         pending = self._pending[log]
