@@ -57,6 +57,10 @@ class BrokerProcess:
         return self._process.pid
 
     @property
+    def is_running(self) -> bool:
+        return self._process is not None
+
+    @property
     def rss_bytes(self) -> int:
         return int(psutil.Process(self.pid).memory_info().rss)
 

@@ -11,13 +11,14 @@ import pytest
 from penstock.catalog.contract import CatalogError
 from penstock.catalog.postgres_membership import PostgresMembership
 from penstock.catalog.postgres_shared import SharedPostgresCatalog
-from penstock.catalog.shared import BrokerRow, Kind, Move, PartitionRow, Placement
+from penstock.catalog.shared import BrokerRow, HostAndPort, Kind, Move, PartitionRow, Placement
 from penstock.cluster.placement import nodes_of, take_over
 from tests.catalog.postgres_catalogs import new_schema, open_shared
 from tests.postgres import PostgresServer
 
 ID = bytes(range(16))
 LEASE = 0.5
+AT = {"PLAINTEXT": HostAndPort("127.0.0.1", 9092)}
 
 
 class Cluster:
@@ -50,7 +51,7 @@ def decide(brokers: Sequence[BrokerRow], rows: Sequence[PartitionRow], draining:
 
 def test_a_lease_that_is_renewed_is_not_ended(cluster: Cluster) -> None:
     one, two = cluster.membership(), cluster.membership()
-    epoch = cluster.catalog.register_broker(1, "a", None, {})
+    epoch = cluster.catalog.register_broker(1, "a", None, AT)
     until = time.monotonic() + 4 * LEASE
     while time.monotonic() < until:
         assert one.renew(1, epoch) is not None
@@ -59,8 +60,8 @@ def test_a_lease_that_is_renewed_is_not_ended(cluster: Cluster) -> None:
 
 
 def test_a_lease_that_is_over_is_ended_and_its_partitions_are_led_by_others(cluster: Cluster) -> None:
-    gone = cluster.catalog.register_broker(1, "a", None, {})
-    stays = cluster.catalog.register_broker(2, "b", None, {})
+    gone = cluster.catalog.register_broker(1, "a", None, AT)
+    stays = cluster.catalog.register_broker(2, "b", None, AT)
     cluster.catalog.create_topic("orders", ID, 2, {}, [Placement(1, (1, 2)), Placement(2, (2, 1))])
     membership = cluster.membership()
     before = cluster.catalog.version()
@@ -76,7 +77,7 @@ def test_a_lease_that_is_over_is_ended_and_its_partitions_are_led_by_others(clus
 
 def test_a_broker_that_refuses_connections_and_has_no_session_is_ended_at_once(cluster: Cluster) -> None:
     catalog = open_shared(cluster.server, cluster.schema, lease_seconds=600)
-    epoch = catalog.register_broker(1, "a", None, {})
+    epoch = catalog.register_broker(1, "a", None, AT)
     dying = PostgresMembership(cluster.server.url(), cluster.schema, "the server", 600)
     assert dying.renew(1, epoch) is not None
     other = PostgresMembership(cluster.server.url(), cluster.schema, "the server", 600)
@@ -94,7 +95,7 @@ def test_a_broker_that_refuses_connections_and_has_no_session_is_ended_at_once(c
 
 def test_a_broker_without_its_first_renewal_is_not_ended_early(cluster: Cluster) -> None:
     catalog = open_shared(cluster.server, cluster.schema, lease_seconds=600)
-    epoch = catalog.register_broker(1, "a", None, {})
+    epoch = catalog.register_broker(1, "a", None, AT)
     assert cluster.membership().settle([(1, epoch)], decide) == []
     catalog.close()
 
@@ -103,7 +104,7 @@ def test_nobody_is_ended_for_one_lease_after_postgresql_was_started() -> None:
     with PostgresServer() as server:
         schema = new_schema()
         catalog = open_shared(server, schema, lease_seconds=600)
-        catalog.register_broker(1, "a", None, {})
+        catalog.register_broker(1, "a", None, AT)
         membership = PostgresMembership(server.url(), schema, "the server", 600)
         with psycopg.connect(server.url(), autocommit=True) as connection:
             of = psycopg.sql.Identifier(schema)
@@ -118,7 +119,7 @@ def test_nobody_is_ended_for_one_lease_after_postgresql_was_started() -> None:
 
 def test_a_broker_hears_with_its_renewal_that_it_is_to_drain_and_that_something_changed(cluster: Cluster) -> None:
     membership = cluster.membership()
-    epoch = cluster.catalog.register_broker(1, "a", None, {})
+    epoch = cluster.catalog.register_broker(1, "a", None, AT)
     first = membership.renew(1, epoch)
     assert first is not None
     assert not first.is_draining
@@ -133,7 +134,7 @@ def test_a_server_that_is_away_is_reported_and_the_next_call_works_when_it_is_ba
     with PostgresServer() as server:
         schema = new_schema()
         catalog = open_shared(server, schema, lease_seconds=600)
-        epoch = catalog.register_broker(1, "a", None, {})
+        epoch = catalog.register_broker(1, "a", None, AT)
         membership = PostgresMembership(server.url(), schema, "the server", 600)
         assert membership.renew(1, epoch) is not None
         server.stop()

@@ -7,8 +7,8 @@ from collections import Counter
 from hypothesis import given
 from hypothesis import strategies as st
 
-from penstock.catalog.shared import NOBODY, BrokerRow, Move, PartitionRow, Placement
-from penstock.cluster.placement import Node, balance, elect_preferred, nodes_of, place, take_over
+from penstock.catalog.shared import NOBODY, BrokerRow, HostAndPort, Move, PartitionRow, Placement
+from penstock.cluster.placement import Node, balance, elect_preferred, hand_over, nodes_of, place, rescue, take_over
 
 ID = bytes(16)
 NODES = [Node(1), Node(2), Node(3)]
@@ -39,7 +39,7 @@ def spread(rows: list[PartitionRow], nodes: list[Node]) -> int:
 
 @given(nodes, st.integers(1, 40), st.integers(1, 4))
 def test_new_partitions_are_spread_evenly(nodes: list[Node], count: int, replication: int) -> None:
-    placements = place(count, replication, nodes, [])
+    placements = place(count, replication, nodes, {})
     assert len(placements) == count
     led = Counter(placement.leader for placement in placements)
     assert max(led.values()) - min(led[node.node_id] for node in nodes) <= 1
@@ -52,21 +52,20 @@ def test_new_partitions_are_spread_evenly(nodes: list[Node], count: int, replica
 def test_replicas_are_in_as_many_racks_as_there_are(nodes: list[Node], count: int, replication: int) -> None:
     nodes = [node._replace(rack=node.rack or "a") for node in nodes]
     rack_of = {node.node_id: node.rack for node in nodes}
-    for _, replicas in place(count, replication, nodes, []):
+    for _, replicas in place(count, replication, nodes, {}):
         racks = {rack_of[node_id] for node_id in replicas}
         assert len(racks) == min(len(replicas), len(set(rack_of.values())))
 
 
 @given(nodes, leaders)
 def test_new_partitions_go_to_those_who_lead_least(nodes: list[Node], leaders: list[int]) -> None:
-    existing = rows_led_by(leaders)
     led = Counter(leaders)
-    [(leader, _)] = place(1, 1, nodes, existing)
+    [(leader, _)] = place(1, 1, nodes, led)
     assert led[leader] == min(led[node.node_id] for node in nodes)
 
 
 def test_without_brokers_a_partition_has_no_leader() -> None:
-    assert place(1, 3, [], []) == [Placement(NOBODY, ())]
+    assert place(1, 3, [], {}) == [Placement(NOBODY, ())]
 
 
 @given(nodes, leaders)
@@ -127,5 +126,50 @@ def test_the_preferred_leader_is_elected_if_it_is_there() -> None:
 
 
 def test_brokers_that_are_gone_or_draining_get_nothing() -> None:
-    brokers = [BrokerRow(n, 1, "i", "r", {}, is_live=n != 2) for n in (1, 2, 3)]
+    brokers = [BrokerRow(n, 1, "i", "r", {"PLAINTEXT": HostAndPort("h", n)}, is_live=n != 2) for n in (1, 2, 3)]
     assert nodes_of(brokers, frozenset({3})) == [Node(1, "r")]
+
+
+def brokers(*node_ids: int, gone: tuple[int, ...] = (), starting: tuple[int, ...] = ()) -> list[BrokerRow]:
+    at = {"PLAINTEXT": HostAndPort("h", 9092)}
+    return [
+        BrokerRow(node_id, 1, "i", None, {} if node_id in starting else at, is_live=node_id not in gone)
+        for node_id in node_ids
+    ]
+
+
+def test_what_a_dead_broker_led_is_rescued_and_what_the_living_lead_stays() -> None:
+    rows = rows_led_by([1, 2, 3, 4])
+    moves = rescue(brokers(1, 2, 3, 4, gone=(1,), starting=(3,)), rows, frozenset({4}))
+    assert moves == [Move(ID, 0, Placement(2, (1,)))]
+
+
+def test_the_last_broker_is_given_what_the_dead_led_though_it_is_draining() -> None:
+    rows = rows_led_by([1, 2])
+    assert rescue(brokers(1, 2, gone=(1,)), rows, frozenset({2})) == [Move(ID, 0, Placement(2, (1,)))]
+
+
+def test_a_draining_broker_gives_everything_away_in_portions() -> None:
+    rows, cluster = rows_led_by([1] * 5 + [2]), brokers(1, 2, 3)
+    moves = hand_over(1, cluster, rows, frozenset({1}), 3)
+    assert [move.placement.leader for move in moves] == [3, 2, 3]
+    assert hand_over(2, cluster, rows, frozenset({1}), 3) == [], "it is not its own"
+    assert hand_over(1, brokers(1), rows, frozenset({1}), 3) == [], "there is nobody else"
+
+
+def test_a_partition_goes_back_to_its_replica_that_is_there_again() -> None:
+    row = PartitionRow(ID, 0, 2, 5, (1, 3))
+    moves = hand_over(2, brokers(1, 2, 3), [row], frozenset(), 9, is_balancing=False)
+    assert moves == [Move(ID, 0, Placement(1, (1, 3)))]
+    assert hand_over(2, brokers(1, 2, 3, gone=(1, 3)), [row], frozenset(), 9) == []
+
+
+def test_who_leads_too_many_gives_its_own_away_and_its_replicas_follow() -> None:
+    rows, cluster = rows_led_by([1, 1, 1, 1, 2]), brokers(1, 2, 3)
+    moves = hand_over(1, cluster, rows, frozenset(), 9)
+    assert len(moves) == 2
+    assert all(move.placement.replicas == (move.placement.leader,) for move in moves)
+    assert hand_over(2, cluster, rows, frozenset(), 9) == []
+    assert hand_over(1, cluster, rows, frozenset(), 9, is_balancing=False) == []
+    left = [row for row in rows if row.leader == 1]
+    assert len(left) - len(moves) == 2

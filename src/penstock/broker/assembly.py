@@ -7,6 +7,7 @@ broker. The module of a handler is imported here, when the first request for it 
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import wraps
 from typing import TYPE_CHECKING, Any, cast
 
 from penstock.broker.handlers.table import SERVED
@@ -34,6 +35,8 @@ class HandlerTable:
         if module not in self._built:
             self._built[module] = BUILDERS[module](self._parts)
         handler = cast(Handler, getattr(self._built[module], key.name.lower()))
+        if self._parts.membership is not None:
+            handler = after(self._parts.membership.check, handler)
         if self._parts.storage.can_lose_appends and key in _FROM_MEMORY:
             from penstock.broker.settled_answers import settled
 
@@ -73,9 +76,10 @@ ABOUT_METADATA = frozenset(
 )
 
 
-def after(look: Callable[[], None], handler: Handler) -> Handler:
-    """A handler that knows what other brokers have changed up to the request."""
+def after(look: Callable[[], object], handler: Handler) -> Handler:
+    """A handler before which something is looked at: what other brokers have changed, or the lease."""
 
+    @wraps(handler)
     def handle(request: Any) -> Any:
         look()
         return handler(request)

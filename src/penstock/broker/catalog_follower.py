@@ -3,7 +3,8 @@
 The catalog says which kinds of things have changed since the version that this broker knows; each kind has a function
 that rereads and applies it. That happens in intervals and, because a client may have been told of a change by the
 broker that made it, also before a request that rests on metadata, and when something is looked up that is not known
-here. `max_age_seconds` bounds how often the catalog is asked for that.
+here. `max_age_seconds` bounds how often the catalog is asked for that. Where a thread reads the catalog ahead
+(`membership`), it says when to catch up, and nobody else looks.
 
 A kind that could not be applied (the catalog is away, the disk is full) is tried again with the next look.
 """
@@ -45,9 +46,10 @@ class CatalogFollower:
         catalog: SharedCatalog,
         world: World,
         apply: Mapping[Kind, Callable[[], None]],
-        max_age_seconds: float = 0.0,
+        max_age_seconds: float | None = 0.0,
     ) -> None:
-        """`apply` has an entry for each kind; leaders of partitions are applied with the topics."""
+        """`apply` has an entry for each kind; leaders of partitions are applied with the topics. `max_age_seconds` is
+        None where somebody else says when to look."""
         self._catalog = catalog
         self._world = world
         self._apply = apply
@@ -61,6 +63,8 @@ class CatalogFollower:
         self._failures = BoundedLog(log, world.monotonic, "changes by other brokers could not be followed")
 
     def start(self) -> None:
+        if self._max_age_seconds is None:
+            return
         self._timer = self._world.call_later(POLL_SECONDS, self._poll)
 
     def stop(self) -> None:
@@ -75,13 +79,16 @@ class CatalogFollower:
 
     def look(self) -> None:
         """Catch up, unless that was done a moment ago."""
+        if self._max_age_seconds is None:
+            return
         if not self._max_age_seconds or self._world.monotonic() - self._looked_at >= self._max_age_seconds:
             self.catch_up()
 
-    def catch_up(self) -> None:
-        """Apply what has changed since the last time. What fails is logged, and tried again the next time."""
+    def catch_up(self) -> bool:
+        """Apply what has changed since the last time. What fails is logged, and tried again the next time: then the
+        answer is False."""
         if self._is_busy:
-            return  # what is being applied looks things up
+            return True  # what is being applied looks things up
         self._is_busy = True
         try:
             self._looked_at = self._world.monotonic()
@@ -90,8 +97,10 @@ class CatalogFollower:
             if kinds:
                 self._unapplied = frozenset(kind for kind in _in_order(kinds) if not self._applied(kind))
             self._version = changes.version
+            return not self._unapplied
         except CatalogError as error:
             self._failures.warning("cannot look for changes by other brokers: %s", error)
+            return False
         finally:
             self._is_busy = False
 

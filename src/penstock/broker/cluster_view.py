@@ -48,6 +48,8 @@ class ClusterView:
         """Called after this broker has lost the leadership of a partition, or gained it."""
         self.is_shared = False
         """Whether other brokers may belong to this cluster, now or later."""
+        self.leaders_move = False
+        """Whether any broker can lead any partition: the records are where all brokers can read them."""
         self.on_missing: Callable[[], None] | None = None
         """Called for a topic that is not known here, and may be elsewhere."""
         self.inter_broker_listener_name = ""
@@ -95,6 +97,11 @@ class ClusterView:
     def node_ids(self) -> list[int]:
         """The brokers that are alive, as far as is known here, this one among them."""
         return sorted({self.node_id, *(row.node_id for row in self._others.values() if row.is_live)})
+
+    @property
+    def replica_ids(self) -> list[int]:
+        """The brokers that may be replicas of a partition."""
+        return self.node_ids if self.leaders_move else [self.node_id]
 
     @property
     def controller_id(self) -> int:
@@ -192,7 +199,19 @@ class ClusterView:
     def replicas(self, topic: Topic, index: int) -> list[int]:
         """The brokers that keep a partition, the preferred leader first."""
         row = self._row(topic, index)
-        return [self.node_id] if row is None else list(row.replicas)
+        if row is None:
+            return [self.node_id]
+        if row.leader in row.replicas or row.leader == NOBODY:
+            return list(row.replicas)
+        return [row.leader, *row.replicas[:-1]]  # none of them is there, and another broker has taken over
+
+    def in_sync_replicas(self, topic: Topic, index: int) -> list[int]:
+        """Those of the brokers that keep a partition which could lead it now."""
+        replicas = self.replicas(topic, index)
+        if not self._others:
+            return replicas
+        alive = set(self.node_ids)
+        return [node_id for node_id in replicas if node_id in alive]
 
     def led_by(self) -> Counter[int]:
         """How many partitions each broker is to lead, by the catalog."""

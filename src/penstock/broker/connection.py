@@ -345,6 +345,9 @@ class Connection:
         """Encode a response into its slot and send what may be sent."""
         if self.closed:
             return
+        if self._dispatcher.may_answer is not None and not self._dispatcher.may_answer():
+            self.close()
+            return
         try:
             self._dispatcher.encode_later(request, response)
         except Exception:

@@ -80,6 +80,8 @@ class Dispatcher:
         self.faults: dict[int, Fault] = {}
         self.connections: dict[Connection, None] = {}
         self.requests_total: dict[int, int] = dict.fromkeys(self.served, 0)
+        self.may_answer: Callable[[], bool] | None = None
+        """Whether answers that come later may still be given, where a broker can lose its office without noticing."""
         self.times: RequestTimes | None = None
         """What measures requests, where somebody looks at the metrics."""
 

@@ -23,7 +23,7 @@ from penstock.catalog.sqlite import SqliteCatalog
 from penstock.log.files import FolderLock
 from penstock.portable import host_name
 from penstock.security.protocols import SecurityProtocol
-from penstock.storage.contract import Storage, StorageError
+from penstock.storage.contract import LeasedStorage, Storage, StorageError
 from penstock.storage.local import LocalStorage
 
 if TYPE_CHECKING:
@@ -31,6 +31,7 @@ if TYPE_CHECKING:
 
     from penstock.broker.catalog_watch import CatalogWatch
     from penstock.broker.config import BrokerConfig
+    from penstock.broker.membership import Membership
     from penstock.broker.tls import TlsServer
     from penstock.broker.world import World
 
@@ -65,8 +66,13 @@ class Shared:
     catalog: SharedCatalog
     place: PlacePartitions
     instance_id: str
-    max_age_seconds: float = 0.0
-    """How old what was read from the catalog may be when a request rests on it; 0 where looking costs nothing."""
+    max_age_seconds: float | None = 0.0
+    """How old what was read from the catalog may be when a request rests on it; 0 where looking costs nothing, None
+    where a thread reads ahead."""
+    membership: Membership | None = None
+    """What holds the lease of this broker, where leaders move."""
+    storage: LeasedStorage | None = None
+    """The storage, where leaders move."""
 
 
 @dataclass(slots=True)
@@ -99,6 +105,8 @@ def local_foundation(settings: Settings, config: BrokerConfig, world: World, on_
     settings.data.mkdir(parents=True, exist_ok=True)
     with ExitStack() as undo:
         undo.callback(FolderLock(settings.data).release)
+        if settings.store is not None:
+            return _member_foundation(settings, settings.store, config, world, on_failure, undo)
         catalog: Catalog
         confirmed: Callable[[], float] | None = None
         flush_times = Histogram()
@@ -110,39 +118,87 @@ def local_foundation(settings: Settings, config: BrokerConfig, world: World, on_
                 )
             catalog = SqliteCatalog.open(settings.data / CATALOG_FILE)
         else:
-            catalog, watch = _cluster_catalog(settings.data, settings.cluster, settings.store, world, on_failure, undo)
+            catalog, watch = _cluster_catalog(settings.data, settings.cluster, world, on_failure, undo)
             confirmed = lambda: watch.confirmed  # noqa: E731
         with ExitStack() as unused:
             unused.callback(catalog.close)
-            storage = _storage(settings, config, world, on_failure, catalog, flush_times)
+            storage = LocalStorage(
+                settings.data, world.now_ms, world.call_soon_threadsafe, on_failure, world.precise, flush_times.add
+            )
             unused.pop_all()
         return Foundation(
             catalog, storage, lambda: open_sockets(settings, config), undo.pop_all().close, flush_times, confirmed
         )
 
 
-def _storage(
-    settings: Settings,
-    config: BrokerConfig,
-    world: World,
-    on_failure: OnFailure,
-    catalog: Catalog,
-    flush_times: Histogram,
-) -> Storage:
-    if settings.store is None:
-        return LocalStorage(
-            settings.data, world.now_ms, world.call_soon_threadsafe, on_failure, world.precise, flush_times.add
-        )
+def _member_foundation(
+    settings: Settings, store: str, config: BrokerConfig, world: World, on_failure: OnFailure, undo: ExitStack
+) -> Foundation:
+    """One of the brokers of a cluster: the catalog and the commits in PostgreSQL, the records in an object store."""
+    from penstock.broker.clock_check import check_clock
     from penstock.broker.cluster_address import ClusterAddress
+    from penstock.broker.membership import Identity, Membership
     from penstock.broker.object_engine import object_storage
+    from penstock.broker.placement import among_members
 
     assert settings.cluster is not None
     address = ClusterAddress.parse(settings.cluster)
-    return object_storage(settings.data, settings.store, address, catalog.cluster_id, config, world, on_failure)
+    try:
+        from penstock.catalog.postgres_membership import PostgresMembership
+        from penstock.catalog.postgres_prefetched import PrefetchedCatalog, Prefetching
+    except ImportError as error:
+        raise CatalogError(f"--cluster needs psycopg ({error}): pip install 'penstock[cluster]'") from error
+    _check_folder(settings.data)
+    folder = ClusterFolder(settings.data)
+    lease_seconds = config.broker_session_timeout_ms / 1000
+    with ExitStack() as unused:
+        catalog = PrefetchedCatalog.open_shared(
+            address.conninfo,
+            address.schema,
+            address.shown,
+            store=store.rstrip("/"),
+            cluster_id=folder.cluster_id,
+            on_lost=on_failure,
+            lease_seconds=lease_seconds,
+        )
+        unused.callback(catalog.close)
+        check_clock(catalog.clock_seconds(), world.now_ms() / 1000, address.shown)
+        leases = PostgresMembership(address.conninfo, address.schema, address.shown, lease_seconds)
+        unused.callback(leases.close)
+        reader = Prefetching(leases.session, lambda lost: None, lease_seconds)
+        membership = Membership(
+            Identity(config.node_id, folder.folder_id, config.broker_rack),
+            catalog,
+            reader,
+            leases,
+            world,
+            lease_seconds,
+            on_failure,
+            is_balancing=lambda: config.auto_leader_rebalance_enable,
+        )
+        epoch = membership.register()
+        unused.callback(reader.unregister_broker, config.node_id, epoch)
+        folder.belong_to(catalog.cluster_id)
+        storage = object_storage(
+            settings.data, store, address, catalog.cluster_id, config, world, on_failure, broker_epoch=epoch
+        )
+        unused.pop_all()
+    undo.callback(membership.stop)
+    place = among_members(membership.nodes)
+    shared = Shared(catalog, place, folder.folder_id, None, membership, storage)
+    return Foundation(catalog, storage, lambda: open_sockets(settings, config), undo.pop_all().close, shared=shared)
+
+
+def _check_folder(data: Path) -> None:
+    if (data / CATALOG_FILE).exists():
+        raise CatalogError(
+            f"{data} is the data folder of a broker without --cluster, whose topics are in {CATALOG_FILE}: "
+            "name an empty folder in --data"
+        )
 
 
 def _cluster_catalog(
-    data: Path, cluster: str, store: str | None, world: World, on_failure: OnFailure, undo: ExitStack
+    data: Path, cluster: str, world: World, on_failure: OnFailure, undo: ExitStack
 ) -> tuple[Catalog, CatalogWatch]:
     """The catalog in PostgreSQL, owned by this broker, and checked to be so until `undo`."""
     from penstock.broker.catalog_watch import CatalogWatch
@@ -154,19 +210,10 @@ def _cluster_catalog(
         from penstock.catalog.postgres_ownership import Claim
     except ImportError as error:
         raise CatalogError(f"--cluster needs psycopg ({error}): pip install 'penstock[cluster]'") from error
-    if (data / CATALOG_FILE).exists():
-        raise CatalogError(
-            f"{data} is the data folder of a broker without --cluster, whose topics are in {CATALOG_FILE}: "
-            "name an empty folder in --data"
-        )
+    _check_folder(data)
     folder = ClusterFolder(data)
     owner = f"{host_name()}, process {os.getpid()}, data folder {data.resolve()}"
-    folder_id = folder.folder_id
-    if store is not None:
-        from penstock.broker.object_engine import store_claim
-
-        owner, folder_id = f"{owner}, store {store}", store_claim(store)
-    claim = Claim(owner, folder_id, folder.cluster_id)
+    claim = Claim(owner, folder.folder_id, folder.cluster_id)
     catalog = PostgresCatalog.open(address.conninfo, address.schema, address.shown, claim, on_failure)
     try:
         folder.belong_to(catalog.cluster_id)

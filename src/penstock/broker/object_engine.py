@@ -20,20 +20,15 @@ if TYPE_CHECKING:
     from penstock.broker.foundation import OnFailure
     from penstock.broker.world import World
     from penstock.catalog.postgres_session import Session
-    from penstock.storage.contract import Storage
+    from penstock.storage.contract import LeasedStorage
     from penstock.storage.objects.commit_log import CommitLog
     from penstock.storage.objects.key_space import KeySpace
     from penstock.storage.objects.store import ObjectStore
 
 CACHE_FOLDER = "cache"
-_CLAIM = "store "
+_CLAIM = "store "  # with which a broker that was alone with its store named it
 _LIST_SECONDS = 120.0
 _SWEEP_SECONDS = 30.0
-
-
-def store_claim(store: str) -> str:
-    """What tells this store from every other, where a broker without one names its data folder."""
-    return _CLAIM + store.rstrip("/")
 
 
 def open_commit_log(address: ClusterAddress) -> CommitLog:
@@ -105,13 +100,11 @@ def object_storage(
     world: World,
     on_failure: OnFailure,
     *,
-    broker_epoch: int = 0,
-    is_alone: bool = True,
-) -> Storage:
+    broker_epoch: int,
+) -> LeasedStorage:
     """Raises StorageError with what to do when the store cannot be used.
 
-    Where other brokers may be, `broker_epoch` is that of this broker's registration, and leaders are those that the
-    catalog names; a broker that is alone makes itself the leader of every partition.
+    `broker_epoch` is that of this broker's registration; leaders are those that the catalog names.
     """
     try:
         from penstock.catalog.postgres_session import Session
@@ -134,7 +127,7 @@ def object_storage(
         node_id=config.node_id,
         broker_epoch=broker_epoch,
         keys=keys,
-        is_alone=is_alone,
+        is_alone=False,
         commit=CommitSettings(window_ms=config.penstock_store_window_ms, quiet_ms=config.penstock_store_quiet_ms),
         sweep=SweepSettings(
             grace_seconds=config.penstock_store_delete_delay_ms / 1000,

@@ -54,6 +54,7 @@ if TYPE_CHECKING:
     from penstock.broker.sasl_listeners import SaslListeners
     from penstock.broker.share.groups import ShareGroups
     from penstock.broker.telemetry import Telemetry
+    from penstock.broker.topics import Partition
     from penstock.broker.traffic import Traffic
     from penstock.broker.transaction_calls import TransactionCalls
     from penstock.broker.transaction_coordinator import TransactionCoordinator
@@ -63,6 +64,7 @@ if TYPE_CHECKING:
 
 _TELEMETRY = frozenset({ApiKey.GET_TELEMETRY_SUBSCRIPTIONS, ApiKey.PUSH_TELEMETRY})
 _COORDINATORS = ("groups", "transactions", "share_groups")
+_COORDINATOR_OF = {OFFSETS_TOPIC: "groups", TRANSACTIONS_TOPIC: "transactions", SHARE_STATE_TOPIC: "share_groups"}
 
 
 class Parts:
@@ -83,6 +85,7 @@ class Parts:
         self.cluster.inter_broker_listener_name = config.inter_broker_listener_name or ""
         self.topics = TopicManager(self.cluster, self.storage, self.catalog, self.configs, world, foundation.shared)
         self.shared = foundation.shared
+        self.membership = None if foundation.shared is None else foundation.shared.membership
         self.follower: CatalogFollower | None = None
         if foundation.shared is not None:
             self.follower = self._follow(foundation.shared)
@@ -96,6 +99,10 @@ class Parts:
         self.quotas = Quotas(config, self.catalog, world)
         self.dispatcher = Dispatcher(HandlerTable(self).find, world, self._connection_closed, self.quotas)
         self.features.listeners.append(self.dispatcher.forget_routes)
+        if self.membership is not None:
+            self.cluster.leaders_move = True
+            self.dispatcher.may_answer = self.membership.may_answer
+            self.cluster.on_leadership_changed.append(self._load_coordinator)
         self.metrics = Metrics(world.precise)
         self.traffic: Traffic | None = None
         self.loop_lag: LoopLag | None = None
@@ -317,6 +324,12 @@ class Parts:
 
     # -- joints ----------------------------------------------------------------------------------------------------
 
+    def _load_coordinator(self, partition: Partition) -> None:
+        """A coordinator whose partition is led from here has work to do, whether or not somebody asks for it."""
+        name = _COORDINATOR_OF.get(partition.topic.name)
+        if name is not None and partition.log.is_leader and not self.is_built(name):
+            self.build(name)
+
     def _connection_closed(self, connection: Connection) -> None:
         self.newcomers.settled(connection)
         for callback in self.on_connection_closed:
@@ -400,6 +413,8 @@ class Parts:
             ages["ownership of the catalog"] = now - confirmed()
         if self.otlp_export is not None:
             ages |= self.otlp_export.success_ages()
+        if self.membership is not None:
+            ages["renewal of the lease"] = self.membership.age_seconds
         return ages
 
     def _own_metrics(self) -> Iterator[Metric | None]:

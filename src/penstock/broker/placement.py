@@ -1,8 +1,8 @@
 """Which broker is to lead a new partition.
 
 Owners that are fixed get the partitions of a topic in turn, those with the fewest first, so that every topic is spread
-and topics of one partition are too. `PlacePartitions` is what the topic manager asks; a cluster whose leaders move has
-another answer.
+and topics of one partition are too. `PlacePartitions` is what the topic manager asks; where leaders move, they are
+spread over the brokers that are there at the time.
 """
 
 from __future__ import annotations
@@ -12,6 +12,8 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import TypeAlias
 
 from penstock.catalog.shared import Placement
+from penstock.cluster.placement import Node
+from penstock.cluster.placement import place as place_among
 
 PlacePartitions: TypeAlias = Callable[[int, int, Mapping[int, int]], list[Placement]]
 """Given how many partitions there are to be, how many replicas each, and how many each broker leads already."""
@@ -28,5 +30,14 @@ def among_fixed_owners(owners: Sequence[int]) -> PlacePartitions:
             here[owner] += 1
             placements.append(Placement(owner, (owner,)))
         return placements
+
+    return place
+
+
+def among_members(nodes: Callable[[], Sequence[Node]]) -> PlacePartitions:
+    """Each partition is led by one of the brokers that are there, and any other may take over."""
+
+    def place(partitions: int, replication_factor: int, led: Mapping[int, int]) -> list[Placement]:
+        return place_among(partitions, replication_factor, nodes(), led)
 
     return place

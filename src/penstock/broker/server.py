@@ -80,13 +80,25 @@ class Broker:
         cluster = self.parts.cluster
         self.parts.build("peers")
         endpoints = {name: HostAndPort(each.host, each.port) for name, each in cluster.advertised.items()}
+        if shared.membership is not None:
+            assert shared.storage is not None
+            assert self.parts.follower is not None
+            follower, topics = self.parts.follower, self.parts.topics
+            shared.membership.start(endpoints, shared.storage, follower.catch_up, topics.give_up, self.stop)
+            return
         self._epoch = shared.catalog.register_broker(
             cluster.node_id, shared.instance_id, self.config.broker_rack, endpoints
         )
         assert self.parts.follower is not None
         self.parts.follower.start()
 
-    def _leave(self, shared: Shared) -> None:
+    async def _leave(self, shared: Shared) -> None:
+        if shared.membership is not None:
+            await shared.membership.leave()
+            return
+        guard.attempt("leaving the cluster", self._unregister, shared)
+
+    def _unregister(self, shared: Shared) -> None:
         assert self.parts.follower is not None
         self.parts.follower.stop()
         shared.catalog.unregister_broker(self.parts.cluster.node_id, self._epoch)
@@ -132,7 +144,7 @@ class Broker:
         """Answer what is under way, flush, and leave the storage clean."""
         parts = self.parts
         if parts.shared is not None:
-            guard.attempt("leaving the cluster", self._leave, parts.shared)
+            await self._leave(parts.shared)
         parts.acceptor.close_listeners()
         parts.upkeep.stop()
         if parts.is_built("cleaning"):

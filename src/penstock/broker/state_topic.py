@@ -23,6 +23,8 @@ if TYPE_CHECKING:
     from penstock.broker.world import World
     from penstock.coordination.runtime import StateLog, StateTopic
 
+_REPLICAS = 3  # as many as Kafka's internal topics have, where there are so many brokers
+
 MakeTopic = Callable[[str, int, Mapping[str, str]], "StateTopic"]
 """Gives a coordinator its internal topic, by name, number of partitions and configs."""
 
@@ -192,9 +194,13 @@ class InternalTopic:
 
     def create(self) -> list[StateLog]:
         try:
-            topic = self._owner.topics.create(self.name, self._partitions, self._configs)
+            replicas = min(_REPLICAS, len(self._owner.cluster.replica_ids))
+            topic = self._owner.topics.create(self.name, self._partitions, self._configs, replication_factor=replicas)
         except TopicAlreadyExists:  # another broker was faster
-            topic = self._owner.cluster.topic(self.name)
+            found = self._owner.cluster.find_topic(self.name)
+            if found is None:
+                raise CoordinatorNotAvailable from None
+            topic = found
         except KafkaStorageError as error:
             raise CoordinatorNotAvailable(error.message) from error
         return self._owner.logs(topic)

@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING
 from penstock import guard
 from penstock.broker.storage_errors import changing
 from penstock.broker.topics import INTERNAL_TOPICS, MAX_PARTITIONS, Partition, Topic, check_name
-from penstock.catalog.shared import FIRST_LEADER_EPOCH, LeaderEpoch, PartitionRow, Placement
+from penstock.catalog.shared import FIRST_LEADER_EPOCH, LeaderEpoch, Move, PartitionRow, Placement
 from penstock.records.validation import ProduceRules
 from penstock.storage.contract import LogConfig, Storage, StorageError
 from penstock.wire.errors import (
@@ -50,6 +50,7 @@ class TopicManager:
     ) -> None:
         """`shared`: the catalog, if other brokers use it too."""
         self._shared = shared
+        self._leased = None if shared is None else shared.storage
         self._cluster = cluster
         self._storage = storage
         self._catalog = catalog
@@ -89,12 +90,13 @@ class TopicManager:
         collisions = self._cluster.colliding_topics(name)
         if collisions:
             raise InvalidTopic(f"Topic '{name}' collides with existing topics: {', '.join(collisions)}")
+        replicas = min(self._config.default_replication_factor, len(self._cluster.replica_ids))
         try:
-            return self.create(name, self._config.num_partitions, {})
-        except TopicAlreadyExists:  # another broker was faster
+            return self.create(name, self._config.num_partitions, {}, replication_factor=replicas)
+        except TopicAlreadyExists as error:  # another broker was faster
             topic = self._cluster.find_topic(name)
-            if topic is None:
-                raise
+            if topic is None:  # and this one has not heard of it
+                raise UnknownTopicOrPartition from error
             return topic
 
     def create(
@@ -119,8 +121,7 @@ class TopicManager:
                 self._catalog.create_topic(name, topic.topic_id, partitions, topic.configs)
             else:
                 self._shared.catalog.create_topic(name, topic.topic_id, partitions, topic.configs, placements)
-        for partition in added:
-            topic.host(partition)
+        self._host(topic, added)
         self._cluster.add_topic(topic)
         self._cluster.set_rows(topic, _rows(topic, 0, placements))
         self._cluster.topics_changed()
@@ -156,9 +157,14 @@ class TopicManager:
                 self._shared.catalog.set_partitions(topic.topic_id, partitions, placements)
         topic.partition_count = partitions
         self._cluster.add_rows(topic, _rows(topic, have, placements))
+        self._host(topic, added)
+        self._cluster.topics_changed()
+
+    def _host(self, topic: Topic, added: Iterable[Partition]) -> None:
         for partition in added:
             topic.host(partition)
-        self._cluster.topics_changed()
+            if self._leased is not None:
+                self._leased.leads_since(partition.log, FIRST_LEADER_EPOCH)
 
     def _place(self, partitions: int, replication_factor: int) -> Sequence[Placement]:
         if self._shared is None:
@@ -226,8 +232,18 @@ class TopicManager:
                 partition = self._open(topic, row.partition_index)
                 topic.host(partition)
                 self._cluster.leadership_changed(partition)
-            if partition.log.is_leader and partition.leader_epoch > row.leader_epoch:
+            if self._leased is not None:
+                self._leased.leads_since(partition.log, row.leader_epoch)
+            elif partition.log.is_leader and partition.leader_epoch > row.leader_epoch:
                 yield LeaderEpoch(topic.topic_id, row.partition_index, partition.leader_epoch)
+
+    def give_up(self, moves: Sequence[Move]) -> None:
+        """Close the logs of partitions that this broker is about to hand over."""
+        for topic_id, index, _ in moves:
+            topic = self._cluster.known_topic(topic_id)
+            partition = None if topic is None else topic.find_open(index)
+            if partition is not None:
+                self._resign(partition)
 
     def _resign(self, partition: Partition) -> None:
         topic, log = partition.topic, partition.log
@@ -290,6 +306,7 @@ class TopicManager:
         expiration_ms = self._config.producer_id_expiration_ms
         topic.log_config = replace(LogConfig.from_configs(values), producer_id_expiration_ms=expiration_ms)
         topic.rules = ProduceRules.from_configs(values)
+        topic.min_insync_replicas = int(values["min.insync.replicas"])
 
 
 def _rows(topic: Topic, first: int, placements: Sequence[Placement]) -> list[PartitionRow]:

@@ -89,6 +89,7 @@ class Topic:
         "configs",
         "is_internal",
         "log_config",
+        "min_insync_replicas",
         "name",
         "partition_count",
         "rules",
@@ -106,6 +107,8 @@ class Topic:
         self._hosted: dict[int, Partition] = {}
         self.log_config: LogConfig
         self.rules: ProduceRules
+        self.min_insync_replicas: int
+        """How many brokers there must be for `acks=all`, where leaders move."""
 
     def has_partition(self, index: int) -> bool:
         return 0 <= index < self.partition_count
@@ -115,6 +118,15 @@ class Topic:
         partition = self._hosted.get(index)
         if partition is None:
             raise NotLeaderOrFollower() if self.has_partition(index) else UnknownTopicOrPartition()
+        return partition
+
+    def readable(self, index: int) -> Partition:
+        """As `hosted`, and also a partition of which this broker may read what it knows, without leading it now."""
+        partition = self._hosted.get(index)
+        if partition is None:
+            partition = self._open.get(index)
+            if partition is None or not partition.log.is_readable:
+                return self.hosted(index)
         return partition
 
     def find_hosted(self, index: int) -> Partition | None:

@@ -7,12 +7,13 @@ epochs of all partitions that the broker led, and gives them to others. Whoever 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Sequence
-from typing import Any, NamedTuple
+from collections.abc import Collection, Sequence
+from typing import Any
 
 import psycopg
 
 from penstock.catalog.contract import CatalogError
+from penstock.catalog.leases import Decide, Renewal, Standing
 from penstock.catalog.postgres_session import Session, one_line
 from penstock.catalog.postgres_shared import (
     channel,
@@ -21,7 +22,7 @@ from penstock.catalog.postgres_shared import (
     read_partitions,
     write_moves,
 )
-from penstock.catalog.shared import BrokerRow, Kind, Move, PartitionRow
+from penstock.catalog.shared import Kind, Move
 
 _EXPIRING = "hashtextextended('penstock expires ' || %s, 0)"
 
@@ -29,29 +30,9 @@ _EXPIRING = "hashtextextended('penstock expires ' || %s, 0)"
 _IDLE_IN_TRANSACTION = "SET idle_in_transaction_session_timeout = 2000"
 
 
-class Renewal(NamedTuple):
-    is_draining: bool
-    notified: bool
-    """Whether somebody has changed the catalog since the last renewal."""
-
-
-class Standing(NamedTuple):
-    """How a broker stands, by PostgreSQL's clock."""
-
-    node_id: int
-    epoch: int
-    is_live: bool
-    is_draining: bool
-    lease_seconds: float
-    """What is left of the lease; negative when it is over."""
-    has_session: bool
-
-
-Decide = Callable[[Sequence[BrokerRow], Sequence[PartitionRow], frozenset[int]], Sequence[Move]]
-"""Brokers, partitions, and the node ids of those that are draining."""
-
-
 class PostgresMembership:
+    """See `leases.Leases`."""
+
     def __init__(self, conninfo: str, schema: str, shown: str, lease_seconds: float) -> None:
         self._session = Session(conninfo, schema, shown)
         self._lease_seconds = lease_seconds
@@ -60,8 +41,19 @@ class PostgresMembership:
     def close(self) -> None:
         self._session.close()
 
+    @property
+    def session(self) -> Session:
+        """The connection, for other uses in the same thread."""
+        return self._session
+
+    def wait(self, seconds: float) -> bool:
+        connection = self._connection()
+        try:
+            return any(connection.notifies(timeout=seconds, stop_after=1))
+        except psycopg.Error as error:
+            raise self._away("wait for changes", error) from error
+
     def renew(self, node_id: int, epoch: int) -> Renewal | None:
-        """None if the lease was ended by others, or the broker has registered again. Raises CatalogError."""
         connection = self._connection()
         try:
             row = connection.execute(
@@ -92,12 +84,9 @@ class PostgresMembership:
             raise self._away("read the leases", error) from error
         return [Standing(*row) for row in rows]
 
-    def settle(self, refusing: Collection[tuple[int, int]], decide: Decide) -> list[int]:
-        """End the leases that are over, and those of (node id, epoch) in `refusing` whose session is gone; then let
-        `decide` say which partitions move. Returns the node ids of the brokers whose leases ended.
-
-        Nothing is ended for one lease after a start of PostgreSQL: brokers could not renew while it was away. Nothing
-        happens while another broker does the same.
+    def settle(self, refusing: Collection[tuple[int, int]], decide: Decide, *, ends_late: bool = True) -> list[int]:
+        """Nothing is ended for one lease after a start of PostgreSQL: brokers could not renew while it was away.
+        Nothing happens while another broker does the same.
         """
         connection = self._connection()
         try:
@@ -107,7 +96,7 @@ class PostgresMembership:
                 ).fetchone()[0]:
                     return []
                 connection.execute("SELECT 1 FROM cluster FOR UPDATE")
-                ended = self._end_leases(connection, refusing)
+                ended = self._end_leases(connection, refusing, ends_late)
                 moves = self._decide(connection, decide)
                 if moves:
                     write_moves(connection, moves)
@@ -118,7 +107,6 @@ class PostgresMembership:
             raise self._away("end leases", error) from error
 
     def drain(self, node_id: int) -> None:
-        """Have a broker hand its partitions over and stop. Raises CatalogError if there is no such broker."""
         connection = self._connection()
         try:
             with connection.transaction():
@@ -146,18 +134,18 @@ class PostgresMembership:
             self._listening = connection
         return connection
 
-    def _end_leases(self, connection: Any, refusing: Collection[tuple[int, int]]) -> list[int]:
+    def _end_leases(self, connection: Any, refusing: Collection[tuple[int, int]], ends_late: bool) -> list[int]:
         ended = connection.execute(
             """
             UPDATE broker SET is_live = false, session_pid = NULL WHERE is_live AND (
-                (lease_until < now() AND now() > pg_postmaster_start_time() + make_interval(secs => %s))
+                (%s AND lease_until < now() AND now() > pg_postmaster_start_time() + make_interval(secs => %s))
                 OR ((node_id, epoch) IN (SELECT * FROM unnest(%s::integer[], %s::bigint[]))
                     AND session_pid IS NOT NULL
                     AND NOT EXISTS (SELECT 1 FROM pg_stat_activity
                         WHERE pid = session_pid AND backend_start = session_start))
             ) RETURNING node_id
             """,
-            (self._lease_seconds, [node_id for node_id, _ in refusing], [epoch for _, epoch in refusing]),
+            (ends_late, self._lease_seconds, [node_id for node_id, _ in refusing], [epoch for _, epoch in refusing]),
         ).fetchall()
         return sorted(node_id for (node_id,) in ended)
 

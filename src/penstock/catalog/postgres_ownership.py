@@ -63,14 +63,18 @@ class Ownership:
         """Become the owner of a cluster whose tables are there and whose lock is held. Raises CatalogError."""
         connection, claim = self._session.connection(), self._claim
         with connection.transaction():
-            cluster_id, folder_id, owner = connection.execute(
-                "SELECT cluster_id, folder_id, owner FROM cluster FOR UPDATE"
+            cluster_id, folder_id, owner, store = connection.execute(
+                "SELECT cluster_id, folder_id, owner, store FROM cluster FOR UPDATE"
             ).fetchone()
             where = f"the schema {self._session.schema!r} at {self._session.shown}"
             if claim.cluster_id not in (None, cluster_id):
                 raise CatalogError(
                     f"the data folder belongs to the cluster {claim.cluster_id}, and {where} holds the cluster "
                     f"{cluster_id}: correct --cluster or --data"
+                )
+            if store is not None:
+                raise CatalogError(
+                    f"the records of the cluster in {where} are in {store}: start the broker with --store {store}"
                 )
             if folder_id not in (None, claim.folder_id):
                 raise CatalogError(

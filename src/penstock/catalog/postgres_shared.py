@@ -18,24 +18,21 @@ from __future__ import annotations
 import json
 import os
 from collections.abc import Callable, Collection, Mapping
-from typing import Any
+from typing import Any, Self
 
 import psycopg
 
 from penstock.catalog.contract import SECRET_BYTES, CatalogError, CatalogLost
 from penstock.catalog.identity import new_cluster_id
+from penstock.catalog.leases import NodeIdInUse
 from penstock.catalog.postgres import PostgresCatalog
 from penstock.catalog.postgres_schema import migrate
 from penstock.catalog.postgres_session import Session, one_line
 from penstock.catalog.shared import BrokerRow, Changes, HostAndPort, Kind, LeaderEpoch, Move, PartitionRow
 
-LEASE_SECONDS = 8.0
+LEASE_SECONDS = 9.0
 
 MIGRATING = "hashtextextended('penstock migrates ' || %s, 0)"
-
-
-class NodeIdInUse(CatalogError):
-    """Another broker with this node id holds a lease."""
 
 
 class SharedPostgresCatalog(PostgresCatalog):
@@ -62,7 +59,7 @@ class SharedPostgresCatalog(PostgresCatalog):
         cluster_id: str | None = None,
         on_lost: Callable[[CatalogLost], None],
         lease_seconds: float = LEASE_SECONDS,
-    ) -> SharedPostgresCatalog:
+    ) -> Self:
         """Open or create the cluster in a schema, whose records are in `store`. Raises CatalogError with what to do.
 
         `cluster_id` is the cluster that the data folder belongs to, if it belongs to one already.
@@ -88,6 +85,10 @@ class SharedPostgresCatalog(PostgresCatalog):
 
     def close(self) -> None:
         self._session.close()
+
+    def clock_seconds(self) -> float:
+        """What time it is there, in seconds since 1970."""
+        return float(self._all("SELECT extract(epoch FROM clock_timestamp())::float8")[0][0])
 
     # -- versions --------------------------------------------------------------------------------------------------
 
@@ -130,7 +131,7 @@ class SharedPostgresCatalog(PostgresCatalog):
                 addresses = ", ".join(f"{host}:{port}" for host, port in row[1].values())
                 raise NodeIdInUse(
                     f"node id {node_id} is in use by a broker at {addresses or 'unknown addresses'}: choose another "
-                    f"with --node-id, or stop that broker. If it has died with its data folder, its lease ends within "
+                    f"(-c node.id=N), or stop that broker. If it has died with its data folder, its lease ends within "
                     f"{self.lease_seconds:g} seconds"
                 )
             connection.execute("UPDATE cluster SET next_broker_epoch = next_broker_epoch + 1")
@@ -155,6 +156,19 @@ class SharedPostgresCatalog(PostgresCatalog):
             Kind.PARTITIONS,
         )
 
+    def announce_broker(self, node_id: int, epoch: int, endpoints: Mapping[str, HostAndPort]) -> None:
+        """Say where a broker that has registered is reached. Raises CatalogError if it is not registered any more."""
+
+        def apply(connection: Any) -> None:
+            done = connection.execute(
+                "UPDATE broker SET endpoints = %s WHERE node_id = %s AND epoch = %s AND is_live",
+                (json.dumps(endpoints), node_id, epoch),
+            ).rowcount
+            if not done:
+                raise _not_registered(node_id, epoch)
+
+        self._change(apply, lambda connection: None, Kind.BROKERS)
+
     def unregister_broker(self, node_id: int, epoch: int) -> None:
         def apply(connection: Any) -> None:
             connection.execute(
@@ -171,6 +185,18 @@ class SharedPostgresCatalog(PostgresCatalog):
 
     def move_partitions(self, moves: Collection[Move]) -> None:
         self._change(lambda connection: write_moves(connection, moves), lambda connection: None, Kind.PARTITIONS)
+
+    def hand_over(self, node_id: int, epoch: int, moves: Collection[Move]) -> None:
+        """See `leases.MemberReader`."""
+
+        def apply(connection: Any) -> None:
+            if not connection.execute(
+                "SELECT 1 FROM broker WHERE node_id = %s AND epoch = %s AND is_live", (node_id, epoch)
+            ).fetchone():
+                raise _not_registered(node_id, epoch)
+            write_moves(connection, moves, of_leader=node_id)
+
+        self._change(apply, lambda connection: None, Kind.PARTITIONS)
 
     def raise_leader_epochs(self, node_id: int, epochs: Collection[LeaderEpoch]) -> None:
         def apply(connection: Any) -> None:
@@ -241,7 +267,7 @@ def raise_epochs_of(connection: Any, node_ids: Collection[int]) -> None:
     )
 
 
-def write_moves(connection: Any, moves: Collection[Move]) -> None:
+def write_moves(connection: Any, moves: Collection[Move], of_leader: int | None = None) -> None:
     """One statement, with the rows locked in the order in which commits lock them."""
     ordered = sorted(moves)
     connection.execute(
@@ -251,6 +277,7 @@ def write_moves(connection: Any, moves: Collection[Move]) -> None:
                 AS moved (topic_id, partition_index, leader, replicas)
         ), locked AS (
             SELECT topic_id, partition_index FROM partition JOIN moved USING (topic_id, partition_index)
+            WHERE %s::integer IS NULL OR partition.leader = %s
             ORDER BY topic_id, partition_index FOR UPDATE OF partition
         )
         UPDATE partition SET leader = moved.leader, replicas = moved.replicas::integer[],
@@ -263,6 +290,8 @@ def write_moves(connection: Any, moves: Collection[Move]) -> None:
             [move.partition_index for move in ordered],
             [move.placement.leader for move in ordered],
             ["{" + ",".join(map(str, move.placement.replicas)) + "}" for move in ordered],
+            of_leader,
+            of_leader,
         ),
     )
 
@@ -304,7 +333,9 @@ def _check_cluster(connection: Any, where: str, store: str, cluster_id: str | No
             f"the data folder belongs to the cluster {cluster_id}, and {where} holds the cluster {found}: correct "
             "--cluster or --data"
         )
-    if folder_id is not None:
+    if folder_id == "store " + store:  # of a broker that was alone with its object store
+        connection.execute("UPDATE cluster SET folder_id = NULL")
+    elif folder_id is not None:
         raise CatalogError(
             f"the cluster in {where} has one broker, which keeps the records in its data folder ({owner}): begin a "
             "new cluster in a schema of its own (?schema=NAME)"
@@ -315,3 +346,7 @@ def _check_cluster(connection: Any, where: str, store: str, cluster_id: str | No
         raise CatalogError(
             f"the records of the cluster in {where} are in {found_store}, not in {store}: correct --store"
         )
+
+
+def _not_registered(node_id: int, epoch: int) -> CatalogError:
+    return CatalogError(f"broker {node_id} is not registered under epoch {epoch} any more")

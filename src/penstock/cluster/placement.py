@@ -9,10 +9,13 @@ reading of what is not yet in segments. So nothing moves without a reason.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import NamedTuple
 
 from penstock.catalog.shared import NOBODY, BrokerRow, Move, PartitionRow, Placement
+
+BALANCE_LIMIT = 100
+"""How many moves are thought out at a time."""
 
 
 class Node(NamedTuple):
@@ -23,13 +26,18 @@ class Node(NamedTuple):
 
 
 def nodes_of(brokers: Iterable[BrokerRow], draining: frozenset[int] = frozenset()) -> list[Node]:
-    """Those that may be given partitions."""
-    return [Node(row.node_id, row.rack) for row in brokers if row.is_live and row.node_id not in draining]
+    """Those that may be given partitions: they are live, and have said where they are reached."""
+    return [
+        Node(row.node_id, row.rack) for row in brokers if row.is_live and row.endpoints and row.node_id not in draining
+    ]
 
 
-def place(count: int, replication: int, nodes: Sequence[Node], existing: Iterable[PartitionRow]) -> list[Placement]:
-    """Placements for `count` new partitions, each with as many replicas as are wanted and there are brokers."""
-    leads, keeps = _loads(existing)
+def place(count: int, replication: int, nodes: Sequence[Node], led: Mapping[int, int]) -> list[Placement]:
+    """Placements for `count` new partitions, each with as many replicas as are wanted and there are brokers.
+
+    `led` says how many partitions each broker leads already.
+    """
+    leads, keeps = Counter(led), Counter(led)
     return [_new(replication, nodes, leads, keeps) for _ in range(count)]
 
 
@@ -52,11 +60,13 @@ def _new(replication: int, nodes: Sequence[Node], leads: Counter[int], keeps: Co
     return Placement(replicas[0] if replicas else NOBODY, replicas)
 
 
-def take_over(partitions: Sequence[PartitionRow], nodes: Sequence[Node]) -> list[Move]:
+def take_over(
+    partitions: Sequence[PartitionRow], nodes: Sequence[Node], kept: frozenset[int] = frozenset()
+) -> list[Move]:
     """Leaders for the partitions whose leader is not among `nodes`: a replica if one is there, the least loaded first.
 
     Replicas stay as they are, so that a broker that comes back is the preferred leader again. Without any broker
-    nothing moves: whoever comes next takes over.
+    nothing moves: whoever comes next takes over. What the brokers in `kept` lead, they keep.
     """
     if not nodes:
         return []
@@ -64,13 +74,50 @@ def take_over(partitions: Sequence[PartitionRow], nodes: Sequence[Node]) -> list
     leads = Counter(row.leader for row in partitions)
     moves = []
     for row in partitions:
-        if row.leader in alive:
+        if row.leader in alive or row.leader in kept:
             continue
         candidates = [node_id for node_id in row.replicas if node_id in alive] or sorted(alive)
         best = min(candidates, key=lambda node_id: (leads[node_id], node_id))
         leads[best] += 1
         moves.append(_to(row, best))
     return moves
+
+
+def rescue(brokers: Sequence[BrokerRow], partitions: Sequence[PartitionRow], draining: frozenset[int]) -> list[Move]:
+    """Leaders for the partitions whose leader is not live. Those of brokers that are starting or draining stay."""
+    nodes = nodes_of(brokers, draining) or nodes_of(brokers)
+    return take_over(partitions, nodes, frozenset(row.node_id for row in brokers if row.is_live))
+
+
+def hand_over(
+    node_id: int,
+    brokers: Sequence[BrokerRow],
+    partitions: Sequence[PartitionRow],
+    draining: frozenset[int],
+    limit: int,
+    *,
+    is_balancing: bool = True,
+) -> list[Move]:
+    """At most `limit` partitions that a broker gives away by itself.
+
+    Only the leader gives a partition away while it lives: it stops serving first, so that no two brokers serve it.
+    """
+    nodes = nodes_of(brokers, draining)
+    own = [row for row in partitions if row.leader == node_id]
+    if node_id in draining:
+        others = [node for node in nodes if node.node_id != node_id]
+        leads = [row for row in partitions if row.leader != node_id]
+        return take_over([*own, *leads], others, frozenset(row.leader for row in leads))[:limit]
+    alive = {node.node_id for node in nodes}
+    moves = [
+        _to(row, next(each for each in row.replicas if each in alive))
+        for row in own
+        if node_id not in row.replicas and alive.intersection(row.replicas)
+    ]
+    if not moves and is_balancing and node_id in alive:
+        mine = {row[:2] for row in own}
+        moves = [move for move in balance(partitions, nodes, BALANCE_LIMIT) if move[:2] in mine]
+    return moves[:limit]
 
 
 def balance(partitions: Sequence[PartitionRow], nodes: Sequence[Node], limit: int) -> list[Move]:
@@ -91,9 +138,11 @@ def balance(partitions: Sequence[PartitionRow], nodes: Sequence[Node], limit: in
             break
         row = min(led[most], key=lambda row: (_wish(row, least), row[:2]))
         led[most].remove(row)
-        moved = row._replace(leader=least)
+        # Who leads is among the replicas: else the partition would go back to one of them.
+        replicas = row.replicas if least in row.replicas else (*row.replicas[:-1], least)
+        moved = row._replace(leader=least, replicas=replicas)
         led[least].append(moved)
-        moves.append(_to(row, least))
+        moves.append(_to(moved, least))
     return moves
 
 
@@ -112,12 +161,3 @@ def _to(row: PartitionRow, leader: int) -> Move:
 def _wish(row: PartitionRow, node_id: int) -> int:
     """How well a partition fits a broker, the best first."""
     return row.replicas.index(node_id) if node_id in row.replicas else len(row.replicas)
-
-
-def _loads(rows: Iterable[PartitionRow]) -> tuple[Counter[int], Counter[int]]:
-    leads: Counter[int] = Counter()
-    keeps: Counter[int] = Counter()
-    for row in rows:
-        leads[row.leader] += 1
-        keeps.update(row.replicas)
-    return leads, keeps

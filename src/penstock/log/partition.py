@@ -267,7 +267,7 @@ class PartitionLog:
         self._segment_bytes = min(self.config.segment_bytes, RELATIVE_OFFSET_MAX)
         self._index_entries_max = max(self.config.segment_index_bytes // 8, 1)
 
-    is_leader = True
+    is_leader = is_readable = True
 
     @property
     def high_watermark(self) -> int:

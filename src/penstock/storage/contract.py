@@ -66,6 +66,10 @@ class Log(Protocol):
         """Whether this broker leads the partition."""
 
     @property
+    def is_readable(self) -> bool:
+        """Whether what lies below the high watermark can be read, though this broker may not lead at the moment."""
+
+    @property
     def topic(self) -> str: ...
 
     @property
@@ -256,3 +260,20 @@ class Storage(Protocol):
 
         After a failure of the storage only what is open is given back.
         """
+
+
+class LeasedStorage(Storage, Protocol):
+    """The logs of a broker that leads as long as it holds a lease, and whose office others may give away."""
+
+    def leads_since(self, log: Log, leader_epoch: int) -> None:
+        """The catalog names this broker as the leader, under this epoch or a higher one. A log that is led under a
+        lower one is given up, and loaded again."""
+
+    def suspend(self) -> None:
+        """The lease is over: serve only reads below the high watermarks, until `resume`."""
+
+    def resume(self) -> None:
+        """The lease is held again, and what others have taken over since was given up."""
+
+    def registered(self, broker_epoch: int) -> None:
+        """The broker has registered again, under this epoch."""

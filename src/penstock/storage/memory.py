@@ -73,6 +73,7 @@ class MemoryLog:
         self.log_start_offset = self.log_end_offset = self.high_watermark = 0
         self.commits_held = False
         self.is_leader = True
+        self.is_readable = False
         self.on_high_watermark: Callable[[], None] | None = None
         self.on_leadership: Callable[[], None] | None = None
         self._producers = ProducerState()

@@ -19,10 +19,14 @@ authorizer.class.name string =
     What decides what clients may do: nothing, or org.apache.kafka.metadata.authorizer.StandardAuthorizer.
 auto.create.topics.enable bool =true
     Whether a topic is created when a client first asks for it.
+auto.leader.rebalance.enable bool =true
+    Whether brokers of a cluster give partitions to those that lead fewer, and back to preferred leaders.
 broker.id int =-1
     The older name of node.id.
 broker.rack string
     Where the broker stands; told to clients in metadata.
+broker.session.timeout.ms int =9000
+    The lease of a broker in a cluster: how long others wait for one that has stopped to answer before they take over.
 compression.gzip.level int =-1 gzip-level @cluster
     Level when batches are compressed again with gzip.
 compression.lz4.level int =9 1..17 @cluster
@@ -45,6 +49,8 @@ controller.quota.window.num int =11 >=1
     Windows of controller.quota.window.size.seconds whose worth of mutations a client may save up.
 controller.quota.window.size.seconds int =1 >=1
     Length of one window of the quota of controller mutations.
+default.replication.factor int =1
+    Replicas of topics that say nothing about them, in a cluster whose leaders move, as far as there are brokers.
 delete.topic.enable bool =true
     Whether topics may be deleted.
 errors.deadletterqueue.auto.create.topics.enable bool =false @cluster internal

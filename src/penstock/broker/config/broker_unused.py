@@ -13,10 +13,8 @@ add.partitions.to.txn.retry.backoff.ms int =20 >=1
 alter.config.policy.class.name class
 alter.log.dirs.replication.quota.window.num int =11 >=1
 alter.log.dirs.replication.quota.window.size.seconds int =1 >=1
-auto.leader.rebalance.enable bool =true
 background.threads int =10 >=1 @cluster
 broker.heartbeat.interval.ms int =2000
-broker.session.timeout.ms int =9000
 client.quota.callback.class class
 controlled.shutdown.enable bool =true
 controller.performance.always.log.threshold.ms long =2000 >=0 internal
@@ -35,7 +33,6 @@ controller.quorum.voters list =
 controller.socket.timeout.ms int =30000
 cordoned.log.dirs list = @broker
 create.topic.policy.class.name class
-default.replication.factor int =1
 delegation.token.expiry.check.interval.ms long =3600000 >=1
 delegation.token.expiry.time.ms long =86400000 >=1
 delegation.token.max.lifetime.ms long =604800000 >=1

@@ -13,8 +13,10 @@ class BrokerValues:
     allow_everyone_if_no_acl_found: str
     authorizer_class_name: str
     auto_create_topics_enable: bool
+    auto_leader_rebalance_enable: bool
     broker_id: int
     broker_rack: str | None
+    broker_session_timeout_ms: int
     compression_gzip_level: int
     compression_lz4_level: int
     compression_type: str
@@ -26,6 +28,7 @@ class BrokerValues:
     controller_listener_names: list[str]
     controller_quota_window_num: int
     controller_quota_window_size_seconds: int
+    default_replication_factor: int
     delete_topic_enable: bool
     errors_deadletterqueue_auto_create_topics_enable: bool
     errors_deadletterqueue_topic_name_prefix: str

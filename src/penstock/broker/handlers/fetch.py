@@ -252,7 +252,7 @@ class FetchHandlers:
                 continue
             asked.was_found = True
             try:
-                partition = topic.hosted(asked.index)
+                partition = topic.readable(asked.index)
                 if replica_id >= 0:
                     raise NotLeaderOrFollower
                 is_final |= _read_partition(partition, asked, data, budget - total, body.isolation_level, total == 0)

@@ -168,7 +168,7 @@ class MetadataHandlers:
             leader_id=leader.node_id if leader is not None else _NO_LEADER,
             leader_epoch=leader.epoch if leader is not None else _NO_LEADER,
             replica_nodes=replicas,
-            isr_nodes=replicas,
+            isr_nodes=self._cluster.in_sync_replicas(topic, index),
         )
 
     def describe_cluster(self, request: Request[m.DescribeClusterRequest]) -> m.DescribeClusterResponse:
@@ -271,7 +271,7 @@ class MetadataHandlers:
             leader_id=leader.node_id if leader is not None else _NO_LEADER,
             leader_epoch=leader.epoch if leader is not None else _NO_LEADER,
             replica_nodes=replicas,
-            isr_nodes=replicas,
+            isr_nodes=self._cluster.in_sync_replicas(topic, index),
             eligible_leader_replicas=[],
             last_known_elr=[],
         )

@@ -35,6 +35,7 @@ from penstock.wire.errors import (
     InvalidRequiredAcks,
     InvalidTopic,
     KafkaError,
+    NotEnoughReplicas,
     OutOfOrderSequenceNumber,
     TopicAuthorizationFailed,
     TransactionalIdAuthorizationFailed,
@@ -211,6 +212,8 @@ class ProduceHandlers:
             if admission is not None:
                 _check_admission(admission, partition)
             raise InvalidRequiredAcks()
+        if body.acks == ACKS_ALL and self._cluster.leaders_move and topic.min_insync_replicas > 1:
+            self._check_insync(topic)
         if topic.is_internal and request.client_id != ADMIN_CLIENT_ID:
             raise InvalidTopic(f"The topic {topic.name} is written by the broker only.")
         records = data.records
@@ -232,6 +235,14 @@ class ProduceHandlers:
         if partition.waiters:
             partition.wake()
         return partition, appended, is_transactional
+
+    def _check_insync(self, topic: Topic) -> None:
+        there = len(self._cluster.node_ids)
+        if there < topic.min_insync_replicas:
+            raise NotEnoughReplicas(
+                f"The size of the current ISR {there} is insufficient to satisfy the min.isr requirement of "
+                f"{topic.min_insync_replicas} for partitions of {topic.name}."
+            )
 
     def _append_batch(
         self, partition: Partition, records: memoryview, header: BatchHeader, transaction_version: int

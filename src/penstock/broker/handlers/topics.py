@@ -1,8 +1,9 @@
 """CreateTopics, DeleteTopics, CreatePartitions: the admin's side of topics.
 
 Every topic of a request succeeds or fails on its own, and a topic that is named twice fails with INVALID_REQUEST.
-`validate_only` does everything but the change. There is one broker, so a replication factor of 1 (or -1, the default)
-and replica assignments that name this broker are what can be had. Partitions that are created and deleted count against
+`validate_only` does everything but the change. A broker without others takes a replication factor of 1 (or -1, the
+default) and replica assignments that name this broker; where leaders move, replicas are the brokers that would take
+over, and there may be as many as there are brokers. Partitions that are created and deleted count against
 the quota of controller mutations (KIP-599).
 
 Creating needs CREATE, deleting DELETE, on the cluster or on each topic; more partitions need ALTER on the topic. What a
@@ -19,6 +20,7 @@ from penstock.broker.config import ConfigError
 from penstock.broker.handlers.table import ALTER_TOPIC, DESCRIBE_TOPIC_CONFIGS
 from penstock.broker.requests import AnyRequest, Request
 from penstock.broker.topics import MAX_PARTITIONS, METADATA_TOPIC, check_name
+from penstock.catalog.shared import Placement
 from penstock.security.acls import CLUSTER_NAME
 from penstock.wire import messages as m
 from penstock.wire.acls import AclOperation, AclResource
@@ -148,12 +150,18 @@ class TopicHandlers:
         partitions = self._partition_count(asked)
         configs = self._checked_configs(asked)
         mutations.record(partitions)
+        ordered = {each.partition_index: each for each in asked.assignments}
+        placements = _placements([ordered[index] for index in sorted(ordered)])
+        replication = len(placements[0].replicas) if placements else self._replication(asked.replication_factor)
         result.num_partitions = partitions
-        result.replication_factor = 1
+        result.replication_factor = replication
         if validate_only:
             result.topic_id = self._world.new_id()
         else:
-            result.topic_id = self._topics.create(asked.name, partitions, configs).topic_id
+            created = self._topics.create(
+                asked.name, partitions, configs, replication_factor=replication, placements=self._chosen(placements)
+            )
+            result.topic_id = created.topic_id
         result.configs = [
             m.CreateTopicsResponse.CreatableTopicConfigs(
                 name=entry.name,
@@ -186,13 +194,24 @@ class TopicHandlers:
             raise InvalidReplicationFactor("Replication factor must be larger than 0, or -1 to use the default value.")
         if asked.num_partitions < -1 or asked.num_partitions == 0:
             raise InvalidPartitions("Number of partitions was set to an invalid non-positive value.")
-        if asked.replication_factor > 1:
+        if self._replication(asked.replication_factor) > len(self._cluster.replica_ids):
             raise InvalidReplicationFactor(
                 f"Unable to replicate the partition {asked.replication_factor} time(s): "
                 "The target replication factor of "
-                f"{asked.replication_factor} cannot be reached because only 1 broker(s) are registered."
+                f"{asked.replication_factor} cannot be reached because only {len(self._cluster.replica_ids)} broker(s) "
+                "are registered."
             )
         return self._config.num_partitions if asked.num_partitions == -1 else asked.num_partitions
+
+    def _replication(self, asked: int) -> int:
+        """With -1 the default counts, as far as there are brokers."""
+        if asked != -1:
+            return asked
+        return min(self._config.default_replication_factor, len(self._cluster.replica_ids))
+
+    def _chosen(self, placements: list[Placement]) -> list[Placement]:
+        """Where leaders do not move, there is nothing to choose."""
+        return placements if self._cluster.leaders_move else []
 
     def _check_assignments(self, assignments: Sequence[_Assignment]) -> None:
         for assignment in assignments:
@@ -201,7 +220,7 @@ class TopicHandlers:
             if len(set(assignment.broker_ids)) != len(assignment.broker_ids):
                 raise InvalidReplicaAssignment("The manual partition assignment includes a broker more than once.")
             for broker_id in assignment.broker_ids:
-                if broker_id != self._cluster.node_id:
+                if broker_id not in self._cluster.replica_ids:
                     raise InvalidReplicaAssignment(
                         f"The manual partition assignment includes broker {broker_id}, "
                         "but no such broker is registered."
@@ -327,4 +346,9 @@ class TopicHandlers:
             self._check_assignments(asked.assignments)
         mutations.record(asked.count - have)
         if not validate_only:
-            self._topics.grow(topic, asked.count)
+            self._topics.grow(topic, asked.count, self._chosen(_placements(asked.assignments or ())))
+
+
+def _placements(assignments: Sequence[_Assignment]) -> list[Placement]:
+    """The first of the replicas leads."""
+    return [Placement(each.broker_ids[0], tuple(each.broker_ids)) for each in assignments]

@@ -86,7 +86,7 @@ class Chores:
 
     def look_at(self, log: ObjectLog) -> None:
         """Ship the next segment of a log, if one is due and none is under way."""
-        if not log.is_leader or log in self._shipments:
+        if not log.holds_office or log in self._shipments:
             return
         found = log.unshipped()
         if found is None:
@@ -210,7 +210,7 @@ class Chores:
 
         def tell() -> None:
             log = shipment.log
-            if entry is not None and log.is_leader and log.leader_epoch == shipment.leader_epoch:
+            if entry is not None and log.holds_office and log.leader_epoch == shipment.leader_epoch:
                 log.was_shipped(shipment.segment, entry)
                 self.look_at(log)
 

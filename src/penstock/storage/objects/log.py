@@ -3,6 +3,10 @@
 It is a `PartitionLog` whose high watermark follows the commits. Appends are handed on to be committed, and until then
 nobody but the producer state knows of them. Leadership comes with a log that was loaded from what is committed
 (`take_over`), and goes with everything that was not (`resign`).
+
+A broker whose lease is over does not know whether it still leads. Its logs are suspended: what is below the high
+watermark can be read, everything else is refused, and what waits to be committed still does. They are resumed under the
+same epoch if nobody has taken over.
 """
 
 from __future__ import annotations
@@ -33,7 +37,9 @@ class ObjectLog(PartitionLog):
         "_ended",
         "committed_end",
         "entries",
+        "epoch_min",
         "has_room",
+        "holds_office",
         "is_leader",
         "key",
         "on_append",
@@ -48,6 +54,11 @@ class ObjectLog(PartitionLog):
         super().__init__(folder, topic, partition, topic_id, config, open_files)
         self.key = PartitionKey(topic_id, partition)
         self.is_leader = False
+        """Whether this broker leads, and knows it."""
+        self.holds_office = False
+        """Whether this broker leads, unless somebody has taken over since its lease ended."""
+        self.epoch_min = -1
+        """The lowest leader epoch under which this broker may lead."""
         self.committed_end = 0
         self.start_committed = 0
         """The log start offset that the commit log knows."""
@@ -64,7 +75,7 @@ class ObjectLog(PartitionLog):
 
     # Leadership
 
-    def take_over(self, loaded: ObjectLog) -> None:
+    def take_over(self, loaded: ObjectLog, *, is_suspended: bool = False) -> None:
         """Lead with what was loaded: the committed part of the log, under a higher epoch. `announce` follows."""
         for name in PartitionLog.__slots__:
             if name not in ("on_high_watermark", "on_leadership", "on_roll", "config"):
@@ -75,14 +86,27 @@ class ObjectLog(PartitionLog):
         self.committed_end = self.log_end_offset
         self.start_committed = self.log_start_offset
         self._ended.clear()
-        self.is_leader = True
+        self.holds_office = True
+        self.is_leader = not is_suspended
 
     def announce(self) -> None:
         self._leadership_changed()
 
     def resign(self) -> None:
-        was_leader, self.is_leader = self.is_leader, False
+        was_leader, self.is_leader, self.holds_office = self.is_leader, False, False
         if was_leader:
+            self._leadership_changed()
+
+    def suspend(self) -> None:
+        """The lease is over: somebody else may lead."""
+        if self.is_leader:
+            self.is_leader = False
+            self._leadership_changed()
+
+    def resume(self) -> None:
+        """The lease is held again, and nobody has taken over."""
+        if self.holds_office and not self.is_leader:
+            self.is_leader = True
             self._leadership_changed()
 
     def _leadership_changed(self) -> None:
@@ -148,6 +172,10 @@ class ObjectLog(PartitionLog):
         for segment in self._segments:
             segment.release()
 
+    @property
+    def is_readable(self) -> bool:  # type: ignore[override]
+        return self.holds_office
+
     # Offsets
 
     @property
@@ -212,9 +240,9 @@ class ObjectLog(PartitionLog):
         min_one_batch: bool = True,
         isolation: int = IsolationLevel.READ_UNCOMMITTED,
     ) -> FetchSlice:
-        if not self.is_leader:
-            raise NotLeaderOrFollower
         high_watermark = self.committed_end
+        if not self.is_leader and (not self.holds_office or offset >= high_watermark):
+            raise NotLeaderOrFollower
         if not self.log_start_offset <= offset <= high_watermark:
             raise OffsetOutOfRange(
                 f"Received request for offset {offset} for partition {self.topic}-{self.partition}, but we only have "

@@ -19,7 +19,7 @@ from collections import deque
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -116,7 +116,8 @@ class ObjectStorage:
         self._store = store
         self._logs: dict[tuple[str, int], ObjectLog] = {}
         self._waiting: dict[ObjectLog, deque[tuple[int, int, Callback]]] = {}
-        self._is_open = self._is_closed = False
+        self._is_open = self._is_closed = self._is_suspended = False
+        self._internal_topics = internal_topics
         self._clear_folder()
         self._cache = SegmentCache(folder / _CACHE_FOLDER, store, settings.cache_bytes)
         self._open_files = SharedOpenFiles()
@@ -249,8 +250,12 @@ class ObjectStorage:
         if self._logs.get((log.topic, log.partition)) is not log or self._is_closed:
             loaded.release_files()
             return
+        if loaded.leader_epoch < log.epoch_min:
+            loaded.release_files()
+            self._loader.add(log)
+            return
         log.on_roll = None
-        log.take_over(loaded)
+        log.take_over(loaded, is_suspended=self._is_suspended)
         self.committer.begin(log)
         log.announce()
         self.chores.look_at(log)
@@ -267,7 +272,7 @@ class ObjectStorage:
 
     def when_durable(self, log: Log, position: int, callback: Callback) -> None:
         assert isinstance(log, ObjectLog)
-        if not log.is_leader:
+        if not log.holds_office:
             self._answer(callback, _leadership_lost(log))
         elif log.committed_end >= position and log.start_committed >= log.log_start_offset:
             self._answer(callback, None)
@@ -282,7 +287,7 @@ class ObjectStorage:
 
     def _settle(self, outcomes: Sequence[tuple[ObjectLog, Tail, Outcome]]) -> None:
         for log, tail, outcome in outcomes:
-            if not log.is_leader or log.leader_epoch != tail.leader_epoch:
+            if not log.holds_office or log.leader_epoch != tail.leader_epoch:
                 continue
             if outcome is Outcome.COMMITTED:
                 guard.attempt("telling of a commit", log.committed, tail.end_offset)
@@ -322,12 +327,39 @@ class ObjectStorage:
 
     def _fenced(self, log: ObjectLog, leader_epoch: int) -> None:
         """Another broker has become the leader, or the topic is deleted. Perhaps this one will lead again."""
-        if not log.is_leader or log.leader_epoch != leader_epoch:
+        if not log.holds_office or log.leader_epoch != leader_epoch:
             return
-        logger.warning("%s-%d is not led from here any more", log.topic, log.partition)
+        log_it = logger.warning if self.settings.is_alone else logger.info
+        log_it("%s-%d is not led from here any more", log.topic, log.partition)
         self._give_up(log)
         if self._logs.get((log.topic, log.partition)) is log and not self.settings.is_alone:
-            self._loader.add(log, leader_epoch + 1)
+            log.epoch_min = max(log.epoch_min, leader_epoch + 1)
+            self._loader.add(log)
+
+    # -- leases ----------------------------------------------------------------------------------------------------
+
+    def leads_since(self, log: Log, leader_epoch: int) -> None:
+        assert isinstance(log, ObjectLog)
+        if log.holds_office and log.leader_epoch >= leader_epoch:
+            return
+        log.epoch_min = max(log.epoch_min, leader_epoch)
+        if log.holds_office:
+            self._fenced(log, log.leader_epoch)
+        else:
+            self._loader.look()
+
+    def suspend(self) -> None:
+        self._is_suspended = True
+        for log in self.logs():
+            log.suspend()
+
+    def resume(self) -> None:
+        self._is_suspended = False
+        for log in self.logs():
+            log.resume()
+
+    def registered(self, broker_epoch: int) -> None:
+        self.writer = self.sweep.writer = replace(self.writer, broker_epoch=broker_epoch)
 
     def lost_writes_settled(self) -> None:
         pass
@@ -339,7 +371,7 @@ class ObjectStorage:
             guard.attempt("shipping a segment", self.chores.look_at, log)
         used = sum(log.shipped_bytes for log in self.logs())
         for log in sorted(self.logs(), key=lambda each: -each.shipped_bytes):
-            while used > self.settings.cache_bytes and log.is_leader and not log.config.compacts:
+            while used > self.settings.cache_bytes and log.holds_office and not log.config.compacts:
                 freed = log.let_go(self._cache, now_ms)
                 if not freed:
                     break
@@ -364,15 +396,23 @@ class _Loader:
         self._storage = storage
         self._settings = storage.settings
         self._changed = threading.Condition()
-        self._wanted: dict[ObjectLog, int] = {}
-        """The logs that are not led, and the lowest epoch under which they may be."""
+        self._wanted: dict[ObjectLog, None] = {}
+        """The logs that are not led."""
+        self._has_news = False
         self._loading = threading.Lock()
         self._thread: threading.Thread | None = None
         self._closing = False
 
-    def add(self, log: ObjectLog, epoch_min: int = -1) -> None:
+    def add(self, log: ObjectLog) -> None:
         with self._changed:
-            self._wanted[log] = epoch_min
+            self._wanted[log] = None
+            self._has_news = True
+            self._changed.notify_all()
+
+    def look(self) -> None:
+        """Look again now: this broker has become the leader of something."""
+        with self._changed:
+            self._has_news = True
             self._changed.notify_all()
 
     def remove(self, log: ObjectLog) -> None:
@@ -392,10 +432,11 @@ class _Loader:
 
     def load_now(self, *logs: ObjectLog) -> None:
         """Load these logs too, and lead on return what can be led. Raises StorageError."""
+        loaded: list[tuple[ObjectLog, ObjectLog]] = []
         with self._loading:
             with self._changed:
-                self._wanted.update(dict.fromkeys(logs, -1))
-            loaded = self._load()
+                self._wanted.update(dict.fromkeys(logs))
+            self._load(lambda log, each: loaded.append((log, each)))
         for log, each in loaded:
             self._storage.adopt(log, each)
         with self._changed:
@@ -410,42 +451,48 @@ class _Loader:
                     pause = _LOOK_SECONDS
                 if self._closing:
                     return
+                self._has_news = False
+            found = 0
             try:
                 with self._loading:
-                    found = self._load()
+                    found = self._load(self._hand_over)
             except StorageError as error:
                 logger.warning("cannot load the logs that this broker leads: %s", error)
-                found = []
-            for log, loaded in found:
-                self._storage._call_soon(partial(self._storage.adopt, log, loaded))
-            if found:
-                pause = _LOOK_SECONDS
             with self._changed:
-                if self._wanted and not self._closing:
+                if self._has_news or found:
+                    pause = _LOOK_SECONDS
+                elif self._wanted and not self._closing:
                     was_added = self._changed.wait(pause)
                     pause = _LOOK_SECONDS if was_added else min(2 * pause, _LOOK_SECONDS_MAX)
 
-    def _load(self) -> list[tuple[ObjectLog, ObjectLog]]:
+    def _hand_over(self, log: ObjectLog, loaded: ObjectLog) -> None:
+        self._storage._call_soon(partial(self._storage.adopt, log, loaded))
+
+    def _load(self, done: Callable[[ObjectLog, ObjectLog], None]) -> int:
+        """Load what is led; each is handed over when it is there. Returns how many were."""
         with self._changed:
-            wanted = dict(self._wanted)
+            wanted = list(self._wanted)
         led = self._led(wanted)
         if not led:
-            return []
+            return 0
         layouts = self._storage._commits.layouts([log.key for log in led])
         due = [(log, layouts[log.key]) for log in led if log.key in layouts]
         loading = [(log, self._storage._pool.submit(self._storage.load, log, layout)) for log, layout in due]
-        loaded = []
+        count = 0
         for log, future in loading:
             try:
-                loaded.append((log, future.result()))
+                loaded = future.result()
             except StorageError as error:
                 logger.error("%s-%d cannot be led: %s", log.topic, log.partition, error)
                 continue
             with self._changed:
                 self._wanted.pop(log, None)
-        return loaded
+            done(log, loaded)
+            count += 1
+        return count
 
-    def _led(self, wanted: dict[ObjectLog, int]) -> list[ObjectLog]:
+    def _led(self, wanted: list[ObjectLog]) -> list[ObjectLog]:
+        """Coordinators' logs first: whole groups wait for them."""
         keys = [log.key for log in wanted]
         states: dict[PartitionKey, PartitionState]
         if not keys:
@@ -454,13 +501,14 @@ class _Loader:
             states = dict(self._storage._commits.lead(self._settings.node_id, keys))
         else:
             states = dict(self._storage._commits.states(keys))
-        return [
+        led = [
             log
-            for log, epoch_min in wanted.items()
+            for log in wanted
             if (state := states.get(log.key)) is not None
             and state.leader == self._settings.node_id
-            and state.leader_epoch >= epoch_min
+            and state.leader_epoch >= log.epoch_min
         ]
+        return sorted(led, key=lambda log: log.topic not in self._storage._internal_topics)
 
 
 def _leadership_lost(log: ObjectLog) -> LeadershipLost:

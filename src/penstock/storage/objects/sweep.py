@@ -65,7 +65,7 @@ class Sweep:
         self._keys = keys if keys is not None else KeySpace(writer.prefix)
         self._commits = commits
         self._store = store
-        self._writer = writer
+        self.writer = writer
         self._in_flight = in_flight
         self._settings = settings
         self._list_at = 0.0
@@ -103,7 +103,7 @@ class Sweep:
             for key in sorted(found)
             if key not in known
             and key not in in_flight
-            and (self._keys.is_of_earlier(key) or may_be_removed(key, self._writer, epochs))
+            and (self._keys.is_of_earlier(key) or may_be_removed(key, self.writer, epochs))
         ]
         if orphans:
             logger.info("removing %d objects whose commit never came", len(orphans))

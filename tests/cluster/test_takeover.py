@@ -1,0 +1,190 @@
+"""Any broker of a cluster may die, stop or leave at any moment: everything goes on, and nothing is lost or doubled."""
+
+from __future__ import annotations
+
+import signal
+import subprocess
+import threading
+import time
+from collections import Counter
+from pathlib import Path
+
+import pytest
+from confluent_kafka import Producer as Librdkafka
+
+from penstock.client.sync import Admin, Consumer, Producer, ShareConsumer
+from penstock.wire.config_resources import ResourceType
+from tests.broker.process import BrokerProcess
+from tests.cluster.members import SECONDS, Members
+from tests.postgres import PostgresServer
+
+TOPIC = "orders"
+PARTITIONS = 6
+
+
+class Load:
+    """An idempotent producer that writes numbers until it is stopped."""
+
+    def __init__(self, bootstrap: str) -> None:
+        self._producer = Librdkafka(
+            {"bootstrap.servers": bootstrap, "enable.idempotence": True, "linger.ms": 5, "socket.timeout.ms": 3000}
+        )
+        self.acknowledged: list[int] = []
+        self.failed: list[str] = []
+        self._is_stopped = False
+        self._thread = threading.Thread(target=self._run)
+        self._thread.start()
+
+    def _run(self) -> None:
+        number = 0
+        while not self._is_stopped:
+            self._producer.produce(TOPIC, b"%d" % number, partition=number % PARTITIONS, callback=self._told)
+            self._producer.poll(0.005)
+            number += 1
+        self._producer.flush(SECONDS)
+
+    def _told(self, error: object, message: object) -> None:
+        if error is not None:
+            self.failed.append(str(error))
+        else:
+            self.acknowledged.append(int(message.value()))  # type: ignore[attr-defined]
+
+    def until_more(self, count: int) -> None:
+        """Until so many more numbers are acknowledged."""
+        wanted, deadline = len(self.acknowledged) + count, time.monotonic() + SECONDS
+        while len(self.acknowledged) < wanted:
+            assert time.monotonic() < deadline, f"{len(self.acknowledged)} of {wanted}"
+            time.sleep(0.05)
+
+    def stop(self) -> list[int]:
+        self._is_stopped = True
+        self._thread.join()
+        assert self.failed == []
+        return self.acknowledged
+
+
+def every_record(bootstrap: str, topic: str, partitions: int) -> list[list[bytes]]:
+    """What each partition holds, for who reads what is committed."""
+    with Consumer(bootstrap_servers=bootstrap, isolation_level="read_committed") as consumer:
+        wanted = [(topic, index) for index in range(partitions)]
+        ends = consumer.end_offsets(wanted)
+        consumer.assign(wanted)
+        consumer.seek_to_beginning(*wanted)
+        found: list[list[bytes]] = [[] for _ in wanted]
+        deadline = time.monotonic() + SECONDS
+        while any(consumer.position(each) < ends[each] for each in ends):
+            assert time.monotonic() < deadline
+            for record in consumer.poll(500):
+                found[record.partition].append(record.value or b"")
+        return found
+
+
+def test_everything_goes_on_when_brokers_die_stop_and_leave(tmp_path: Path, postgres: PostgresServer) -> None:
+    with Members(tmp_path, postgres) as members:
+        # A broker that is stopped keeps its connections: clients notice by their own timeouts.
+        settings = {"bootstrap.servers": members.bootstrap, "request.timeout.ms": 3000}
+        with Admin(bootstrap_servers=members.bootstrap) as admin:
+            admin.create_topic(TOPIC, PARTITIONS, replication_factor=3)
+            admin.create_topic("paid", 3, replication_factor=3)
+            admin.alter_configs(ResourceType.GROUP, "queue", {"share.auto.offset.reset": "earliest"})
+        load = Load(members.bootstrap)
+        load.until_more(50)
+        paid: list[bytes] = []
+        accepted: Counter[tuple[int, int]] = Counter()
+        with (
+            Producer(settings, transactional_id="t") as producer,
+            ShareConsumer(settings, group_id="queue", share_acknowledgement_mode="explicit") as worker,
+            Consumer(settings, group_id="g", group_protocol="consumer", auto_offset_reset="earliest") as consumer,
+        ):
+            worker.subscribe([TOPIC])
+            consumer.subscribe([TOPIC])
+
+            def work(count: int) -> None:
+                """A transaction, a commit of offsets and some acceptances."""
+                with producer.transaction():
+                    for _ in range(3):
+                        value = b"%d" % len(paid)
+                        producer.send("paid", value)
+                        paid.append(value)
+                deadline, done = time.monotonic() + SECONDS, 0
+                while done < count:
+                    assert time.monotonic() < deadline
+                    for record in worker.take(20, 2000):
+                        worker.accept(record)
+                        done += 1
+                        accepted[record.partition, record.offset] += 1
+                    worker.commit()
+                deadline, done = time.monotonic() + SECONDS, 0
+                while done < count:
+                    assert time.monotonic() < deadline
+                    done += len(consumer.poll(500))
+                consumer.commit()
+
+            work(20)
+            members.brokers[1].kill()
+            members.until_led_by_others(TOPIC, 1)
+            work(20)
+            load.until_more(50)
+            members.brokers[1].start()
+            # Longer than the lease: others lead, and what it had under way is nothing.
+            members.signal(members.brokers[2], signal.SIGSTOP)
+            members.until_led_by_others(TOPIC, 2)
+            work(20)
+            members.signal(members.brokers[2], signal.SIGCONT)
+            load.until_more(50)
+            assert members.brokers[3].stop() == 0
+            assert 3 not in members.leaders(TOPIC), "it has handed over before it ended"
+            work(20)
+            load.until_more(50)
+        acknowledged = load.stop()
+        found = every_record(members.bootstrap, TOPIC, PARTITIONS)
+        assert sorted(int(value) for values in found for value in values) == sorted(acknowledged)
+        assert all(values == sorted(values, key=int) for values in found), "out of order"
+        found = every_record(members.bootstrap, "paid", 3)
+        assert sorted(value for values in found for value in values) == sorted(paid)
+        with Consumer(bootstrap_servers=members.bootstrap, group_id="g") as consumer:
+            committed = consumer.committed([(TOPIC, index) for index in range(PARTITIONS)])
+        assert sum(each.offset for each in committed.values() if each is not None) >= 80
+
+
+def refused(process: BrokerProcess) -> str:
+    done = subprocess.run(process.command(), capture_output=True, text=True, timeout=SECONDS)
+    assert done.returncode == 1, done.stdout
+    assert "Traceback" not in done.stderr
+    return " ".join(done.stderr.split())
+
+
+def test_who_cannot_join_is_told_what_to_do(tmp_path: Path, postgres: PostgresServer) -> None:
+    with Members(tmp_path, postgres, count=1, lease_ms=60_000) as members:
+        assert "ode id 1 is in use by a broker at 127.0.0.1" in refused(members.process(1, "another"))
+        other = Members(tmp_path / "other", postgres, count=1)
+        stray = members.process(2)
+        with other:
+            pass
+        stray.data = other.folder / "broker-1"
+        assert "correct --cluster or --data" in refused(stray)
+        alone = members.process(3, "without a store")
+        alone.store = None
+        assert f"start the broker with --store {members.store}" in refused(alone)
+        # Killed, and back before its lease has ended: it is itself again; so is one that has lost its folder.
+        members.brokers[1].kill()
+        members.brokers[1].start()
+        members.brokers[1].kill()
+        replaced = members.brokers[1] = members.process(1, "new folder")
+        replaced.start()
+
+
+@pytest.mark.long
+def test_changes_on_one_broker_are_seen_on_all(tmp_path: Path, postgres: PostgresServer) -> None:
+    with Members(tmp_path, postgres) as members:
+        first, second, third = members.brokers.values()
+        with Admin(bootstrap_servers=first.address) as admin:
+            admin.create_topic(TOPIC, 3)
+        time.sleep(1)
+        with Admin(bootstrap_servers=third.address) as admin:
+            assert len(admin.describe_topic(TOPIC).partitions) == 3
+            assert len(admin.describe_cluster().nodes) == 3
+            admin.delete_topic(TOPIC)
+        time.sleep(1)
+        with Admin(bootstrap_servers=second.address) as admin:
+            assert TOPIC not in admin.list_topics()
