@@ -14,6 +14,7 @@ import asyncio
 import json
 import secrets
 import shlex
+import time
 from collections import OrderedDict
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -213,6 +214,7 @@ def render(request: Request, made: Page, block: str | None = None) -> str:
 
 async def _renderings(request: Request, function: PageFunction, first: Page) -> AsyncIterator[tuple[str, object]]:
     made, sent = first, ""
+    began = time.monotonic()
     while True:
         text = (
             await asyncio.to_thread(render, request, made, "live")
@@ -222,7 +224,9 @@ async def _renderings(request: Request, function: PageFunction, first: Page) -> 
         if text != sent:
             sent = text
             yield "live", text
-        await asyncio.sleep(made.live_seconds or 2.0)
+        pause = made.live_seconds or 2.0
+        await asyncio.sleep(max(pause / 2, pause - (time.monotonic() - began)))  # the reading is part of the interval
+        began = time.monotonic()
         made = await function(request)
 
 

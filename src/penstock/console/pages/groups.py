@@ -8,6 +8,7 @@ from starlette.exceptions import HTTPException
 from starlette.requests import Request
 
 from penstock.client.admin import Admin, GroupListing
+from penstock.client.metadata import TopicInfo
 from penstock.client.types import OffsetSpec, TopicPartition
 from penstock.console import histories, resets
 from penstock.console.names import encode_name
@@ -180,7 +181,7 @@ async def ends_of(admin: Admin, partitions: set[TopicPartition]) -> dict[TopicPa
         return {}
     led = {
         TopicPartition(info.name, number)
-        for info in await admin.list_topics(include_internal=True)
+        for info in await _topics(admin, {tp.topic for tp in partitions})
         for number, known in info.partitions.items()
         if known.leader >= 0
     }
@@ -188,6 +189,17 @@ async def ends_of(admin: Admin, partitions: set[TopicPartition]) -> dict[TopicPa
     if not wanted:
         return {}
     return {tp: found.offset for tp, found in (await admin.list_offsets(wanted)).items()}
+
+
+async def _topics(admin: Admin, names: set[str]) -> list[TopicInfo]:
+    """Those of the named topics that exist. A few are described: all topics may have many thousands of partitions."""
+    if len(names) > _AT_ONCE:
+        return await admin.list_topics(include_internal=True)
+    found = await asyncio.gather(*(admin.describe_topic(name) for name in names), return_exceptions=True)
+    for failure in found:
+        if isinstance(failure, BaseException) and not isinstance(failure, KafkaError):
+            raise failure
+    return [info for info in found if isinstance(info, TopicInfo)]
 
 
 async def _committed(admin: Admin, group_id: str) -> dict[TopicPartition, int]:
