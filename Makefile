@@ -87,6 +87,10 @@ lock: $(STAMP) ## Resolve the locked versions in requirements/ anew
 demo: $(STAMP) $(if $(filter yes,$(SPARK)),$(SPARK_STAMP)) ## A stream, a queue, a transformation, a lake, all checked (SPARK=no: a small download)
 	@$(BIN)/python -m examples.demo $(if $(filter yes,$(SPARK)),,--without-spark)
 
+.PHONY: cluster
+cluster: $(STAMP) ## Three brokers over PostgreSQL and an S3 server under load, one of them killed, and what came of it
+	@$(BIN)/python -m examples.cluster $(OPTIONS)
+
 # -- checks -------------------------------------------------------------------------------------------------------------
 
 .PHONY: test

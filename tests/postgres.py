@@ -31,7 +31,11 @@ class PostgresServer:
     ) -> str:
         """The address over TCP."""
         query = "" if schema is None else f"?schema={schema}"
-        return f"postgresql://{user}@127.0.0.1:{port or self.port}/postgres{query}"
+        return f"postgresql://{user}@127.0.0.1:{port or self.port}/{database}{query}"
+
+    def program(self, name: str) -> str:
+        """The path of one of PostgreSQL's programs, such as pg_dump."""
+        return str(self._programs / name)
 
     def __enter__(self) -> Self:
         self._run("initdb", "-U", USER, "-A", "trust", "--no-sync", "-E", "UTF8", "--locale=C")

@@ -139,6 +139,9 @@ def test_what_cannot_be_imported_is_refused_with_what_to_do(full: Path, tmp_path
     empty = tmp_path / "empty"
     empty.mkdir()
     assert "is not the data folder of a broker" in refused(*[*arguments[:2], str(empty), *arguments[3:]])
+    (data / "brokers").mkdir()
+    assert "the data folder of several brokers" in refused(*arguments)
+    (data / "brokers").rmdir()
     (segment,) = (data / "short-0").glob("*.log")
     with open(segment, "r+b") as file:
         file.seek(100)

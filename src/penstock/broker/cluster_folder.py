@@ -41,6 +41,7 @@ class ClusterFolder:
             raise CatalogError(f"{self._path} is damaged: restore it from a backup of the folder") from error
 
     def belong_to(self, cluster_id: str) -> None:
+        """To a cluster, and of those that were made from its backups to one."""
         if self.cluster_id != cluster_id:
             self.cluster_id = cluster_id
             self._write()

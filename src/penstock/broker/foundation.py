@@ -178,7 +178,7 @@ def _member_foundation(
         )
         epoch = membership.register()
         unused.callback(reader.unregister_broker, config.node_id, epoch)
-        folder.belong_to(catalog.cluster_id)
+        folder.belong_to(catalog.lineage)
         storage = object_storage(
             settings.data, store, address, catalog.cluster_id, config, world, on_failure, broker_epoch=epoch
         )
@@ -216,7 +216,7 @@ def _cluster_catalog(
     claim = Claim(owner, folder.folder_id, folder.cluster_id)
     catalog = PostgresCatalog.open(address.conninfo, address.schema, address.shown, claim, on_failure)
     try:
-        folder.belong_to(catalog.cluster_id)
+        folder.belong_to(catalog.lineage)
         watch = CatalogWatch(world, catalog.ownership.check, on_failure)
         watch.start()
     except BaseException:

@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from penstock.broker.config import BrokerConfig
     from penstock.broker.foundation import OnFailure
     from penstock.broker.world import World
+    from penstock.catalog.postgres_membership import PostgresMembership
     from penstock.catalog.postgres_session import Session
     from penstock.storage.contract import LeasedStorage
     from penstock.storage.objects.commit_log import CommitLog
@@ -45,6 +46,14 @@ def open_session(address: ClusterAddress) -> Session:
     except ImportError as error:
         raise CatalogError(f"this needs psycopg ({error}): pip install 'penstock[cluster]'") from error
     return Session(address.conninfo, address.schema, address.shown)
+
+
+def open_leases(address: ClusterAddress) -> PostgresMembership:
+    """Of a command that is no broker, and has no lease."""
+    from penstock.catalog.postgres_membership import PostgresMembership
+    from penstock.catalog.postgres_shared import LEASE_SECONDS
+
+    return PostgresMembership(address.conninfo, address.schema, address.shown, LEASE_SECONDS)
 
 
 def open_store(url: str) -> ObjectStore:

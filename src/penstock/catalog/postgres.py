@@ -64,6 +64,7 @@ class PostgresCatalog:
     def __init__(self, session: Session, ownership: Ownership, on_lost: Callable[[CatalogLost], None]) -> None:
         self.ownership = ownership
         self.cluster_id = ownership.cluster_id
+        self.lineage = ownership.lineage
         self._session = session
         self._shown = session.shown
         self._on_lost = on_lost

@@ -15,6 +15,7 @@ from dataclasses import dataclass
 import psycopg
 
 from penstock.catalog.contract import CatalogError, CatalogLost
+from penstock.catalog.postgres_incarnation import check_lineage, check_place, lineage
 from penstock.catalog.postgres_session import Session, one_line
 
 LOCK = "hashtextextended('penstock cluster ' || %s, 0)"
@@ -29,7 +30,7 @@ class Claim:
     folder_id: str
     """What tells its data folder from every other."""
     cluster_id: str | None = None
-    """The cluster that the folder belongs to, if it belongs to one already."""
+    """The lineage of the cluster that the folder belongs to, if it belongs to one already."""
 
 
 class Ownership:
@@ -40,7 +41,7 @@ class Ownership:
         self._checking = threading.Lock()
         self._is_closed = False
         self.epoch = -1
-        self.cluster_id = ""
+        self.cluster_id = self.lineage = ""
         self.last_change = ""
 
     def lock(self) -> None:
@@ -63,15 +64,12 @@ class Ownership:
         """Become the owner of a cluster whose tables are there and whose lock is held. Raises CatalogError."""
         connection, claim = self._session.connection(), self._claim
         with connection.transaction():
-            cluster_id, folder_id, owner, store = connection.execute(
-                "SELECT cluster_id, folder_id, owner, store FROM cluster FOR UPDATE"
-            ).fetchone()
             where = f"the schema {self._session.schema!r} at {self._session.shown}"
-            if claim.cluster_id not in (None, cluster_id):
-                raise CatalogError(
-                    f"the data folder belongs to the cluster {claim.cluster_id}, and {where} holds the cluster "
-                    f"{cluster_id}: correct --cluster or --data"
-                )
+            check_place(connection, where)
+            cluster_id, incarnation, folder_id, owner, store = connection.execute(
+                "SELECT cluster_id, incarnation, folder_id, owner, store FROM cluster FOR UPDATE"
+            ).fetchone()
+            check_lineage(claim.cluster_id, cluster_id, incarnation, where)
             if store is not None:
                 raise CatalogError(
                     f"the records of the cluster in {where} are in {store}: start the broker with --store {store}"
@@ -89,6 +87,7 @@ class Ownership:
                 (claim.owner, claim.folder_id),
             ).fetchone()
         self.cluster_id = cluster_id
+        self.lineage = lineage(cluster_id, incarnation)
 
     def check(self) -> None:
         """Make sure that the cluster is still ours, and lock it again after PostgreSQL was away.

@@ -219,7 +219,12 @@ _INCARNATIONS = Migration(
     ),
 )
 
-MIGRATIONS: tuple[Migration, ...] = (_FIRST, _OBJECTS, _SHARED, _INCARNATIONS)
+# How many migrations a broker knows, so that none takes away what it needs.
+_KNOWLEDGE = Migration(1, ("ALTER TABLE broker ADD COLUMN knows integer",))
+
+MIGRATIONS: tuple[Migration, ...] = (_FIRST, _OBJECTS, _SHARED, _INCARNATIONS, _KNOWLEDGE)
+_WITH_BROKERS = MIGRATIONS.index(_SHARED) + 1
+_WITH_KNOWLEDGE = MIGRATIONS.index(_KNOWLEDGE) + 1
 
 
 def migrate(connection: Any, schema: str, shown: str, migrations: Sequence[Migration] = MIGRATIONS) -> None:
@@ -234,6 +239,7 @@ def migrate(connection: Any, schema: str, shown: str, migrations: Sequence[Migra
         )
     if version >= known:
         return
+    _check_running(connection, version, migrations, f"the schema {schema!r} at {shown}")
     with connection.transaction():
         for migration in migrations[version:]:
             for statement in migration.statements:
@@ -244,6 +250,24 @@ def migrate(connection: Any, schema: str, shown: str, migrations: Sequence[Migra
             ON CONFLICT (only_row) DO UPDATE SET version = excluded.version, usable_from = excluded.usable_from
             """,
             (known, migrations[-1].usable_from),
+        )
+
+
+def _check_running(connection: Any, version: int, migrations: Sequence[Migration], where: str) -> None:
+    """A migration that takes away waits until no broker runs that needs what it takes."""
+    needed = max(each.usable_from for each in migrations[version:])
+    if version < _WITH_BROKERS:
+        return
+    knows = "coalesce(knows, 0)" if version >= _WITH_KNOWLEDGE else "0"
+    running = connection.execute(
+        f"SELECT node_id FROM broker WHERE is_live AND lease_until > now() AND greatest({knows}, 1) < %s ORDER BY 1",
+        (needed,),
+    ).fetchall()
+    if running:
+        nodes = ", ".join(str(node_id) for (node_id,) in running)
+        raise CatalogError(
+            f"{where} has to be changed so that the running brokers (node {nodes}), which are of an earlier Penstock, "
+            "cannot use it any more: upgrade them to the version in between first, or stop all of them"
         )
 
 

@@ -26,7 +26,8 @@ from penstock.catalog.contract import SECRET_BYTES, CatalogError, CatalogLost
 from penstock.catalog.identity import new_cluster_id
 from penstock.catalog.leases import NodeIdInUse
 from penstock.catalog.postgres import PostgresCatalog
-from penstock.catalog.postgres_schema import migrate
+from penstock.catalog.postgres_incarnation import check_lineage, check_place, lineage
+from penstock.catalog.postgres_schema import MIGRATIONS, migrate
 from penstock.catalog.postgres_session import Session, one_line
 from penstock.catalog.shared import BrokerRow, Changes, HostAndPort, Kind, LeaderEpoch, Move, PartitionRow
 
@@ -46,7 +47,8 @@ class SharedPostgresCatalog(PostgresCatalog):
         self._lost: CatalogLost | None = None
         self._last_change = ""
         self.lease_seconds = lease_seconds
-        self.cluster_id = str(self._read("SELECT cluster_id FROM cluster")[0][0])
+        self.cluster_id, incarnation = self._read("SELECT cluster_id, incarnation FROM cluster")[0]
+        self.lineage = lineage(self.cluster_id, incarnation)
 
     @classmethod
     def open_shared(
@@ -62,7 +64,7 @@ class SharedPostgresCatalog(PostgresCatalog):
     ) -> Self:
         """Open or create the cluster in a schema, whose records are in `store`. Raises CatalogError with what to do.
 
-        `cluster_id` is the cluster that the data folder belongs to, if it belongs to one already.
+        `cluster_id` is the lineage of the cluster that the data folder belongs to, if it belongs to one already.
         """
         session = Session(conninfo, schema, shown)
         try:
@@ -137,13 +139,13 @@ class SharedPostgresCatalog(PostgresCatalog):
             connection.execute("UPDATE cluster SET next_broker_epoch = next_broker_epoch + 1")
             connection.execute(
                 """
-                INSERT INTO broker (node_id, epoch, instance_id, rack, endpoints, is_live, lease_until)
-                SELECT %s, next_broker_epoch - 1, %s, %s, %s, true, now() + make_interval(secs => %s) FROM cluster
+                INSERT INTO broker (node_id, epoch, instance_id, rack, endpoints, is_live, lease_until, knows)
+                SELECT %s, next_broker_epoch - 1, %s, %s, %s, true, now() + make_interval(secs => %s), %s FROM cluster
                 ON CONFLICT (node_id) DO UPDATE SET epoch = excluded.epoch, instance_id = excluded.instance_id,
                     rack = excluded.rack, endpoints = excluded.endpoints, is_live = true, is_draining = false,
-                    lease_until = excluded.lease_until, session_pid = NULL, session_start = NULL
+                    lease_until = excluded.lease_until, knows = excluded.knows, session_pid = NULL, session_start = NULL
                 """,
-                (node_id, instance_id, rack, json.dumps(endpoints), self.lease_seconds),
+                (node_id, instance_id, rack, json.dumps(endpoints), self.lease_seconds, len(MIGRATIONS)),
             )
             raise_epochs_of(connection, [node_id])
 
@@ -325,14 +327,11 @@ def read_partitions(read: Callable[[str], list[Any]]) -> list[PartitionRow]:
 
 
 def _check_cluster(connection: Any, where: str, store: str, cluster_id: str | None) -> None:
-    found, found_store, folder_id, owner = connection.execute(
-        "SELECT cluster_id, store, folder_id, owner FROM cluster"
+    check_place(connection, where)
+    found, incarnation, found_store, folder_id, owner = connection.execute(
+        "SELECT cluster_id, incarnation, store, folder_id, owner FROM cluster"
     ).fetchone()
-    if cluster_id not in (None, found):
-        raise CatalogError(
-            f"the data folder belongs to the cluster {cluster_id}, and {where} holds the cluster {found}: correct "
-            "--cluster or --data"
-        )
+    check_lineage(cluster_id, found, incarnation, where)
     if folder_id == "store " + store:  # of a broker that was alone with its object store
         connection.execute("UPDATE cluster SET folder_id = NULL")
     elif folder_id is not None:

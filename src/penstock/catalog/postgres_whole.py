@@ -15,6 +15,7 @@ import psycopg
 
 from penstock.catalog.contract import CatalogError
 from penstock.catalog.postgres import PostgresCatalog, nothing
+from penstock.catalog.postgres_incarnation import check_place, is_copy
 from penstock.catalog.postgres_ownership import LOCK
 from penstock.catalog.postgres_schema import migrate
 from penstock.catalog.postgres_session import Session, one_line
@@ -79,6 +80,7 @@ def new_cluster(session: Session, made: NewCluster) -> Iterator[WholeCatalog]:
                 """,
                 (made.cluster_id, made.incarnation, made.secret, made.next_producer_id, made.store),
             )
+            check_place(connection, f"the schema {session.schema!r} at {session.shown}")
             catalog = WholeCatalog(session, made.cluster_id)
             catalog.set_features(made.features)
             connection.execute("UPDATE cluster SET features_epoch = %s", (made.features_epoch,))
@@ -104,7 +106,7 @@ def stopped_cluster(session: Session) -> Iterator[WholeCatalog]:
         live = connection.execute(
             "SELECT node_id FROM broker WHERE is_live AND lease_until > now() ORDER BY node_id"
         ).fetchall()
-        if live:
+        if live and not is_copy(connection):  # of the original, in a dump that is young
             names = ", ".join(str(node_id) for (node_id,) in live)
             raise CatalogError(
                 f"brokers of the cluster in the schema {session.schema!r} at {session.shown} are running (node {names})"

@@ -84,6 +84,18 @@ def session_of(cluster: str) -> Iterator[Session]:
             session.close()
 
 
+def drain_broker(cluster: str, node_id: int) -> None:
+    """Raises Failure if no such broker is running."""
+    from penstock.broker.object_engine import open_leases
+
+    with explained():
+        leases = open_leases(cluster_address(cluster))
+        try:
+            leases.drain(node_id)
+        finally:
+            leases.close()
+
+
 def store_at(url: str) -> ObjectStore:
     from penstock.broker.object_engine import open_store
 

@@ -19,6 +19,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from penstock.broker.cluster_folder import EMBEDDED_CATALOG, check_embedded
+from penstock.broker.foundation import BROKERS_FOLDER
 from penstock.catalog.contract import Catalog, CatalogError, TopicRow
 from penstock.catalog.postgres_session import Session
 from penstock.catalog.postgres_whole import NewCluster, find_cluster, new_cluster
@@ -73,13 +74,13 @@ def stopped_folder(data: Path) -> Iterator[tuple[Import, SqliteCatalog]]:
         check_embedded(data)
         if not (data / EMBEDDED_CATALOG).exists():
             raise StorageError(f"{data} is not the data folder of a broker: it has no {EMBEDDED_CATALOG}")
+        if (data / BROKERS_FOLDER).is_dir():
+            raise CatalogError(
+                f"{data} is the data folder of several brokers (--brokers): only that of a single one can be imported"
+            )
         folder = StoppedFolder(data)
         catalog = SqliteCatalog.open(data / EMBEDDED_CATALOG)
         try:
-            if catalog.partitions():
-                raise CatalogError(
-                    f"{data} was served by several brokers (--brokers): only the folder of a single one can be imported"
-                )
             yield _survey(folder, catalog), catalog
         finally:
             catalog.close()

@@ -1,0 +1,45 @@
+"""`penstock cluster drain`: have a broker hand everything over."""
+
+from __future__ import annotations
+
+import time
+
+import click
+
+from penstock.cli.cluster_options import cluster_option, drain_broker, session_of
+from penstock.cli.failures import Failure
+from penstock.cli.options import CONTEXT_SETTINGS, Command
+from penstock.cli.output import note
+
+_PAUSE_SECONDS = 0.2
+
+
+@click.command(cls=Command, context_settings=CONTEXT_SETTINGS)
+@click.argument("node", type=click.IntRange(0))
+@cluster_option
+@click.option("--timeout", default=60.0, show_default=True, metavar="SECONDS", help="How long to wait.")
+def drain(node: int, cluster: str, timeout: float) -> None:
+    """Have the broker NODE hand its partitions over to the others, and stop.
+
+    It does what Ctrl-C or SIGTERM on its own machine would do. The command ends when it has stopped.
+
+    \b
+      penstock cluster drain 2 --cluster postgresql://penstock@db.example/penstock
+    """
+    with session_of(cluster) as session:
+        from penstock.operation.status import read_status
+
+        drain_broker(cluster, node)
+        deadline = time.monotonic() + timeout
+        while True:
+            broker = next(each for each in read_status(session, "").brokers if each.node_id == node)
+            if broker.state == "stopped":
+                break
+            if time.monotonic() >= deadline:
+                raise Failure(
+                    f"Broker {node} is still there after {timeout:g} seconds, and leads {broker.leads} partitions.\n"
+                    "  It goes on handing over, if another broker is running that can take them.\n"
+                    "  Look at it:    penstock cluster status"
+                )
+            time.sleep(_PAUSE_SECONDS)
+    note(f"Broker {node} has handed over and stopped.")
