@@ -8,7 +8,7 @@ import signal
 import sys
 import time
 from collections.abc import Callable
-from typing import TYPE_CHECKING
+from typing import Protocol
 
 from penstock import __version__
 from penstock.broker.config import describe_unknown
@@ -17,19 +17,22 @@ from penstock.broker.logs import LogFormat, configure
 from penstock.broker.server import Broker
 from penstock.broker.systemd import Notifier
 
-if TYPE_CHECKING:
-    from subprocess import Popen
 
-_COMPANION_SECONDS = 5.0
+class Companion(Protocol):
+    """What is to end with the broker."""
 
-
-Companion = Callable[[str], "Popen[bytes]"]
+    def end(self) -> None: ...
 
 
-def run(settings: Settings, log_format: LogFormat = LogFormat.TEXT, start_companion: Companion | None = None) -> None:
+StartCompanion = Callable[[str], Companion]
+
+
+def run(
+    settings: Settings, log_format: LogFormat = LogFormat.TEXT, start_companion: StartCompanion | None = None
+) -> None:
     """Serve until SIGINT or SIGTERM. Raises ListenError, ConfigError or StorageError with what to do next.
 
-    `start_companion` starts a process that is to end with this one, given the broker's address when it is ready.
+    `start_companion` is called with the broker's address when it is ready, and returns what is to end with it.
     """
     configure(os.environ.get("PENSTOCK_LOG", "WARNING").upper(), log_format)
     try:
@@ -42,7 +45,7 @@ def run(settings: Settings, log_format: LogFormat = LogFormat.TEXT, start_compan
         uvloop.run(_serve(settings, start_companion))
 
 
-async def _serve(settings: Settings, start_companion: Companion | None) -> None:
+async def _serve(settings: Settings, start_companion: StartCompanion | None) -> None:
     broker = Broker(settings)
     await broker.start()
     notifier = Notifier(os.environ, os.getpid())
@@ -67,7 +70,7 @@ async def _serve(settings: Settings, start_companion: Companion | None) -> None:
         await broker.serve()
     finally:
         if companion is not None:
-            end(companion)
+            companion.end()
 
 
 def _on_signal(number: int, callback: Callable[[], object]) -> None:
@@ -85,19 +88,6 @@ def remarks(broker: Broker) -> list[str]:
         *(f"note: {name} is set, and Penstock has no use for it" for name in broker.config.unused),
         *(f"warning: {describe_unknown(name)}" for name in broker.config.unknown),
     ]
-
-
-def end(companion: Popen[bytes]) -> None:
-    """Close the pipe that the companion waits on, and do not wait for it long."""
-    if companion.stdin is not None:
-        companion.stdin.close()
-    from subprocess import TimeoutExpired  # loaded by now, and not at a start without a companion
-
-    try:
-        companion.wait(_COMPANION_SECONDS)
-    except TimeoutExpired:
-        companion.kill()
-        companion.wait()
 
 
 def milliseconds_since_start() -> int:

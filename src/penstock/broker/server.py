@@ -67,6 +67,8 @@ class Broker:
             parts.acceptor.start(self._foundation.open_listeners(), advertised)
             if listen := self.config.penstock_metrics_listen:
                 await parts.monitoring.start(listen, parts.visitors if is_public(listen) else None)
+                if listen.endswith(":0"):  # clients learn from the configs where to look
+                    self.config.settle("penstock.metrics.listen", f"{listen[:-1]}{parts.monitoring.port}")
             if self.config.measures:
                 parts.build_all()
             if parts.shared is not None:

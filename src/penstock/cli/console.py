@@ -58,6 +58,7 @@ def require_parts() -> None:
     show_default=True,
     help="Log everybody out after so long.",
 )
+@option("--listen-fd", type=int, hidden=True, help="Listen on this socket, which another process has opened.")
 @option("--until-stdin-closes", is_flag=True, hidden=True, help="Stop with the process that started this one.")
 @bootstrap_option
 def console(
@@ -68,6 +69,7 @@ def console(
     names: tuple[str, ...],
     idle_minutes: float,
     session_hours: float,
+    listen_fd: int | None,
     until_stdin_closes: bool,
     bootstrap: str,
 ) -> None:
@@ -91,7 +93,7 @@ def console(
     try:
         run(
             settings,
-            Place(listen, names, tls_cert, tls_key),
+            Place(listen, names, tls_cert, tls_key, listen_fd),
             rules=Rules(idle_seconds=idle_minutes * 60, life_seconds=session_hours * 3600),
             until_stdin_closes=until_stdin_closes,
         )

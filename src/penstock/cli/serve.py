@@ -13,11 +13,11 @@ from penstock.cli.failures import Failure
 from penstock.cli.options import CONTEXT_SETTINGS, Command, defaults_for, load_config, option, pairs
 
 if TYPE_CHECKING:
-    import subprocess
+    import socket
 
     from penstock.broker.foundation import Settings
     from penstock.broker.logs import LogFormat
-    from penstock.broker.run import Companion
+    from penstock.broker.run import Companion, StartCompanion
 
 _MAX_BROKERS = 64
 
@@ -160,7 +160,7 @@ def serve(
     from penstock.log.errors import FolderInUse, StorageError
 
     if console is not None:
-        _check_console()
+        _require_console()
     if secure and insecure:
         raise click.UsageError("--secure and --insecure exclude each other")
     if brokers is not None and (cluster is not None or store is not None):
@@ -188,7 +188,8 @@ def serve(
         )
         if secure:
             _secure(settings)
-        start_console = (lambda bootstrap: _start_console(console, bootstrap, settings)) if console else None
+        bound = _console_socket(console, settings)
+        start_console = None if bound is None else lambda bootstrap: _start_console(bound, bootstrap, settings)
         _run(settings, brokers, LogFormat(log_format), start_console)
     except (ConfigError, ListenError, CatalogError, StorageError, FolderInUse) as error:
         text = str(error)
@@ -196,7 +197,10 @@ def serve(
 
 
 def _run(
-    settings: Settings, brokers: int | Literal["auto"] | None, log_format: LogFormat, start_console: Companion | None
+    settings: Settings,
+    brokers: int | Literal["auto"] | None,
+    log_format: LogFormat,
+    start_console: StartCompanion | None,
 ) -> None:
     """One broker in this process, or several in their own."""
     if brokers is not None:
@@ -218,26 +222,57 @@ def _run(
     run(settings, log_format, start_console)
 
 
-def _check_console() -> None:
+def _require_console() -> None:
     from penstock.cli.console import require_parts
 
     require_parts()
 
 
-def _start_console(listen: str, bootstrap: str, settings: Settings) -> subprocess.Popen[bytes]:
-    """The console, which ends when this process closes the pipe, however it ends. People log in where the broker wants
-    a user, and the console trusts the authority that `--secure` has made."""
-    import subprocess
-    import sys
+def _console_socket(listen: str | None, settings: Settings) -> socket.socket | None:
+    """Where the console is to listen: at --console, or for `penstock` alone at the usual place if it can be had there.
 
-    from penstock.cli.secure import authority_of
+    With --console the broker shows what the console wants to know, to this machine, unless users and their rights
+    would have to be regarded.
+    """
+    if listen is None and not _is_alone(settings):
+        return None
+    from penstock.cli.console import DEFAULT_LISTEN, missing_part
+    from penstock.cli.console_process import bind_console
+
+    if listen is None:
+        try:
+            return bind_console(DEFAULT_LISTEN) if missing_part() is None else None
+        except OSError:
+            return None  # somebody else is there
+    if not _wants_users(settings):
+        settings.configs.setdefault("penstock.metrics.listen", "127.0.0.1:0")
+    try:
+        return bind_console(listen)
+    except OSError as error:
+        raise Failure(f"--console {listen} cannot be listened on: {error.strerror}; choose another address.") from None
+
+
+def _is_alone(settings: Settings) -> bool:
+    """Whether this is `penstock` without a word, on an operating system where a process can be handed a socket."""
+    parent = click.get_current_context().parent
+    return parent is not None and parent.invoked_subcommand is None and os.name == "posix" and not settings.configs
+
+
+def _wants_users(settings: Settings) -> bool:
     from penstock.security.protocols import SecurityProtocol
 
-    line = [sys.executable, "-m", "penstock.cli.main", "console", "--until-stdin-closes"]
-    if settings.unnamed is SecurityProtocol.SASL_SSL:
-        authority = authority_of(settings.data)
-        line += ["--login", *([] if authority is None else ["--ca-file", str(authority)])]
-    return subprocess.Popen([*line, "--listen", listen, "--bootstrap", bootstrap], stdin=subprocess.PIPE)
+    return settings.unnamed is SecurityProtocol.SASL_SSL or "authorizer.class.name" in settings.configs
+
+
+def _start_console(bound: socket.socket, bootstrap: str, settings: Settings) -> Companion:
+    """The console. People log in where the broker wants a user, and it trusts the authority that --secure has made."""
+    from penstock.cli.console_process import ConsoleProcess
+    from penstock.cli.secure import authority_of
+
+    login = _wants_users(settings)
+    console = ConsoleProcess(bound, bootstrap, login=login, authority=authority_of(settings.data) if login else None)
+    click.echo(f"Console: {console.address} (starts when it is opened)")
+    return console
 
 
 def _secure(settings: Settings) -> None:

@@ -31,6 +31,8 @@ class Place:
     names: tuple[str, ...] = ()
     tls_cert: str | None = None
     tls_key: str | None = None
+    descriptor: int | None = None
+    """A socket of this machine that listens already, in place of `listen`."""
 
     @property
     def has_tls(self) -> bool:
@@ -62,19 +64,9 @@ def run(
     settings: Mapping[str, object], place: Place, *, rules: Rules | None = None, until_stdin_closes: bool = False
 ) -> None:
     """Serve until SIGINT or SIGTERM, or until the process that started this one is gone."""
-    host, port = parse_listen(place.listen, has_tls=place.has_tls, has_login=wants_login(settings))
-    family = socket.AF_INET6 if ":" in host else socket.AF_INET
-    bound = socket.socket(family, socket.SOCK_STREAM)
-    bound.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-    try:
-        bound.bind((host, port))
-    except OSError as error:
-        bound.close()
-        raise ListenError(
-            f"{place.listen} cannot be listened on: {error.strerror}; choose another with --listen"
-        ) from None
-    shown = f"[{host}]" if ":" in host else host
-    address = f"{shown}:{bound.getsockname()[1]}"
+    bound = _bind(place, has_login=wants_login(settings))
+    host, port = bound.getsockname()[:2]
+    address = f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
     app = create_app(settings, allowed_hosts(address, place.names), is_secure=place.has_tls, rules=rules)
     config = uvicorn.Config(
         app,
@@ -96,6 +88,23 @@ def run(
         raise ListenError(f"TLS with {place.tls_cert} does not work: {error}") from None
     url = f"{'https' if place.has_tls else 'http'}://{address}/"
     asyncio.run(_serve(uvicorn.Server(config), app, bound, url, until_stdin_closes))
+
+
+def _bind(place: Place, *, has_login: bool) -> socket.socket:
+    if place.descriptor is not None:
+        return socket.socket(fileno=place.descriptor)
+    host, port = parse_listen(place.listen, has_tls=place.has_tls, has_login=has_login)
+    family = socket.AF_INET6 if ":" in host else socket.AF_INET
+    bound = socket.socket(family, socket.SOCK_STREAM)
+    bound.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+    try:
+        bound.bind((host, port))
+    except OSError as error:
+        bound.close()
+        raise ListenError(
+            f"{place.listen} cannot be listened on: {error.strerror}; choose another with --listen"
+        ) from None
+    return bound
 
 
 async def _serve(server: uvicorn.Server, app: object, bound: socket.socket, url: str, until_stdin_closes: bool) -> None:

@@ -88,6 +88,11 @@ class BrokerConfig(BrokerValues):
         self._merged: dict[str, str]
         self._refresh()
 
+    def settle(self, name: str, value: str) -> None:
+        """Replace a value that left something open, such as port 0, by what it came to."""
+        self.static[name] = value
+        self._refresh()
+
     def set_dynamic(self, default: Mapping[str, str], broker: Mapping[str, str]) -> None:
         """Replace the configs that were set at run time, for all brokers and for this one."""
         self.dynamic_default = dict(default)

@@ -12,7 +12,6 @@ import os
 import socket
 import sys
 from contextlib import ExitStack
-from typing import TYPE_CHECKING
 
 from penstock import __version__
 from penstock.broker.cluster_folder import check_embedded
@@ -25,16 +24,16 @@ from penstock.broker.processes.child import Reports, run_child
 from penstock.broker.processes.folder import prepare
 from penstock.broker.processes.plan import Plan, plan
 from penstock.broker.processes.supervisor import Ready, Supervisor
-from penstock.broker.run import Companion, end, milliseconds_since_start
+from penstock.broker.run import Companion, StartCompanion, milliseconds_since_start
 from penstock.broker.systemd import Notifier
 from penstock.log.files import FolderLock
 
-if TYPE_CHECKING:
-    from subprocess import Popen
-
 
 def run_several(
-    settings: Settings, count: int, log_format: LogFormat = LogFormat.TEXT, start_companion: Companion | None = None
+    settings: Settings,
+    count: int,
+    log_format: LogFormat = LogFormat.TEXT,
+    start_companion: StartCompanion | None = None,
 ) -> None:
     """Serve with `count` brokers until SIGINT or SIGTERM.
 
@@ -57,7 +56,7 @@ def run_several(
 
 class _Brokers:
     def __init__(
-        self, plans: list[Plan], log_format: LogFormat, start_companion: Companion | None, undo: ExitStack
+        self, plans: list[Plan], log_format: LogFormat, start_companion: StartCompanion | None, undo: ExitStack
     ) -> None:
         self._plans = plans
         self._data = plans[0].settings.data
@@ -65,7 +64,7 @@ class _Brokers:
         self._start_companion = start_companion
         self._undo = undo
         self._notifier = Notifier(os.environ, os.getpid())
-        self._companion: Popen[bytes] | None = None
+        self._companion: Companion | None = None
         self._bound = [_bind(each, len(plans), undo) for each in plans]
         self._lifeline, self._held = os.pipe()
         undo.callback(os.close, self._lifeline)
@@ -88,7 +87,7 @@ class _Brokers:
             supervisor.run()
         finally:
             if self._companion is not None:
-                end(self._companion)
+                self._companion.end()
 
     def _child(self, place: int, reports: int) -> int:
         os.close(self._held)

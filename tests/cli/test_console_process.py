@@ -1,0 +1,93 @@
+"""The console of `penstock serve`, as a process that starts when it is opened."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import socket
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from urllib.request import urlopen
+
+import pytest
+
+from penstock.cli.console_process import ConsoleProcess, bind_console
+from penstock.cli.failures import Failure
+
+pytest.importorskip("starlette")
+pytest.importorskip("uvicorn")
+
+
+@contextmanager
+def serving(folder: Path, *arguments: str) -> Iterator[tuple[subprocess.Popen[str], list[str]]]:
+    line = [sys.executable, "-m", "penstock.cli.main", "serve", "--data", str(folder), "--listen", "127.0.0.1:0"]
+    with subprocess.Popen([*line, *arguments], stdout=subprocess.PIPE, text=True) as process:
+        assert process.stdout is not None
+        yield process, [process.stdout.readline().strip() for _ in range(2)]
+        process.send_signal(signal.SIGTERM)
+        assert process.wait(60) == 0
+
+
+def children(pid: int) -> list[int]:
+    return [int(word) for word in Path(f"/proc/{pid}/task/{pid}/children").read_text().split()] + [
+        int(word)
+        for task in os.listdir(f"/proc/{pid}/task")
+        if task != str(pid)
+        for word in Path(f"/proc/{pid}/task/{task}/children").read_text().split()
+    ]
+
+
+def until(condition: Callable[[], bool]) -> None:
+    deadline = time.monotonic() + 60
+    while not condition():
+        assert time.monotonic() < deadline
+        time.sleep(0.05)
+
+
+@pytest.mark.skipif(not Path("/proc/self/task").exists(), reason="looks into /proc")
+@pytest.mark.timeout(200)
+def test_the_console_starts_when_it_is_opened_again_when_it_died_and_ends_with_the_broker(tmp_path: Path) -> None:
+    with serving(tmp_path / "data", "--console", "127.0.0.1:0") as (broker, (ready, line)):
+        assert ready.startswith("Penstock ")
+        assert line.startswith("Console: http://127.0.0.1:")
+        address = line.split()[1]
+        assert children(broker.pid) == []
+        with urlopen(f"{address}topics.json", timeout=60) as answer:
+            assert json.load(answer)["topics"] == []
+        (console,) = children(broker.pid)
+        with urlopen(f"{address}clients.json", timeout=60) as answer:
+            assert json.load(answer)["is_shown"]  # the broker shows itself to the console that was asked for
+        os.kill(console, signal.SIGKILL)
+        until(lambda: children(broker.pid) == [])
+        with urlopen(f"{address}topics.json", timeout=60) as answer:
+            assert answer.status == 200
+        (console,) = children(broker.pid)
+    until(lambda: not Path(f"/proc/{console}").exists())
+
+
+def test_a_console_that_nobody_opened_ends_at_once() -> None:
+    bound = bind_console("127.0.0.1:0")
+    console = ConsoleProcess(bound, "127.0.0.1:1", login=False, authority=None)
+    assert console.address.startswith("http://127.0.0.1:")
+    console.end()
+    assert bound.fileno() == -1
+
+
+@pytest.mark.parametrize("listen", ["0.0.0.0:8080", "example.com:1", "127.0.0.1", "127.0.0.1:http"])
+def test_a_broker_serves_its_console_to_this_machine_only(listen: str) -> None:
+    with pytest.raises(Failure):
+        bind_console(listen)
+
+
+def test_an_address_that_is_taken_is_refused_with_another_choice(tmp_path: Path) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        line = [sys.executable, "-m", "penstock.cli.main", "serve", "--data", str(tmp_path), "--listen", "127.0.0.1:0"]
+        line += ["--console", f"127.0.0.1:{taken.getsockname()[1]}"]
+        refused = subprocess.run(line, capture_output=True, text=True, timeout=60, check=False)
+    assert refused.returncode == 1
+    assert "choose another address" in refused.stderr
