@@ -37,11 +37,13 @@ PAGES = {
     "/clients": 200,
     "/clients/{name}": 404,
     "/cluster": 200,
+    "/pipelines": 200,
+    "/pipelines/{name}": 404,
     "/access": 200,
     "/access/users/{name}": 403,
 }
 """Path with parameters, and what a user without rights gets; with 200 it is a page that shows nothing."""
-MISSING = {"/clients/{name}"}
+MISSING = {"/clients/{name}", "/pipelines/{name}"}
 """Pages of things that are not there."""
 
 CHANGES: dict[str, dict[str, str]] = {

@@ -9,8 +9,10 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from deltalake import DeltaTable
 
+from penstock.cli.load import noted
 from penstock.client.errors import UsageError
 from penstock.client.sync import Producer
+from penstock.spark.load import LoadSummary
 from penstock.spark.pipelines import (
     History,
     Pipeline,
@@ -114,6 +116,17 @@ def test_the_history_keeps_every_run(tmp_path: Path) -> None:
     assert History(tmp_path, pipeline).read() == runs
 
 
+def test_a_long_history_keeps_its_last_runs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("penstock.spark.pipelines._LONG_HISTORY_BYTES", 2_000)
+    monkeypatch.setattr("penstock.spark.pipelines._RUNS_KEPT", 3)
+    history = History(tmp_path, "a load")
+    for number in range(100):
+        history.add(RunSummary("a load", "2026-01-01", 1.5, rows=number))
+    rows = [one.rows for one in history.read()]
+    assert 3 <= len(rows) < 20
+    assert rows[-1] == 99
+
+
 @pytest.mark.spark
 @pytest.mark.timeout(600)
 def test_the_raw_example_loads_a_delta_table_by_day(
@@ -182,3 +195,15 @@ def test_the_enrich_example_handles_or_buries_every_order(
     assert (summary.rows, summary.lag_after) == (101, 0)
     assert sorted(int(str(order["id"])) for order in read_all(penstock_broker, "orders-enriched")) == [*range(100)]
     assert read_all(penstock_broker, "orders-dead") == ["not an order"]
+
+
+def test_a_load_with_a_folder_notes_what_it_did_or_why_it_failed(tmp_path: Path) -> None:
+    with noted(str(tmp_path), "orders") as note_run:
+        note_run(LoadSummary("orders", "lake", rows=10, seconds=2.0, lag_before=10))
+    with pytest.raises(ValueError, match="broken"), noted(str(tmp_path), "orders"):
+        raise ValueError("broken")
+    first, second = History(tmp_path, "orders").read()
+    assert (first.rows, first.lag_before, first.lag_after, first.error) == (10, 10, 0, "")
+    assert "broken" in second.error
+    with noted(None, "orders") as note_run:
+        note_run(LoadSummary("orders", "lake"))

@@ -58,6 +58,13 @@ def require_parts() -> None:
     show_default=True,
     help="Log everybody out after so long.",
 )
+@option(
+    "--pipelines",
+    metavar="DIR",
+    default="penstock-pipelines",
+    show_default=True,
+    help="Folder in which pipelines and loads note their runs (their --folder).",
+)
 @option("--listen-fd", type=int, hidden=True, help="Listen on this socket, which another process has opened.")
 @option("--until-stdin-closes", is_flag=True, hidden=True, help="Stop with the process that started this one.")
 @bootstrap_option
@@ -69,6 +76,7 @@ def console(
     names: tuple[str, ...],
     idle_minutes: float,
     session_hours: float,
+    pipelines: str,
     listen_fd: int | None,
     until_stdin_closes: bool,
     bootstrap: str,
@@ -95,6 +103,7 @@ def console(
             settings,
             Place(listen, names, tls_cert, tls_key, listen_fd),
             rules=Rules(idle_seconds=idle_minutes * 60, life_seconds=session_hours * 3600),
+            pipelines=pipelines,
             until_stdin_closes=until_stdin_closes,
         )
     except ListenError as error:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -39,6 +39,7 @@ if TYPE_CHECKING:
 @option("--every", type=click.FloatRange(0.1), metavar="SECONDS", help="Load again and again, until Ctrl-C.")
 @option("--master", default="local[*]", show_default=True, help="Where Spark runs.")
 @option("--dry-run", is_flag=True, help="Show what would be read, and by how many tasks.")
+@option("--folder", metavar="DIR", help="Note each run here, for the console; pipelines use penstock-pipelines.")
 @json_option
 @bootstrap_option
 def load(
@@ -60,6 +61,7 @@ def load(
     every: float | None,
     master: str,
     dry_run: bool,
+    folder: str | None,
     as_json: bool,
     bootstrap: str,
 ) -> None:
@@ -87,7 +89,7 @@ def load(
     except SetupError as error:
         raise Failure(str(error)) from error
     while True:
-        with explained(), progress_bar("loading") as progress:
+        with explained(), noted(folder, name or ",".join(topics)) as note_run, progress_bar("loading") as progress:
             summary = run_load(
                 topics,
                 to,
@@ -109,6 +111,7 @@ def load(
                 progress=progress,
                 spark=spark,
             )
+            note_run(summary)
         show(summary, dry_run, as_json)
         if every is None or dry_run:
             return
@@ -134,6 +137,31 @@ def explained() -> Iterator[None]:
         from penstock.spark.failures import reason
 
         raise Failure(explain(error) or reason(error)) from error
+
+
+@contextmanager
+def noted(folder: str | None, name: str) -> Iterator[Callable[[LoadSummary], None]]:
+    """Note a run in the history of its name: what it did, or why it failed."""
+    if folder is None:
+        yield lambda summary: None
+        return
+    from datetime import UTC, datetime
+
+    from penstock.spark.failures import reason
+    from penstock.spark.pipelines import History, RunSummary
+
+    history, clock = History(folder, name), time.monotonic()
+    started = datetime.now(UTC).isoformat(timespec="seconds")
+
+    def note_run(done: LoadSummary) -> None:
+        counts = (done.rows, done.bytes, done.files, done.tasks, done.lag_before, done.lag_after)
+        history.add(RunSummary(name, started, round(done.seconds, 3), *counts))
+
+    try:
+        yield note_run
+    except Exception as error:
+        history.add(RunSummary(name, started, round(time.monotonic() - clock, 3), error=reason(error) or repr(error)))
+        raise
 
 
 @contextmanager

@@ -35,20 +35,27 @@ from penstock.console.pages import (
     topics,
     transactions,
 )
+from penstock.console.pages import pipelines as pipeline_pages
 from penstock.console.session import Session
 from penstock.wire.errors import KafkaError
 
+DEFAULT_PIPELINES = "penstock-pipelines"
 STATIC = Path(__file__).parent / "static"
-FAMILIES = (overview, messages, topics, groups, queues, transactions, clients, cluster, access)
+FAMILIES = (overview, messages, topics, groups, queues, transactions, clients, cluster, pipeline_pages, access)
 
 
 def create_app(
-    settings: Mapping[str, object], hosts: frozenset[str], *, is_secure: bool = False, rules: Rules | None = None
+    settings: Mapping[str, object],
+    hosts: frozenset[str],
+    *,
+    is_secure: bool = False,
+    rules: Rules | None = None,
+    pipelines: Path = Path(DEFAULT_PIPELINES),
 ) -> Starlette:
     """The console of the cluster that `settings` of `penstock.client` reach, for browsers that name one of `hosts`.
 
     Where the settings name no user and the cluster wants one, people log in, by `rules`. `is_secure` says that it is
-    served over TLS.
+    served over TLS. `pipelines` is the folder in which pipelines note their runs.
     """
     web.NAVIGATION[:] = [entry for family in FAMILIES for entry in getattr(family, "NAVIGATION", [])]
     has_logins = wants_login(settings)
@@ -57,7 +64,7 @@ def create_app(
     async def life(app: Starlette) -> AsyncIterator[None]:
         logins = Logins(settings, rules) if has_logins else None
         session = None if has_logins else Session(settings)
-        app.state.web = web.Web(session, logins)
+        app.state.web = web.Web(session, logins, pipelines)
         watch = asyncio.ensure_future(logins.watch()) if logins is not None else None
         yield
         app.state.web.is_closing.set()

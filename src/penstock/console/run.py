@@ -9,10 +9,11 @@ import socket
 import sys
 from collections.abc import Mapping
 from dataclasses import dataclass
+from pathlib import Path
 
 import uvicorn
 
-from penstock.console.app import create_app
+from penstock.console.app import DEFAULT_PIPELINES, create_app
 from penstock.console.guard import allowed_hosts
 from penstock.console.logins import Rules, wants_login
 
@@ -61,13 +62,19 @@ def parse_listen(listen: str, *, has_tls: bool = False, has_login: bool = False)
 
 
 def run(
-    settings: Mapping[str, object], place: Place, *, rules: Rules | None = None, until_stdin_closes: bool = False
+    settings: Mapping[str, object],
+    place: Place,
+    *,
+    rules: Rules | None = None,
+    pipelines: str = DEFAULT_PIPELINES,
+    until_stdin_closes: bool = False,
 ) -> None:
     """Serve until SIGINT or SIGTERM, or until the process that started this one is gone."""
     bound = _bind(place, has_login=wants_login(settings))
     host, port = bound.getsockname()[:2]
     address = f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
-    app = create_app(settings, allowed_hosts(address, place.names), is_secure=place.has_tls, rules=rules)
+    hosts = allowed_hosts(address, place.names)
+    app = create_app(settings, hosts, is_secure=place.has_tls, rules=rules, pipelines=Path(pipelines))
     config = uvicorn.Config(
         app,
         log_level="warning",

@@ -93,8 +93,9 @@ ChangeFunction = Callable[[Request, Form], Awaitable[Change]]
 class Web:
     """What all requests share: templates, tokens, sessions, notices, the count of streams."""
 
-    def __init__(self, session: Session | None, logins: Logins | None = None) -> None:
-        """With the one session of everybody, or with logins."""
+    def __init__(self, session: Session | None, logins: Logins | None, pipelines: Path) -> None:
+        """With the one session of everybody, or with logins. `pipelines` is the folder of the histories of runs."""
+        self.pipelines = pipelines
         self.session = session
         self.logins = logins
         self.tokens = Tokens()

@@ -46,6 +46,8 @@ if TYPE_CHECKING:
 
 DEFAULT_FOLDER = "penstock-pipelines"
 _RECENT = 100  # micro-batches that Spark remembers
+_LONG_HISTORY_BYTES = 1 << 20
+_RUNS_KEPT = 1_000  # of a history that has become long
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -105,7 +107,12 @@ class Pipeline:
 
     @property
     def slug(self) -> str:
-        return re.sub(r"[^A-Za-z0-9]+", "-", self.name).strip("-").lower()
+        return slug_of(self.name)
+
+
+def slug_of(name: str) -> str:
+    """The folder of a name."""
+    return re.sub(r"[^A-Za-z0-9]+", "-", name).strip("-").lower() or "unnamed"
 
 
 @dataclass(frozen=True, slots=True)
@@ -340,16 +347,27 @@ def dry_run(
 
 
 class History:
-    """The runs of a pipeline, one JSON object per line."""
+    """The last runs of a pipeline or of a load, one JSON object per line; the console shows them too."""
 
-    def __init__(self, folder: str | Path, pipeline: Pipeline) -> None:
-        self.path = Path(folder) / pipeline.slug / "history.jsonl"
+    def __init__(self, folder: str | Path, pipeline: Pipeline | str) -> None:
+        """`pipeline` may be the name of a load."""
+        slug = slug_of(pipeline) if isinstance(pipeline, str) else pipeline.slug
+        self.path = Path(folder) / slug / "history.jsonl"
 
     def add(self, summary: RunSummary) -> None:
         self.path.parent.mkdir(parents=True, exist_ok=True)
         line = {name: getattr(summary, name) for name in RunSummary.__slots__}
         with self.path.open("a") as file:
             file.write(json.dumps(line) + "\n")
+            is_long = file.tell() > _LONG_HISTORY_BYTES
+        if is_long:
+            self._shorten()
+
+    def _shorten(self) -> None:
+        kept = self.path.read_text().splitlines(keepends=True)[-_RUNS_KEPT:]
+        shorter = self.path.with_suffix(".new")
+        shorter.write_text("".join(kept))
+        shorter.replace(self.path)
 
     def read(self) -> list[RunSummary]:
         if not self.path.is_file():
