@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from tests.cluster.storm.proxy import Mode, Proxy
-from tests.cluster.storm.stage import BrokerDied, Node, Stage
+from tests.cluster.storm.stage import DISK_BYTES, BrokerDied, Node, Stage
 
 _HIT_SECONDS = 40.0
 """How long a fault lasts at the most until it has hit something."""
@@ -293,17 +293,16 @@ async def disk_full(strike: Strike) -> str:
 
 
 def _fill(ballast: Path) -> int:
+    """Returns the error that ends it: never more than the small disk can hold, wherever this is."""
+    code = 0
     with open(ballast, "wb", buffering=0) as file:
-        try:
-            while True:
-                file.write(bytes(1 << 16))
-        except OSError as error:
-            code = error.errno or 0
-        try:
-            while True:
-                file.write(b"x")
-        except OSError:
-            return code
+        for size in (1 << 16, 1):
+            try:
+                for _ in range(DISK_BYTES // (1 << 16) + 1 if size > 1 else 1 << 16):
+                    file.write(bytes(size))
+            except OSError as error:
+                code = error.errno or 0
+    return code
 
 
 @kind("disk-wiped")

@@ -24,7 +24,7 @@ from tests.seaweedfs import SeaweedServer
 
 START_SECONDS = 90
 _STOP_SECONDS = 60
-_DISK_BYTES = 256 << 20
+DISK_BYTES = 256 << 20
 STORE = "s3://bucket/storm"
 
 
@@ -145,7 +145,7 @@ class Node:
         """Give the broker a small disk of its own, if this user may."""
         self.data.mkdir(parents=True, exist_ok=True)
         done = subprocess.run(
-            ["mount", "-t", "tmpfs", "-o", f"size={_DISK_BYTES}", "storm", str(self.data)], capture_output=True
+            ["mount", "-t", "tmpfs", "-o", f"size={DISK_BYTES}", "storm", str(self.data)], capture_output=True
         )
         self.has_disk = done.returncode == 0
 

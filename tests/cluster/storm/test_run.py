@@ -11,7 +11,7 @@ import pytest
 from tests.cluster.storm.faults import KINDS, NEED_SEVERAL, plan_of
 from tests.cluster.storm.run import storm
 
-BROKERS = int(os.environ.get("PENSTOCK_STORM_BROKERS", "1"))
+BROKERS = int(os.environ.get("PENSTOCK_STORM_BROKERS", "3"))
 SHORT = ["kill", "cut-commits", "stored-unanswered", "postgres-kill", "terminate"]
 
 
