@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from penstock.console.decoders import decode, decode_record
+from penstock.console.decoders import decode, decode_record, preview
 from penstock.console.decoders.avro import MalformedSchema, parse_schema
 from penstock.groups import records as group_records
 from penstock.transactions import records as transaction_records
@@ -51,6 +51,12 @@ def test_what_cannot_be_read_is_hex_with_a_reason() -> None:
     assert "not json" in decode(b"nope", "json").problem
     assert "no schema" in decode(b"\x02", "avro").problem
     assert "not protobuf" in decode(b"\xff", "protobuf").problem
+
+
+def test_of_something_large_the_beginning_is_shown() -> None:
+    assert preview(b"a" * 1_000, 10) == ("a" * 10 + "…", "text", "")
+    assert preview("ü".encode() * 1_000, 11).text == "ü" * 5 + "…"
+    assert preview(b"\x00\xff" * 1_000, 9) == ("00 ff 00 …", "hex", "")
 
 
 def test_avro_is_read_as_fastavro_writes_it() -> None:

@@ -98,6 +98,23 @@ def test_a_place_is_written_and_read_again() -> None:
             Place.read("t", text)
 
 
+def test_large_records_are_cut_in_lists_and_whole_on_their_own(
+    console: Visitor, broker: Broker, fresh: str, produce: Callable[..., None]
+) -> None:
+    broker.create_topic(fresh)
+    large = json.dumps({"text": "x" * 200_000}).encode()
+    produce(fresh, *[large] * 60)
+    records = console.get(f"/topics/{fresh}/messages.json?limit=1000").json()["records"]
+    assert len(records) == 50
+    assert all(16_000 < len(record["value"]) < 20_000 for record in records)
+    hits = console.get(
+        f"/topics/{fresh}/messages.json?limit=1000&from=beginning&by=expression&q=$.text%20exists"
+    ).json()
+    assert hits["hits"] == 60
+    whole = console.get(f"/topics/{fresh}/messages/0/3.json").json()["value"]
+    assert json.loads(whole) == json.loads(large)
+
+
 def test_what_cannot_be_searched_is_said(console: Visitor, topic: str) -> None:
     for query in ("by=expression&q=foo", "from=time&at=soon", "from=never", "partition=9", "from=offset&resume=x"):
         answer = console.get(f"/topics/{topic}/messages.json?{query}")

@@ -25,6 +25,7 @@ _BATCH_RECORDS = 1_000  # decoded between two looks at the event loop
 _TURN_SECONDS = 0.02
 _TELL_SECONDS = 0.25
 _MOST_ROWS_AT_ONCE = 100
+_MOST_BYTES_AT_ONCE = 8 << 20
 
 
 @dataclass(slots=True)
@@ -79,7 +80,7 @@ async def search(
     """Hits as they are found, the first `show` of them (of an endless search the newest), and progress four times a
     second. Hits beyond those are counted; without a filter the search ends there."""
     started = told = time.monotonic()
-    shown = 0
+    shown = held = 0
     waiting: deque[ConsumerRecord[bytes, bytes]] = deque(maxlen=_MOST_ROWS_AT_ONCE if place.is_endless else None)
     left = {TopicPartition(place.topic, number): bounds for number, bounds in place.ranges.items()}
     left = {tp: (at, end) for tp, (at, end) in left.items() if at < end}
@@ -103,6 +104,7 @@ async def search(
                 taken = hits
             place.hits += len(hits)
             waiting.extend(taken)
+            held += sum(len(record.value or b"") for record in taken)
             shown += len(taken)
             _advance(consumer, place, left, tp, position)
             if time.monotonic() - turn > _TURN_SECONDS:
@@ -114,8 +116,9 @@ async def search(
         now = time.monotonic()
         is_over = not left or (wanted is None and shown >= show and not place.is_endless)
         is_first = bool(waiting) and shown == len(waiting)
-        if is_over or is_first or now - told >= _TELL_SECONDS or len(waiting) >= _MOST_ROWS_AT_ONCE:
-            told = now
+        is_much = len(waiting) >= _MOST_ROWS_AT_ONCE or held >= _MOST_BYTES_AT_ONCE
+        if is_over or is_first or is_much or now - told >= _TELL_SECONDS:
+            told, held = now, 0
             yield Found(place, list(waiting), now - started)
             waiting.clear()
         if is_over:
@@ -161,9 +164,10 @@ async def newest(consumer: Consumer[bytes, bytes], place: Place, limit: int) -> 
     found: list[ConsumerRecord[bytes, bytes]] = []
     async for event in search(consumer, place, None, show=NEVER):
         found += event.records
-    found.sort(key=lambda record: (record.timestamp, record.offset), reverse=True)
+        found.sort(key=lambda record: (record.timestamp, record.offset), reverse=True)
+        del found[limit:]
     place.hits = min(place.hits, limit)
-    return found[:limit]
+    return found
 
 
 def ranges_of(

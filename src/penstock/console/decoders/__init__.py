@@ -63,6 +63,14 @@ def decode_record(
     return decode(key, keys), decode(value, wanted, schema)
 
 
+def preview(data: bytes, length: int) -> Shown:
+    """The beginning of something large, without decoding the whole."""
+    begin = data[:length].decode(errors="ignore")
+    if len(begin) * 4 < min(length, len(data)) or not all(char.isprintable() or char in "\r\n\t" for char in begin):
+        return Shown(data[: length // 3].hex(" ") + " …", "hex")
+    return Shown(begin + "…", "text")
+
+
 def _guess(data: bytes, schema: avro.Schema | None) -> Shown:
     if len(data) > _MAX_BYTES:
         return Shown(_hex(data), "hex")

@@ -18,7 +18,7 @@ from penstock.client.admin import Admin
 from penstock.client.consumer import Consumer
 from penstock.client.types import ConsumerRecord, OffsetSpec, TopicPartition
 from penstock.console import filters, searching
-from penstock.console.decoders import FORMATS, avro, decode_record
+from penstock.console.decoders import FORMATS, avro, decode_record, preview
 from penstock.console.names import encode_name
 from penstock.console.searching import Found, Place
 from penstock.console.session import Session
@@ -41,6 +41,8 @@ _KEEP = 500  # rows of a page
 _FEW = 50  # rows of the newest records
 _MOST_NEWEST = 2_000
 _PREVIEW = 1_000
+_WHOLE = 32 << 10  # values up to this size are decoded whole, even if only their beginning is shown
+_MAX_ANSWER = 16 << 20
 _JSON_SECONDS = 20.0
 _MOST_SCHEMAS = 200
 _MAX_CHARACTERS = 2 << 20
@@ -160,12 +162,13 @@ async def _at_once(request: Request, topic: str, asked: _Asked) -> dict[str, obj
     session = session_of(request)
     place = await _place(await session.admin(), topic, asked)
     limit = number_of(request.query_params.get("limit", "100"), "limit", 1, 1_000)
+    cut = min(max(_PREVIEW, _MAX_ANSWER // limit), _MAX_CHARACTERS - 1)
     rows: list[dict[str, object]] = []
     async with session.consumer(committed=asked.committed) as consumer:
         try:
             async with asyncio.timeout(_JSON_SECONDS if asked.start != "live" else 5.0):
                 async for found in _events(consumer, place, asked, limit):
-                    rows += [_row(record, asked, session, _MAX_CHARACTERS) for record in found.records]
+                    rows += [_row(record, asked, session, cut) for record in found.records]
         except TimeoutError:
             pass
     finished = not place.ranges
@@ -222,7 +225,11 @@ def _progress(found: Found, asked: _Asked) -> dict[str, object]:
 
 def _row(record: ConsumerRecord[bytes, bytes], asked: _Asked, session: Session, limit: int) -> dict[str, object]:
     schema = _known(session).get(record.topic, ("", None))[1]
-    key, value = decode_record(record.topic, record.key, record.value, asked.format, schema)
+    if limit < _MAX_CHARACTERS and len(record.value or b"") > max(limit, _WHOLE):
+        key, _ = decode_record(record.topic, record.key, None, asked.format)
+        value = preview(record.value or b"", limit)
+    else:
+        key, value = decode_record(record.topic, record.key, record.value, asked.format, schema)
     return {
         "partition": record.partition,
         "offset": record.offset,

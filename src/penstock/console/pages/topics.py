@@ -31,6 +31,8 @@ NAVIGATION = [("/topics", "Topics", "t")]
 _MOST_TOPICS = 1_000
 _PARTITIONS_A_PAGE = 500
 _LIVE_SECONDS = 2.0
+_SLOW_LIVE_SECONDS = 10.0  # with thousands of partitions, of which every reading takes a while
+_MANY_PARTITIONS = 2_000
 
 
 async def topic_list(request: Request) -> Page:
@@ -69,7 +71,7 @@ async def topic_list(request: Request) -> Page:
         "left_out": len(found) - len(shown),
         "sizes": sizes is not None,
     }
-    return Page("topics.html", data, _LIVE_SECONDS)
+    return Page("topics.html", data, _live_seconds(sum(len(topic.partitions) for topic in shown)))
 
 
 async def topic(request: Request) -> Page:
@@ -109,7 +111,7 @@ async def topic(request: Request) -> Page:
             {"name": reader.group, "queue": reader.is_queue, "lag": reader.lag} for reader in lags.get(name, ())
         ],
     }
-    return Page("topic.html", data, _LIVE_SECONDS, extra={"number": number})
+    return Page("topic.html", data, _live_seconds(len(info.partitions)), extra={"number": number})
 
 
 async def topic_configs(request: Request) -> Page:
@@ -200,6 +202,10 @@ async def set_config(request: Request, form: Form) -> Change:
     line = command(session, "config", doing[0], "topic", name, doing[1])
     question = f"Reset {config} of {name}?" if value is None else f"Set {config} of {name} to {value}?"
     return Change(question, line, f"/topics/{encode_name(name)}/configs", perform, "Change it")
+
+
+def _live_seconds(partitions: int) -> float:
+    return _SLOW_LIVE_SECONDS if partitions > _MANY_PARTITIONS else _LIVE_SECONDS
 
 
 def _rates(request: Request, what: str) -> Rates:
