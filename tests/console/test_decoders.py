@@ -7,8 +7,10 @@ import json
 from typing import Any
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
-from penstock.console.decoders import decode, decode_record, preview
+from penstock.console.decoders import FORMATS, decode, decode_record, preview
 from penstock.console.decoders.avro import MalformedSchema, parse_schema
 from penstock.groups import records as group_records
 from penstock.transactions import records as transaction_records
@@ -111,3 +113,15 @@ def test_internal_records_are_read_by_kafkas_schemas() -> None:
     assert value.text is None
     key, value = decode_record("__share_group_state", b"\x00\x63", b"x", "auto")
     assert "type 99" in value.problem
+
+
+@given(
+    st.binary(max_size=200),
+    st.sampled_from(FORMATS),
+    st.sampled_from(["t", "__consumer_offsets", "__share_group_state"]),
+)
+def test_no_bytes_make_a_decoder_fail(data: bytes, wanted: str, topic: str) -> None:
+    schema = parse_schema(json.dumps(SCHEMA))
+    for part in decode_record(topic, data, data, wanted, schema):
+        assert part.text is not None
+    preview(data, 50)

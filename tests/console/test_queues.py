@@ -40,6 +40,7 @@ def test_what_a_worker_holds_is_shown_with_its_holder(console: Visitor, broker: 
     assert [cell["state"] for cell in window["records"]] == ["ACQUIRED"] * 6
     assert {cell["memberId"] for cell in window["records"]} == {member["member"]}
     assert (member["client"], member["holds"], shown["lag"]) == ("worker", 6, 6)
+    assert 0 < member["nextLockEndsSeconds"] <= 30
     assert [p["start"] for p in shown["partitions"]] == [0]
 
 

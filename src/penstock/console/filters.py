@@ -104,10 +104,6 @@ class Filter:
     def passes(self, record: Record) -> bool:
         return self.test(Subject(record))
 
-    def may_hold(self, section: bytes) -> bool:
-        """Whether a batch with these bytes of records can hold one that passes."""
-        return self.screen is None or self.screen(section)
-
 
 def containing(text: str) -> Filter:
     """Records with a text in key, value or a header."""
@@ -211,7 +207,7 @@ class _Parser:
                 return _json_test(_steps(word), sign, value)
             if word in _NUMBERS:
                 return _number_test(word, sign, value)
-            return _bytes_test(kind, word, sign, value)
+            return _bytes_test(word, sign, value)
         except FilterError as error:
             raise self._error(str(error), literal_place) from None
 
@@ -250,7 +246,7 @@ class _Parser:
 # Tests of keys, values and headers
 
 
-def _getter(kind: str, word: str) -> Callable[[Record], object]:
+def _getter(word: str) -> Callable[[Record], object]:
     """What a field holds: bytes, None where it is null, _MISSING where a record has no such header."""
     if word == "key":
         return lambda record: record.key
@@ -273,13 +269,13 @@ def _existing(kind: str, word: str) -> Filter:
         return Filter(lambda subject: _follow(subject.json(), steps) is not _MISSING, _json_screen(steps, None))
     if word in _NUMBERS:
         return Filter(lambda subject: True)
-    get = _getter(kind, word)
+    get = _getter(word)
     screen = _holds(_header_name(word).encode()) if kind == "header" else None
     return Filter(lambda subject: get(subject.record) not in (None, _MISSING), screen)
 
 
-def _bytes_test(kind: str, word: str, sign: str, value: Literal) -> Filter:
-    get = _getter(kind, word)
+def _bytes_test(word: str, sign: str, value: Literal) -> Filter:
+    get = _getter(word)
     if sign == "matches":
         assert isinstance(value, str)
         search = _regex(value)

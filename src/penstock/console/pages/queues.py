@@ -99,7 +99,11 @@ async def queue(request: Request) -> Page:
         [window for broker in await session.monitoring.read("/share-groups", group=name) for window in _list(broker)],
     )
     windows.sort(key=lambda window: (window["topic"], window["partition"]))
-    held = Counter(cell["memberId"] for w in windows for cell in w["records"] if cell["state"] == "ACQUIRED")
+    acquired = [cell for window in windows for cell in window["records"] if cell["state"] == "ACQUIRED"]
+    held = Counter(cell["memberId"] for cell in acquired)
+    first_end: dict[str, int] = {}
+    for cell in acquired:
+        first_end[cell["memberId"]] = min(cell["remainingMs"], first_end.get(cell["memberId"], cell["remainingMs"]))
     ends = await ends_of(admin, set(offsets))
     lag = sum(max(0, offset.lag) for offset in offsets.values())
     arrivals, done = _rates(request, name, sum(ends.values()), lag)
@@ -110,6 +114,7 @@ async def queue(request: Request) -> Page:
             "host": member.host,
             "partitions": len(member.assignment),
             "holds": held[member.member_id],
+            "nextLockEndsSeconds": first_end[member.member_id] / 1000 if member.member_id in first_end else None,
         }
         for member in told.members
     ]
