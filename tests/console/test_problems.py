@@ -39,7 +39,7 @@ def test_tasks_that_stopped_and_leases_that_are_late_are_told_apart() -> None:
         {
             1: {
                 'penstock_success_age_seconds{task="compaction"}': 2000.0,
-                'penstock_success_age_seconds{task="renewal of the lease"}': 25.0,
+                'penstock_success_age_seconds{task="ownership of the catalog"}': 25.0,
                 'penstock_success_age_seconds{task="retention"}': 25.0,
                 'penstock_success_age_seconds{task="expiry of producers"}': 9999.0,
                 'penstock_coordinator_writes_failing_seconds{topic="__consumer_offsets"}': 40.0,
@@ -50,7 +50,7 @@ def test_tasks_that_stopped_and_leases_that_are_late_are_told_apart() -> None:
     texts = [problem.text for problem in found]
     assert len(texts) == 4
     assert "compaction has not succeeded for 33 min" in texts[0]
-    assert "lease" in texts[1]
+    assert "its lease is late" in texts[1]
     assert "__consumer_offsets" in texts[2]
     assert (found[3].link, found[3].urgent) == ("/transactions", False)
 

@@ -30,6 +30,7 @@ _FAILING_SECONDS = 30
 _LEASE_SECONDS = 20
 _HANGING_SECONDS = 900
 _FREE_SHARE = 0.10
+_LEASE = "ownership of the catalog"
 _UNTIMED = ("expiry of producers",)
 _LABEL = re.compile(r'(\w+)="((?:[^"\\]|\\.)*)"')
 
@@ -103,9 +104,10 @@ def of_brokers(brokers: Mapping[int, Mapping[str, float]]) -> list[Problem]:
             labels = labels_of(sample)
             task = labels.get("task", "")
             if sample.startswith("penstock_success_age_seconds") and task not in _UNTIMED:
-                limit = _LEASE_SECONDS if "lease" in task else _STOPPED_SECONDS
-                if value > limit:
-                    text = f"Broker {node}: {task} has not succeeded for {span(value)}."
+                text = f"Broker {node}: {task} has not succeeded for {span(value)}."
+                if task == _LEASE:
+                    text = f"Broker {node}: its lease is late; {task} was last confirmed {span(value)} ago."
+                if value > (_LEASE_SECONDS if task == _LEASE else _STOPPED_SECONDS):
                     found.append(Problem(text, "/cluster", ("doctor",), urgent=True))
             elif sample.startswith("penstock_coordinator_writes_failing_seconds") and value > _FAILING_SECONDS:
                 text = f"Broker {node}: writes to {labels.get('topic', '')} have failed for {span(value)}."
