@@ -123,6 +123,15 @@ def test_what_cannot_be_searched_is_said(console: Visitor, topic: str) -> None:
     assert console.get("/topics/nowhere/messages").status_code == 404
 
 
+def test_the_form_stays_with_what_is_wrong_in_it(console: Visitor, topic: str) -> None:
+    for query, words in (("by=expression&q=foo%20=%201", "is no field"), ("from=time&at=soon", "is no time")):
+        answer = console.get(f"/topics/{topic}/messages?{query}")
+        assert answer.status_code == 400
+        assert words in answer.text
+        assert 'name="q"' in answer.text
+        assert 'id="search"' not in answer.text
+
+
 def test_one_record_is_shown_in_every_format(console: Visitor, topic: str) -> None:
     shown = console.get(f"/topics/{topic}/messages/1/7.json?format=hex").json()
     assert bytes.fromhex(shown["value"]) == b'{"n": 15, "who": "user-1"}'

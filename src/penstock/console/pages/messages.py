@@ -6,6 +6,7 @@ import asyncio
 import json
 import shlex
 from collections.abc import AsyncIterator
+from functools import cached_property
 from urllib.parse import urlencode
 from weakref import WeakKeyDictionary
 
@@ -58,6 +59,12 @@ async def messages(request: Request) -> Page:
     if request.url.path.endswith(".json"):
         return Page("messages.html", await _at_once(request, topic, asked))
     info = await (await session_of(request).admin()).describe_topic(topic)
+    problem = ""
+    try:
+        asked.check()
+        asked.partitions(sorted(info.partitions))
+    except (filters.FilterError, HTTPException) as error:
+        problem = error.detail if isinstance(error, HTTPException) else str(error)
     query = [item for item in request.query_params.multi_items() if item[0] not in ("notice", "resume")]
     extra = {
         "asked": asked,
@@ -66,8 +73,9 @@ async def messages(request: Request) -> Page:
         "formats": FORMATS,
         "schema": _known(session_of(request)).get(topic, ("", None))[0],
         "last": len(info.partitions) - 1,
+        "problem": problem,
     }
-    return Page("messages.html", {"topic": topic}, extra=extra)
+    return Page("messages.html", {"topic": topic}, extra=extra, status=400 if problem else 200)
 
 
 class _Asked:
@@ -85,9 +93,9 @@ class _Asked:
         self.resume = get("resume", "")
         if self.start not in STARTS or self.by not in KINDS or self.format not in FORMATS:
             raise HTTPException(400, f"'from' is one of {STARTS}, 'by' one of {KINDS}, 'format' one of {FORMATS}.")
-        self.filter = self._filter()
 
-    def _filter(self) -> filters.Filter | None:
+    @cached_property
+    def filter(self) -> filters.Filter | None:
         text = self.text
         if not text.strip():
             return None
@@ -100,6 +108,14 @@ class _Asked:
             field = f'header["{_escaped(name.strip())}"]'
             return filters.parse(f'{field} contains "{_escaped(value.strip())}"' if equals else f"{field} exists")
         return filters.parse(f'{self.by} contains "{_escaped(text)}"')
+
+    def check(self) -> None:
+        """Raise what is wrong with the place and the filter, before anything is read."""
+        _ = self.filter
+        if self.start == "time":
+            filters.milliseconds(self.at)
+        elif self.start == "offset":
+            number_of(self.at or "0", "The offset")
 
     def partitions(self, known: list[int]) -> list[int]:
         if not self.partition:
