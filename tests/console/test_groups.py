@@ -24,6 +24,7 @@ def behind(broker: Broker, fresh: str, produce: Callable[..., None], with_admin:
 def test_lag_is_the_end_less_the_committed_offset(console: Visitor, behind: str) -> None:
     (row,) = [row for row in console.get("/groups.json").json()["groups"] if row["group"] == behind]
     assert (row["lag"], row["topics"]) == (6, [behind])
+    assert row["ageSeconds"] >= 0
     shown = console.get(f"/groups/{behind}.json").json()
     assert [(p["committed"], p["end"], p["lag"]) for p in shown["partitions"]] == [(4, 10, 6)]
     assert behind in console.get("/groups").text

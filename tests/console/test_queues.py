@@ -47,6 +47,7 @@ def test_what_a_worker_holds_is_shown_with_its_holder(console: Visitor, broker: 
 def test_the_list_names_queues_and_groups_do_not(console: Visitor, queue: str) -> None:
     (row,) = [row for row in console.get("/queues.json").json()["queues"] if row["queue"] == queue]
     assert (row["lag"], row["topics"]) == (6, [queue])
+    assert row["ageSeconds"] >= 0
     assert queue not in [row["group"] for row in console.get("/groups.json").json()["groups"]]
     assert console.get(f"/groups/{queue}").status_code == 404
     assert queue in console.get("/queues").text

@@ -10,8 +10,9 @@ from starlette.requests import Request
 from penstock.client.admin import Admin, GroupListing
 from penstock.client.metadata import TopicInfo
 from penstock.client.types import OffsetSpec, TopicPartition
-from penstock.console import histories, resets
+from penstock.console import histories, problems, resets
 from penstock.console.names import encode_name
+from penstock.console.session import Session
 from penstock.console.web import Change, Form, Page, change, command, name_in, page, session_of
 from penstock.wire.errors import GroupIdNotFound, KafkaError
 
@@ -26,12 +27,15 @@ _UNSETTLED = ("PreparingRebalance", "CompletingRebalance", "Assigning", "Reconci
 
 async def group_list(request: Request) -> Page:
     search = request.query_params.get("q", "")[:249]
-    admin = await session_of(request).admin()
+    session = session_of(request)
+    admin = await session.admin()
     every = [group for group in await admin.list_groups() if group.type.lower() != _SHARE]
     found = [group for group in every if search.lower() in group.group_id.lower()]
     shown = found[:_MOST_GROUPS]
     committed = await commits_of(admin, shown)
-    ends = await ends_of(admin, {tp for offsets in committed.values() for tp in offsets})
+    ends, ages = await asyncio.gather(
+        ends_of(admin, {tp for offsets in committed.values() for tp in offsets}), ages_of(session, "penstock_group")
+    )
     rows = []
     for group in shown:
         offsets = committed[group.group_id]
@@ -42,6 +46,7 @@ async def group_list(request: Request) -> Page:
                 "state": group.state,
                 "topics": sorted({tp.topic for tp in offsets}),
                 "lag": sum(max(0, ends[tp] - offset) for tp, offset in offsets.items() if tp in ends),
+                "ageSeconds": ages.get(group.group_id),
             }
         )
     rows.sort(key=lambda row: (-int(str(row["lag"])), str(row["group"])))
@@ -158,6 +163,12 @@ async def delete(request: Request, form: Form) -> Change:
     back = "/groups" if form.get("consent") else _address(name)
     line = command(session, "group", "delete", name)
     return Change(f"Delete group {name} and its offsets?", line, back, perform, "Delete it", danger=True)
+
+
+async def ages_of(session: Session, prefix: str) -> dict[str, float | None]:
+    """How long the oldest record of each group has waited, where brokers tell: `prefix` as in `problems.behind`."""
+    metrics = await session.monitoring.metrics(f"{prefix}_lag_age_seconds")
+    return {group.name: group.age_seconds for group in problems.behind(metrics.values(), prefix, "")}
 
 
 async def commits_of(admin: Admin, groups: list[GroupListing]) -> dict[str, dict[TopicPartition, int]]:

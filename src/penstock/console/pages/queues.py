@@ -17,7 +17,7 @@ from penstock.client.types import TopicPartition
 from penstock.console import histories, resets
 from penstock.console.monitoring import CONFIG
 from penstock.console.names import encode_name
-from penstock.console.pages.groups import ends_of
+from penstock.console.pages.groups import ages_of, ends_of
 from penstock.console.session import Session
 from penstock.console.web import Change, Form, Page, change, command, name_in, number_of, page, session_of, web_of
 from penstock.wire.errors import KafkaError
@@ -62,8 +62,9 @@ class Window(TypedDict):
 
 
 async def queue_list(request: Request) -> Page:
-    admin = await session_of(request).admin()
-    groups = await admin.list_groups(types=_TYPES)
+    session = session_of(request)
+    admin = await session.admin()
+    groups, ages = await asyncio.gather(admin.list_groups(types=_TYPES), ages_of(session, "penstock_share_group"))
     few = asyncio.Semaphore(_AT_ONCE)
 
     async def offsets_of(group_id: str) -> dict[TopicPartition, ShareOffset]:
@@ -81,6 +82,7 @@ async def queue_list(request: Request) -> Page:
             "state": group.state,
             "topics": sorted({tp.topic for tp in offsets}),
             "lag": sum(max(0, offset.lag) for offset in offsets.values()),
+            "ageSeconds": ages.get(group.group_id),
         }
         for group, offsets in zip(shown, found, strict=True)
     ]
