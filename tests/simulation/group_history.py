@@ -40,6 +40,8 @@ class GroupHistory:
         self._session_ms = session_ms
         self._owned: dict[str, dict[Place, None]] = {}
         self._away: dict[str, int] = {}
+        self._given_up: dict[str, int] = {}
+        """The number of the last request with which a member gave something up: earlier answers do not count."""
         door.on_request = self._requested
         door.on_answer = self._answered
 
@@ -50,16 +52,20 @@ class GroupHistory:
     # -- what a member says --------------------------------------------------------------------------------------------
 
     def _requested(self, exchange: Exchange) -> None:
-        request, member = exchange.request, exchange.client
+        request = exchange.request
         if isinstance(request, m.ConsumerGroupHeartbeatRequest):
             if request.member_epoch < 0 or (request.member_epoch == 0 and not request.topic_partitions):
-                self._keep(request.group_id, member, ())
+                self._give_up(exchange, request.group_id, ())
             elif request.topic_partitions is not None:
-                self._keep(request.group_id, member, self._named(request.topic_partitions))
+                self._give_up(exchange, request.group_id, self._named(request.topic_partitions))
         elif isinstance(request, m.JoinGroupRequest):
-            self._keep(request.group_id, member, _kept_over_a_rebalance(request))
+            self._give_up(exchange, request.group_id, _kept_over_a_rebalance(request))
         elif isinstance(request, m.LeaveGroupRequest):
-            self._keep(request.group_id, member, ())
+            self._give_up(exchange, request.group_id, ())
+
+    def _give_up(self, exchange: Exchange, group: str, kept: Iterable[Place]) -> None:
+        self._given_up[exchange.client] = exchange.number
+        self._keep(group, exchange.client, kept)
 
     # -- what it is told -----------------------------------------------------------------------------------------------
 
@@ -80,6 +86,8 @@ class GroupHistory:
 
     def _heard(self, exchange: Exchange, group: str, error: int, assigned: Iterable[Place]) -> None:
         member = exchange.client
+        if exchange.number < self._given_up.get(member, 0):
+            return
         if error in _EXPELLED:
             self._keep(group, member, ())
         elif error in (ErrorCode.NONE, ErrorCode.REBALANCE_IN_PROGRESS):

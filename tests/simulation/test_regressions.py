@@ -51,3 +51,17 @@ def test_markers_that_are_written_again_do_not_end_the_next_transaction() -> Non
     """
     outcome = run(SCENARIOS["exactly-once"], 572, [Fault(925, "power-cut", 645, 0)])
     assert not outcome.findings, outcome.story()
+
+
+def test_a_member_that_was_expelled_does_not_commit_into_an_empty_group() -> None:
+    """`penstock.client`: members of a paused broker were expelled, and one committed an earlier offset as nobody."""
+    plan = [Fault(5322, "pause-client", 1326, -83024), Fault(6499, "pause", 882, -11003)]
+    outcome = run(SCENARIOS["groups"], 376, plan)
+    assert not outcome.findings, outcome.story()
+
+
+def test_a_poll_ends_in_time_although_its_member_has_to_join_once_more() -> None:
+    """`penstock.client`: poll went round and round, without waiting, while a join was under way and another was due."""
+    plan = [Fault(2355, "slow-disk", 980, -5567), Fault(2468, "pause-client", 768, -85232)]
+    outcome = run(SCENARIOS["groups"], 483, plan)
+    assert not outcome.findings, outcome.story()

@@ -26,6 +26,7 @@ from penstock.client.batches import RecordBatch
 from penstock.client.cluster import Cluster
 from penstock.client.config import ConsumerConfig, ConsumerSettings, load
 from penstock.client.errors import (
+    CommitFailed,
     IllegalState,
     RecordDeserializationError,
     UsageError,
@@ -118,6 +119,8 @@ class Consumer(Generic[K, V]):
         self._listener: RebalanceListener | None = None
         self._membership: Membership = NoMembership(self.config.group_id)
         self._polled_as: ConsumerGroupMetadata | None = None
+        self._losses = 0
+        """How often the membership had lost everything when it last polled."""
         self._fetcher: Fetcher | None = None
         self._positions: Positions | None = None
         self._commit_turn = asyncio.Lock()
@@ -234,6 +237,7 @@ class Consumer(Generic[K, V]):
             self._cluster.set_wanted(names)
         if isinstance(self._membership, NoMembership):
             self._membership = self._join()
+            self._losses = 0
         else:
             self._membership.subscription_changed()
 
@@ -278,6 +282,7 @@ class Consumer(Generic[K, V]):
         return self._polled_as or self._membership.identity()
 
     def _remember_identity(self) -> None:
+        self._losses = self._membership.losses
         identity = self._membership.identity()
         if identity.generation_id >= 0:  # else it is not a member yet, or not again
             self._polled_as = identity
@@ -393,13 +398,13 @@ class Consumer(Generic[K, V]):
             if taken:
                 return taken
             fetcher.arrived.clear()
-            if fetcher.has_data() or not self._membership.is_settled():
-                continue
             remaining = deadline - self._now()
             if remaining <= 0:
                 # One turn for the background, so that a loop of polls with no timeout makes progress.
                 await asyncio.sleep(0)
                 return []
+            if fetcher.has_data() or not self._membership.is_settled():
+                continue
             try:
                 async with asyncio.timeout(min(remaining, 1.0)):
                     await fetcher.arrived.wait()
@@ -572,10 +577,20 @@ class Consumer(Generic[K, V]):
 
     async def _commit(self, offsets: dict[TopicPartition, OffsetAndMetadata], timeout_ms: int | None) -> None:
         self._commit_count.record()
+        losses = self._losses
+
+        def member() -> ConsumerGroupMetadata:
+            """Who commits, unless it has been expelled: then others may have what these offsets are about."""
+            if self._membership.losses != losses:
+                raise CommitFailed(
+                    "the offsets were not committed: this consumer was expelled from its group, and its partitions may "
+                    "belong to another member. If handling what one poll returns takes long, raise "
+                    "max_poll_interval_ms or lower max_poll_records"
+                )
+            return self._membership.identity()
+
         async with self._commit_turn:  # an earlier commit that is tried again must not overwrite a later one
-            await commit_offsets(
-                self._cluster, self._membership.identity, offsets, timeout_ms, by_epoch=self._membership.by_epoch
-            )
+            await commit_offsets(self._cluster, member, offsets, timeout_ms, by_epoch=self._membership.by_epoch)
 
     def _consumed(self, partitions: Iterable[TopicPartition] | None = None) -> dict[TopicPartition, OffsetAndMetadata]:
         """The positions, less what an iteration holds back."""

@@ -52,6 +52,8 @@ class Membership(ABC):
     """One member of one group."""
 
     by_epoch = False  # whether offsets are committed with a member epoch (KIP-848)
+    losses = 0
+    """How often what this member held was lost, because the coordinator no longer knew it."""
 
     @abstractmethod
     def identity(self) -> ConsumerGroupMetadata:

@@ -221,6 +221,7 @@ class ClassicMembership(Membership):
                     if error.code == ErrorCode.UNKNOWN_MEMBER_ID:
                         self._member_id = ""
                     self._generation_id = -1
+                    self.losses += 1
                 elif error.code != ErrorCode.MEMBER_ID_REQUIRED and not (
                     error.retriable or error.code == ErrorCode.REBALANCE_IN_PROGRESS
                 ):
@@ -419,6 +420,7 @@ class ClassicMembership(Membership):
     def _forget_place(self, lost: bool) -> None:
         self._generation_id = -1
         self._lost = lost
+        self.losses += lost
         self._needs_join = True
         self._hooks.wake()
 

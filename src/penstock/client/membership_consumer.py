@@ -191,6 +191,7 @@ class ConsumerMembership(Membership):
             self._config.group_id,
             self._config.max_poll_interval_ms,
         )
+        self.losses += 1
         self._epoch = _LEAVE_EPOCH if self._instance_id is None else _LEAVE_STATIC_EPOCH
         try:
             await self._send(full=False, timeout_ms=self._config.request_timeout_ms)
@@ -205,6 +206,7 @@ class ConsumerMembership(Membership):
         self._target = self._target_ids = None
         self._sent_subscription = self._sent_owned = None
         self._lost = True
+        self.losses += 1
         self._hooks.wake()
 
     def _heard(self, answer: m.ConsumerGroupHeartbeatResponse) -> None:

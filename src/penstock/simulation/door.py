@@ -30,6 +30,8 @@ class Exchange:
     request: m.Message
     sent_ms: int
     answer: m.Message | None = None
+    number: int = 0
+    """In the order in which requests were sent."""
 
 
 Listener = Callable[[Exchange], object]
@@ -47,7 +49,13 @@ class Door:
         """
         self.on_over: Callable[[Connection], object] | None = None
         self._world = world
+        self._sent = 0
         world.network.on_connection = self._connected
+
+    def sent(self) -> int:
+        """The number of the next request."""
+        self._sent += 1
+        return self._sent
 
     def _connected(self, connection: Connection) -> None:
         listening = _Listening(self, self._world, connection)
@@ -72,7 +80,7 @@ class _Listening:
             header, position = parse_request_header(view)
             info = API_TABLE[header.api_key]
             request = decode(info.request, view[position:], header.api_version)
-            exchange = Exchange(self._connection, self._client, request, self._world.now_ms)
+            exchange = Exchange(self._connection, self._client, request, self._world.now_ms, number=self._door.sent())
             if header.api_key != ApiKey.PRODUCE or getattr(request, "acks", 1) != 0:
                 expected = Expected(header.correlation_id, info.response, header.api_version)
                 self._pending.append((expected, exchange))
