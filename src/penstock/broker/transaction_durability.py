@@ -86,7 +86,7 @@ class TransactionDurability:
         Under the classic protocol, whose epochs do not move, the Complete record of the last transaction must not get
         lost after the next one has begun: its markers would be written again, into the next.
         """
-        if handle.log.is_durable or not self._begins_classic(handle, add):
+        if handle.log.is_durable or not self._durability.is_awaited or not self._begins_classic(handle, add):
             then(None)
             return
 
