@@ -9,6 +9,7 @@ SPARK_STAMP := $(VENV)/.ready-spark
 PIPELINES_STAMP := $(VENV)/.ready-pipelines
 DOCS_STAMP := $(VENV)/.ready-docs
 COVERAGE_STAMP := $(VENV)/.ready-coverage
+FUZZ_STAMP := $(VENV)/.ready-fuzz
 SPARK ?= yes
 GROUPS ?= requests consumer share rest
 WORKERS ?= 2
@@ -58,6 +59,10 @@ $(COVERAGE_STAMP): requirements/coverage.txt $(STAMP)
 	@$(BIN)/pip install --quiet --disable-pip-version-check --require-hashes -r requirements/coverage.txt
 	@touch $(COVERAGE_STAMP)
 
+$(FUZZ_STAMP): requirements/fuzz.txt $(STAMP)
+	@$(BIN)/pip install --quiet --disable-pip-version-check --require-hashes -r requirements/fuzz.txt
+	@touch $(FUZZ_STAMP)
+
 .PHONY: kcat
 kcat: $(STAMP)
 	@requirements/kcat $(VENV)
@@ -77,7 +82,7 @@ lock: $(STAMP) ## Resolve the locked versions in requirements/ anew
 	$(BIN)/pip-compile --quiet --upgrade --strip-extras --generate-hashes --no-emit-index-url --no-emit-trusted-host \
 		--no-emit-find-links --no-header --constraint requirements/dev.txt --constraint requirements/spark.txt \
 		--output-file requirements/pipelines.txt requirements/pipelines.in
-	for tools in docs coverage; do $(BIN)/pip-compile --quiet --upgrade --strip-extras --generate-hashes \
+	for tools in docs coverage fuzz; do $(BIN)/pip-compile --quiet --upgrade --strip-extras --generate-hashes \
 		--no-emit-index-url --no-emit-trusted-host --no-emit-find-links --no-header --constraint requirements/dev.txt \
 		--output-file requirements/$$tools.txt requirements/$$tools.in || exit 1; done
 
@@ -171,7 +176,8 @@ images: $(STAMP) ## Open IMAGES=10000 images of a data folder as power cuts leav
 	PENSTOCK_IMAGES=$(IMAGES) $(BIN)/python -m pytest tests/images -m long
 
 .PHONY: fuzz
-fuzz: $(STAMP) ## Fuzz the decoders for SECONDS=300 each
+fuzz: $(FUZZ_STAMP) ## Fuzz the decoders, with and without coverage, for SECONDS=300 each
+	$(BIN)/python -m tests.fuzz.learn --seconds $(SECONDS)
 	PENSTOCK_FUZZ_SECONDS=$(SECONDS) $(BIN)/python -m pytest tests/fuzz -m long
 
 .PHONY: clean

@@ -101,6 +101,10 @@ class MemoryLog:
     def is_durable(self) -> bool:
         return self.high_watermark == self.log_end_offset
 
+    def batches(self) -> list[bytes]:
+        """What it holds, for whoever looks from outside."""
+        return list(self._batches)
+
     def update_config(self, config: LogConfig) -> None:
         self.config = config
 

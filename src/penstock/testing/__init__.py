@@ -5,9 +5,10 @@
 
 `Broker` runs in a thread of its own, so tests of any kind can use it; `AsyncBroker` runs in the event loop of the test.
 Both can be told to fail (`broker.fail("Produce", ErrorCode.NOT_LEADER_OR_FOLLOWER, times=2)`), to be slow and to drop
-connections. `MemoryBroker` has neither files nor sockets. `VirtualClock` drives the coordinators, which have no clock
-of their own. With pytest there is nothing to import: the fixtures `penstock_broker` and `penstock_session_broker` come
-with the installation.
+connections. `MemoryBroker` has neither files nor sockets. `World` runs a broker and your programs in simulated time,
+with crashes, pauses and slow networks. `VirtualClock` drives the coordinators, which have no clock of their own. With
+pytest there is nothing to import: the fixtures `penstock_broker` and `penstock_session_broker` come with the
+installation.
 """
 
 from __future__ import annotations
@@ -20,9 +21,10 @@ if TYPE_CHECKING:
     from penstock.testing.broker import AsyncBroker, Broker
     from penstock.testing.faults import Fault
     from penstock.testing.memory import MemoryBroker
+    from penstock.testing.world import World
     from penstock.wire.errors import ErrorCode
 
-__all__ = ["AsyncBroker", "Broker", "ErrorCode", "Fault", "MemoryBroker", "VirtualClock"]
+__all__ = ["AsyncBroker", "Broker", "ErrorCode", "Fault", "MemoryBroker", "VirtualClock", "World"]
 
 
 def __getattr__(name: str) -> object:
@@ -35,6 +37,10 @@ def __getattr__(name: str) -> object:
         from penstock.testing.memory import MemoryBroker
 
         return MemoryBroker
+    if name == "World":
+        from penstock.testing.world import World
+
+        return World
     if name == "Fault":
         from penstock.testing.faults import Fault
 
