@@ -128,7 +128,13 @@ _FROM_MEMORY: dict[ApiKey, Callable[[Parts], CoordinatorRuntime[Any]]] = {
 def _cluster(parts: Parts) -> object:
     from penstock.broker.handlers.cluster import ClusterHandlers
 
-    return ClusterHandlers(parts.cluster, parts.features, parts.storage, parts.world, parts.gate)
+    moves = None
+    if parts.membership is not None:
+        from penstock.broker.leader_moves import LeaderMoves
+
+        assert parts.shared is not None
+        moves = LeaderMoves(parts.cluster, parts.shared.catalog)
+    return ClusterHandlers(parts.cluster, parts.features, parts.storage, parts.world, parts.gate, moves)
 
 
 def _configs(parts: Parts) -> object:

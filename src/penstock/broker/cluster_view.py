@@ -205,6 +205,11 @@ class ClusterView:
             return list(row.replicas)
         return [row.leader, *row.replicas[:-1]]  # none of them is there, and another broker has taken over
 
+    def assigned(self, topic: Topic, index: int) -> list[int]:
+        """The replicas by the catalog, whoever leads."""
+        row = self._row(topic, index)
+        return [] if row is None else list(row.replicas)
+
     def in_sync_replicas(self, topic: Topic, index: int) -> list[int]:
         """Those of the brokers that keep a partition which could lead it now."""
         replicas = self.replicas(topic, index)

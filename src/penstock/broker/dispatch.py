@@ -82,6 +82,8 @@ class Dispatcher:
         self.requests_total: dict[int, int] = dict.fromkeys(self.served, 0)
         self.may_answer: Callable[[], bool] | None = None
         """Whether answers that come later may still be given, where a broker can lose its office without noticing."""
+        self.finish: Callable[[AnyRequest, Message], None] | None = None
+        """Called with every answer before it is encoded, where there is something to add to some."""
         self.times: RequestTimes | None = None
         """What measures requests, where somebody looks at the metrics."""
 
@@ -214,6 +216,8 @@ class Dispatcher:
 
     def encode(self, request: AnyRequest, response: Message) -> None:
         """Encode a response into the slot of its request."""
+        if self.finish is not None:
+            self.finish(request, response)
         version = request.api_version
         encoded: list[object] = []
         response_encoder(type(response), version)(response, encoded)

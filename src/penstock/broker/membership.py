@@ -121,6 +121,7 @@ class Membership:
         self._is_stopping = self._is_leaving = self._is_draining = False
         self._has_left = threading.Event()
         self._renew_at = self._look_at = self._changed_at = 0.0
+        self._has_news = False
         self._brokers: Sequence[BrokerRow] = ()
         self._partitions: Sequence[PartitionRow] = ()
         self._failures = BoundedLog(log, world.monotonic, "the cluster's database could not be used")
@@ -337,6 +338,7 @@ class Membership:
             self._partitions = partitions
         if brokers is not None or partitions is not None:
             self._changed_at = self._clock()
+            self._has_news = True
 
     def _tell(self, function: Callable[[], None]) -> None:
         """Run something in the event loop, and wait until it was, for a while."""
@@ -386,12 +388,15 @@ class Membership:
 
     def _balance(self) -> None:
         now = self._clock()
-        if now - self._changed_at < SETTLED_SECONDS or not self.lease.may_end_others(now):
+        is_settled = now - self._changed_at >= SETTLED_SECONDS and self.lease.may_end_others(now)
+        if not is_settled and (not self._has_news or self.lease.state(now) is not LeaseState.HELD):
             return
-        self._changed_at = now
+        self._has_news = False
+        if is_settled:
+            self._changed_at = now
         draining = frozenset(each.node_id for each in self._leases.standings() if each.is_draining)
         if self._identity.node_id not in draining:
-            self._move(draining, self._is_balancing())
+            self._move(draining, is_settled and self._is_balancing())
 
     def _leave(self) -> None:
         """Hand everything over, in portions, and unregister."""

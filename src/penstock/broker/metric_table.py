@@ -196,6 +196,13 @@ SECTIONS: dict[str, tuple[Spec, ...]] = {
         ("penstock_store_chores_waiting", GAUGE, "", "Segments and log starts that wait to be stored."),
         ("penstock_store_removed_objects_total", COUNTER, "", "Objects that nothing named any more and were removed."),
         ("penstock_store_removed_orphans_total", COUNTER, "", "Uploads whose commit never came and were removed."),
+        ("penstock_take_overs_total", COUNTER, "", "Partitions that this broker has begun to lead."),
+        ("penstock_take_over_seconds_total", COUNTER, "", "How long that took in all, from when it knew."),
+        ("penstock_take_over_longest_seconds", GAUGE, "", "How long the longest of them took since the start."),
+    ),
+    "Cluster": specs(
+        ("penstock_leases_ended_total", COUNTER, "", "Leases of other brokers that this broker has ended."),
+        ("penstock_handed_over_total", COUNTER, "", "Partitions that this broker has given to others by itself."),
     ),
     "Log cleaner": specs(
         (

@@ -100,7 +100,10 @@ class Parts:
         self.dispatcher = Dispatcher(HandlerTable(self).find, world, self._connection_closed, self.quotas)
         self.features.listeners.append(self.dispatcher.forget_routes)
         if self.membership is not None:
+            from penstock.broker.current_leaders import CurrentLeaders
+
             self.cluster.leaders_move = True
+            self.dispatcher.finish = CurrentLeaders(self.cluster).tell
             self.dispatcher.may_answer = self.membership.may_answer
             self.cluster.on_leadership_changed.append(self._load_coordinator)
         self.metrics = Metrics(world.precise)
@@ -430,6 +433,9 @@ class Parts:
         yield Metric("penstock_retention_deleted_segments_total").add(self.upkeep.deleted_segments)
         if isinstance(self.storage, MeasuredStore):
             yield from store_metrics(self.storage.figures())
+        if self.membership is not None:
+            yield Metric("penstock_leases_ended_total").add(self.membership.ended)
+            yield Metric("penstock_handed_over_total").add(self.membership.moved_away)
         yield from connection_metrics(self.dispatcher, self.fetch_sessions)
         yield from log_metrics(self.cluster, partitions=self.config.penstock_metrics_partitions)
 

@@ -28,6 +28,9 @@ _NAMES = {
     "chores_waiting": "penstock_store_chores_waiting",
     "removed_objects": "penstock_store_removed_objects_total",
     "removed_orphans": "penstock_store_removed_orphans_total",
+    "take_overs": "penstock_take_overs_total",
+    "take_over_seconds": "penstock_take_over_seconds_total",
+    "take_over_longest_seconds": "penstock_take_over_longest_seconds",
 }
 
 

@@ -205,6 +205,11 @@ class StoreFigures(NamedTuple):
     chores_waiting: int
     removed_objects: int
     removed_orphans: int
+    take_overs: int
+    """How many partitions this broker has begun to lead."""
+    take_over_seconds: float
+    """How long that took in all, from when it knew."""
+    take_over_longest_seconds: float
 
 
 class Storage(Protocol):

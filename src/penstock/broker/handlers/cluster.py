@@ -1,15 +1,17 @@
-"""Leaders, replicas, the quorum and features: administration of a cluster that has one broker.
+"""Leaders, replicas, the quorum and features: administration of a cluster.
 
-There is nothing to elect, to move or to vote about, and that is what the answers say, with the codes that Kafka has for
-it. The metadata lives in the catalog; DescribeQuorum shows it as a quorum of this one broker, so that tools can tell
-that the cluster is healthy. Streams groups (KIP-1071) are not served: the feature `streams.version` is not finalized,
-and their requests get what a Kafka without that feature answers.
+Where leaders move, elections and reassignments move them (`broker.leader_moves`). A broker without others, or with
+fixed owners, has nothing to elect or to move, and that is what the answers say, with the codes that Kafka has for it.
+The metadata lives in the catalog; DescribeQuorum shows it as a quorum of this one broker, so that tools can tell that
+the cluster is healthy. Streams groups (KIP-1071) are not served: the feature `streams.version` is not finalized, and
+their requests get what a Kafka without that feature answers.
 
 Looking needs DESCRIBE on the cluster, changing ALTER.
 """
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
 from penstock.broker.features import Update
@@ -24,7 +26,10 @@ if TYPE_CHECKING:
     from penstock.broker.cluster_view import ClusterView
     from penstock.broker.features import Features
     from penstock.broker.gate import Gate
+    from penstock.broker.leader_moves import LeaderMoves
+    from penstock.broker.topics import Topic
     from penstock.broker.world import World
+    from penstock.catalog.shared import Move
     from penstock.storage.contract import Storage
 
 _ELECTION_TYPES = (0, 1)
@@ -35,12 +40,22 @@ _NO_STREAMS = "The cluster does not support the STREAMS group protocol: streams.
 
 
 class ClusterHandlers:
-    def __init__(self, cluster: ClusterView, features: Features, storage: Storage, world: World, gate: Gate) -> None:
+    def __init__(
+        self,
+        cluster: ClusterView,
+        features: Features,
+        storage: Storage,
+        world: World,
+        gate: Gate,
+        moves: LeaderMoves | None = None,
+    ) -> None:
+        """`moves` moves leaders, where they can be moved."""
         self._cluster = cluster
         self._features = features
         self._storage = storage
         self._world = world
         self._gate = gate
+        self._moves = moves
 
     def elect_leaders(self, request: Request[m.ElectLeadersRequest]) -> m.ElectLeadersResponse:
         body = request.body
@@ -52,10 +67,13 @@ class ClusterHandlers:
         is_known = body.election_type in _ELECTION_TYPES
         if not is_known and body.topic_partitions:
             response.error_code = ErrorCode.INVALID_REQUEST
+        if body.topic_partitions is None and self._moves is not None and is_known:
+            return self._elect_all(self._moves, body.election_type)
         if body.topic_partitions is None:  # all of them; only elections that are needed are spoken of, and none is
             response.replica_election_results = [
                 m.ElectLeadersResponse.ReplicaElectionResult(topic=topic.name) for topic in self._cluster.topics()
             ]
+        moves: list[Move] = []
         for asked in body.topic_partitions or []:
             topic = self._cluster.find_topic(asked.topic)
             result = m.ElectLeadersResponse.ReplicaElectionResult(topic=asked.topic)
@@ -71,9 +89,40 @@ class ClusterHandlers:
                     partition.error_message = (
                         f"No such topic as {asked.topic}" if topic is None else "No such partition"
                     )
+                elif self._moves is not None:
+                    verdict = self._moves.elect(topic, index, body.election_type)
+                    partition.error_code, partition.error_message = verdict.code, verdict.message
+                    moves += [verdict.move] if verdict.move is not None else []
                 else:
                     partition.error_code = ErrorCode.ELECTION_NOT_NEEDED
                     partition.error_message = "Leader election not needed for topic partition."
+        if self._moves is not None:
+            try:
+                self._moves.make(moves)
+            except KafkaError as error:
+                response.error_code = error.code
+        return response
+
+    def _elect_all(self, leaders: LeaderMoves, election_type: int) -> m.ElectLeadersResponse:
+        """Only elections that are needed are spoken of."""
+        response = m.ElectLeadersResponse()
+        moves: list[Move] = []
+        for topic in self._cluster.topics():
+            result = m.ElectLeadersResponse.ReplicaElectionResult(topic=topic.name)
+            response.replica_election_results.append(result)
+            for index in range(topic.partition_count):
+                code, message, move = leaders.elect(topic, index, election_type)
+                if code is not ErrorCode.ELECTION_NOT_NEEDED:
+                    result.partition_result.append(
+                        m.ElectLeadersResponse.PartitionResult(
+                            partition_id=index, error_code=code, error_message=message
+                        )
+                    )
+                moves += [move] if move is not None else []
+        try:
+            leaders.make(moves)
+        except KafkaError as error:
+            response.error_code = error.code
         return response
 
     def alter_partition_reassignments(
@@ -85,6 +134,7 @@ class ClusterHandlers:
             response.error_code, response.error_message = _DENIED, ClusterAuthorizationFailed.what
             response.responses = [_denied_reassignment(asked) for asked in body.topics]
             return response
+        moves: list[Move] = []
         for asked in body.topics:
             topic = self._cluster.find_topic(asked.name)
             answer = m.AlterPartitionReassignmentsResponse.ReassignableTopicResponse(name=asked.name)
@@ -97,6 +147,10 @@ class ClusterHandlers:
                 if topic is None or not topic.has_partition(partition.partition_index):
                     result.error_code = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
                     result.error_message = "Unable to find a topic or partition of that name."
+                elif self._moves is not None:
+                    verdict = self._moves.reassign(topic, partition.partition_index, partition.replicas)
+                    result.error_code, result.error_message = verdict.code, verdict.message
+                    moves += [verdict.move] if verdict.move is not None else []
                 elif partition.replicas is None:
                     result.error_code = ErrorCode.NO_REASSIGNMENT_IN_PROGRESS
                 elif partition.replicas != [self._cluster.node_id]:
@@ -105,6 +159,11 @@ class ClusterHandlers:
                         f"Broker {self._cluster.node_id} is the only one of this cluster; a partition has one replica, "
                         "there."
                     )
+        if self._moves is not None:
+            try:
+                self._moves.make(moves)
+            except KafkaError as error:
+                response.error_code, response.error_message = error.code, error.message
         return response
 
     def list_partition_reassignments(
@@ -116,7 +175,38 @@ class ClusterHandlers:
                 error_message=ClusterAuthorizationFailed.what,
                 topics=[_not_listed(asked) for asked in request.body.topics or []],
             )
-        return m.ListPartitionReassignmentsResponse()
+        response = m.ListPartitionReassignmentsResponse()
+        if self._moves is not None:
+            wanted = request.body.topics
+            names = None if wanted is None else {each.name: set(each.partition_indexes) for each in wanted}
+            for topic in self._cluster.topics():
+                if names is None or topic.name in names:
+                    indexes = range(topic.partition_count) if names is None else sorted(names[topic.name])
+                    self._list_moves(self._moves, topic, indexes, response)
+        return response
+
+    def _list_moves(
+        self,
+        leaders: LeaderMoves,
+        topic: Topic,
+        indexes: Iterable[int],
+        response: m.ListPartitionReassignmentsResponse,
+    ) -> None:
+        found = [leaders.under_way(topic, index) for index in indexes if topic.has_partition(index)]
+        partitions = [
+            m.ListPartitionReassignmentsResponse.OngoingPartitionReassignment(
+                partition_index=each.partition,
+                replicas=each.replicas,
+                adding_replicas=each.adding,
+                removing_replicas=each.removing,
+            )
+            for each in found
+            if each is not None
+        ]
+        if partitions:
+            response.topics.append(
+                m.ListPartitionReassignmentsResponse.OngoingTopicReassignment(name=topic.name, partitions=partitions)
+            )
 
     def alter_replica_log_dirs(self, request: Request[m.AlterReplicaLogDirsRequest]) -> m.AlterReplicaLogDirsResponse:
         body = request.body

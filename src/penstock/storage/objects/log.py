@@ -46,6 +46,7 @@ class ObjectLog(PartitionLog):
         "on_start_moved",
         "shipped",
         "start_committed",
+        "wanted_since",
     )
 
     def __init__(
@@ -57,6 +58,8 @@ class ObjectLog(PartitionLog):
         """Whether this broker leads, and knows it."""
         self.holds_office = False
         """Whether this broker leads, unless somebody has taken over since its lease ended."""
+        self.wanted_since = 0.0
+        """When this broker last began to try to lead."""
         self.epoch_min = -1
         """The lowest leader epoch under which this broker may lead."""
         self.committed_end = 0

@@ -118,6 +118,8 @@ class ObjectStorage:
         self._waiting: dict[ObjectLog, deque[tuple[int, int, Callback]]] = {}
         self._is_open = self._is_closed = self._is_suspended = False
         self._internal_topics = internal_topics
+        self._take_overs = 0
+        self._take_over_seconds = self._take_over_longest_seconds = 0.0
         self._clear_folder()
         self._cache = SegmentCache(folder / _CACHE_FOLDER, store, settings.cache_bytes)
         self._open_files = SharedOpenFiles()
@@ -184,6 +186,9 @@ class ObjectStorage:
             chores_waiting=chores.waiting,
             removed_objects=self.sweep.removed,
             removed_orphans=self.sweep.orphans,
+            take_overs=self._take_overs,
+            take_over_seconds=self._take_over_seconds,
+            take_over_longest_seconds=self._take_over_longest_seconds,
         )
 
     # -- logs ------------------------------------------------------------------------------------------------------
@@ -256,6 +261,10 @@ class ObjectStorage:
             return
         log.on_roll = None
         log.take_over(loaded, is_suspended=self._is_suspended)
+        took = time.monotonic() - log.wanted_since
+        self._take_overs += 1
+        self._take_over_seconds += took
+        self._take_over_longest_seconds = max(self._take_over_longest_seconds, took)
         self.committer.begin(log)
         log.announce()
         self.chores.look_at(log)
@@ -404,6 +413,7 @@ class _Loader:
         self._closing = False
 
     def add(self, log: ObjectLog) -> None:
+        log.wanted_since = time.monotonic()
         with self._changed:
             self._wanted[log] = None
             self._has_news = True
@@ -436,6 +446,8 @@ class _Loader:
         with self._loading:
             with self._changed:
                 self._wanted.update(dict.fromkeys(logs))
+            for each in logs:
+                each.wanted_since = time.monotonic()
             self._load(lambda log, each: loaded.append((log, each)))
         for log, each in loaded:
             self._storage.adopt(log, each)
