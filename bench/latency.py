@@ -64,8 +64,8 @@ def exchange(connection: socket.socket, request: bytes) -> bytes:
     return answer[9:]
 
 
-def produce_request(topic: str) -> bytes:
-    batch = bytes(build_batch([(int(time.time() * 1000), None, b"x" * 100, [])]))
+def produce_request(topic: str, size: int = 100) -> bytes:
+    batch = bytes(build_batch([(int(time.time() * 1000), None, b"x" * size, [])]))
     data = m.ProduceRequest.PartitionProduceData(index=0, records=batch)
     topics = [m.ProduceRequest.TopicProduceData(name=topic, partition_data=[data])]
     return b"".join(request_frame(m.ProduceRequest(acks=1, topic_data=topics), _PRODUCE_VERSION, 1, ""))

@@ -148,3 +148,22 @@ def _run(coroutine: Coroutine[None, None, list[bytes]]) -> list[bytes]:
             coroutine.send(None)
     except StopIteration as end:
         return list(end.value)
+
+
+async def test_a_metric_with_too_many_series_is_cut_and_what_is_left_out_is_counted() -> None:
+    metrics = Metrics(lambda: 0.0, lambda: 2)
+
+    def collect() -> Iterator[Metric]:
+        size = Metric("penstock_topic_size_bytes")
+        for number in range(5):
+            size.add(number, f"topic-{number}")
+        yield size
+
+    metrics.register(collect)
+    lines = b"".join(await metrics.scrape()).decode().splitlines()
+    assert [line for line in lines if line.startswith("penstock_topic_size_bytes{")] == [
+        'penstock_topic_size_bytes{topic="topic-0"} 0',
+        'penstock_topic_size_bytes{topic="topic-1"} 1',
+    ]
+    assert 'penstock_metrics_left_out_series{metric="penstock_topic_size_bytes"} 3' in lines
+    assert metrics.text().splitlines() == lines

@@ -372,6 +372,12 @@ SECTIONS: dict[str, tuple[Spec, ...]] = {
         ),
     ),
     "Export": specs(
+        (
+            "penstock_metrics_left_out_series",
+            GAUGE,
+            "metric",
+            "Series that a metric has beyond penstock.metrics.series.max, which are left out of this scrape.",
+        ),
         ("penstock_otlp_exports_total", COUNTER, "outcome", "Exports of these metrics by OTLP, delivered or failed."),
     ),
     "Work by the clock": specs(

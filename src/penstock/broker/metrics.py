@@ -17,6 +17,7 @@ from penstock.broker.metric_specs import COUNTER, unit_of
 
 _LINES_PER_PIECE = 200
 _SLICE_SECONDS = 0.001
+_SERIES_MAX = 100_000
 
 Labels = tuple[str, ...]
 
@@ -47,6 +48,13 @@ class Metric:
         assert len(labels) == len(self.label_names), (self.name, labels)
         self.histograms.append((labels, histogram))
         return self
+
+    def cut(self, most: int) -> int:
+        """Keep the first `most` series; returns how many were left out."""
+        surplus = max(0, len(self.samples) - most)
+        if surplus:
+            del self.samples[most:]
+        return surplus
 
     def pieces(self) -> Iterator[str]:
         """Prometheus' own text format, 0.0.4."""
@@ -100,21 +108,28 @@ Collector = Callable[[], Iterable[Metric | None]]
 
 
 class Metrics:
-    def __init__(self, precise: Callable[[], float]) -> None:
+    def __init__(self, precise: Callable[[], float], series_max: Callable[[], int] = lambda: _SERIES_MAX) -> None:
+        """`series_max` says how many series a metric may have; what exceeds it is left out, and counted."""
         self._precise = precise
+        self._series_max = series_max
         self._collectors: list[Collector] = []
 
     def register(self, collector: Collector) -> None:
         self._collectors.append(collector)
 
     def text(self) -> str:
-        return "".join(
-            piece
-            for collector in list(self._collectors)
-            for metric in collector()
-            if metric is not None
-            for piece in metric.pieces()
-        )
+        return "".join(piece for metric in self._collected() if metric is not None for piece in metric.pieces())
+
+    def _collected(self) -> Iterator[Metric | None]:
+        """Every metric within its bound; the last one tells what the others had too much."""
+        most = self._series_max()
+        left_out = Metric("penstock_metrics_left_out_series")
+        for collector in list(self._collectors):
+            for metric in collector():
+                if metric is not None and (surplus := metric.cut(most)):
+                    left_out.add(surplus, metric.name)
+                yield metric
+        yield left_out
 
     async def scrape(
         self, pause: Callable[[], Awaitable[None]] = _let_others_run, *, openmetrics: bool = False
@@ -130,14 +145,13 @@ class Metrics:
         """Every metric as bytes, made a little at a time: between any two pieces others may be served."""
         pieces: list[bytes] = []
         until = self._precise() + _SLICE_SECONDS
-        for collector in list(self._collectors):
-            for metric in collector():
-                for piece in (b"",) if metric is None else render(metric):
-                    if piece:
-                        pieces.append(piece)
-                    if self._precise() >= until:
-                        await pause()
-                        until = self._precise() + _SLICE_SECONDS
+        for metric in self._collected():
+            for piece in (b"",) if metric is None else render(metric):
+                if piece:
+                    pieces.append(piece)
+                if self._precise() >= until:
+                    await pause()
+                    until = self._precise() + _SLICE_SECONDS
         return pieces
 
 

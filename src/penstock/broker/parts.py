@@ -106,7 +106,7 @@ class Parts:
             self.dispatcher.finish = CurrentLeaders(self.cluster).tell
             self.dispatcher.may_answer = self.membership.may_answer
             self.cluster.on_leadership_changed.append(self._load_coordinator)
-        self.metrics = Metrics(world.precise)
+        self.metrics = Metrics(world.precise, lambda: config.penstock_metrics_series_max)
         self.traffic: Traffic | None = None
         self.loop_lag: LoopLag | None = None
         self.arrivals: Arrivals | None = None

@@ -328,6 +328,8 @@ penstock.metrics.listen string =
     Address as host:port of metrics and health over HTTP, beyond loopback over TLS with a login; empty serves none.
 penstock.metrics.partitions bool =false @cluster
     Whether /metrics has single partitions beside the sums for their topics.
+penstock.metrics.series.max int =100000 >=1 @cluster
+    How many series one metric may have; the rest is left out, and counted in penstock_metrics_left_out_series.
 penstock.otlp.endpoint string =
     Address of a receiver of OTLP over HTTP that metrics are exported to, like http://127.0.0.1:4318; empty: none.
 penstock.otlp.interval.ms int =15000 >=100

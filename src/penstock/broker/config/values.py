@@ -119,6 +119,7 @@ class BrokerValues:
     penstock_authentication_timeout_ms: int
     penstock_metrics_listen: str
     penstock_metrics_partitions: bool
+    penstock_metrics_series_max: int
     penstock_otlp_endpoint: str
     penstock_otlp_interval_ms: int
     penstock_request_slow_ms: int

@@ -1,0 +1,121 @@
+"""`python -m bench.watching`: what it costs a broker to watch itself.
+
+Two brokers of the same kind serve the same requests in turns: one without metrics, one with them, with clients that
+push theirs (KIP-714) and a scrape every five seconds. The figure is the CPU time of the broker's process for a request,
+which other processes change less than they change rates; where the broker's CPU is the limit, rates differ by the same
+share.
+"""
+
+from __future__ import annotations
+
+import socket
+import statistics
+import threading
+import time
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, contextmanager
+from pathlib import Path
+from urllib.request import urlopen
+
+import click
+
+from bench.latency import exchange, fetch_request, produce_request
+from bench.peers import HOST, PenstockPeer, free_port
+from penstock.client import sync
+from penstock.client.admin import NewTopic, ResourceType
+
+_TOPIC = "watched"
+_SCRAPE_SECONDS = 5.0
+_PUSH_MS = 5_000
+
+Work = Callable[[socket.socket], None]
+
+
+class Side:
+    """A broker, a connection to it, and what its process has used."""
+
+    def __init__(self, peer: PenstockPeer) -> None:
+        self._tasks = Path(f"/proc/{peer.pid}/task")
+        self._connection = socket.create_connection((HOST, peer.port), timeout=30)
+        self._connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        self.figures: dict[str, list[float]] = {}
+
+    def run(self, name: str, request: bytes, times: int) -> None:
+        before = self._used()
+        for _ in range(times):
+            exchange(self._connection, request)
+        self.figures.setdefault(name, []).append((self._used() - before) / times * 1e6)
+
+    def _used(self) -> float:
+        """Seconds of CPU of all threads, as the scheduler counts them: `times` counts in hundredths of a second."""
+        return sum(int(file.read_text().split()[0]) for file in self._tasks.glob("*/schedstat")) / 1e9
+
+    def median(self, name: str) -> float:
+        return statistics.median(self.figures[name])
+
+    def close(self) -> None:
+        self._connection.close()
+
+
+@contextmanager
+def scraped(port: int) -> Iterator[None]:
+    over = threading.Event()
+
+    def scrape() -> None:
+        while not over.wait(_SCRAPE_SECONDS):
+            with urlopen(f"http://{HOST}:{port}/metrics", timeout=30) as answer:
+                answer.read()
+
+    thread = threading.Thread(target=scrape)
+    thread.start()
+    try:
+        yield
+    finally:
+        over.set()
+        thread.join()
+
+
+def measure(requests: int, rounds: int, size: int) -> Iterator[str]:
+    port = free_port()
+    watched = {"penstock.metrics.listen": f"{HOST}:{port}"}
+    with ExitStack() as stack:
+        peers = [stack.enter_context(PenstockPeer(settings)) for settings in ({}, watched)]
+        for peer in peers:
+            with sync.Admin(bootstrap_servers=peer.bootstrap) as admin:
+                admin.create_topics([NewTopic(_TOPIC, 1)])
+        admin = stack.enter_context(sync.Admin(bootstrap_servers=peers[1].bootstrap))
+        admin.alter_configs(ResourceType.CLIENT_METRICS, "often", {"metrics": "*", "interval.ms": str(_PUSH_MS)})
+        pushing = stack.enter_context(sync.Producer(bootstrap_servers=peers[1].bootstrap))
+        pushing.send(_TOPIC, b"x").result(30)
+        plain, measured = sides = [Side(peer) for peer in peers]
+        for side in sides:
+            stack.callback(side.close)
+        stack.enter_context(scraped(port))
+        plain.run("first", produce_request(_TOPIC, size), 1)  # the other has a record already
+        work = {"produce": produce_request(_TOPIC, size), "fetch": fetch_request(_TOPIC)}
+        for number in range(rounds + 1):
+            for name, request in work.items():
+                for side in sides if number % 2 else reversed(sides):
+                    side.run(name, request, requests)
+            if not number:  # both have warmed up
+                for side in sides:
+                    side.figures.clear()
+        for name in work:
+            before, after = plain.median(name), measured.median(name)
+            share = (after - before) / before * 100
+            yield f"{name:<8} {before:6.1f} us of CPU, watched {after:.1f} us: {after - before:+.1f} us, {share:+.1f} %"
+
+
+@click.command(help=__doc__.partition("\n\n")[2])
+@click.option("--requests", default=4000, show_default=True, help="Of each kind in a round.")
+@click.option("--rounds", default=10, show_default=True)
+@click.option("--size", default=16_384, show_default=True, help="Bytes of a record that is produced.")
+def main(requests: int, rounds: int, size: int) -> None:
+    began = time.monotonic()
+    for line in measure(requests, rounds, size):
+        click.echo(line)
+    click.echo(f"{rounds} rounds of {requests:,} requests each, in turns, in {time.monotonic() - began:.0f} s")
+
+
+if __name__ == "__main__":
+    main()
