@@ -6,6 +6,7 @@ import os
 import subprocess
 import sys
 from pathlib import Path
+from types import SimpleNamespace
 from typing import cast
 
 import pytest
@@ -150,3 +151,13 @@ def test_a_broker_whose_folder_cannot_be_written_is_not_ready(tmp_path: Path, mo
     monkeypatch.setattr(parts.storage, "volume", lambda: Volume(str(tmp_path), 1, 1))
     monkeypatch.setattr(os, "access", lambda path, mode: False)
     assert parts._not_ready() == ["the data folder cannot be written"]
+
+
+def test_a_broker_whose_lease_is_over_is_not_ready() -> None:
+    parts = MemoryFoundation().parts()
+    held = [True]
+    parts.membership = SimpleNamespace(check=lambda: held[0])  # type: ignore[assignment]
+    assert parts._not_ready() == []
+    held[0] = False
+    (reason,) = parts._not_ready()
+    assert "the lease of this broker is over" in reason

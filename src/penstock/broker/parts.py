@@ -397,6 +397,8 @@ class Parts:
         folder = self.storage.volume().path
         if os.path.isdir(folder) and not os.access(folder, os.W_OK):
             reasons.append("the data folder cannot be written")
+        if self.membership is not None and not self.membership.check():
+            reasons.append("the lease of this broker is over, see whether it reaches the cluster's database")
         return reasons
 
     def start_measuring(self) -> None:
