@@ -99,11 +99,14 @@ def _dead_letters(letters: DeadLetters) -> Iterator[Metric]:
 def _windows(windows: ShareWindows, *, partitions: bool) -> Iterator[Metric | None]:
     """Sums for each group and topic; there may be thousands of windows, so single ones follow on request."""
     sums: defaultdict[tuple[str, str], list[int]] = defaultdict(lambda: [0, 0])
-    for live in list(windows.all()):
+    for number, live in enumerate(list(windows.all())):
+        core = live.core
         found = sums[live.group_id, live.partition.topic.name]
-        found[0] += live.core.in_flight
-        found[1] += sum(live.core.held_by_member().values())
-        yield None
+        found[0] += core.in_flight
+        if core.locks:
+            found[1] += sum(core.held_by_member().values())
+        if number % 100 == 99:
+            yield None
     for at, name in enumerate(("in_flight", "held")):
         metric = Metric(f"penstock_share_group_{name}_records")
         for labels, figures in sums.items():
