@@ -21,6 +21,7 @@ from penstock.wire.acls import AclOperation, AclPermission, AclResource, Pattern
 from penstock.wire.config_resources import ResourceType
 from tests.broker.process import BrokerProcess
 from tests.cli.conftest import command, environment
+from tests.cluster.members import INTERNAL
 from tests.postgres import PostgresServer
 from tests.seaweedfs import SeaweedServer
 
@@ -57,7 +58,7 @@ def fill(data: Path) -> None:
         catalog.set_quotas({(("user", "ann"),): {"producer_byte_rate": 1e9}})
         catalog.set_configs(ResourceType.GROUP, "queue", {"share.auto.offset.reset": "earliest"})
         catalog.allocate_producer_id_block()
-    with BrokerProcess(data) as process:
+    with BrokerProcess(data, **INTERNAL) as process:
         settings = {"bootstrap.servers": process.address}
         with Admin(settings) as admin:
             admin.create_topic("orders", 3, configs={"segment.bytes": "1048576"})
