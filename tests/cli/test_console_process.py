@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import signal
 import socket
 import subprocess
@@ -12,7 +13,8 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from urllib.request import urlopen
+from urllib.parse import urlencode
+from urllib.request import HTTPCookieProcessor, Request, build_opener, urlopen
 
 import pytest
 
@@ -68,6 +70,39 @@ def test_the_console_starts_when_it_is_opened_again_when_it_died_and_ends_with_t
             assert answer.status == 200
         (console,) = children(broker.pid)
     until(lambda: not Path(f"/proc/{console}").exists())
+
+
+@pytest.mark.timeout(200)
+def test_with_secure_people_log_in_to_the_console_over_the_brokers_own_authority(tmp_path: Path) -> None:
+    arguments = ("--secure", "--console", "127.0.0.1:0")
+    line = [sys.executable, "-m", "penstock.cli.main", "serve", "--data", str(tmp_path), "--listen", "127.0.0.1:0"]
+    with subprocess.Popen([*line, *arguments], stdout=subprocess.PIPE, text=True) as broker:
+        assert broker.stdout is not None
+        address = next(said for said in broker.stdout if said.startswith("Console: ")).split()[1]
+        jar = build_opener(HTTPCookieProcessor())
+        with jar.open(address, timeout=60) as page:
+            token = re.search(r'name="csrf" value="(\w+)"', page.read().decode())
+        assert token is not None
+        password = (tmp_path / "admin.password").read_text().strip()
+        form = urlencode({"csrf": token[1], "user": "admin", "password": password}).encode()
+        with jar.open(Request(f"{address}login", form, {"Origin": address.rstrip("/")}), timeout=60):
+            pass
+        with jar.open(f"{address}access.json", timeout=60) as answer:
+            assert [row["user"] for row in json.load(answer)["users"]] == ["admin"]
+        broker.send_signal(signal.SIGTERM)
+        assert broker.wait(60) == 0
+
+
+@pytest.mark.timeout(200)
+def test_the_console_of_several_brokers_finds_what_each_of_them_shows(tmp_path: Path) -> None:
+    arguments = ("--brokers", "2", "--console", "127.0.0.1:0")
+    with (
+        serving(tmp_path / "data", *arguments) as (_, (_, line)),
+        urlopen(f"{line.split()[1]}cluster.json", timeout=60) as answer,
+    ):
+        shown = json.load(answer)
+    assert [row["broker"] for row in shown["brokers"]] == [1, 2]
+    assert {row["broker"] for row in shown["ages"]} == {1, 2}
 
 
 def test_a_console_that_nobody_opened_ends_at_once() -> None:
