@@ -48,6 +48,7 @@ PAGES = {
     "cluster": "/cluster",
     "clients": "/clients",
     "access": "/access",
+    "pipelines": "/pipelines",
 }
 SIZES = {"wide": (2000, 1100), "desk": (1280, 860), "narrow": (400, 800)}
 _SETTLE_MS = 1_500
