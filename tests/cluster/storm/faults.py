@@ -307,9 +307,18 @@ def _fill(ballast: Path) -> int:
 
 @kind("disk-wiped")
 async def disk_wiped(strike: Strike) -> str:
-    """The cache is deleted under a broker that runs."""
+    """The cache is deleted under a broker that runs. It ends when it needs a new file there, and is started again."""
     removed = wipe(strike.node.data / "cache")
-    return f"{removed} files removed" if removed else ""
+    deadline = time.monotonic() + 20 * strike.scale
+    while strike.node.is_up and time.monotonic() < deadline:  # noqa: ASYNC110
+        await asyncio.sleep(0.1)
+    if strike.node.is_up:
+        await strike.node.end(signal.SIGTERM)
+        ended = "was ended"
+    else:
+        ended = f"has ended by itself with status {strike.node.process.poll() if strike.node.process else None}"
+    await strike.node.start()
+    return f"{removed} files removed, the broker {ended}" if removed else ""
 
 
 def wipe(folder: Path) -> int:

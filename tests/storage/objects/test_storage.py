@@ -207,3 +207,16 @@ def test_few_appends_wait_for_the_window_also_when_nobody_appends(world: World) 
     append(log, plain("x"))
     assert time.monotonic() - started >= 0.5
     assert storage.committer.statistics.uploads == 1
+
+
+def test_a_broker_whose_folder_is_deleted_stops_rather_than_refuse_appends_for_ever(world: World) -> None:
+    log = world.start().open_log("t", 0, TOPIC_ID, SMALL)
+    append(log, plain("a"))
+    shutil.rmtree(log.folder)
+    with pytest.raises(StorageError):
+        append(log, plain("b"))
+    (failure,) = world.failures
+    assert "was deleted while the broker runs" in str(failure)
+    world.failures.clear()
+    again = world.start().open_log("t", 0, TOPIC_ID, SMALL)
+    assert read(again, 0) == [b"a"]

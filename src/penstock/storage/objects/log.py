@@ -15,6 +15,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 from penstock.log.config import LogConfig
+from penstock.log.errors import StorageError
 from penstock.log.files import OpenFiles
 from penstock.log.lookup import first_record_since
 from penstock.log.partition import PartitionLog
@@ -43,6 +44,7 @@ class ObjectLog(PartitionLog):
         "is_leader",
         "key",
         "on_append",
+        "on_folder_lost",
         "on_start_moved",
         "shipped",
         "start_committed",
@@ -70,6 +72,7 @@ class ObjectLog(PartitionLog):
         self.shipped: dict[int, Segment] = {}
         """Local files whose bytes are in objects too, by base offset."""
         self.on_append: OnAppend | None = None
+        self.on_folder_lost: Callable[[StorageError], None] | None = None
         self.on_start_moved: Callable[[ObjectLog], None] | None = None
         self.has_room: Callable[[], bool] = lambda: True
         """Whether another append may wait for its commit."""
@@ -226,7 +229,19 @@ class ObjectLog(PartitionLog):
         if header.attributes & CONTROL:
             entry = self.producer_state.entries.get(header.producer_id)
             open_since = entry.current_txn_first_offset if entry is not None else -1
-        appended = super().append(batch, header, now_ms=now_ms, origin=origin, transaction_version=transaction_version)
+        try:
+            appended = super().append(
+                batch, header, now_ms=now_ms, origin=origin, transaction_version=transaction_version
+            )
+        except StorageError:
+            if self.on_folder_lost is not None and not self.folder.is_dir():
+                self.on_folder_lost(
+                    StorageError(
+                        f"{self.folder} was deleted while the broker runs: it stops, so that others lead what it led. "
+                        "Start it again; what was acknowledged is in the store and in PostgreSQL"
+                    )
+                )
+            raise
         if appended.duplicate:
             return appended
         if open_since >= 0:

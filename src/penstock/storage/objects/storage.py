@@ -199,6 +199,7 @@ class ObjectStorage:
             self._give_up(namesake)
         log = ObjectLog(self.folder / f"{topic}-{partition}", topic, partition, topic_id, config, self._open_files)
         log.on_append = self.committer.append
+        log.on_folder_lost = self._on_fatal
         log.has_room = self.committer.has_room
         log.on_start_moved = self.chores.move_start
         self._logs[topic, partition] = log
