@@ -209,6 +209,8 @@ max.request.partition.size.limit int =2000 >=1
     Partitions that one DescribeTopicPartitions answer may hold.
 message.max.bytes int =1048588 >=0 @cluster
     The largest batch that is taken, as stored.
+min.insync.replicas int =1 >=1 @cluster
+    In a cluster whose leaders move, how many brokers must be there for acks=all, unless the topic says.
 node.id int >=0
     The number of this broker in its cluster.
 num.partitions int =1 >=1

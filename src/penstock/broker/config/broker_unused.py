@@ -93,7 +93,6 @@ metric.reporters list =org.apache.kafka.common.metrics.JmxReporter @cluster
 metrics.num.samples int =2 >=1
 metrics.recording.level string =INFO
 metrics.sample.window.ms long =30000 >=1
-min.insync.replicas int =1 >=1 @cluster
 num.io.threads int =8 >=1 @cluster
 num.network.threads int =3 >=1 @cluster
 num.recovery.threads.per.data.dir int =2 >=1 @cluster

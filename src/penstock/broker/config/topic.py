@@ -51,6 +51,7 @@ min.cleanable.dirty.ratio double =0.5 0..1
 min.compaction.lag.ms long =0 >=0
     Age below which a record is not compacted.
 min.insync.replicas int =1 >=1
+    In a cluster whose leaders move, how many brokers must be there for acks=all; records are in the store all the same.
 preallocate bool =false
 remote.log.copy.disable bool =false
 remote.log.delete.on.disable bool =false

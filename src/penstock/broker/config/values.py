@@ -108,6 +108,7 @@ class BrokerValues:
     max_incremental_fetch_session_cache_slots: int
     max_request_partition_size_limit: int
     message_max_bytes: int
+    min_insync_replicas: int
     node_id: int
     num_partitions: int
     offset_metadata_max_bytes: int
