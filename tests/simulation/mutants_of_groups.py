@@ -117,9 +117,9 @@ QUEUES = [
         "an acknowledgement is confirmed before it is on disk, although it should wait",
         Queues,
         ShareCoordinator,
-        "write",
-        "flush_interval_ms = 0 if",
-        "flush_interval_ms = 600_000 if True or",
+        "_flush_interval_ms",
+        "return 0 if",
+        "return 600_000 if True or",
         100,
     ),
     Mutant(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Iterator
 
 import pytest
@@ -9,6 +10,7 @@ import pytest
 from penstock.testing import Broker
 from penstock.wire import messages as m
 from penstock.wire.errors import ErrorCode
+from tests.broker.disk import SlowDisk
 from tests.broker.handlers.records import topic_id
 from tests.broker.share import share_client
 from tests.broker.share.share_client import ShareMember, acquired
@@ -154,3 +156,32 @@ class TestWindowsInUse:
             member.epoch = 0
             (first, *_), *_ = acquired(member.fetch(max_wait_ms=5000))
             assert first == 2
+
+
+def test_a_write_of_another_broker_is_confirmed_when_written_and_the_disk_follows(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    disk = SlowDisk(monkeypatch, "__share_group_state")
+    with Broker({"penstock.acks.all.flush": "true"}) as broker, Wire(broker.port) as wire:
+        broker.create_topic("jobs")
+        topic = topic_id(wire, "jobs")
+        assert initialize(wire, "g", topic, 0) == [0]
+        disk.stall()
+        assert write(wire, "g", topic, (0, 4)) == 0
+        assert not disk.has_synced.is_set()
+        disk.go_on()
+        assert disk.has_synced.wait(30)
+
+
+def test_a_write_of_another_broker_waits_for_the_disk_if_that_is_asked_for(monkeypatch: pytest.MonkeyPatch) -> None:
+    disk = SlowDisk(monkeypatch, "__share_group_state")
+    configs = {"penstock.acks.all.flush": "true", "penstock.share.flush.interval.ms": 0}
+    with Broker(configs) as broker, Wire(broker.port) as wire:
+        broker.create_topic("jobs")
+        topic = topic_id(wire, "jobs")
+        assert initialize(wire, "g", topic, 0) == [0]
+        disk.stall()
+        timer = threading.Timer(0.2, disk.go_on)
+        timer.start()
+        assert write(wire, "g", topic, (0, 4)) == 0
+        assert disk.has_synced.is_set()

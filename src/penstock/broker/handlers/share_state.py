@@ -132,10 +132,12 @@ class ShareStateHandlers:
         changes_state: bool,
         is_blind: bool = False,
         needs_partitions: bool = True,
+        is_progress: bool = False,
     ) -> Pending:
         """Run one command per share-partition. A window that is in use is read anew when its state changed below it.
 
-        `is_blind`: the command itself does not look whether the partition exists.
+        `is_blind`: the command itself does not look whether the partition exists. `is_progress`: it writes what follows
+        from acknowledgements, which may be confirmed before it is on disk (`penstock.share.flush.interval.ms`).
         """
         response, topic_result, partition_result = makes
         if not self._gate.allows_on_cluster(request, AclOperation.CLUSTER_ACTION):
@@ -159,7 +161,10 @@ class ShareStateHandlers:
             except KafkaError as error:
                 respond(partition_result(partition=key[2], error_code=error.code, error_message=error.message))
                 continue
-            handle.run(run(handle.shard, respond))
+            effects = run(handle.shard, respond)
+            if is_progress:
+                self._coordinator.confirm_early(handle.log, effects)
+            handle.run(effects)
             if changes_state:
                 self._windows.drop(key, NotLeaderOrFollower())
         if not waiting:
@@ -227,7 +232,7 @@ class ShareStateHandlers:
             )
 
         makes = (answer, answer.WriteStateResult, answer.PartitionResult)
-        return self._each(request, body.group_id, body.topics, command, makes, changes_state=True)
+        return self._each(request, body.group_id, body.topics, command, makes, changes_state=True, is_progress=True)
 
     def delete_share_group_state(self, request: Request[m.DeleteShareGroupStateRequest]) -> Pending:
         body = request.body

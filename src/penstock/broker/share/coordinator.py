@@ -252,7 +252,7 @@ class ShareCoordinator:
             assert reply.result is not None
             self._world.call_soon(self._on_state_changed, owner.key, NotLeaderOrFollower())
             raise _error_of(reply.result)
-        flush_interval_ms = 0 if handle.log.can_lose_appends else self._config.penstock_share_flush_interval_ms
+        flush_interval_ms = self._flush_interval_ms(handle.log)
         if flush_interval_ms:
             effects.replies.clear()
         self._metrics.state_writes += 1
@@ -264,6 +264,17 @@ class ShareCoordinator:
             return True
         reply.is_awaited = reply.result is None
         return not reply.is_awaited
+
+    def confirm_early(self, state_log: StateLog, effects: Effects) -> None:
+        """Have a write of another broker confirmed as those of this one are: before it is on disk, if the configs allow
+        it, and then it gets there soon."""
+        flush_interval_ms = self._flush_interval_ms(state_log)
+        if flush_interval_ms and effects.records:
+            effects.replies_wait = False
+            self._flush_within(flush_interval_ms, state_log)
+
+    def _flush_interval_ms(self, state_log: StateLog) -> int:
+        return 0 if state_log.can_lose_appends else self._config.penstock_share_flush_interval_ms
 
     def _flush_within(self, interval_ms: int, state_log: StateLog) -> None:
         if not self._unflushed:
