@@ -10,12 +10,16 @@ from collections import Counter
 from pathlib import Path
 
 import pytest
+from confluent_kafka import ElectionType, TopicPartition
 from confluent_kafka import Producer as Librdkafka
+from confluent_kafka.admin import AdminClient
 
 from penstock.client.sync import Admin, Consumer, Producer, ShareConsumer
+from penstock.wire import messages as m
 from penstock.wire.config_resources import ResourceType
 from tests.broker.process import BrokerProcess
-from tests.cluster.members import SECONDS, Members
+from tests.broker.raw import RawClient
+from tests.cluster.members import SECONDS, Members, until
 from tests.postgres import PostgresServer
 
 TOPIC = "orders"
@@ -188,3 +192,31 @@ def test_changes_on_one_broker_are_seen_on_all(tmp_path: Path, postgres: Postgre
         time.sleep(1)
         with Admin(bootstrap_servers=second.address) as admin:
             assert TOPIC not in admin.list_topics()
+
+
+@pytest.mark.long
+def test_administrators_move_leaders(tmp_path: Path, postgres: PostgresServer) -> None:
+    with Members(tmp_path, postgres, auto_leader_rebalance_enable="false") as members:
+        with Admin(bootstrap_servers=members.bootstrap) as admin:
+            admin.create_topic(TOPIC, 3, replication_factor=3)
+        preferred = until(lambda: leaders if -1 not in (leaders := members.leaders(TOPIC)) else [])
+        assert sorted(preferred) == [1, 2, 3]
+        members.brokers[1].kill()
+        members.until_led_by_others(TOPIC, 1)
+        members.brokers[1].start()
+        librdkafka = AdminClient({"bootstrap.servers": members.bootstrap})
+        elected = librdkafka.elect_leaders(ElectionType.PREFERRED, [TopicPartition(TOPIC, index) for index in range(3)])
+        moved = [each.partition for each, error in elected.result(SECONDS).items() if error is None]
+        assert moved == [preferred.index(1)]
+        assert until(lambda: found if (found := members.leaders(TOPIC)) == preferred else []) == preferred
+        request = m.AlterPartitionReassignmentsRequest
+        wanted = request.ReassignablePartition(partition_index=moved[0], replicas=[3, 2])
+        with RawClient(members.brokers[2].port) as client:
+            asked = request(topics=[request.ReassignableTopic(name=TOPIC, partitions=[wanted])])
+            assert client.ask(asked, m.AlterPartitionReassignmentsResponse, 0).error_code == 0
+        until(lambda: found if 1 not in (found := members.leaders(TOPIC)) else [])
+        with RawClient(members.brokers[2].port) as client:
+            listed = client.ask(
+                m.ListPartitionReassignmentsRequest(topics=None), m.ListPartitionReassignmentsResponse, 0
+            )
+            assert listed.topics == [], "nothing is under way any more"
