@@ -48,6 +48,7 @@ class History:
         self.overlaps: Counter[str] = Counter()
         self.counts: Counter[str] = Counter()
         self.topics: dict[bytes, str] = {}
+        self._counts: dict[tuple[str, Place, int], int] = {}
         self._ended: dict[tuple[str, Place, int], int] = {}
         self._committed: dict[tuple[str, Place], list[tuple[int, int]]] = {}
         """Offsets that were confirmed for a group, with the time."""
@@ -72,6 +73,11 @@ class History:
         if self._ended.get((group, place, offset), -1) >= sent_ms:
             self.overlaps["delivery of what was being accepted"] += 1
             return
+        if count <= self._counts.get((group, place, offset), 0):
+            # Counts hold per leader epoch, and leaders also move to be spread evenly, which no client hears of.
+            self.overlaps["delivery count that came again"] += 1
+            self.took_over("another leader")
+        self._counts[group, place, offset] = count
         # Nobody claims to hold it: after a take-over, at a time that no client knows, others may get it too.
         self.add(
             "deliver",

@@ -37,3 +37,13 @@ def test_commits_whose_answers_overtake_each_other_are_counted_only() -> None:
     history.committed("g", PLACE, 5, now_ms() - 9)
     assert history.judge() == []
     assert sum(history.overlaps.values()) == 1
+
+
+def test_a_delivery_count_that_comes_again_after_a_take_over_is_counted_only() -> None:
+    history = History()
+    for member in ("a", "b"):
+        history.deliver("g", member, PLACE, 0, 1, now_ms())
+    assert history.judge() == []
+    assert sum(history.overlaps.values()) == 1
+    history.deliver("g", "c", PLACE, 0, 3, now_ms())
+    assert [finding.check for finding in history.judge()] == ["Q3"]
