@@ -10,7 +10,7 @@ from pathlib import Path
 
 from penstock.log.checkpoints import CLEANER_OFFSETS, LOG_START_OFFSETS, RECOVERY_POINTS
 from penstock.log.errors import StorageError
-from penstock.log.files import sync_path
+from penstock.log.files import sync_path, write_file
 from penstock.storage.checkpoint import BOOT_ID, CLEAN_SHUTDOWN, LEADER_EPOCH, LOG_ENDS
 
 _REMEMBERED = (RECOVERY_POINTS, LOG_START_OFFSETS, CLEANER_OFFSETS, LOG_ENDS, LEADER_EPOCH, BOOT_ID, CLEAN_SHUTDOWN)
@@ -30,6 +30,11 @@ def move_logs(source: Path, target: Path) -> int:
     except OSError as error:
         raise StorageError(f"cannot move the logs of {source} to {target}: {error.strerror}") from error
     return len(logs)
+
+
+def mark_new(folder: Path) -> None:
+    """Say of an empty folder that it was left cleanly: nothing can have been lost that was never there."""
+    write_file(str(folder / CLEAN_SHUTDOWN), b'{"version":0}', sync=True)
 
 
 def _is_log(name: str) -> bool:

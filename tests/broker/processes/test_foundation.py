@@ -32,6 +32,7 @@ async def test_each_keeps_its_logs_in_a_folder_of_its_own_and_serves_at_the_sock
         brokers = [broker(tmp_path, node_id, undo) for node_id in (1, 2)]
         for each in brokers:
             await each.start()
+            assert not each.parts.storage.may_have_lost_writes, "there was nothing to lose"
         brokers[0].parts.topics.create("t", 2, {})
         assert await asyncio.to_thread(is_alive, brokers[1].port)
         brokers[1].parts.cluster.topic("t")

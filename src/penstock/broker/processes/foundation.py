@@ -14,6 +14,7 @@ from penstock.broker.processes.folder import folder_of
 from penstock.catalog.sqlite import SqliteCatalog
 from penstock.log.files import FolderLock
 from penstock.storage.local import LocalStorage
+from penstock.storage.relocation import mark_new
 
 if TYPE_CHECKING:
     import socket
@@ -35,6 +36,7 @@ def foundation_among(
     Raises StorageError, CatalogError or FolderInUse with what to do.
     """
     folder = folder_of(settings.data, config.node_id)
+    is_new = not folder.exists() or not any(folder.iterdir())
     folder.mkdir(parents=True, exist_ok=True)
     flush_times = Histogram()
     with ExitStack() as undo:
@@ -42,6 +44,8 @@ def foundation_among(
         catalog = SqliteCatalog.open(settings.data / CATALOG_FILE)
         with ExitStack() as unused:
             unused.callback(catalog.close)
+            if is_new and all(row.leader != config.node_id for row in catalog.partitions()):
+                mark_new(folder)
             storage = LocalStorage(
                 folder, world.now_ms, world.call_soon_threadsafe, on_failure, world.precise, flush_times.add
             )
