@@ -45,7 +45,10 @@ class GroupHistory:
         door.on_request = self._requested
         door.on_answer = self._answered
 
-    def static_member_is_away(self, group: str, member: str) -> None:
+    def static_member_is_away(self, group: str, member: str, members: int) -> None:
+        """Has to return in time. Nothing is said of a group that some of its members have not joined yet."""
+        if sum(map(bool, self._owned.values())) < members:
+            return
         self._away[member] = self._world.now_ms
         self._history.add("static-away", group=group, member=member, time=self._world.now_ms)
 

@@ -20,6 +20,7 @@ TOPIC = "events"
 GROUP = "readers"
 PARTITIONS = 4
 SESSION_MS = 6_000
+_MEMBERS = 3
 _RECORDS = 40
 _SETTLED_SECONDS = 15
 _CAUGHT_UP_ROUNDS = 300
@@ -51,8 +52,8 @@ class Groups(Scenario):
         recorded = GroupHistory(self.history, Door(self.world), self.world, {topic_id: TOPIC}, SESSION_MS)
         # With KIP-848 a static member that was killed has to wait until it is expelled (UNRELEASED_INSTANCE_ID).
         if self.is_static and self.protocol == "classic":
-            self.crowd.on_killed = lambda name: recorded.static_member_is_away(GROUP, name)
-        for number in range(3):
+            self.crowd.on_killed = lambda name: recorded.static_member_is_away(GROUP, name, _MEMBERS)
+        for number in range(_MEMBERS):
             self.crowd.start(f"member-{number}", self._read)
 
     async def load(self) -> None:

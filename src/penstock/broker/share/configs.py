@@ -1,4 +1,4 @@
-"""From configs to `ShareSettings`: worked out once per group, and again when the group's or the broker's change."""
+"""From configs to `ShareSettings`: worked out once for all groups that have the same, and again when one changes."""
 
 from __future__ import annotations
 
@@ -19,18 +19,18 @@ class ShareConfigs:
     def __init__(self, configs: Configs, config: BrokerConfig) -> None:
         self._configs = configs
         self._config = config
-        self._known: dict[str, tuple[dict[str, str], ShareSettings]] = {}
+        self._known: dict[tuple[tuple[str, str], ...], ShareSettings] = {}
+        """By what the group's own configs are: groups come and go, and most have none."""
 
     def start(self) -> None:
         self._configs.listeners.append(self._known.clear)
 
     def settings(self, group_id: str) -> ShareSettings:
         overrides = self._configs.group_overrides(group_id)
-        known = self._known.get(group_id)
-        if known is not None and known[0] == overrides:
-            return known[1]
-        settings = settings_from(self._configs.resolve_group(group_id))
-        self._known[group_id] = (overrides, settings)
+        key = tuple(sorted(overrides.items())) if overrides else ()
+        settings = self._known.get(key)
+        if settings is None:
+            settings = self._known[key] = settings_from(self._configs.resolve_group(group_id))
         return settings
 
     @property
