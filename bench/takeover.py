@@ -118,10 +118,10 @@ class Probes:
 
 
 def pause(times: list[float], since: float, until: float) -> float:
-    """The longest time between two successes, from the last one before `since` on."""
+    """The longest time without a success, from the last one before `since` on."""
     relevant = [max((each for each in times if each <= since), default=since)]
     relevant += [each for each in times if since < each < until]
-    relevant.append(until if not relevant[1:] else relevant[-1])
+    relevant.append(until)
     return max((after - before for before, after in pairwise(relevant)), default=0.0)
 
 
