@@ -50,8 +50,6 @@ class QueueHistory:
         self._members: dict[Connection, dict[tuple[str, str], str]] = {}
         self._fetching: set[Connection] = set()
         self._ended: set[tuple[bytes, int, int]] = set()
-        self._ending: dict[tuple[bytes, int, int], set[Connection]] = {}
-        """Who has ended a record and waits for the answer, which may come with the records of a fetch, much later."""
         self._numbers: dict[Connection, int] = {}
         door.on_request = self._requested
         door.on_answer = self._answered
@@ -68,8 +66,6 @@ class QueueHistory:
             for place, offset, kind in _acknowledged(request):
                 if kind == _RELEASE:
                     self._acknowledge(exchange, request, place, offset, kind, "sent")
-                elif kind != _RENEW:
-                    self._ending.setdefault((*place, offset), set()).add(exchange.connection)
             if request.share_session_epoch == -1:
                 self._gone(exchange.connection)
 
@@ -98,7 +94,6 @@ class QueueHistory:
     ) -> None:
         for place, offset, kind in _acknowledged(request):
             code = error or errors.get(place, ErrorCode.UNKNOWN_SERVER_ERROR)
-            self._ending.get((*place, offset), set()).discard(exchange.connection)
             if code == 0 and self._is_old(str(request.group_id), place, offset, kind):
                 continue
             result = "ok" if code == 0 else "failed" if code in _CERTAINLY_NOT else "unknown"
@@ -106,13 +101,10 @@ class QueueHistory:
 
     def _is_old(self, group: str, place: tuple[bytes, int], offset: int, kind: int) -> bool:
         """Whether it had ended before, and is below the start offset; what ends just now moves that, too."""
-        is_below = offset < self._start_offset(group, *place)
-        if is_below and self._ending.get((*place, offset)):
-            return True
         had_ended = (*place, offset) in self._ended
         if kind not in (_RELEASE, _RENEW):
             self._ended.add((*place, offset))
-        return had_ended and is_below
+        return had_ended and offset < self._start_offset(group, *place)
 
     def _unanswered(self, exchange: Exchange) -> None:
         request = exchange.request
@@ -120,7 +112,6 @@ class QueueHistory:
             if isinstance(request, m.ShareFetchRequest):
                 self._fetching.add(exchange.connection)
             for place, offset, kind in _acknowledged(request):
-                self._ending.get((*place, offset), set()).discard(exchange.connection)
                 self._acknowledge(exchange, request, place, offset, kind, "unknown")
 
     def _acknowledge(
