@@ -78,6 +78,10 @@ def committed(offset: int, **more: object) -> Operation:
     return {"op": "offset-commit", "group": "g", "topic": "t", "partition": 0, "offset": offset, "result": "ok"} | more
 
 
+def lost(offset: int) -> Operation:
+    return {"op": "lost", "topic": "t", "partition": 0, "offset": offset}
+
+
 def static(op: str, member: str) -> Operation:
     return {"op": op, "group": "g", "member": member, "time": 0}
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from tests.checks.histories import committed, disown, found_in, own, rest, static
+from tests.checks.histories import committed, disown, found_in, lost, own, rest, static
 
 
 def test_m1_two_owners_at_a_time() -> None:
@@ -19,6 +19,14 @@ def test_m3_a_committed_offset_that_goes_back() -> None:
     assert found_in(committed(5), committed(4)) == ["M3"]
     assert found_in(committed(5), committed(4, reset=True), committed(5)) == []
     assert found_in(committed(5), committed(4, result="failed"), committed(6)) == []
+
+
+def test_m3_after_a_power_cut_a_reader_goes_back_once_to_where_the_log_ends() -> None:
+    cut = lost(4)
+    assert found_in(committed(5), cut, committed(4)) == []
+    assert found_in(committed(4), cut, committed(5), committed(4), committed(6)) == []
+    assert found_in(committed(4), cut, committed(5), committed(3)) == ["M3"]
+    assert found_in(committed(4), cut, committed(5), committed(4), committed(5), committed(4)) == ["M3"]
 
 
 def test_m4_a_static_member_that_returns_in_time_moves_nothing() -> None:

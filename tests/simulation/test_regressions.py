@@ -65,3 +65,17 @@ def test_a_poll_ends_in_time_although_its_member_has_to_join_once_more() -> None
     plan = [Fault(2355, "slow-disk", 980, -5567), Fault(2468, "pause-client", 768, -85232)]
     outcome = run(SCENARIOS["groups"], 483, plan)
     assert not outcome.findings, outcome.story()
+
+
+def test_a_reader_may_commit_what_a_power_cut_took_back_before_it_finds_out() -> None:
+    """The checker: a consumer had fetched a record that was lost, committed it, and then went back to the log's end."""
+    plan = [
+        Fault(1806, "pause", 878, 0),
+        Fault(3382, "slow-disk", 951, 0),
+        Fault(4859, "cut", 738, 0),
+        Fault(6005, "power-cut", 921, 0),
+    ]
+    outcome = run(SCENARIOS["groups-848"], 75, plan)
+    assert not outcome.findings, outcome.story()
+    outcome = run(SCENARIOS["groups-848"], 398)
+    assert not outcome.findings, outcome.story()

@@ -2,7 +2,7 @@
 
 - M1 A partition never has two owners at a time.
 - M2 When the group is at rest, every partition of its topics has an owner.
-- M3 A committed offset does not go back, unless somebody reset it.
+- M3 A committed offset does not go back, unless somebody reset it, or had read what a power cut took back.
 - M4 A static member that returns in time moves no partition.
 """
 
@@ -26,6 +26,8 @@ class GroupChecker:
         """Until when each owner may own it."""
         self._last_owner: dict[Partition, str] = {}
         self._committed: dict[Partition, int] = {}
+        self._taken_back: dict[tuple[str, int], tuple[int, set[str]]] = {}
+        """Where a log ended after a power cut, and the groups that have gone back because of it."""
         self._away: dict[tuple[str, str], list[Operation]] = {}
 
     def add(self, operation: Operation) -> None:
@@ -72,16 +74,26 @@ class GroupChecker:
             return
         partition, offset = _partition(operation), int(str(operation["offset"]))
         before = self._committed.get(partition, offset)
-        if offset < before and not operation.get("reset"):
+        if offset < before and not operation.get("reset") and not self._was_taken_back(partition, offset):
             text = f"the committed offset of {_named(partition)} goes back from {before} to {offset}"
             self._report("M3", text, operation)
         self._committed[partition] = offset
 
     def _lost(self, operation: Operation) -> None:
         """Whoever had read what a power cut took back goes on where the log ends now."""
+        topic, index, end = str(operation["topic"]), int(str(operation["partition"])), int(str(operation["offset"]))
+        self._taken_back[topic, index] = end, set()
         for partition, offset in self._committed.items():
-            if partition[1:] == (str(operation["topic"]), int(str(operation["partition"]))):
-                self._committed[partition] = min(offset, int(str(operation["offset"])))
+            if partition[1:] == (topic, index):
+                self._committed[partition] = min(offset, end)
+
+    def _was_taken_back(self, partition: Partition, offset: int) -> bool:
+        """A reader may commit what was taken back before it finds out, and then goes back: once, and no further."""
+        end, gone_back = self._taken_back.get(partition[1:], (None, set[str]()))
+        if end is None or offset < end or partition[0] in gone_back:
+            return False
+        gone_back.add(partition[0])
+        return True
 
     def _return(self, operation: Operation) -> None:
         member = str(operation["member"])
