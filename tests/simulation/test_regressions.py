@@ -79,3 +79,9 @@ def test_a_reader_may_commit_what_a_power_cut_took_back_before_it_finds_out() ->
     assert not outcome.findings, outcome.story()
     outcome = run(SCENARIOS["groups-848"], 398)
     assert not outcome.findings, outcome.story()
+
+
+def test_a_commit_that_is_tried_again_leaves_alone_what_was_given_up_meanwhile() -> None:
+    """`penstock.client`: with its new epoch a member committed a partition that another one had read on in."""
+    outcome = run(SCENARIOS["static-members"], 517, [Fault(7148, "kill-client", 1392, 0)])
+    assert not outcome.findings, outcome.story()

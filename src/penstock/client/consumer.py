@@ -578,9 +578,18 @@ class Consumer(Generic[K, V]):
     async def _commit(self, offsets: dict[TopicPartition, OffsetAndMetadata], timeout_ms: int | None) -> None:
         self._commit_count.record()
         losses = self._losses
+        held = {tp: self._subscription.partitions[tp] for tp in offsets if tp in self._subscription.partitions}
+
+        def has_given_up(tp: TopicPartition) -> bool:
+            return self._subscription.is_by_group and self._subscription.partitions.get(tp) is not held[tp]
 
         def member() -> ConsumerGroupMetadata:
-            """Who commits, unless it has been expelled: then others may have what these offsets are about."""
+            """Who commits, unless others may have what these offsets are about: it was expelled, or gave them up."""
+            if given_up := sorted(filter(has_given_up, held)):
+                raise CommitFailed(
+                    f"the offsets were not committed: {given_up[0]} went to another member of the group meanwhile. "
+                    "The next commit is about what this consumer has now"
+                )
             if self._membership.losses != losses:
                 raise CommitFailed(
                     "the offsets were not committed: this consumer was expelled from its group, and its partitions may "
