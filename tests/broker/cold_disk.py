@@ -8,6 +8,8 @@ import time
 
 import pytest
 
+from penstock import portable
+
 _PAGE = 4096
 _EVENT_LOOP = "penstock-broker"
 _DROPS = 10
@@ -35,8 +37,8 @@ class ColdDisk:
         self._in_memory: set[Page] | None = None
         self.waited: list[str] = []
         """The names of the threads that waited for the disk."""
-        self._pread, self._preadv = os.pread, os.preadv
-        monkeypatch.setattr(os, "pread", self._read)
+        self._read_at, self._preadv = portable.read_at, os.preadv
+        monkeypatch.setattr(portable, "read_at", self._read)
         monkeypatch.setattr(os, "preadv", self._read_without_waiting)
 
     def forget(self) -> None:
@@ -58,7 +60,7 @@ class ColdDisk:
             if not wanted <= memory:
                 self.waited.append(threading.current_thread().name)
                 memory |= wanted
-        return self._pread(fd, size, offset)
+        return self._read_at(fd, size, offset)
 
     def _read_without_waiting(self, fd: int, buffers: list[bytearray], offset: int, flags: int) -> int:
         assert flags == os.RWF_NOWAIT

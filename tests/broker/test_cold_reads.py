@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -17,6 +16,7 @@ from confluent_kafka.admin import (  # type: ignore[attr-defined]
     ResourceType,
 )
 
+from penstock import portable
 from penstock.records.builder import build_batch
 from penstock.records.record import iter_batches_records
 from penstock.testing import Broker
@@ -211,7 +211,7 @@ def test_a_thread_that_cannot_read_costs_the_connection_that_asked_for_it(
 
     disk.forget()
     with monkeypatch.context() as patch:
-        patch.setattr(os, "pread", fails)
+        patch.setattr(portable, "read_at", fails)
         for ask in (lambda: fetch(broker, 0), lambda: list_offset(broker, START_MS)):
             with pytest.raises((ConnectionError, EOFError, AssertionError)):
                 ask()

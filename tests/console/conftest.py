@@ -186,7 +186,8 @@ def browser() -> Iterator[Browser]:
     """Chromium, until a test of another module comes: Playwright keeps an event loop running in this thread, in which
     no asynchronous test could start its own."""
     if CHROMIUM is None:
-        pytest.skip("chromium is not installed: apt-get install chromium")
+        missing = "chromium is not installed: apt-get install chromium"
+        pytest.fail(missing) if os.environ.get("PENSTOCK_TEST_BROWSER") == "required" else pytest.skip(missing)
     sync_api = pytest.importorskip("playwright.sync_api")
     with sync_api.sync_playwright() as playwright:
         started = playwright.chromium.launch(executable_path=CHROMIUM, args=["--no-sandbox", "--disable-gpu"])

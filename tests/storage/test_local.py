@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 
+from penstock import portable
 from penstock.log.checkpoints import RECOVERY_POINTS, read_checkpoint
 from penstock.log.partition import PartitionLog
 from penstock.records.batch import parse_header
@@ -212,13 +213,13 @@ def test_checkpoints_are_synced_by_a_thread(tmp_path: Path, monkeypatch: pytest.
     append(log)
     log.sync()
     threads: list[threading.Thread] = []
-    fdatasync = os.fdatasync
+    fdatasync = portable.datasync
 
     def watched(fd: int) -> None:
         threads.append(threading.current_thread())
         fdatasync(fd)
 
-    monkeypatch.setattr(os, "fdatasync", watched)
+    monkeypatch.setattr(portable, "datasync", watched)
     save_progress(storage)
     assert threads
     assert threading.current_thread() not in threads
@@ -236,7 +237,7 @@ def test_checkpoints_that_could_not_be_written_are_written_the_next_time(
         raise OSError(28, "No space left on device")
 
     with monkeypatch.context() as patch:
-        patch.setattr(os, "fdatasync", full)
+        patch.setattr(portable, "datasync", full)
         save_progress(storage)
     [complaint] = [record.getMessage() for record in caplog.records if record.levelno >= logging.ERROR]
     assert "No space left on device" in complaint
@@ -250,14 +251,14 @@ def test_a_stop_waits_for_checkpoints_that_are_being_written(tmp_path: Path, mon
     append(log)
     log.sync()
     may_go_on = threading.Event()
-    fdatasync = os.fdatasync
+    fdatasync = portable.datasync
 
     def slow(fd: int) -> None:
         if threading.current_thread().name == "penstock-checkpoints":
             may_go_on.wait(WAIT_SECONDS)
         fdatasync(fd)
 
-    monkeypatch.setattr(os, "fdatasync", slow)
+    monkeypatch.setattr(portable, "datasync", slow)
     storage.save_progress()
     append(log)
     closing = threading.Thread(target=storage.close)

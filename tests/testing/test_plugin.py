@@ -2,6 +2,8 @@ from __future__ import annotations
 
 import subprocess
 import sys
+import textwrap
+from pathlib import Path
 
 import pytest
 from confluent_kafka import KafkaException
@@ -40,13 +42,25 @@ def test_called_the_fixture_starts_another_broker(penstock_broker: CallableBroke
     assert len(admin.list_topics(timeout=20).brokers) == 1
 
 
-class TestSessionBroker:
-    def test_the_session_fixture_serves(self, penstock_session_broker: Broker) -> None:
-        penstock_session_broker.create_topic("made-by-the-first-test")
+def test_the_session_fixture_is_one_broker_for_all_tests(tmp_path: Path) -> None:
+    """In a session of its own: one that is spread over several processes has a broker in each of them."""
+    (tmp_path / "test_two.py").write_text(
+        textwrap.dedent(
+            """
+            def test_first(penstock_session_broker):
+                penstock_session_broker.create_topic("t")
 
-    def test_it_is_the_same_one_in_the_next_test(self, penstock_session_broker: Broker) -> None:
-        admin = AdminClient({"bootstrap.servers": penstock_session_broker.bootstrap_servers})
-        assert "made-by-the-first-test" in admin.list_topics(timeout=20).topics
+            def test_second(penstock_session_broker):
+                from confluent_kafka.admin import AdminClient
+
+                admin = AdminClient({"bootstrap.servers": penstock_session_broker.bootstrap_servers})
+                assert "t" in admin.list_topics(timeout=20).topics
+            """
+        )
+    )
+    command = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", "test_two.py"]
+    done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, timeout=60)
+    assert "2 passed" in done.stdout, done.stdout
 
 
 def test_the_plugin_does_not_import_the_broker() -> None:

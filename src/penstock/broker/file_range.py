@@ -11,8 +11,9 @@ import logging
 from collections.abc import Callable
 from typing import ClassVar
 
+from penstock import portable
 from penstock.broker.world import World
-from penstock.portable import CannotTell, read_at, read_cached
+from penstock.portable import CannotTell
 from penstock.storage.contract import SegmentFile
 
 log = logging.getLogger("penstock.broker")
@@ -47,8 +48,8 @@ class FileRange:
         byte = bytearray(1)
         try:
             for position in range(self.position, end, _PROBE_STEP_BYTES):
-                read_cached(fd, byte, position)
-            read_cached(fd, byte, end - 1)
+                portable.read_cached(fd, byte, position)
+            portable.read_cached(fd, byte, end - 1)
         except BlockingIOError:
             return False
         except (CannotTell, OSError):
@@ -60,7 +61,7 @@ class FileRange:
         """Read the range from disk, in a thread, so that sending it does not block."""
         position, end = self.position, self.position + self.size
         while position < end:
-            got = len(read_at(self.file.fd, min(_READ_BYTES, end - position), position))
+            got = len(portable.read_at(self.file.fd, min(_READ_BYTES, end - position), position))
             if not got:
                 break
             position += got

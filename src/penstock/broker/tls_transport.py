@@ -27,10 +27,10 @@ from collections.abc import Callable, Sequence
 from contextlib import suppress
 from typing import cast
 
+from penstock import portable
 from penstock.broker.bounded_log import BoundedLog
 from penstock.broker.file_range import FileRange
 from penstock.broker.tls import TlsServer
-from penstock.portable import read_into_at
 from penstock.security.principal_mapping import NoRuleApplies
 from penstock.security.principals import Principal
 
@@ -186,7 +186,7 @@ class TlsTransport:
         self._make_room()
         piece, at = self._support.piece, len(self._held)
         piece[:at] = self._held
-        got = read_into_at(part.file.fd, piece[at : at + min(part.size, PIECE_BYTES - at)], part.position)
+        got = portable.read_into_at(part.file.fd, piece[at : at + min(part.size, PIECE_BYTES - at)], part.position)
         if got:
             self._encrypt(piece[: at + got])
         return got

@@ -20,8 +20,9 @@ import socket
 from collections.abc import Callable, Sequence
 from typing import Any, Protocol
 
+from penstock import portable
 from penstock.broker.file_range import FileRange
-from penstock.portable import HAS_SENDFILE, read_at
+from penstock.portable import HAS_SENDFILE
 from penstock.security.principals import ANONYMOUS, Principal
 
 _SENDFILE_BYTES = 4 << 20
@@ -92,7 +93,7 @@ class SocketTransport:
 
     def send_file(self, part: FileRange, /) -> int:
         if not HAS_SENDFILE:
-            return self._socket.send(read_at(part.file.fd, min(part.size, _READ_BYTES), part.position))
+            return self._socket.send(portable.read_at(part.file.fd, min(part.size, _READ_BYTES), part.position))
         return os.sendfile(self._fd, part.file.fd, part.position, min(part.size, _SENDFILE_BYTES))
 
     def add_reader(self, callback: Callable[[], object], /) -> None:

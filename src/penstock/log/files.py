@@ -17,17 +17,9 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import Protocol
 
+from penstock import portable
 from penstock.log.errors import ColdRead, FolderInUse, StorageError
-from penstock.portable import (
-    OPEN_FLAGS,
-    CannotTell,
-    datasync,
-    lock_file,
-    read_at,
-    read_cached,
-    sync_folder,
-    write_at,
-)
+from penstock.portable import OPEN_FLAGS, CannotTell
 
 DEFAULT_OPEN_FILES_MAX = 512
 DELETED_SUFFIX = ".deleted"
@@ -74,10 +66,10 @@ class DiskReader:
             return pread_all(file, size, position)
         buffer = bytearray(size)
         try:
-            got = read_cached(file.fd, buffer, position)
+            got = portable.read_cached(file.fd, buffer, position)
             while got < size:
                 # The end of the file, or of what is in memory.
-                more = read_cached(file.fd, memoryview(buffer)[got:], position + got)
+                more = portable.read_cached(file.fd, memoryview(buffer)[got:], position + got)
                 if not more:
                     return bytes(buffer[:got])
                 got += more
@@ -181,12 +173,12 @@ def write_file(path: str, data: bytes | bytearray | memoryview, *, sync: bool = 
     try:
         write_all(fd, data)
         if sync:
-            datasync(fd)
+            portable.datasync(fd)
     finally:
         os.close(fd)
     os.replace(temporary, path)
     if sync:
-        sync_folder(os.path.dirname(path) or ".")
+        portable.sync_folder(os.path.dirname(path) or ".")
 
 
 def write_all(fd: int, data: bytes | bytearray | memoryview) -> None:
@@ -197,22 +189,22 @@ def write_all(fd: int, data: bytes | bytearray | memoryview) -> None:
 
 def pwrite_all(fd: int, data: bytes | bytearray | memoryview, position: int) -> None:
     """One `pwrite` in nearly all cases; the kernel may still take less than it was given."""
-    written = write_at(fd, data, position)
+    written = portable.write_at(fd, data, position)
     if written != len(data):
         view = memoryview(data)
         while written < len(view):
-            written += write_at(fd, view[written:], position + written)
+            written += portable.write_at(fd, view[written:], position + written)
 
 
 def pread_all(file: SegmentFile, size: int, position: int) -> bytes:
     """Read exactly `size` bytes, or fewer only where the file ends."""
-    data = read_at(file.fd, size, position)
+    data = portable.read_at(file.fd, size, position)
     if len(data) == size or not data:
         return data
     parts = [data]
     got = len(data)
     while got < size:
-        data = read_at(file.fd, size - got, position + got)
+        data = portable.read_at(file.fd, size - got, position + got)
         if not data:
             break
         parts.append(data)
@@ -223,7 +215,7 @@ def pread_all(file: SegmentFile, size: int, position: int) -> bytes:
 def sync_path(path: str) -> None:
     """Make a file's contents, or a folder's entries, survive a power cut."""
     if os.path.isdir(path):
-        sync_folder(path)
+        portable.sync_folder(path)
         return
     fd = os.open(path, os.O_RDWR | OPEN_FLAGS)
     try:
@@ -251,7 +243,7 @@ class FolderLock:
         except OSError as error:
             raise StorageError(f"cannot create {self.path}: {error.strerror}") from error
         try:
-            lock_file(self._fd)
+            portable.lock_file(self._fd)
         except OSError as error:
             os.close(self._fd)
             self._fd = -1

@@ -22,12 +22,13 @@ from bisect import bisect_left
 from collections.abc import Callable, Iterator
 from typing import NamedTuple
 
+from penstock import portable
 from penstock.log.errors import ColdRead, StorageError
 from penstock.log.files import OpenFiles, SegmentFile, pread_all, pwrite_all, write_file
 from penstock.log.offset_index import OffsetIndex, StoredIndex
 from penstock.log.time_index import TimeIndex, read_last_entry, stored_offset_before
 from penstock.log.transaction_index import TransactionIndex
-from penstock.portable import OPEN_FLAGS, datasync
+from penstock.portable import OPEN_FLAGS
 
 LOG_SUFFIX = ".log"
 INDEX_SUFFIX = ".index"
@@ -207,7 +208,7 @@ class Segment:
                 file = SegmentFile(self.stem + LOG_SUFFIX)
             except FileNotFoundError:
                 return
-        datasync(file.fd)
+        portable.datasync(file.fd)
 
     # Appending
 

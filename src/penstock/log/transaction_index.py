@@ -11,8 +11,9 @@ import os
 import struct
 from typing import NamedTuple
 
+from penstock import portable
 from penstock.log.files import DiskReader, write_all
-from penstock.portable import OPEN_FLAGS, datasync
+from penstock.portable import OPEN_FLAGS
 
 _ENTRY = struct.Struct(">hqqqq")
 ENTRY_SIZE = _ENTRY.size
@@ -89,7 +90,7 @@ class TransactionIndex:
             write_all(fd, transaction_index_bytes(entries[self._saved : count]))
             self._saved = count
             if sync:
-                datasync(fd)
+                portable.datasync(fd)
                 self._synced = count
         finally:
             os.close(fd)

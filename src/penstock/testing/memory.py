@@ -20,6 +20,7 @@ from collections.abc import Callable, Mapping, Sequence
 from types import TracebackType
 from typing import Self, TypeVar
 
+from penstock import portable
 from penstock.broker.config import BrokerConfig
 from penstock.broker.file_range import FileRange
 from penstock.broker.foundation import Foundation, LayFoundation, OnFailure, Settings
@@ -28,7 +29,6 @@ from penstock.broker.parts import Parts
 from penstock.broker.server import Broker as Server
 from penstock.broker.world import World
 from penstock.catalog.memory import MemoryCatalog
-from penstock.portable import read_at
 from penstock.security.principals import ANONYMOUS, Principal
 from penstock.storage.memory import MemoryStorage
 from penstock.testing.broker import FAST_CONFIGS
@@ -87,7 +87,7 @@ class MemoryTransport:
         return taken
 
     def send_file(self, part: FileRange, /) -> int:
-        piece = read_at(part.file.fd, min(part.size, self._room()), part.position)
+        piece = portable.read_at(part.file.fd, min(part.size, self._room()), part.position)
         self.client.receive(piece)
         return len(piece)
 

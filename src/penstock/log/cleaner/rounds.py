@@ -14,6 +14,7 @@ import os
 import struct
 from collections.abc import Callable, Iterator
 
+from penstock import portable
 from penstock.log.cleaner.filtering import CleaningRules, filter_batch
 from penstock.log.cleaner.jobs import CleanedGroup, CleanedRound, CleanJob
 from penstock.log.cleaner.key_map import KeyMap
@@ -33,7 +34,6 @@ from penstock.log.segment import (
 )
 from penstock.log.time_index import TimeIndex
 from penstock.log.transaction_index import AbortedTransaction, read_transaction_index, transaction_index_bytes
-from penstock.portable import datasync
 from penstock.records.batch import CONTROL, HEADER_SIZE, BatchHeader, CorruptBatch, crc_is_valid, parse_header
 from penstock.records.record import records_section
 
@@ -224,7 +224,7 @@ class CleanedSegmentWriter:
         self._flush()
         self._add_time()
         modified = os.stat(like).st_mtime_ns
-        datasync(self._file.fd)
+        portable.datasync(self._file.fd)
         os.utime(self._stem + LOG_SUFFIX + CLEANED_SUFFIX, ns=(modified, modified))
         for suffix, data in (
             (INDEX_SUFFIX, self._offset_index.to_bytes()),
@@ -233,7 +233,7 @@ class CleanedSegmentWriter:
         ):
             file = SegmentFile(self._stem + suffix + CLEANED_SUFFIX, os.O_RDWR | os.O_CREAT | os.O_TRUNC)
             write_all(file.fd, data)
-            datasync(file.fd)
+            portable.datasync(file.fd)
 
     def discard(self) -> None:
         for suffix in SUFFIXES:
