@@ -19,6 +19,7 @@ from penstock.testing.memory import WireClient
 from penstock.wire import messages as m
 from penstock.wire.errors import ErrorCode
 from tests.testing.memory_requests import (
+    append,
     commit_offset,
     commit_request,
     committed_offset,
@@ -147,7 +148,7 @@ class TestHighWatermark:
             client = broker.connect()
             await produce(client, "orders", b"one")
             broker.storage.hold_commits()
-            await produce(client, "orders", b"two", acks=1)
+            await append(client, "orders", b"two")
             assert await list_offset(client, LATEST) == (0, 1)
             assert await list_offset(client, MAX_TIMESTAMP) == (0, 0)
             assert await list_offset(client, 0) == (0, 0)
@@ -162,7 +163,7 @@ class TestHighWatermark:
             client = broker.connect()
             await produce(client, "orders", b"one")
             broker.storage.hold_commits()
-            await produce(client, "orders", b"two", acks=1)
+            await append(client, "orders", b"two")
 
             async def delete(offset: int) -> tuple[int, int]:
                 request = m.DeleteRecordsRequest
@@ -184,7 +185,7 @@ class TestHighWatermark:
             taken, epoch = await take(client, topic, 0)
             assert taken == [(0, 0, 1)]
             broker.storage.hold_commits()
-            await produce(writer, "orders", b"two", acks=1)
+            await append(writer, "orders", b"two")
             client.post(share_fetch(topic, epoch, 25_000))
             assert not await is_answered(client)
             broker.storage.commit()
@@ -251,7 +252,7 @@ class TestLostPartitions:
             client = broker.connect()
             await produce(client, "orders", b"kept")
             broker.storage.hold_commits()
-            await produce(client, "orders", b"lost", acks=1)
+            await append(client, "orders", b"lost")
             log = log_of(broker, "orders")
             broker.storage.lose_leadership(log)
             broker.storage.commit()

@@ -37,6 +37,12 @@ async def produce(client: WireClient, topic: str, *values: bytes, acks: int = -1
     return result_of(await soon(client.ask(request, m.ProduceResponse, 12))).error_code
 
 
+async def append(client: WireClient, topic: str, *values: bytes) -> None:
+    """Have records appended without waiting for an answer, which may come only when they are durable."""
+    client.post(produce_request(topic, *values, acks=0), 12)
+    await soon(client.ask(m.ApiVersionsRequest(), m.ApiVersionsResponse))  # answered after the request before it
+
+
 def fetch_request(topic: str, offset: int = 0, *, isolation: int = 0, wait_ms: int = 0) -> m.FetchRequest:
     partition = m.FetchRequest.FetchPartition(partition=0, fetch_offset=offset, partition_max_bytes=1 << 20)
     asked = m.FetchRequest.FetchTopic(topic=topic, partitions=[partition])

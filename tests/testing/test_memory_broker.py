@@ -20,6 +20,7 @@ from penstock.testing.memory import WireClient
 from penstock.wire import messages as m
 from penstock.wire.errors import ErrorCode
 from tests.testing.memory_requests import (
+    append,
     commit_offset,
     commit_request,
     committed_offset,
@@ -202,17 +203,17 @@ async def test_a_broker_that_does_not_run_says_so() -> None:
 class TestHeldCommits:
     """Appends that wait between log end and high watermark, as they would for other replicas."""
 
-    async def test_all_acks_wait_for_the_commit_and_one_does_not(self) -> None:
+    @pytest.mark.parametrize("acks", [-1, 1])
+    async def test_a_producer_is_answered_after_the_commit(self, acks: int) -> None:
         async with MemoryBroker() as broker:
             broker.create_topic("orders")
             broker.storage.hold_commits()
-            waiting, hasty = broker.connect(), broker.connect()
-            waiting.post(produce_request("orders", b"all"), 12)
-            assert await produce(hasty, "orders", b"one", acks=1) == 0
+            client = broker.connect()
+            client.post(produce_request("orders", b"one", acks=acks), 12)
             await look_around()
-            assert not waiting.connection.received
+            assert not client.connection.received
             broker.storage.commit()
-            assert result_of(await soon(waiting.take(m.ProduceResponse))).error_code == 0
+            assert result_of(await soon(client.take(m.ProduceResponse))).error_code == 0
 
     async def test_readers_see_nothing_past_the_high_watermark_and_are_woken_by_the_commit(self) -> None:
         async with MemoryBroker() as broker:
@@ -220,7 +221,7 @@ class TestHeldCommits:
             writer, reader = broker.connect(), broker.connect()
             await produce(writer, "orders", b"seen")
             broker.storage.hold_commits()
-            await produce(writer, "orders", b"held", acks=1)
+            await append(writer, "orders", b"held")
             assert await fetch(reader, "orders") == [b"seen"]
             assert await self.latest(reader, "orders") == 1
             reader.post(fetch_request("orders", 1, wait_ms=25_000), 12)

@@ -6,8 +6,10 @@ all of the request's appends (one `fdatasync` serves every request that waits), 
 `penstock.acks.all.flush` is false, as Apache Kafka does. A partition that fails does not hold up the others.
 
 A batch of a transaction is answered after the write whatever the acks: the commit waits for the disk (`EndTxn`), and by
-then the flush that begins here has mostly been done. Where what was appended can be lost while the broker runs on, the
-batch is answered when it is durable, since nobody could tell at the commit that it is missing.
+then the flush that begins here has mostly been done.
+
+Where what was appended is lost with the process, or with the leadership of the partition, each batch is answered when
+it is durable, also with acks=1. A transaction's commit could not tell otherwise that one of its batches is missing.
 
 The order of the checks, and so which error wins, is Kafka's: transactional id, topic, acks, internal topic, batch,
 producer state. A transactional batch needs the word of the transaction coordinator first (`broker.admission`).
@@ -152,7 +154,7 @@ class ProduceHandlers:
         acks = body.acks
         response = m.ProduceResponse()
         awaited: list[_Awaited] = []
-        waits = acks == ACKS_ALL and self._durability.is_awaited
+        waits = self._durability.is_awaited if acks == ACKS_ALL else acks != 0 and self._durability.can_lose_appends
         failed = bool(denied)
         by_id = request.api_version >= _TOPIC_IDS
         for topic_data in body.topic_data if len(body.topic_data) == 1 else _each_once(body.topic_data, by_id):
