@@ -16,9 +16,14 @@ class SimulatedWorld(SimulatedTime):
         super().__init__()
         self.threads = 0
         """How much work was given to threads."""
+        self.clock_ahead_ms = 0
+        """How far the wall clock was set forward."""
+
+    def now_ms(self) -> int:
+        return super().now_ms() + self.clock_ahead_ms
 
     def monotonic(self) -> float:
-        return self.now_ms() / 1000
+        return super().now_ms() / 1000
 
     def precise(self) -> float:
         return self.monotonic()

@@ -10,6 +10,7 @@ from penstock.broker.cluster_view import ClusterView
 from penstock.broker.config import BrokerConfig
 from penstock.broker.group_coordinator import GroupCoordinator, GroupTopics
 from penstock.broker.topics import Topic
+from penstock.broker.world import SteadyTime
 from penstock.coordination.context import RequestContext
 from penstock.wire import messages as m
 from penstock.wire.errors import ErrorCode, NotCoordinator
@@ -38,7 +39,8 @@ class Coordinated:
             self.configs,  # type: ignore[arg-type]
             self.cluster,
             self._make_topic,
-            self.time,  # type: ignore[arg-type]
+            SteadyTime(self.time),  # type: ignore[arg-type]
+            self.time.new_id,
             lambda handle, action: self.asked_for.append(action),
         )
         self.coordinator.start()

@@ -153,6 +153,12 @@ class TestIntervals:
         stage.wait(60_000)
         stage.subscribe()
 
+    def test_an_interval_does_not_grow_when_the_clock_is_set_back(self, stage: Stage) -> None:
+        stage.subscribe()
+        stage.world.clock_ahead_ms = -3_600_000
+        stage.wait(60_000)
+        stage.subscribe()
+
     def test_a_push_may_follow_a_request_at_once_and_the_next_one_after_the_interval(self, stage: Stage) -> None:
         stage.subscribe()
         stage.push(Point(LATENCY, 1.0))

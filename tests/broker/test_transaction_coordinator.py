@@ -19,8 +19,9 @@ from penstock.transactions.shard import AddPartitions, WriteMarkers
 from penstock.transactions.states import TransactionState
 from penstock.wire import messages as m
 from penstock.wire.errors import ErrorCode, UnknownTopicOrPartition
+from tests.broker.simulated_world import SimulatedWorld
 from tests.broker.test_metrics import figures
-from tests.coordination.simulated import SimulatedTime, SimulatedTopic
+from tests.coordination.simulated import SimulatedTopic
 
 WHERE = ("orders", 0)
 NONE = ErrorCode.NONE
@@ -139,7 +140,7 @@ class World:
         is_shared: bool = False,
     ) -> None:
         self.state = state or SimulatedTopic(1)
-        self.time = SimulatedTime()
+        self.time = SimulatedWorld()
         self.cluster = Cluster(self.state, orders or Partition(), is_shared=is_shared)
         self.durability = Durability()
         self.settled = 0
@@ -168,7 +169,7 @@ class World:
         self.settled += 1
 
     def context(self) -> RequestContext:
-        return RequestContext(self.time.now_ms(), 5)
+        return RequestContext(self.coordinator.time.now_ms(), 5)
 
     def init(self) -> int:
         handle = self.coordinator.find("shop")
@@ -185,7 +186,7 @@ class World:
     def end(self, epoch: int, *, commit: bool, version: int = 5) -> list[m.EndTxnResponse]:
         responses: list[m.EndTxnResponse] = []
         request = m.EndTxnRequest(transactional_id="shop", producer_id=7, producer_epoch=epoch, committed=commit)
-        context = RequestContext(self.time.now_ms(), version)
+        context = RequestContext(self.coordinator.time.now_ms(), version)
         self.coordinator.end_txn(responses.append, context, request)
         return responses
 
@@ -334,6 +335,17 @@ def test_who_asks_before_the_coordinator_is_loaded_is_told_to_wait() -> None:
     verified = world.coordinator.verify(AddPartitions("shop", 7, 0, frozenset({WHERE}), TransactionVersion.TV_0))
     assert verified == {WHERE: ErrorCode.COORDINATOR_LOAD_IN_PROGRESS}
     world.coordinator.stop()
+
+
+@pytest.mark.parametrize("ahead_ms", [-3_600_000, 3_600_000])
+def test_a_clock_that_is_set_neither_shortens_nor_prolongs_a_transaction(ahead_ms: int) -> None:
+    world = World()
+    world.add(world.init())
+    world.time.clock_ahead_ms = ahead_ms
+    world.time.pass_ms(59_000)
+    assert world.transaction == TransactionState.ONGOING
+    world.time.pass_ms(20_000)
+    assert world.transaction != TransactionState.ONGOING
 
 
 def test_transactions_are_counted_by_state_with_the_age_of_the_oldest_open_one() -> None:

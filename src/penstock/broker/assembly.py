@@ -277,7 +277,6 @@ def _transactions(parts: Parts) -> object:
         parts.groups,
         parts.transactions,
         parts.producer_ids,
-        parts.world,
         parts.gate,
     )
 

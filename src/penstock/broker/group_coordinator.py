@@ -10,7 +10,6 @@ from uuid import UUID
 from penstock.broker.coordinator_metrics import load_metrics
 from penstock.broker.metrics import Metric
 from penstock.broker.topics import OFFSETS_TOPIC, Topic
-from penstock.broker.world import SteadyTime
 from penstock.coordination.runtime import CoordinatorRuntime, ShardHandle
 from penstock.groups.settings import GroupSettings, MigrationPolicy
 from penstock.groups.shard import GroupShard
@@ -22,7 +21,7 @@ if TYPE_CHECKING:
     from penstock.broker.cluster_view import ClusterView
     from penstock.broker.config import Configs
     from penstock.broker.state_topic import MakeTopic
-    from penstock.broker.world import World
+    from penstock.broker.world import SteadyTime
 
 Handle = ShardHandle[GroupShard]
 ShareAction = InitializeShareState | DeleteShareState
@@ -67,16 +66,17 @@ class GroupCoordinator:
         configs: Configs,
         cluster: ClusterView,
         make_topic: MakeTopic,
-        world: World,
+        time: SteadyTime,
+        new_id: Callable[[], bytes],
         on_share_action: Callable[[Handle, ShareAction], None],
     ) -> None:
         """`on_share_action` has the share coordinator carry out what a group's shard requests of it."""
         self._configs = configs
         self._config = configs.broker
         self._cluster = cluster
-        self._world = world
-        self.time = SteadyTime(world)
+        self.time = time
         """What its timeouts are counted with: handed to its shards with every command."""
+        self._new_id = new_id
         self._on_share_action = on_share_action
         self.timeline = Timeline()
         self.settings = GroupSettings(overrides=configs.group_overrides)
@@ -120,7 +120,7 @@ class GroupCoordinator:
 
     def _make_shard(self, index: int) -> GroupShard:
         def new_uuid() -> str:
-            return str(UUID(bytes=self._world.new_id()))
+            return str(UUID(bytes=self._new_id()))
 
         return GroupShard(self.settings, self._group_topics, new_uuid, self.timeline)
 

@@ -32,7 +32,7 @@ from penstock.broker.state_topic import InternalTopics
 from penstock.broker.topic_manager import TopicManager
 from penstock.broker.topics import OFFSETS_TOPIC, SHARE_STATE_TOPIC, TRANSACTIONS_TOPIC
 from penstock.broker.upkeep import Upkeep
-from penstock.broker.world import World
+from penstock.broker.world import SteadyTime, World
 from penstock.catalog.contract import CatalogError
 from penstock.wire.api import ApiKey
 
@@ -198,8 +198,11 @@ class Parts:
         from penstock.broker.group_coordinator import GroupCoordinator
         from penstock.broker.share.actions import ShareActions
 
-        actions = ShareActions(lambda: self.share_groups.coordinator, self.world)
-        groups = GroupCoordinator(self.configs, self.cluster, self.internal_topics.topic, self.world, actions.request)
+        time = SteadyTime(self.world)
+        actions = ShareActions(lambda: self.share_groups.coordinator, time)
+        groups = GroupCoordinator(
+            self.configs, self.cluster, self.internal_topics.topic, time, self.world.new_id, actions.request
+        )
         self.topics.on_topic_deleted.append(groups.topic_deleted)
         self.metrics.register(groups.metrics)
         self.monitoring.register("/groups", groups.view, about_groups=True)

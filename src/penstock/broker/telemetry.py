@@ -23,6 +23,7 @@ from typing import TYPE_CHECKING
 
 from penstock.broker.config.client_metrics import Subscription, subscription
 from penstock.broker.metrics import Metric
+from penstock.broker.world import SteadyTime
 from penstock.records.batch import CorruptBatch
 from penstock.records.checksum import crc32c
 from penstock.records.codecs import Codec, DecompressionLimit, decompress
@@ -107,6 +108,7 @@ class Telemetry:
     def __init__(self, configs: Configs, world: World, connections: Callable[[], Collection[Connection]]) -> None:
         self._configs = configs
         self._world = world
+        self._time = SteadyTime(world)
         self._connections = connections
         self._clients: dict[bytes, Client] = {}  # the one that was silent for longest first
         self._of_connection: dict[Connection, set[bytes]] = {}
@@ -126,7 +128,7 @@ class Telemetry:
 
     def subscribe(self, instance_id: bytes, client_id: str, connection: Connection) -> Client:
         """The client with what it is to push. Raises what it is refused with."""
-        now_ms = self._world.now_ms()
+        now_ms = self._time.now_ms()
         if not any(instance_id):
             instance_id = self._world.new_id()
         client = self._client(instance_id, client_id, connection, now_ms)
@@ -149,7 +151,7 @@ class Telemetry:
         """Take what a client reports. Raises what it is refused with."""
         if not any(instance_id[:15]) and instance_id[15] <= 1:
             raise InvalidRequest("The client instance id is reserved.")
-        now_ms = self._world.now_ms()
+        now_ms = self._time.now_ms()
         client = self._client(instance_id, client_id, connection, now_ms)
         try:
             self._check_push(client, now_ms, subscription_id, codec, len(data), is_terminating)
@@ -295,7 +297,7 @@ class Telemetry:
     # -- for those who look --------------------------------------------------------------------------------------------
 
     def metrics(self) -> Iterator[Metric | None]:
-        now_ms = self._world.now_ms()
+        now_ms = self._time.now_ms()
         self._forget_silent(now_ms)
         info, age = Metric("penstock_client_info"), Metric("penstock_client_push_age_seconds")
         polls, reported = Metric("penstock_client_last_poll_age_seconds"), Metric("penstock_client_metric")
@@ -320,7 +322,7 @@ class Telemetry:
 
     def view(self, query: Mapping[str, str]) -> object:
         """Connections and pushing clients, the newest first; `client` names one instance, with all its values."""
-        now_ms = self._world.now_ms()
+        now_ms = self._time.now_ms()
         self._forget_silent(now_ms)
         if "client" in query:
             for client in self._clients.values():

@@ -17,6 +17,7 @@ from penstock.broker.metrics import Metric
 from penstock.broker.topics import TRANSACTIONS_TOPIC
 from penstock.broker.transaction_durability import AfterPowerCut, TransactionDurability
 from penstock.broker.transaction_markers import TransactionMarkers
+from penstock.broker.world import SteadyTime
 from penstock.coordination.context import RequestContext
 from penstock.coordination.effects import Respond
 from penstock.coordination.runtime import CoordinatorRuntime, ShardHandle
@@ -62,7 +63,8 @@ class TransactionCoordinator:
         `lost_writes_settled` is called when all has followed from it."""
         self._features = features
         self._cluster = cluster
-        self._world = world
+        self.time = SteadyTime(world)
+        """What timeouts of transactions are counted with: handed to the shards with every command."""
         self._new_producer_id = new_producer_id
         self._may_have_lost_writes = may_have_lost_writes
         self._settings = TransactionSettings(
@@ -73,7 +75,7 @@ class TransactionCoordinator:
             server_version=TransactionVersion(features.level(TRANSACTION_VERSION)),
         )
         self.runtime: CoordinatorRuntime[TransactionShard] = CoordinatorRuntime(
-            world,
+            self.time,
             make_topic(
                 TRANSACTIONS_TOPIC,
                 config.transaction_state_log_num_partitions,
@@ -95,7 +97,7 @@ class TransactionCoordinator:
         self._order = TransactionDurability(
             cluster,
             durability,
-            world,
+            self.time,
             self.markers,
             marker_requests,
             is_deleted,
@@ -130,7 +132,7 @@ class TransactionCoordinator:
                 "transactional producers are fenced and have to be started again"
             )
         self.runtime.start()
-        self._world.call_soon(self._after_power_cut.settle_when_loaded)
+        self.time.call_soon(self._after_power_cut.settle_when_loaded)
 
     def stop(self) -> None:
         self._order.stop()
@@ -155,7 +157,7 @@ class TransactionCoordinator:
             ended.add(self._ended[outcome], outcome)
         yield ended
         yield from load_metrics("transaction_coordinator", self.runtime.loads)
-        age_ms = 0 if oldest_ms is None else max(0, self._world.now_ms() - oldest_ms)
+        age_ms = 0 if oldest_ms is None else max(0, self.time.now_ms() - oldest_ms)
         yield Metric("penstock_transaction_oldest_open_seconds").add(age_ms / 1000)
 
     def find(self, transactional_id: str) -> Handle:
@@ -191,7 +193,7 @@ class TransactionCoordinator:
             if failure is not None:
                 done(ErrorCode.COORDINATOR_NOT_AVAILABLE)
             else:
-                handle.run(handle.shard.add_partitions(done, self._world.now_ms(), add))
+                handle.run(handle.shard.add_partitions(done, self.time.now_ms(), add))
 
         self._order.when_it_may_begin(handle, add, add_now)
 
@@ -203,7 +205,7 @@ class TransactionCoordinator:
             if failure is not None:
                 respond(m.EndTxnResponse(error_code=ErrorCode.COORDINATOR_NOT_AVAILABLE))
             else:
-                now = replace(context, now_ms=self._world.now_ms())
+                now = replace(context, now_ms=self.time.now_ms())
                 handle.run(handle.shard.end_txn(respond, now, request))
 
         if request.committed:

@@ -43,7 +43,7 @@ if TYPE_CHECKING:
     from penstock.broker.marker_requests import MarkerRequests
     from penstock.broker.topics import Partition
     from penstock.broker.transaction_markers import TransactionMarkers
-    from penstock.broker.world import World
+    from penstock.broker.world import SteadyTime
     from penstock.coordination.runtime import CoordinatorRuntime, ShardHandle
     from penstock.groups.shard import GroupShard
     from penstock.storage.contract import Log
@@ -62,7 +62,7 @@ class TransactionDurability:
         self,
         cluster: ClusterView,
         durability: Durability,
-        world: World,
+        time: SteadyTime,
         markers: TransactionMarkers,
         marker_requests: MarkerRequests,
         is_deleted: Callable[[str, int], bool],
@@ -73,7 +73,7 @@ class TransactionDurability:
         self._is_deleted = is_deleted
         self._cluster = cluster
         self._durability = durability
-        self._world = world
+        self._time = time
         self._markers = markers
         self._on_completed = on_completed
         self._is_stopped = False
@@ -194,7 +194,7 @@ class TransactionDurability:
         self._try_again(handle, markers, [where])
 
     def _try_again(self, handle: Handle, markers: WriteMarkers, partitions: list[TopicPartition]) -> None:
-        self._world.call_later(_RETRY_SECONDS, self._write_markers, handle, markers, partitions)
+        self._time.call_later(_RETRY_SECONDS, self._write_markers, handle, markers, partitions)
 
     def _marker_is_durable(
         self, handle: Handle, markers: WriteMarkers, where: TopicPartition, failure: StorageError | None
@@ -209,7 +209,7 @@ class TransactionDurability:
     # -- 5. when the markers are durable: the completion -----------------------------------------------------------
 
     def _marked(self, handle: Handle, markers: WriteMarkers, where: TopicPartition) -> None:
-        if handle.run(handle.shard.markers_written(markers, [where], self._world.now_ms())):
+        if handle.run(handle.shard.markers_written(markers, [where], self._time.now_ms())):
             # So that the next transaction finds the end of this one on disk (`when_it_may_begin`).
             handle.log.make_durable_soon()
             self._on_completed()

@@ -77,12 +77,13 @@ class SteadyTime:
     A wall clock that is set, by hand or by NTP, must neither expel the members of a group nor keep the dead in it.
     """
 
-    __slots__ = ("_ahead_ms", "_world", "call_later", "spawn")
+    __slots__ = ("_ahead_ms", "_world", "call_later", "call_soon", "spawn")
 
     def __init__(self, world: World) -> None:
         self._world = world
         self._ahead_ms = world.now_ms() - int(world.monotonic() * 1000)
         self.call_later = world.call_later
+        self.call_soon = world.call_soon
         self.spawn = world.spawn
 
     def now_ms(self) -> int:

@@ -5,10 +5,11 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping
 
 from penstock.broker.share.actions import Codes, ShareActions
+from penstock.broker.world import SteadyTime
 from penstock.coordination.effects import Effects
 from penstock.groups.share.protocol import DeleteShareState, InitializeShareState
 from penstock.wire.errors import ErrorCode
-from tests.coordination.simulated import SimulatedTime
+from tests.broker.simulated_world import SimulatedWorld
 
 TOPIC = bytes(15) + b"\1"
 
@@ -37,24 +38,30 @@ class Group:
     def __init__(self) -> None:
         self.shard = self
         self.heard: list[tuple[object, ...]] = []
+        self.times_ms: list[int] = []
 
     def run(self, effects: Effects) -> bool:
         return True
 
     def share_state_initialized(self, group_id: str, partitions: object, now_ms: int, succeeded: bool) -> Effects:
         self.heard.append((partitions, succeeded))
+        self.times_ms.append(now_ms)
         return Effects()
 
     def share_state_deleted(self, group_id: str, topics: object, now_ms: int, error: ErrorCode) -> Effects:
         self.heard.append((topics, error))
+        self.times_ms.append(now_ms)
         return Effects()
 
 
 def carried_out(action: InitializeShareState | DeleteShareState) -> list[tuple[object, ...]]:
-    time, group = SimulatedTime(), Group()
+    world, group = SimulatedWorld(), Group()
+    time = SteadyTime(world)  # type: ignore[arg-type]
+    world.clock_ahead_ms = 3_600_000
     ShareActions(ShareState, time).request(group, action)  # type: ignore[arg-type]
     assert group.heard == []  # the shard is still busy with the command that requested it
-    time.pass_ms(0)
+    world.pass_ms(0)
+    assert set(group.times_ms) == {time.now_ms()}  # the clock of the group's timers, not the one that was set
     return group.heard
 
 

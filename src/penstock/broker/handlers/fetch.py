@@ -176,7 +176,7 @@ class FetchHandlers:
         if is_odd and self._names_something(request, body):
             return _refuse(request, body)
         try:
-            context = self._sessions.context(body, request.api_version, self._world.now_ms())
+            context = self._sessions.context(body, request.api_version, int(self._world.monotonic() * 1000))
         except KafkaError as error:
             return m.FetchResponse(error_code=error.code)
         if is_odd and context.incremental:

@@ -40,7 +40,6 @@ if TYPE_CHECKING:
     from penstock.broker.group_coordinator import GroupCoordinator
     from penstock.broker.producer_ids import ProducerIds
     from penstock.broker.transaction_coordinator import TransactionCoordinator
-    from penstock.broker.world import World
 
 FIRST_VERSION_OF_BROKERS = 4
 
@@ -54,18 +53,17 @@ class TransactionHandlers:
         groups: GroupCoordinator,
         transactions: TransactionCoordinator,
         producer_ids: ProducerIds,
-        world: World,
         gate: Gate,
     ) -> None:
         self._cluster = cluster
         self._groups = groups
         self._transactions = transactions
         self._producer_ids = producer_ids
-        self._world = world
         self._gate = gate
 
     def _context(self, request: AnyRequest) -> RequestContext:
-        return RequestContext(self._world.now_ms(), request.api_version, request.client_id, request.client_host)
+        now_ms = self._transactions.time.now_ms()
+        return RequestContext(now_ms, request.api_version, request.client_id, request.client_host)
 
     # -- InitProducerId ------------------------------------------------------------------------------------------------
 
@@ -232,7 +230,7 @@ class TransactionHandlers:
             wanted = listing.list_filter(body)
         except KafkaError as error:
             return m.ListTransactionsResponse(error_code=error.code)
-        now_ms = self._world.now_ms()
+        now_ms = self._transactions.time.now_ms()
         return m.ListTransactionsResponse(
             unknown_state_filters=list(wanted.unknown_states),
             transaction_states=[

@@ -15,7 +15,7 @@ from penstock.wire.errors import ErrorCode
 
 if TYPE_CHECKING:
     from penstock.broker.group_coordinator import Handle, ShareAction
-    from penstock.broker.world import World
+    from penstock.broker.world import SteadyTime
 
 
 Codes = Callable[[dict[TopicIdPartition, ErrorCode]], None]
@@ -32,12 +32,13 @@ class ShareState(Protocol):
 
 
 class ShareActions:
-    def __init__(self, share_state: Callable[[], ShareState], world: World) -> None:
+    def __init__(self, share_state: Callable[[], ShareState], time: SteadyTime) -> None:
+        """`time` is the clock that the timers of the groups run on."""
         self._share_state = share_state
-        self._world = world
+        self._time = time
 
     def request(self, handle: Handle, action: ShareAction) -> None:
-        self._world.call_soon(self._carry_out, handle, action)
+        self._time.call_soon(self._carry_out, handle, action)
 
     def _carry_out(self, handle: Handle, action: ShareAction) -> None:
         share_state, shard, group_id = self._share_state(), handle.shard, action.group_id
@@ -45,13 +46,13 @@ class ShareActions:
         def deleted(results: dict[TopicIdPartition, ErrorCode]) -> None:
             failed = next((code for code in results.values() if code != ErrorCode.NONE), ErrorCode.NONE)
             topics = frozenset(action.partitions if isinstance(action, DeleteShareState) else ())
-            handle.run(shard.share_state_deleted(group_id, topics, self._world.now_ms(), failed))
+            handle.run(shard.share_state_deleted(group_id, topics, self._time.now_ms(), failed))
 
         def initialized(results: dict[TopicIdPartition, ErrorCode]) -> None:
             for succeeded in (True, False):
                 partitions = partitions_with(results, succeeded=succeeded)
                 if partitions:
-                    now_ms = self._world.now_ms()
+                    now_ms = self._time.now_ms()
                     handle.run(shard.share_state_initialized(group_id, partitions, now_ms, succeeded=succeeded))
 
         if isinstance(action, DeleteShareState):
