@@ -119,6 +119,21 @@ async def test_decisions_can_be_sent_in_the_background(
     assert await sending == {TopicPartition(topic, 0): None}
 
 
+async def test_a_commit_in_the_background_does_not_accept_what_the_next_poll_returns(
+    bootstrap: str, wide_topic: str, group: str, producer: Producer
+) -> None:
+    for partition in (0, 1, 2):
+        await fill(producer, wide_topic, 2, partition)
+    async with worker(bootstrap, group, wide_topic) as one:
+        [first, *_] = await take_locked(one)
+        sending = one.commit_async()
+        [second, *_] = await take_locked(one)  # they arrived together, so the task of the commit has not run yet
+        assert await sending == {first.topic_partition: None}
+    async with worker(bootstrap, group, wide_topic) as two:
+        again = [record for _ in range(2) for record in await take_locked(two)]
+    assert second.topic_partition in {record.topic_partition for record in again}
+
+
 async def test_many_workers_share_one_partition(bootstrap: str, topic: str, group: str, producer: Producer) -> None:
     settings = {"share_acknowledgement_mode": "explicit", "max_poll_records": 5, "share_acquire_mode": "record_limit"}
     async with (

@@ -23,6 +23,13 @@ def test_locks_of_a_queue_do_not_end_when_the_clock_is_set_forward() -> None:
     assert not outcome.findings, outcome.story()
 
 
+def test_a_new_queue_does_not_wait_for_a_clock_that_was_set_forward() -> None:
+    """The answer that its state is there was timed by the wall clock, and heartbeats waited until groups got there."""
+    plan = [Fault(47, "slow-network", 696, 0), Fault(322, "clock-jump", 1223, 87_299)]
+    outcome = run(SCENARIOS["queues-flushed"], 100114, plan)
+    assert not outcome.findings, outcome.story()
+
+
 def test_a_member_that_died_is_expelled_although_the_clock_is_set_back() -> None:
     """The sessions of members were counted with the wall clock: a dead one kept its partitions for long."""
     plan = [Fault(1011, "kill-client", 714, 0), Fault(2402, "clock-jump", 1288, -80_000)]
@@ -84,4 +91,16 @@ def test_a_reader_may_commit_what_a_power_cut_took_back_before_it_finds_out() ->
 def test_a_commit_that_is_tried_again_leaves_alone_what_was_given_up_meanwhile() -> None:
     """`penstock.client`: with its new epoch a member committed a partition that another one had read on in."""
     outcome = run(SCENARIOS["static-members"], 517, [Fault(7148, "kill-client", 1392, 0)])
+    assert not outcome.findings, outcome.story()
+
+
+def test_a_commit_in_the_background_is_not_sent_when_the_poll_after_it_has_learned_of_the_expulsion() -> None:
+    """`penstock.client`: whether the consumer had been expelled was looked up when the task ran, after the poll."""
+    plan = [
+        Fault(387, "clean-stop", 273, -10143),
+        Fault(2884, "clean-stop", 381, -74856),
+        Fault(5265, "pause-client", 1436, 64846),
+        Fault(5515, "partition", 581, -44848),
+    ]
+    outcome = run(SCENARIOS["groups-848"], 100071, plan)
     assert not outcome.findings, outcome.story()

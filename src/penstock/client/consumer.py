@@ -24,9 +24,9 @@ from typing import TYPE_CHECKING, Generic, TypeVar, Unpack, cast, overload
 from penstock.client.assignors import Assignor, assignors_named
 from penstock.client.batches import RecordBatch
 from penstock.client.cluster import Cluster
+from penstock.client.commits import Commits
 from penstock.client.config import ConsumerConfig, ConsumerSettings, load
 from penstock.client.errors import (
-    CommitFailed,
     IllegalState,
     RecordDeserializationError,
     UsageError,
@@ -34,7 +34,7 @@ from penstock.client.errors import (
 from penstock.client.fetcher import Fetcher
 from penstock.client.membership import Hooks, Membership, NoMembership, RebalanceListener
 from penstock.client.metrics import MetricName, Metrics, PollTimes
-from penstock.client.offsets import commit_offsets, fetch_committed, list_offsets
+from penstock.client.offsets import fetch_committed, list_offsets
 from penstock.client.partitions import AnyPartition, P, keyed_by_partition, partition_of, partitions_of, whole_offsets
 from penstock.client.positions import Positions
 from penstock.client.resets import reset_timestamp
@@ -118,13 +118,9 @@ class Consumer(Generic[K, V]):
         self._subscription = Subscription()
         self._listener: RebalanceListener | None = None
         self._membership: Membership = NoMembership(self.config.group_id)
-        self._polled_as: ConsumerGroupMetadata | None = None
-        self._losses = 0
-        """How often the membership had lost everything when it last polled."""
         self._fetcher: Fetcher | None = None
         self._positions: Positions | None = None
-        self._commit_turn = asyncio.Lock()
-        self._commits: set[asyncio.Task[None]] = set()
+        self._commits = Commits(self._cluster, self._subscription, lambda: self._membership, self._metrics)
         self._unyielded: deque[ConsumerRecord[K, V]] = deque()
         self._user: asyncio.Task[object] | None = None
         self._next_auto_commit = 0.0
@@ -137,7 +133,6 @@ class Consumer(Generic[K, V]):
 
             self._tracing = tracing.Tracing(self.config.client_id, self.config.group_id)
         self._polls = self._metrics.sensor("consumer-metrics", "poll-records", "avg")
-        self._commit_count = self._metrics.sensor("consumer-coordinator-metrics", "commit", "rate", "total")
 
     # Life
 
@@ -181,9 +176,8 @@ class Consumer(Generic[K, V]):
     async def _close_group(self) -> None:
         try:
             if self.config.enable_auto_commit and self.config.group_id and self._subscription.partitions:
-                await self._commit(self._consumed(), timeout_ms=5_000)
-            if self._commits:
-                await asyncio.wait(self._commits, timeout=5)
+                await self._commits.commit(self._consumed(), timeout_ms=5_000)
+            await self._commits.wait(seconds=5)
             await self._membership.leave()
         except KafkaError as error:
             _log.warning("while closing: %s", error)
@@ -237,7 +231,7 @@ class Consumer(Generic[K, V]):
             self._cluster.set_wanted(names)
         if isinstance(self._membership, NoMembership):
             self._membership = self._join()
-            self._losses = 0
+            self._commits.begin_anew()
         else:
             self._membership.subscription_changed()
 
@@ -256,7 +250,7 @@ class Consumer(Generic[K, V]):
         if not isinstance(self._membership, NoMembership):
             await self._membership.leave()
             self._membership = NoMembership(self.config.group_id)
-            self._polled_as = None
+            self._commits.begin_anew()
         self._subscription.choose()
         self._subscription.is_manual = False
         self._subscription.assign([])
@@ -274,18 +268,8 @@ class Consumer(Generic[K, V]):
         self._membership.enforce_rebalance()
 
     def group_metadata(self) -> ConsumerGroupMetadata:
-        """Who this member was when it last polled, for `Producer.send_offsets_to_transaction`.
-
-        A member that was expelled since may have joined again, or be nobody, in the background. What it has polled is
-        not its own any more, and must be refused by the group: so it commits as who it was.
-        """
-        return self._polled_as or self._membership.identity()
-
-    def _remember_identity(self) -> None:
-        self._losses = self._membership.losses
-        identity = self._membership.identity()
-        if identity.generation_id >= 0:  # else it is not a member yet, or not again
-            self._polled_as = identity
+        """Who this member was when it last polled, for `Producer.send_offsets_to_transaction`."""
+        return self._commits.identity()
 
     def _join(self) -> Membership:
         hooks = Hooks(
@@ -389,7 +373,7 @@ class Consumer(Generic[K, V]):
         self._auto_commit(now)
         while True:
             await self._membership.advance(deadline)
-            self._remember_identity()
+            self._commits.polled()
             if fetcher.error is not None:
                 error, fetcher.error = fetcher.error, None
                 raise error
@@ -541,7 +525,7 @@ class Consumer(Generic[K, V]):
         done.
         """
         self._require_group()
-        await self._commit(self._consumed() if offsets is None else whole_offsets(offsets), timeout_ms)
+        await self._commits.commit(self._consumed() if offsets is None else whole_offsets(offsets), timeout_ms)
 
     def commit_async(
         self,
@@ -551,22 +535,7 @@ class Consumer(Generic[K, V]):
         """Commit in the background, without retrying for long; `callback` hears how it ended."""
         self._require_group()
         whole = self._consumed() if offsets is None else whole_offsets(offsets)
-
-        async def work() -> None:
-            failure: Exception | None = None
-            try:
-                await self._commit(whole, self.config.request_timeout_ms)
-            except KafkaError as error:
-                failure = error
-            if callback is not None:
-                callback(whole, failure)
-            elif failure is not None:
-                _log.warning("offsets were not committed: %s", failure)
-
-        task = asyncio.create_task(work())
-        self._commits.add(task)
-        task.add_done_callback(self._commits.discard)
-        return task
+        return self._commits.begin(whole, self.config.request_timeout_ms, callback)
 
     async def committed(self, partitions: Iterable[AnyPartition]) -> dict[TopicPartition, OffsetAndMetadata | None]:
         """What the group has committed; None where there is no commit."""
@@ -574,32 +543,6 @@ class Consumer(Generic[K, V]):
         wanted = partitions_of(partitions)
         found = await fetch_committed(self._cluster, self.config.group_id, wanted, require_stable=True)
         return {tp: found.get(tp) for tp in wanted}
-
-    async def _commit(self, offsets: dict[TopicPartition, OffsetAndMetadata], timeout_ms: int | None) -> None:
-        self._commit_count.record()
-        losses = self._losses
-        held = {tp: self._subscription.partitions[tp] for tp in offsets if tp in self._subscription.partitions}
-
-        def has_given_up(tp: TopicPartition) -> bool:
-            return self._subscription.is_by_group and self._subscription.partitions.get(tp) is not held[tp]
-
-        def member() -> ConsumerGroupMetadata:
-            """Who commits, unless others may have what these offsets are about: it was expelled, or gave them up."""
-            if given_up := sorted(filter(has_given_up, held)):
-                raise CommitFailed(
-                    f"the offsets were not committed: {given_up[0]} went to another member of the group meanwhile. "
-                    "The next commit is about what this consumer has now"
-                )
-            if self._membership.losses != losses:
-                raise CommitFailed(
-                    "the offsets were not committed: this consumer was expelled from its group, and its partitions may "
-                    "belong to another member. If handling what one poll returns takes long, raise "
-                    "max_poll_interval_ms or lower max_poll_records"
-                )
-            return self._membership.identity()
-
-        async with self._commit_turn:  # an earlier commit that is tried again must not overwrite a later one
-            await commit_offsets(self._cluster, member, offsets, timeout_ms, by_epoch=self._membership.by_epoch)
 
     def _consumed(self, partitions: Iterable[TopicPartition] | None = None) -> dict[TopicPartition, OffsetAndMetadata]:
         """The positions, less what an iteration holds back."""
@@ -619,7 +562,7 @@ class Consumer(Generic[K, V]):
         if not self.config.enable_auto_commit or not self.config.group_id or now < self._next_auto_commit:
             return
         self._next_auto_commit = now + self.config.auto_commit_interval_ms / 1000
-        if self._subscription.partitions and not self._commits:
+        if self._subscription.partitions and not self._commits.is_busy:
             self.commit_async(None)
 
     def _require_group(self) -> None:
@@ -635,7 +578,7 @@ class Consumer(Generic[K, V]):
             return
         if self.config.enable_auto_commit:
             try:
-                await self._commit(self._consumed(partitions), self.config.request_timeout_ms)
+                await self._commits.commit(self._consumed(partitions), self.config.request_timeout_ms)
             except KafkaError as error:
                 _log.warning("offsets of revoked partitions were not committed: %s", error)
         if self._listener is not None:

@@ -180,6 +180,7 @@ class ClassicMembership(Membership):
         try:
             await self._hooks.revoke(owned)
         finally:
+            self.losses += 1
             # A static member keeps its place: that is what it is static for.
             if self._member_id and self._instance_id is None:
                 await self._send_leave("the consumer is being closed")

@@ -121,6 +121,7 @@ class ConsumerMembership(Membership):
 
     async def leave(self) -> None:
         await self._hooks.revoke(self._hooks.owned())
+        self.losses += 1
         if self._task is None:
             return
         self._task.cancel()

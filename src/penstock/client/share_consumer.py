@@ -121,7 +121,7 @@ class ShareConsumer(Generic[K, V]):
         self._implicit: list[Delivered] = []  # implicit mode: delivered by the last poll
         self._callback: AckCallback | None = None
         self._in_callback = False
-        self._failures: dict[TopicPartition, KafkaError | None] = {}
+        self._outcomes: list[dict[TopicPartition, KafkaError | None]] = []  # of the commits that are under way
         self._refreshing: asyncio.Task[None] | None = None
         self._commits: set[asyncio.Task[dict[TopicPartition, KafkaError | None]]] = set()
         self._backoff = Backoff(self.config)
@@ -597,20 +597,29 @@ class ShareConsumer(Generic[K, V]):
         """
         self._started()
         self._accept_implicitly()
-        self._failures = {}
-        sessions = [session for session in self._sessions.values() if session.has_acknowledgements]
-        results = await asyncio.gather(*(session.acknowledge() for session in sessions), return_exceptions=True)
-        for result in results:
-            if isinstance(result, BaseException) and not isinstance(result, KafkaError):
-                raise result
-        return self._failures
+        return await self._commit()
 
     def commit_async(self) -> asyncio.Task[dict[TopicPartition, KafkaError | None]]:
         """`commit` in the background; the callback hears how it ended."""
-        task = asyncio.create_task(self.commit())
+        self._started()
+        self._accept_implicitly()  # now: what the next poll returns is not accepted by this commit
+        task = asyncio.create_task(self._commit())
         self._commits.add(task)
         task.add_done_callback(self._commits.discard)
         return task
+
+    async def _commit(self) -> dict[TopicPartition, KafkaError | None]:
+        outcomes: dict[TopicPartition, KafkaError | None] = {}
+        self._outcomes.append(outcomes)
+        try:
+            sessions = [session for session in self._sessions.values() if session.has_acknowledgements]
+            results = await asyncio.gather(*(session.acknowledge() for session in sessions), return_exceptions=True)
+        finally:
+            self._outcomes = [each for each in self._outcomes if each is not outcomes]
+        for result in results:
+            if isinstance(result, BaseException) and not isinstance(result, KafkaError):
+                raise result
+        return outcomes
 
     def set_acknowledgement_commit_callback(self, callback: AckCallback | None) -> None:
         """`callback(offsets, error)` after acknowledgements were answered; with an error the records will come
@@ -634,7 +643,8 @@ class ShareConsumer(Generic[K, V]):
         if name is None:
             return
         tp = TopicPartition(name, partition[1])
-        self._failures[tp] = error or self._failures.get(tp)  # one request may be answered in parts
+        for outcomes in self._outcomes:
+            outcomes[tp] = error or outcomes.get(tp)  # one request may be answered in parts
         if self._callback is None:
             if error is not None:
                 _log.warning("%d records of %s will be delivered again: %s", count, tp, error)
