@@ -122,7 +122,7 @@ fmt: $(STAMP) ## Format the code and fix what can be fixed
 
 .PHONY: docs
 docs: $(DOCS_STAMP) ## Build the docs as a site into build/site; a broken link or anchor is an error
-	$(BIN)/mkdocs build --strict --quiet
+	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict
 	$(BIN)/python -m pytest tests/docs -n $(WORKERS)
 
 .PHONY: screenshots

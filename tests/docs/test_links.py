@@ -7,14 +7,33 @@ import pytest
 
 ROOT = Path(__file__).parents[2]
 PAGES = [*ROOT.glob("*.md"), *(ROOT / "docs").rglob("*.md")]
-LINK = re.compile(r"\[[^\]]*\]\(([^)#]+)(#[^)]*)?\)")
+LINK = re.compile(r"\[[^\]]*\]\(([^)#\s]*)(?:#([^)\s]*))?\)")
+CODE = re.compile(r"^ *```.*?^ *```$|``.+?``|`[^`\n]+`", re.MULTILINE | re.DOTALL)
+
+
+def links(page: Path) -> list[tuple[str, str]]:
+    """The targets inside the repository, each with its anchor, of a page."""
+    found = LINK.findall(CODE.sub("", page.read_text("utf-8")))
+    return [(target, anchor) for target, anchor in found if not re.match(r"[a-z]+:", target)]
+
+
+def anchors(page: Path) -> set[str]:
+    """The anchors of a page's headings, as GitHub and the site make them."""
+    text = re.sub(r"^ *```.*?^ *```$", "", page.read_text("utf-8"), flags=re.MULTILINE | re.DOTALL)
+    headings = re.findall(r"^#+ (.*)$", text, re.MULTILINE)
+    shown = (re.sub(r"\[([^\]]*)\]\([^)]*\)", r"\1", heading) for heading in headings)
+    return {re.sub(r"[^\w\- ]", "", heading.strip().lower()).replace(" ", "-") for heading in shown}
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))
 def test_every_link_leads_somewhere(page: Path) -> None:
-    targets = [match.group(1) for match in LINK.finditer(page.read_text("utf-8"))]
-    missing = [t for t in targets if not t.startswith("http") and not (page.parent / t).exists()]
-    assert missing == []
+    assert [target for target, _ in links(page) if not (page.parent / target).exists()] == []
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))
+def test_every_anchor_is_a_heading(page: Path) -> None:
+    aimed = [(page.parent / target if target else page, anchor) for target, anchor in links(page) if anchor]
+    assert [(at.name, anchor) for at, anchor in aimed if at.suffix == ".md" and anchor not in anchors(at)] == []
 
 
 def test_every_page_is_in_the_index() -> None:
