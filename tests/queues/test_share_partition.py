@@ -263,6 +263,16 @@ def test_a_renewal_moves_the_deadline_of_the_named_records_only() -> None:
     answer(partition, "a", 1, 2, ACCEPT)
 
 
+def test_a_renewed_record_has_been_held_since_it_was_acquired() -> None:
+    partition = window_of(4)
+    fetch(partition, "a", 2, now_ms=1_000)
+    fetch(partition, "a", 2, now_ms=5_000)
+    answer(partition, "a", 0, 3, RENEW, now_ms=20_000)
+    assert partition.oldest_held_ms() == {"a": 1_000}
+    answer(partition, "a", 0, 3, ACCEPT)
+    assert partition.oldest_held_ms() == {}
+
+
 def test_a_renewal_can_be_forbidden() -> None:
     settings = ShareSettings(renew_acknowledge_enabled=False)
     partition = window_of(1)

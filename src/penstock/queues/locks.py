@@ -1,8 +1,8 @@
-"""Acquisition locks: who holds which records, until when.
+"""Acquisition locks: who holds which records, since when, until when.
 
 One lock is granted per acquisition and covers all records of it; a renewal (KIP-1222) grants a new one for the part
-that it names. A lock lives as long as a record is under it. Deadlines sit in a heap whose stale entries are skipped,
-and swept out when they outnumber the living.
+that it names, as old as what it renews. A lock lives as long as a record is under it. Deadlines sit in a heap whose
+stale entries are skipped, and swept out when they outnumber the living.
 """
 
 from __future__ import annotations
@@ -13,11 +13,14 @@ _SWEEP_SLACK = 64
 
 
 class Lock:
-    __slots__ = ("deadline_ms", "expired", "first", "held", "last", "member_id", "ticket")
+    __slots__ = ("deadline_ms", "expired", "first", "held", "last", "member_id", "since_ms", "ticket")
 
-    def __init__(self, ticket: int, member_id: str, deadline_ms: int, first: int, last: int, held: int) -> None:
+    def __init__(
+        self, ticket: int, member_id: str, since_ms: int, deadline_ms: int, first: int, last: int, held: int
+    ) -> None:
         self.ticket = ticket
         self.member_id = member_id
+        self.since_ms = since_ms
         self.deadline_ms = deadline_ms
         self.first = first
         self.last = last
@@ -34,8 +37,10 @@ class LockTable:
     def __len__(self) -> int:
         return len(self._by_ticket)
 
-    def grant(self, ticket: int, member_id: str, deadline_ms: int, first: int, last: int, held: int) -> Lock:
-        lock = Lock(ticket, member_id, deadline_ms, first, last, held)
+    def grant(
+        self, ticket: int, member_id: str, since_ms: int, deadline_ms: int, first: int, last: int, held: int
+    ) -> Lock:
+        lock = Lock(ticket, member_id, since_ms, deadline_ms, first, last, held)
         self._by_ticket[ticket] = lock
         self._by_member.setdefault(member_id, {})[ticket] = lock
         heapq.heappush(self._deadlines, (deadline_ms, ticket))
@@ -53,6 +58,10 @@ class LockTable:
     def members(self) -> dict[str, int]:
         """Records held, by member."""
         return {member: sum(lock.held for lock in locks.values()) for member, locks in self._by_member.items()}
+
+    def oldest_ms(self) -> dict[str, int]:
+        """Since when each member has held the oldest of its records."""
+        return {member: min(lock.since_ms for lock in locks.values()) for member, locks in self._by_member.items()}
 
     def give_up(self, ticket: int, number: int) -> None:
         """That many records are no longer under this lock."""

@@ -117,6 +117,10 @@ class SharePartition:
     def held_by_member(self) -> dict[str, int]:
         return self._locks.members()
 
+    def oldest_held_ms(self) -> dict[str, int]:
+        """By member, since when it has held the oldest of its records."""
+        return self._locks.oldest_ms()
+
     # Growing with the log, and shrinking with it
 
     def room(self, settings: ShareSettings) -> int:
@@ -237,6 +241,7 @@ class SharePartition:
         lock = self._locks.grant(
             self._new_ticket(),
             member_id,
+            now_ms,
             now_ms + record_lock_duration_ms,
             ranges[0].first_offset,
             ranges[-1].last_offset,
@@ -528,16 +533,17 @@ class SharePartition:
         if last < first:
             return
         ranges = [
-            (low, high)
+            (low, high, lock.since_ms)
             for ticket in set(window.tickets[first - window.start : last - window.start + 1])
             if (lock := self._locks.get(ticket)) is not None and lock.member_id == member_id
             for low, high in window.runs_under(ticket, first, last, c.ACQUIRED_CELLS)
         ]
-        held = sum(high - low + 1 for low, high in ranges)
+        held = sum(high - low + 1 for low, high, _ in ranges)
         if held == 0:
             return
-        renewed = self._locks.grant(self._new_ticket(), member_id, deadline_ms, first, last, held)
-        for low, high in ranges:
+        since_ms = min(since_ms for _, _, since_ms in ranges)
+        renewed = self._locks.grant(self._new_ticket(), member_id, since_ms, deadline_ms, first, last, held)
+        for low, high, _ in ranges:
             self._give_up_tickets(low, high)
             window.put_tickets(low, high, renewed.ticket)
 

@@ -13,6 +13,7 @@ from collections.abc import Callable, Iterable, Sequence
 from typing import TYPE_CHECKING, NamedTuple
 
 from penstock.broker.share.reading import LogReader, NotInMemory
+from penstock.broker.share.workers import Workers
 from penstock.broker.topics import Partition
 from penstock.guard import attempt
 from penstock.queues.acknowledgements import count_by_type
@@ -83,6 +84,7 @@ class LiveSharePartition:
         self._metrics = metrics
         self.waiting: WaitingFetches[ShareFetch] = WaitingFetches()
         self.lock_timeouts = 0
+        self.workers = Workers()
         self._cache = BatchCache(cache_bytes_max)
         self._record_bytes = _RECORD_BYTES_GUESS
         self._reader = LogReader(partition.log, world, self._warmed_up)
@@ -145,6 +147,7 @@ class LiveSharePartition:
         )
         delivered = sum([last - first + 1 for first, last, _ in taken])
         self._metrics.deliveries[self.group_id, self.partition.topic.name] += delivered
+        self.workers.delivered(member_id, delivered, self._world.monotonic())
         self._arm()
         return taken
 
@@ -313,7 +316,9 @@ class LiveSharePartition:
         except KafkaError as error:
             outcome(error)
             return
-        self._metrics.acknowledged(count_by_type(batches, self.core.start_offset))
+        counts = count_by_type(batches, self.core.start_offset)
+        self._metrics.acknowledged(counts)
+        self.workers.acknowledged(member_id, counts, self._world.monotonic())
         self._carry_out(transition, settings, outcome)
 
     def release(self, member_id: str) -> None:

@@ -39,6 +39,7 @@ class ShareView:
             "waitingFetches": len(live.waiting),
             "maxRecordLocks": settings.max_record_locks,
             "deliveryCountLimit": settings.delivery_count_limit,
+            "members": self._members(live),
             "records": [
                 {
                     "offset": row.offset,
@@ -50,3 +51,23 @@ class ShareView:
                 for row in live.core.view(steady_ms(self._world))
             ],
         }
+
+    def _members(self, live: LiveSharePartition) -> list[dict[str, object]]:
+        """What each member does with this partition; rates are those of the last minute."""
+        now = self._world.monotonic()
+        held, oldest_ms = live.core.held_by_member(), live.core.oldest_held_ms()
+        return [
+            {
+                "memberId": member_id,
+                "heldRecords": held.get(member_id, 0),
+                "oldestHeldMs": steady_ms(self._world) - oldest_ms[member_id] if member_id in oldest_ms else None,
+                "deliveries": worker.delivered,
+                "deliveriesPerSecond": worker.delivering.rate(now),
+                "acknowledgements": worker.acknowledged,
+                "acknowledgementsPerSecond": worker.acknowledging.rate(now),
+                "lastAcknowledgementMs": None
+                if worker.acknowledged_at is None
+                else int((now - worker.acknowledged_at) * 1000),
+            }
+            for member_id, worker in sorted(live.workers.known(held, now).items())
+        ]
