@@ -123,7 +123,13 @@ def local_foundation(settings: Settings, config: BrokerConfig, world: World, on_
         with ExitStack() as unused:
             unused.callback(catalog.close)
             storage = LocalStorage(
-                settings.data, world.now_ms, world.call_soon_threadsafe, on_failure, world.precise, flush_times.add
+                settings.data,
+                world.now_ms,
+                world.call_soon_threadsafe,
+                on_failure,
+                world.precise,
+                flush_times.add,
+                world.threads,
             )
             unused.pop_all()
         return Foundation(

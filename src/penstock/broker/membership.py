@@ -21,7 +21,6 @@ from __future__ import annotations
 
 import logging
 import socket
-import threading
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
@@ -40,6 +39,7 @@ if TYPE_CHECKING:
     from penstock.catalog.leases import Leases, MemberCatalog, MemberReader, Prefetched
     from penstock.catalog.shared import BrokerRow, HostAndPort, Move, PartitionRow
     from penstock.storage.contract import LeasedStorage
+    from penstock.threads import Thread
 
 log = logging.getLogger("penstock.cluster")
 
@@ -66,6 +66,17 @@ def boot_time() -> float:
     return time.clock_gettime(_CLOCK)
 
 
+def refuses(address: HostAndPort) -> bool:
+    """Whether nobody listens at an address. A machine that does not answer says nothing about that."""
+    try:
+        socket.create_connection(address, PROBE_SECONDS).close()
+    except ConnectionRefusedError:
+        return True
+    except OSError:
+        return False
+    return False
+
+
 @dataclass(frozen=True, slots=True)
 class Identity:
     node_id: int
@@ -88,6 +99,7 @@ class Membership:
         *,
         is_balancing: Callable[[], bool] = lambda: True,
         clock: Callable[[], float] = boot_time,
+        refuses: Callable[[HostAndPort], bool] = refuses,
     ) -> None:
         """`catalog` belongs to the event loop; `reader` and `leases` to the thread. `on_lost` stops the broker."""
         self._identity = identity
@@ -98,6 +110,7 @@ class Membership:
         self._on_lost = on_lost
         self._is_balancing = is_balancing
         self._clock = clock
+        self._address_refuses = refuses
         self.lease = Lease(lease_seconds)
         self.epoch = -1
         self.ended = 0
@@ -117,9 +130,9 @@ class Membership:
         self._applied = 0
         self._discarded = 0
         # The thread's
-        self._thread: threading.Thread | None = None
+        self._thread: Thread | None = None
         self._is_stopping = self._is_leaving = self._is_draining = False
-        self._has_left = threading.Event()
+        self._has_left = world.threads.event()
         self._renew_at = self._look_at = self._changed_at = 0.0
         self._has_news = False
         self._brokers: Sequence[BrokerRow] = ()
@@ -147,7 +160,7 @@ class Membership:
                     self._leases.settle(gone, lambda *_: (), ends_late=False)
                 elif time.monotonic() >= deadline or not all(map(self._refuses, mine)):
                     raise
-                time.sleep(WAIT_SECONDS)
+                self._world.threads.sleep(WAIT_SECONDS)
 
     def _register(self, endpoints: Mapping[str, HostAndPort]) -> None:
         sent_at = self._clock()
@@ -173,8 +186,7 @@ class Membership:
         self._on_drain = on_drain
         self._reader.announce_broker(self._identity.node_id, self.epoch, endpoints)
         self._beat()
-        self._thread = threading.Thread(target=self._run, name="penstock-membership", daemon=True)
-        self._thread.start()
+        self._thread = self._world.threads.start("penstock-membership", self._run)
 
     async def leave(self) -> None:
         """Hand over what this broker leads, and give the lease back."""
@@ -256,12 +268,12 @@ class Membership:
                 return
             except CatalogError as error:
                 self._failures.warning("%s", error)
-                time.sleep(WAIT_SECONDS)
+                self._world.threads.sleep(WAIT_SECONDS)
                 if self._is_leaving:
                     self._has_left.set()
             except Exception:
                 log.exception("the membership of this broker failed; it goes on")
-                time.sleep(LOOK_SECONDS)
+                self._world.threads.sleep(LOOK_SECONDS)
 
     def _round(self) -> None:
         now = self._clock()
@@ -342,7 +354,7 @@ class Membership:
 
     def _tell(self, function: Callable[[], None]) -> None:
         """Run something in the event loop, and wait until it was, for a while."""
-        done = threading.Event()
+        done = self._world.threads.event()
 
         def run() -> None:
             try:
@@ -382,7 +394,7 @@ class Membership:
     def _refuses(self, standing: Standing) -> bool:
         """Whether a broker was reachable once, and nobody listens at its addresses."""
         row = next((row for row in self._brokers if row.node_id == standing.node_id), None)
-        return row is not None and bool(row.endpoints) and all(map(_refuses, row.endpoints.values()))
+        return row is not None and bool(row.endpoints) and all(map(self._address_refuses, row.endpoints.values()))
 
     # -- giving away -----------------------------------------------------------------------------------------------
 
@@ -435,14 +447,3 @@ class Membership:
         self.moved_away += len(moves)
         self._read()
         return len(moves)
-
-
-def _refuses(address: HostAndPort) -> bool:
-    """Whether nobody listens at an address. A machine that does not answer says nothing about that."""
-    try:
-        socket.create_connection(address, PROBE_SECONDS).close()
-    except ConnectionRefusedError:
-        return True
-    except OSError:
-        return False
-    return False

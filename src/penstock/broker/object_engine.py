@@ -155,4 +155,5 @@ def object_storage(
         store,
         settings,
         INTERNAL_TOPICS,
+        world.threads,
     )

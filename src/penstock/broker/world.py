@@ -13,6 +13,8 @@ import uuid
 from collections.abc import Callable, Coroutine
 from typing import Protocol, TypeVar, TypeVarTuple
 
+from penstock.threads import THREADS, Threads
+
 T = TypeVar("T")
 Ts = TypeVarTuple("Ts")
 
@@ -26,6 +28,10 @@ class Task(Protocol):
 
 
 class World(Protocol):
+    @property
+    def threads(self) -> Threads:
+        """For what waits in threads of its own."""
+
     def now_ms(self) -> int:
         """The wall clock, which may jump: for timestamps and for deadlines that outlive the process."""
         ...
@@ -92,6 +98,8 @@ class SteadyTime:
 
 class LoopWorld:
     """The real world, as an asyncio event loop shows it."""
+
+    threads = THREADS
 
     def __init__(self, loop: asyncio.AbstractEventLoop) -> None:
         self._loop = loop

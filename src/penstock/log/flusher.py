@@ -12,13 +12,11 @@ no append that waits is ever reported as done; the shell is told once and must s
 from __future__ import annotations
 
 import logging
-import threading
 from collections.abc import Callable
-from concurrent.futures import ThreadPoolExecutor
-from queue import SimpleQueue
 from typing import Protocol
 
 from penstock.log.errors import StorageError
+from penstock.threads import THREADS, Pool, Queue, Thread, Threads
 
 logger = logging.getLogger("penstock.log")
 
@@ -50,19 +48,21 @@ class Flusher:
         on_fatal: Callable[[StorageError], None],
         clock: Callable[[], float] | None = None,
         on_synced: Callable[[float], None] = lambda seconds: None,
+        threads: Threads = THREADS,
     ) -> None:
         """With a clock, `on_synced` is told in the flusher's thread how long each round took."""
         self._call_soon = call_soon
         self._clock = clock
         self._on_synced = on_synced
         self._on_fatal = on_fatal
+        self._threads = threads
         # None at the end. A condition variable would cost the event loop twice as much per append.
-        self._asked: SimpleQueue[tuple[Syncable, Callback | None] | None] = SimpleQueue()
+        self._asked: Queue[tuple[Syncable, Callback | None] | None] = threads.queue()
         self.failure: StorageError | None = None
         """What ended all trust in the disk."""
-        self._starting = threading.Lock()
-        self._thread: threading.Thread | None = None
-        self._pool: ThreadPoolExecutor | None = None
+        self._starting = threads.lock()
+        self._thread: Thread | None = None
+        self._pool: Pool | None = None
         self.syncs = 0
         """How many rounds there were; the appends answered per round tell how well the grouping works."""
 
@@ -85,8 +85,7 @@ class Flusher:
     def _start(self) -> None:
         with self._starting:
             if self._thread is None:
-                self._thread = threading.Thread(target=self._run, name="penstock-flusher", daemon=True)
-                self._thread.start()
+                self._thread = self._threads.start("penstock-flusher", self._run)
 
     def close(self) -> None:
         """Sync what is waiting, then end the thread. The callbacks have been handed to `call_soon` on return."""
@@ -129,7 +128,7 @@ class Flusher:
 
     def _sync_side_by_side(self, logs: list[Syncable]) -> None:
         if self._pool is None:
-            self._pool = ThreadPoolExecutor(_SYNC_THREADS, "penstock-flusher")
+            self._pool = self._threads.pool("penstock-flusher", _SYNC_THREADS)
         for done in [self._pool.submit(log.sync) for log in logs]:
             done.result()
 

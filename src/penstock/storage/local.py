@@ -9,9 +9,7 @@ from __future__ import annotations
 import logging
 import os
 import shutil
-import threading
 from collections.abc import Callable, Iterator
-from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -25,6 +23,7 @@ from penstock.log.partition import PartitionLog
 from penstock.portable import disk_space
 from penstock.storage.checkpoint import Checkpoints, take_stock
 from penstock.storage.contract import Log, Volume
+from penstock.threads import THREADS, Thread, Threads
 
 if TYPE_CHECKING:
     from penstock.storage.compaction import CleanerConfig, Compactor
@@ -49,16 +48,18 @@ class LocalStorage:
         on_fatal: Callable[[StorageError], None],
         clock: Callable[[], float] | None = None,
         on_synced: Callable[[float], None] = lambda seconds: None,
+        threads: Threads = THREADS,
     ) -> None:
         """`clock` and `on_synced` are for who wants to know how long the disk takes."""
         self.folder = folder
         self._now_ms = now_ms
         self._on_fatal = on_fatal
+        self._threads = threads
         self._checkpoints = Checkpoints(folder)
         self._open_files = OpenFiles()
-        self._flusher = Flusher(call_soon, self._disk_failed, clock, on_synced)
+        self._flusher = Flusher(call_soon, self._disk_failed, clock, on_synced, threads)
         self._logs: dict[tuple[str, int], PartitionLog] = {}
-        self._saving: threading.Thread | None = None
+        self._saving: Thread | None = None
         self._is_open = False
 
     can_lose_appends = False
@@ -162,8 +163,7 @@ class LocalStorage:
         if self._saving is None or not self._saving.is_alive():
             progress = take_stock(self._logs.values())
             work = partial(guard.attempt, "saving the checkpoints", self._checkpoints.write, progress)
-            self._saving = threading.Thread(target=work, name="penstock-checkpoints", daemon=True)
-            self._saving.start()
+            self._saving = self._threads.start("penstock-checkpoints", work)
 
     def _finish_saving(self) -> None:
         if self._saving is not None:
@@ -179,8 +179,9 @@ class LocalStorage:
         if self._flusher.failure is not None:
             return
         # Several at a time: each waits for the disk a few times.
-        with ThreadPoolExecutor(_CLOSING_THREADS) as pool:
-            for _ in pool.map(PartitionLog.close, self._logs.values()):
-                pass
+        pool = self._threads.pool("penstock-close", _CLOSING_THREADS)
+        for closing in [pool.submit(each.close) for each in self._logs.values()]:
+            closing.result()
+        pool.shutdown()
         self._checkpoints.save(self._logs.values())
         self._checkpoints.mark_clean()

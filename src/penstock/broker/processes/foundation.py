@@ -47,7 +47,13 @@ def foundation_among(
             if is_new and all(row.leader != config.node_id for row in catalog.partitions()):
                 mark_new(folder)
             storage = LocalStorage(
-                folder, world.now_ms, world.call_soon_threadsafe, on_failure, world.precise, flush_times.add
+                folder,
+                world.now_ms,
+                world.call_soon_threadsafe,
+                on_failure,
+                world.precise,
+                flush_times.add,
+                world.threads,
             )
             unused.pop_all()
         return Foundation(

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import logging
 import os
-import threading
 import time
 from collections.abc import Callable
 from functools import partial
@@ -22,6 +21,7 @@ from penstock.log.segment import INDEX_SUFFIX, TIME_INDEX_SUFFIX, TXN_INDEX_SUFF
 from penstock.storage.objects.commit_log import CommitLog, Outcome, SegmentEntry
 from penstock.storage.objects.log import ObjectLog
 from penstock.storage.objects.store import ObjectStore
+from penstock.threads import THREADS, Thread, Threads
 
 logger = logging.getLogger("penstock.storage")
 
@@ -53,6 +53,7 @@ class Chores:
         on_start_committed: Callable[[ObjectLog, int], None],
         sweep: Callable[[], None],
         sweep_seconds: float,
+        threads: Threads = THREADS,
     ) -> None:
         self._commits = commits
         self._store = store
@@ -62,12 +63,13 @@ class Chores:
         self._on_start_committed = on_start_committed
         self._sweep = sweep
         self._sweep_seconds = sweep_seconds
-        self._changed = threading.Condition()
+        self._threads = threads
+        self._changed = threads.condition()
         self._starts: dict[ObjectLog, tuple[int, int]] = {}
         self._shipments: dict[ObjectLog, Shipment] = {}
         self._busy = False
         self._closing = False
-        self._thread: threading.Thread | None = None
+        self._thread: Thread | None = None
         self._sweep_at = time.monotonic() + sweep_seconds
         self.shipped = self.shipped_bytes = self.failures = 0
 
@@ -76,8 +78,7 @@ class Chores:
         return len(self._shipments) + len(self._starts)
 
     def start(self) -> None:
-        self._thread = threading.Thread(target=self._run, name="penstock-chores", daemon=True)
-        self._thread.start()
+        self._thread = self._threads.start("penstock-chores", self._run)
 
     def move_start(self, log: ObjectLog) -> None:
         with self._changed:

@@ -19,10 +19,8 @@ from __future__ import annotations
 
 import logging
 import random
-import threading
 import time
 from collections.abc import Callable, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from functools import partial
 
@@ -30,6 +28,7 @@ from penstock.log.errors import StorageError
 from penstock.storage.objects.commit_log import CommitLog, CommitLogAway, Outcome, StoredObject, Tail
 from penstock.storage.objects.log import ObjectLog
 from penstock.storage.objects.store import ObjectStore, StoreError
+from penstock.threads import THREADS, Thread, Threads
 
 logger = logging.getLogger("penstock.storage")
 
@@ -108,6 +107,7 @@ class Committer:
         call_soon: Callable[[Callable[[], None]], object],
         on_outcomes: OnOutcomes,
         is_urgent: Callable[[ObjectLog], bool],
+        threads: Threads = THREADS,
     ) -> None:
         self._commits = commits
         self._store = store
@@ -116,7 +116,8 @@ class Committer:
         self._call_soon = call_soon
         self._on_outcomes = on_outcomes
         self._is_urgent = is_urgent
-        self._changed = threading.Condition()
+        self._threads = threads
+        self._changed = threads.condition()
         self._pending: dict[ObjectLog, _Pending] = {}
         self._dirty: dict[ObjectLog, None] = {}
         self._last_job: dict[ObjectLog, _Job] = {}
@@ -128,8 +129,8 @@ class Committer:
         self._budget_at = time.monotonic()
         self._closing = self._abandoned = False
         self._committing = False
-        self._thread: threading.Thread | None = None
-        self._uploads = ThreadPoolExecutor(settings.uploads_max, "penstock-upload")
+        self._thread: Thread | None = None
+        self._uploads = threads.pool("penstock-upload", settings.uploads_max)
         self._complained_at = 0.0
         self.statistics = CommitterStatistics()
 
@@ -181,8 +182,7 @@ class Committer:
                 self._changed.notify_all()
 
     def _start(self) -> None:
-        self._thread = threading.Thread(target=self._run, name="penstock-committer", daemon=True)
-        self._thread.start()
+        self._thread = self._threads.start("penstock-committer", self._run)
 
     def close(self, timeout_seconds: float) -> bool:
         """Commit what waits and end. False if it could not be committed in time: it is given up."""
@@ -214,7 +214,7 @@ class Committer:
                 step()
             except Exception:
                 logger.exception("the committer failed; it goes on")
-                time.sleep(_PAUSE_SECONDS_MAX)
+                self._threads.sleep(_PAUSE_SECONDS_MAX)
 
     def _next_step(self) -> Callable[[], None] | None:
         """What can be done now. The lock is held."""

@@ -17,7 +17,6 @@ import threading
 import time
 from collections import deque
 from collections.abc import Callable, Iterator, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from functools import partial
@@ -40,6 +39,7 @@ from penstock.storage.objects.log import ObjectLog
 from penstock.storage.objects.remote import SegmentCache
 from penstock.storage.objects.store import ObjectStore
 from penstock.storage.objects.sweep import Sweep, SweepSettings, Writer
+from penstock.threads import THREADS, Thread, Threads
 
 if TYPE_CHECKING:
     from penstock.log.partition import PartitionLog
@@ -106,6 +106,7 @@ class ObjectStorage:
         store: ObjectStore,
         settings: EngineSettings,
         internal_topics: frozenset[str] = frozenset(),
+        threads: Threads = THREADS,
     ) -> None:
         self.folder = folder
         self.settings = settings
@@ -133,6 +134,7 @@ class ObjectStorage:
             call_soon,
             self._settle,
             lambda log: log.topic in internal_topics,
+            threads,
         )
         self.sweep = Sweep(commits, store, self.writer, self.committer.keys_in_flight, settings.sweep, settings.keys)
         self.chores = Chores(
@@ -146,10 +148,11 @@ class ObjectStorage:
             self._start_committed,
             self.sweep.run,
             settings.sweep_seconds,
+            threads,
         )
         self.chores.start()
-        self._loader = _Loader(self)
-        self._pool = ThreadPoolExecutor(_LOADING_THREADS, "penstock-load")
+        self._loader = _Loader(self, threads)
+        self._pool = threads.pool("penstock-load", _LOADING_THREADS)
 
     def _clear_folder(self) -> None:
         """What an earlier run has left is a cache that nobody vouches for."""
@@ -402,15 +405,16 @@ class ObjectStorage:
 class _Loader:
     """Finds out which of the opened logs this broker leads, and has threads load them."""
 
-    def __init__(self, storage: ObjectStorage) -> None:
+    def __init__(self, storage: ObjectStorage, threads: Threads) -> None:
         self._storage = storage
         self._settings = storage.settings
-        self._changed = threading.Condition()
+        self._threads = threads
+        self._changed = threads.condition()
         self._wanted: dict[ObjectLog, None] = {}
         """The logs that are not led."""
         self._has_news = False
-        self._loading = threading.Lock()
-        self._thread: threading.Thread | None = None
+        self._loading = threads.lock()
+        self._thread: Thread | None = None
         self._closing = False
 
     def add(self, log: ObjectLog) -> None:
@@ -431,8 +435,7 @@ class _Loader:
             self._wanted.pop(log, None)
 
     def start(self) -> None:
-        self._thread = threading.Thread(target=self._run, name="penstock-loader", daemon=True)
-        self._thread.start()
+        self._thread = self._threads.start("penstock-loader", self._run)
 
     def close(self) -> None:
         with self._changed:

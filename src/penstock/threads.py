@@ -1,0 +1,106 @@
+"""Threads, and what they wait with: a part that is handed to whatever works beside the event loop.
+
+Code that waits in threads of its own (the flusher, the committer, the thread that holds a broker's lease) takes them
+from the `Threads` that it is handed. `THREADS` are those of the operating system, and the default everywhere. Whoever
+owns the time of a broker hands in others, in whose time a wait ends when the owner says so.
+
+A lock under which nobody waits need not come from here: `threading.Lock` serves both.
+"""
+
+from __future__ import annotations
+
+import queue
+import threading
+import time
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import AbstractContextManager
+from typing import ParamSpec, Protocol, TypeVar
+
+P = ParamSpec("P")
+T = TypeVar("T")
+T_co = TypeVar("T_co", covariant=True)
+
+
+class Thread(Protocol):
+    def is_alive(self) -> bool: ...
+
+    def join(self, timeout: float | None = None) -> None: ...
+
+
+class Event(Protocol):
+    def set(self) -> None: ...
+
+    def wait(self, timeout: float | None = None) -> bool:
+        """False if it was not set in time."""
+
+
+class Condition(AbstractContextManager[bool, None], Protocol):
+    """A lock, and a wait for whatever happens under it."""
+
+    def wait(self, timeout: float | None = None) -> bool:
+        """False if nobody notified in time."""
+
+    def notify_all(self) -> None: ...
+
+
+class Queue(Protocol[T]):
+    def put(self, item: T) -> None: ...
+
+    def get(self) -> T: ...
+
+    def qsize(self) -> int: ...
+
+
+class Result(Protocol[T_co]):
+    def result(self) -> T_co:
+        """Wait for it. Raises what the work has raised."""
+
+
+class Pool(Protocol):
+    def submit(self, work: Callable[P, T], /, *args: P.args, **kwargs: P.kwargs) -> Result[T]: ...
+
+    def shutdown(self, wait: bool = True, *, cancel_futures: bool = False) -> None: ...
+
+
+class Threads(Protocol):
+    def start(self, name: str, run: Callable[[], object]) -> Thread:
+        """Run a function in a thread that does not keep the process from ending."""
+
+    def pool(self, name: str, threads_max: int) -> Pool: ...
+
+    def lock(self) -> AbstractContextManager[bool, None]:
+        """A lock under which its holder may wait for something else."""
+
+    def condition(self) -> Condition: ...
+
+    def event(self) -> Event: ...
+
+    def queue(self) -> Queue[T]:
+        """Without a bound; cheaper for whoever puts than a condition."""
+
+    def sleep(self, seconds: float) -> None: ...
+
+
+class SystemThreads:
+    """Those of the operating system."""
+
+    def __init__(self) -> None:
+        self.lock = threading.Lock
+        self.condition = threading.Condition
+        self.event = threading.Event
+        self.sleep = time.sleep
+
+    def start(self, name: str, run: Callable[[], object]) -> Thread:
+        thread = threading.Thread(target=run, name=name, daemon=True)
+        thread.start()
+        return thread
+
+    def pool(self, name: str, threads_max: int) -> Pool:
+        return ThreadPoolExecutor(threads_max, name)
+
+    def queue(self) -> Queue[T]:
+        return queue.SimpleQueue()
+
+
+THREADS: Threads = SystemThreads()
