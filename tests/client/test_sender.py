@@ -8,6 +8,7 @@ from collections.abc import Iterator
 import pytest
 
 from penstock.client import Producer
+from penstock.client.accumulator import Batch
 from penstock.client.connection import Connection
 from penstock.client.errors import RequestTimeout
 from penstock.testing.broker import Broker
@@ -56,6 +57,72 @@ async def test_a_transaction_cannot_go_on_without_a_lost_batch(broker: Broker) -
         await producer.abort_transaction()
         async with producer.transaction():
             await producer.send("t", b"good")
+
+
+async def test_a_transaction_is_not_committed_without_a_record_that_was_not_delivered_in_time(broker: Broker) -> None:
+    impatient = {"delivery.timeout.ms": 400, "request.timeout.ms": 300}
+    async with Producer(settings(broker, **impatient, **{"transactional.id": "x"})) as producer, asyncio.timeout(20):
+        producer.begin_transaction()
+        await producer.send_and_wait("t", b"delivered", partition=0)
+        broker.fail("Produce", ErrorCode.NOT_ENOUGH_REPLICAS, times=None)
+        late = await producer.send("t", b"late", partition=1)
+        with pytest.raises(RequestTimeout, match="delivery_timeout_ms=400"):
+            await producer.commit_transaction()
+        with pytest.raises(RequestTimeout, match="delivery_timeout_ms=400"):
+            await late
+        broker.heal()
+        await producer.abort_transaction()
+        async with producer.transaction():
+            after = await producer.send("t", b"after", partition=1)
+        assert after.result().offset == 0
+
+
+async def test_a_lost_batch_takes_along_what_waits_in_its_transaction(broker: Broker) -> None:
+    patient = settings(broker, **{"transactional.id": "x", "linger.ms": 60_000})
+    async with Producer(patient) as producer, asyncio.timeout(20):
+        producer.begin_transaction()
+        waiting = await producer.send("t", b"waits for company", partition=1)
+        broker.fail("Produce", ErrorCode.INVALID_RECORD, times=1)
+        with pytest.raises(InvalidRecord):
+            await producer.send_and_wait("t", b"bad", partition=0)
+        with pytest.raises(InvalidRecord):
+            await waiting
+        await producer.abort_transaction()
+
+
+async def test_a_transaction_is_not_committed_without_a_batch_that_could_not_be_built(
+    broker: Broker, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def fails(*_: object) -> bytearray:
+        raise OverflowError("a codec of the system has failed")
+
+    async with Producer(settings(broker, **{"transactional.id": "x"})) as producer, asyncio.timeout(20):
+        producer.begin_transaction()
+        await producer.send_and_wait("t", b"delivered", partition=0)
+        with monkeypatch.context() as patch:
+            patch.setattr(Batch, "build", fails)
+            await producer.send("t", b"lost", partition=0)
+            with pytest.raises(OverflowError):
+                await producer.commit_transaction()
+        await producer.abort_transaction()
+
+
+async def test_numbers_start_over_after_a_batch_that_could_not_be_built(
+    broker: Broker, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    build = Batch.build
+
+    def fails(batch: Batch, *arguments: object) -> bytearray:
+        if batch.records[0][2] == b"bad":
+            raise OverflowError("a codec of the system has failed")
+        return build(batch, *arguments)  # type: ignore[arg-type]
+
+    monkeypatch.setattr(Batch, "build", fails)
+    async with Producer(settings(broker)) as producer, asyncio.timeout(20):
+        await producer.send_and_wait("t", b"0", partition=0)
+        with pytest.raises(OverflowError):
+            await producer.send_and_wait("t", b"bad", partition=0)
+        assert (await producer.send_and_wait("t", b"1", partition=0)).offset == 1
 
 
 async def test_a_batch_is_not_forgotten_when_its_timer_fires_early(

@@ -9,7 +9,7 @@ from penstock.client import Consumer, OffsetAndMetadata, Producer, TopicPartitio
 from penstock.client.cluster import Cluster
 from penstock.client.errors import IllegalState
 from penstock.client.transactions import State, TransactionalIdentity
-from penstock.wire.errors import KafkaError, ProducerFenced
+from penstock.wire.errors import InvalidRecord, KafkaError, ProducerFenced
 
 
 async def read(bootstrap: str, topic: str, isolation: str) -> list[bytes | None]:
@@ -176,5 +176,19 @@ async def test_errors_that_end_a_producer_end_it_for_good() -> None:
     identity.state = State.IN_TRANSACTION
     identity.fail(ProducerFenced("over"))
     assert identity.state is State.FATAL_ERROR
+    with pytest.raises(ProducerFenced):
+        identity.require("abort")
+
+
+async def test_what_went_wrong_first_is_reported_unless_the_producer_was_fenced_meanwhile() -> None:
+    from penstock.client.config import ClientConfig
+
+    identity = TransactionalIdentity(Cluster(ClientConfig()), "tx", 1000, 1000)
+    identity.state = State.IN_TRANSACTION
+    identity.fail(OverflowError("a batch could not be built"))
+    identity.fail(InvalidRecord("refused"))
+    with pytest.raises(OverflowError):
+        identity.require("commit")
+    identity.fail(ProducerFenced("over"))
     with pytest.raises(ProducerFenced):
         identity.require("abort")

@@ -11,7 +11,6 @@ from penstock.client.errors import check
 from penstock.client.types import TopicPartition
 from penstock.client.versions import INIT_PRODUCER_ID_LAST_KNOWN
 from penstock.wire import messages as m
-from penstock.wire.errors import KafkaError
 
 _LAST_EPOCH = 32766
 
@@ -60,5 +59,10 @@ class ProducerIdentity:
     async def add_partitions(self, partitions: Iterable[TopicPartition]) -> None:
         """Tell the coordinator of partitions that are about to be written (transactions only)."""
 
-    def fail(self, error: KafkaError) -> None:
+    def fail(self, error: Exception) -> None:
         """A batch was lost for good (matters to transactions only)."""
+
+    @property
+    def failure(self) -> Exception | None:
+        """Why nothing may be sent until the transaction is aborted, if that is so."""
+        return None

@@ -16,6 +16,8 @@ anything else                         failed; if it had a sequence number, those
 
 A new epoch (idempotent producers may raise it on their own, KIP-360) is taken when nothing that carries the old one is
 under way any more; until then only retries are sent.
+
+A transaction that has lost a batch, for whatever reason, can only be aborted: what else waits for it is given up too.
 """
 
 from __future__ import annotations
@@ -222,9 +224,7 @@ class Sender:
                 while waiting and waiting[0].created_at <= oldest:
                     batch = waiting[0]
                     del waiting[0]
-                    if batch.sequence >= 0:
-                        self._broken.add(batch.tp)
-                    self._finish(batch, self._too_late(batch))
+                    self._give_up(batch, self._too_late(batch))
             if not queue.has_work():
                 del self.busy[queue.tp]
 
@@ -238,14 +238,13 @@ class Sender:
         """Whether batches may be numbered now; starts what is missing for it."""
         identity = self._identity
         assert identity is not None
+        if identity.failure is not None:
+            self.drop_all(identity.failure)
+            return False
         if self._broken:
             if any(queue.in_flight or (queue.retries and tp not in self._broken) for tp, queue in self.busy.items()):
                 return True  # what may have been written under the old numbers must be answered first
             self._broken.clear()
-            if identity.is_transactional:
-                identity.fail(kafka_error(ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER))
-                self.drop_all(kafka_error(ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER))
-                return False
             identity.raise_epoch()
             for queue in self.queues.values():
                 queue.renumber()
@@ -350,7 +349,7 @@ class Sender:
             _log.exception("a Produce request to broker %d could not be sent", node)
             for batch in batches:
                 self.queues[batch.tp].answered(batch)
-                self._finish(batch, error)
+                self._give_up(batch, error)
         else:
             self._latency.record((self._loop.time() - started) * 1000)
             self._read(answer, batches)
@@ -466,10 +465,13 @@ class Sender:
                 self._pause_for(error, batch.tp.topic)
                 return
             error = self._too_late(batch)
+        self._give_up(batch, error)
+
+    def _give_up(self, batch: Batch, error: Exception) -> None:
+        """A batch will not be written: its transaction must not be committed, and its number stays a gap."""
         if self._identity is not None:
-            if self._identity.is_transactional:
-                self._identity.fail(error)
-            else:
+            self._identity.fail(error)
+            if batch.sequence >= 0 and not self._identity.is_transactional:
                 self._broken.add(batch.tp)
         self._finish(batch, error)
 

@@ -93,7 +93,7 @@ class TransactionalIdentity(ProducerIdentity):
         super().__init__(cluster, timeout_ms)
         self.transactional_id = transactional_id
         self.state = State.UNINITIALIZED
-        self.error: KafkaError | None = None
+        self.error: Exception | None = None
         self._transaction_timeout_ms = transaction_timeout_ms
         self._partitions: set[TopicPartition] = set()
         self._started = False  # whether the coordinator knows of this transaction
@@ -102,19 +102,23 @@ class TransactionalIdentity(ProducerIdentity):
         """Raise unless the state allows `action`."""
         if self.state in _ALLOWED[action]:
             return
-        if self.error is not None and self.state in (State.FATAL_ERROR, State.ABORTABLE_ERROR):
-            raise self.error
+        if self.failure is not None:
+            raise self.failure
         hint = ""
         if self.state is State.READY:
             hint = "; open one first: async with producer.transaction(): …"
         raise IllegalState(f"cannot {action}: this producer is {self.state.value}{hint}")
 
-    def fail(self, error: KafkaError) -> None:
-        if self.state is State.FATAL_ERROR:
-            return
+    def fail(self, error: Exception) -> None:
+        is_fatal = isinstance(error, KafkaError) and error.code in _FATAL
+        if self.state is State.FATAL_ERROR or (self.state is State.ABORTABLE_ERROR and not is_fatal):
+            return  # what went wrong first explains what followed
         self.error = error
-        fatal = error.code in _FATAL
-        self.state = State.FATAL_ERROR if fatal else State.ABORTABLE_ERROR
+        self.state = State.FATAL_ERROR if is_fatal else State.ABORTABLE_ERROR
+
+    @property
+    def failure(self) -> Exception | None:
+        return self.error if self.state in (State.FATAL_ERROR, State.ABORTABLE_ERROR) else None
 
     def _checked(self, code: int, about: str) -> None:
         """Raise the error of `code`; an epoch that the coordinator no longer accepts means that we were fenced."""
