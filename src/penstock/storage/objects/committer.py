@@ -9,8 +9,10 @@ of it is under way.
 
 **Order.** Uploads overlap and may end in any order. A commit of a partition waits until the one before it is done.
 
-**Trouble.** An upload is repeated under its key, a commit as it was, with growing pauses, for as long as it takes. What
-waits is bounded (`has_room`): then producers are refused. Nothing that was not committed is ever reported as durable.
+**Trouble.** An upload is repeated under its key, a commit as it was, with growing pauses, for as long as it takes. Each
+upload that fails halves how many may be tried at once, and each one that succeeds allows one more: on a slow line few
+uploads finish in time where many would all time out. What waits is bounded (`has_room`): then producers are refused.
+Nothing that was not committed is ever reported as durable.
 
 Two threads of its own and a pool for uploads; the results are handed to `call_soon`.
 """
@@ -25,7 +27,7 @@ from dataclasses import dataclass, field
 from functools import partial
 
 from penstock.log.errors import StorageError
-from penstock.storage.objects.commit_log import CommitLog, CommitLogAway, Outcome, StoredObject, Tail
+from penstock.storage.objects.commit_log import CommitLog, Outcome, StoredObject, Tail
 from penstock.storage.objects.log import ObjectLog
 from penstock.storage.objects.store import ObjectStore, StoreError
 from penstock.threads import THREADS, Thread, Threads
@@ -36,6 +38,8 @@ _PAUSE_SECONDS_MIN = 0.05
 _PAUSE_SECONDS_MAX = 2.0
 _COMPLAINT_SECONDS = 10.0
 _QUIET_BYTES = 64 << 10
+_URGENT_BYTES = 1 << 20
+"""How much of an internal topic's log a commit puts into PostgreSQL at most."""
 
 OnOutcomes = Callable[[Sequence[tuple[ObjectLog, Tail, Outcome]]], None]
 
@@ -47,7 +51,7 @@ class CommitSettings:
     quiet_ms: int = 5
     """They are gathered no longer when nothing was appended for so long, unless they are few."""
     object_bytes: int = 8 << 20
-    """How much is gathered at most."""
+    """How much is gathered at most, give or take a batch."""
     inline_bytes: int = 256 << 10
     """How much a commit may put into PostgreSQL."""
     inline_bytes_per_second: int = 2 << 20
@@ -75,7 +79,8 @@ class _Pending:
     __slots__ = ("chunks", "end", "has_begun", "since", "size", "taken")
 
     def __init__(self, end: int, since: float) -> None:
-        self.chunks: list[bytes] = []
+        self.chunks: list[tuple[bytes, int, float]] = []
+        """Bytes, the offset at which they end, and when they were appended."""
         self.size = 0
         self.taken = self.end = end
         self.since = since
@@ -123,7 +128,12 @@ class Committer:
         self._last_job: dict[ObjectLog, _Job] = {}
         self._jobs: list[_Job] = []
         self._uploading = 0
+        self._attempts = 0
+        self._attempts_max = settings.uploads_max
+        """How many uploads may be tried at once: few, if they fail."""
         self._backlog = 0
+        self._waiting = 0
+        """The part of the backlog that nobody has taken yet."""
         self._appended_at = 0.0
         self._budget = float(settings.inline_bytes)
         self._budget_at = time.monotonic()
@@ -163,23 +173,28 @@ class Committer:
             self._dirty.pop(log, None)
             if pending is not None:
                 self._backlog -= pending.size
+                self._waiting -= pending.size
 
     def append(self, log: ObjectLog, data: bytes, end_offset: int) -> None:
         with self._changed:
             pending = self._pending[log]
-            pending.chunks.append(data)
+            now = self._appended_at = time.monotonic()
+            pending.chunks.append((data, end_offset, now))
             pending.size += len(data)
             pending.end = end_offset
             self._backlog += len(data)
-            self._appended_at = time.monotonic()
+            self._waiting += len(data)
             if log not in self._dirty:
-                pending.since = time.monotonic()
+                pending.since = now
                 self._dirty[log] = None
                 if self._thread is None:
                     self._start()
                 self._changed.notify_all()
-            elif self._backlog >= self._settings.object_bytes:
-                self._changed.notify_all()
+            elif (
+                self._waiting >= self._settings.object_bytes
+                or self._waiting - len(data) < _QUIET_BYTES <= self._waiting
+            ):
+                self._changed.notify_all()  # from now on it may end the window
 
     def _start(self) -> None:
         self._thread = self._threads.start("penstock-committer", self._run)
@@ -203,18 +218,23 @@ class Committer:
 
     def _run(self) -> None:
         while True:
-            with self._changed:
-                step = self._next_step()
-                while step is None:
-                    if self._abandoned or (self._closing and not self._dirty and not self._jobs):
-                        return
-                    self._changed.wait(self._patience())
-                    step = self._next_step()
             try:
+                step = self._await_step()
+                if step is None:
+                    return
                 step()
             except Exception:
                 logger.exception("the committer failed; it goes on")
                 self._threads.sleep(_PAUSE_SECONDS_MAX)
+
+    def _await_step(self) -> Callable[[], None] | None:
+        """What is to be done next; None when all is done, or given up."""
+        with self._changed:
+            while (step := self._next_step()) is None:
+                if self._abandoned or (self._closing and not self._dirty and not self._jobs):
+                    return None
+                self._changed.wait(self._patience())
+            return step
 
     def _next_step(self) -> Callable[[], None] | None:
         """What can be done now. The lock is held."""
@@ -256,12 +276,13 @@ class Committer:
 
     def _is_due(self, logs: list[ObjectLog]) -> bool:
         settings = self._settings
-        if self._closing or sum(self._pending[log].size for log in logs) >= settings.object_bytes:
+        waiting = sum(self._pending[log].size for log in logs)
+        if self._closing or waiting >= settings.object_bytes:
             return True
         now = time.monotonic()
         since = min(self._pending[log].since for log in logs)
         return now - since >= settings.window_ms / 1000 or (
-            self._backlog >= _QUIET_BYTES and now - self._appended_at >= settings.quiet_ms / 1000
+            waiting >= _QUIET_BYTES and now - self._appended_at >= settings.quiet_ms / 1000
         )
 
     def _patience(self) -> float | None:
@@ -275,17 +296,28 @@ class Committer:
         quiet_at = self._appended_at + self._settings.quiet_ms / 1000
         return max((quiet_at if now < quiet_at < due else due) - now, 0.001)
 
-    def _take(self, log: ObjectLog) -> tuple[_Pending, int, list[bytes], int]:
+    def _take(self, log: ObjectLog, room: int) -> tuple[_Pending, int, list[bytes], int]:
+        """What a log has appended: all of it if there is room for it, and else as much as there is, but something."""
         pending = self._pending[log]
-        base, chunks, size = pending.taken, pending.chunks, pending.size
-        pending.chunks, pending.size, pending.taken = [], 0, pending.end
-        del self._dirty[log]
-        return pending, base, chunks, size
+        base, taken, size = pending.taken, pending.chunks, pending.size
+        if size > room and len(taken) > 1:
+            count, size = 1, len(taken[0][0])
+            while size + len(taken[count][0]) <= room:
+                size += len(taken[count][0])
+                count += 1
+            taken, pending.chunks = taken[:count], taken[count:]
+            pending.taken, pending.since = taken[-1][1], pending.chunks[0][2]
+        else:
+            pending.chunks, pending.taken = [], pending.end
+            del self._dirty[log]
+        pending.size -= size
+        self._waiting -= size
+        return pending, base, [data for data, _, _ in taken], size
 
     def _take_inline(self, logs: list[ObjectLog]) -> list[tuple[ObjectLog, Tail]]:
         tails = []
         for log in logs:
-            pending, base, chunks, size = self._take(log)
+            pending, base, chunks, size = self._take(log, max(self._settings.inline_bytes, _URGENT_BYTES))
             data = chunks[0] if len(chunks) == 1 else b"".join(chunks)
             tail = Tail(log.key, log.leader_epoch, base, pending.taken, 0, size, data, not pending.has_begun)
             pending.has_begun = True
@@ -295,20 +327,26 @@ class Committer:
         return tails
 
     def _take_job(self, logs: list[ObjectLog]) -> _Job:
+        """As much as one object holds; those who have waited longest come first."""
         tails, parts, position = [], [], 0
         before: list[_Job] = []
-        for log in logs:
-            pending, base, chunks, size = self._take(log)
+        room = self._settings.object_bytes
+        taken = []
+        for log in sorted(logs, key=lambda each: self._pending[each].since):
+            if position >= room:
+                break
+            pending, base, chunks, size = self._take(log, room - position)
             tail = Tail(log.key, log.leader_epoch, base, pending.taken, position, size, None, not pending.has_begun)
             pending.has_begun = True
             tails.append((log, tail))
+            taken.append(log)
             parts += chunks
             position += size
             last = self._last_job.get(log)
             if last is not None and not last.is_done:
                 before.append(last)
         job = _Job(tails, StoredObject(self._new_key(), position), parts, before=before)
-        for log in logs:
+        for log in taken:
             self._last_job[log] = job
         self._jobs.append(job)
         self._uploading += 1
@@ -322,12 +360,8 @@ class Committer:
     def _upload(self, job: _Job) -> None:
         started = time.monotonic()
         pause = _PAUSE_SECONDS_MIN
-        while not self._abandoned:
-            try:
-                self._store.put(job.stored.key, job.parts)
-                break
-            except StoreError as error:
-                pause = self._wait_after(error, pause)
+        while not self._abandoned and not self._is_uploaded(job):
+            pause = self._wait(pause)
         with self._changed:
             job.is_uploaded = not self._abandoned
             job.parts = []
@@ -336,6 +370,27 @@ class Committer:
             self.statistics.upload_bytes += job.stored.size
             self.statistics.upload_seconds += time.monotonic() - started
             self._changed.notify_all()
+
+    def _is_uploaded(self, job: _Job) -> bool:
+        """Try it once, when it is its turn."""
+        with self._changed:
+            while self._attempts >= self._attempts_max and not self._abandoned:
+                self._changed.wait()
+            self._attempts += 1
+        is_done = False
+        try:
+            if not self._abandoned:
+                self._store.put(job.stored.key, job.parts)
+                is_done = True
+        except StoreError as error:
+            self._complain(error)
+        finally:
+            with self._changed:
+                self._attempts -= 1
+                allowed = self._attempts_max + 1 if is_done else self._attempts_max // 2
+                self._attempts_max = min(max(allowed, 1), self._settings.uploads_max)
+                self._changed.notify_all()
+        return is_done
 
     # Commits
 
@@ -359,8 +414,9 @@ class Committer:
             try:
                 outcomes = self._commits.commit(stored, [tail for _, tail in tails])
                 break
-            except (CommitLogAway, StorageError) as error:
-                pause = self._wait_after(error, pause)
+            except StorageError as error:
+                self._complain(error)
+                pause = self._wait(pause)
         else:
             return
         now = time.monotonic()
@@ -372,14 +428,17 @@ class Committer:
         settled = [(log, tail, outcome) for (log, tail), outcome in zip(tails, outcomes, strict=True)]
         self._call_soon(partial(self._on_outcomes, settled))
 
-    def _wait_after(self, error: StorageError, pause: float) -> float:
-        """Back off with jitter, and complain now and then."""
+    def _complain(self, error: StorageError) -> None:
+        """Now and then."""
         now = time.monotonic()
         self.statistics.failures += 1
         if now - self._complained_at >= _COMPLAINT_SECONDS:
             self._complained_at = now
             logger.warning("records wait to be committed: %s", error)
-        until = now + pause * random.uniform(0.5, 1.0)
+
+    def _wait(self, pause: float) -> float:
+        """Back off, with jitter. Returns the next pause."""
+        until = time.monotonic() + pause * random.uniform(0.5, 1.0)
         with self._changed:
             while not self._abandoned and (left := until - time.monotonic()) > 0:
                 self._changed.wait(left)
