@@ -40,7 +40,7 @@ async def exchange(endpoint: MonitoringEndpoint, request: bytes) -> bytes:
 
 
 async def get(endpoint: MonitoringEndpoint, path: str) -> tuple[int, bytes]:
-    head, _, body = (await exchange(endpoint, f"GET {path} HTTP/1.1\r\nHost: x\r\n\r\n".encode())).partition(
+    head, _, body = (await exchange(endpoint, f"GET {path} HTTP/1.1\r\nHost: localhost\r\n\r\n".encode())).partition(
         b"\r\n\r\n"
     )
     assert f"Content-Length: {len(body)}".encode() in head
@@ -104,11 +104,52 @@ async def test_a_view_that_fails_is_an_error_of_the_server_and_the_next_request_
 
 
 @pytest.mark.parametrize(
-    ("request_line", "status"), [(b"POST /metrics HTTP/1.1", b"405"), (b"GET /metrics", b"400"), (b"", b"400")]
+    ("request_line", "status"),
+    [
+        (b"POST /metrics HTTP/1.1", b"405"),
+        (b"GET /metrics", b"400"),
+        (b"GET //[ HTTP/1.1", b"400"),
+        (b"GET http://[::/metrics HTTP/1.1", b"400"),
+        (b"", b"400"),
+    ],
 )
 async def test_anything_but_a_get_is_refused(endpoint: MonitoringEndpoint, request_line: bytes, status: bytes) -> None:
     answer = await exchange(endpoint, request_line + b"\r\n\r\n")
     assert answer.split()[1] == status
+
+
+async def test_a_failure_that_nobody_thought_of_is_one_line_of_the_log(
+    endpoint: MonitoringEndpoint, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    def fail(_: bytes) -> object:
+        raise RuntimeError("nobody thought of this")
+
+    monkeypatch.setattr(http, "parse", fail)
+    for _ in range(100):
+        assert await exchange(endpoint, b"GET /metrics HTTP/1.1\r\n\r\n") == b""
+    assert 1 <= len(caplog.records) <= 20
+    assert {record.exc_info for record in caplog.records} == {None}
+
+
+@pytest.mark.parametrize(
+    "host", ["evil.example", "evil.example:9644", "127.0.0.1.evil.example", "localhost.evil.example"]
+)
+async def test_a_page_whose_name_resolves_to_this_machine_reads_nothing(
+    endpoint: MonitoringEndpoint, host: str
+) -> None:
+    for path in ("/metrics", "/health"):
+        answer = await exchange(endpoint, f"GET {path} HTTP/1.1\r\nHost: {host}\r\n\r\n".encode())
+        assert answer.split()[1] == b"421"
+        assert b"answer 42" not in answer
+
+
+@pytest.mark.parametrize(
+    "host", ["localhost", "LOCALHOST:9644", "127.0.0.1:9644", "[::1]:9644", "[::1]", "192.0.2.1", ""]
+)
+async def test_addresses_and_localhost_are_answered(endpoint: MonitoringEndpoint, host: str) -> None:
+    header = f"Host: {host}\r\n" if host else ""
+    answer = await exchange(endpoint, f"GET /metrics HTTP/1.1\r\n{header}\r\n".encode())
+    assert answer.split()[1] == b"200"
 
 
 async def test_a_request_that_is_too_long_is_cut_off(endpoint: MonitoringEndpoint) -> None:

@@ -13,6 +13,7 @@ from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
 
+from penstock.broker import http
 from penstock.client.types import ConsumerRecord
 from penstock.console import filters
 from penstock.console.names import MalformedName, decode_name, encode_name
@@ -127,8 +128,18 @@ def name(data: bytes) -> None:
         assert encode_name(decode_name(segment)) == segment
 
 
+def monitoring(data: bytes) -> None:
+    """The head of a request to the monitoring endpoint."""
+    found = http.parse(data)
+    if isinstance(found, http.Request):
+        http.is_of_this_machine(found.host)
+        http.prefers_openmetrics(found.accept)
+    else:
+        assert found.status >= 400
+
+
 TARGETS: dict[str, Callable[[bytes], None]] = {
-    each.__name__: each for each in (request, header, batch, compressed, folder, telemetry, search, name)
+    each.__name__: each for each in (request, header, batch, compressed, folder, telemetry, search, name, monitoring)
 }
 
 

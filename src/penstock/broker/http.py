@@ -1,22 +1,28 @@
 """A small HTTP endpoint for monitoring: `GET /metrics`, `GET /health`, and JSON views that other modules register.
 
 It is off unless `penstock.metrics.listen` names an address. It reads one request per connection, of bounded size and
-within a bounded time, from a bounded number of connections, and never changes anything. Beyond this machine it is
-served over TLS, to those who log in (`Visitors`) and may see what they ask for: `/metrics` and views of the broker need
-DESCRIBE on the cluster, a view of a group DESCRIBE on that group. `/health`,
-`/livez` (the process answers) and `/readyz` (it can serve clients) are for everybody.
+within a bounded time, from a bounded number of connections, and never changes anything.
+
+On a loopback address it serves everybody on this machine, by addresses and `localhost` only: a web page elsewhere could
+otherwise have its own name resolved to this machine, and read along in the visitor's browser (DNS rebinding). Beyond
+this machine it is served over TLS, to those who log in (`Visitors`) and may see what they request: `/metrics` and views
+of the broker need DESCRIBE on the cluster, a view of a group DESCRIBE on that group. `/health`, `/livez` (the process
+answers) and `/readyz` (it can serve clients) are for everybody.
 """
 
 from __future__ import annotations
 
 import asyncio
+import ipaddress
 import json
 import logging
 import ssl
+import time
 from collections.abc import Callable
 from typing import TYPE_CHECKING, NamedTuple, Protocol
 from urllib.parse import parse_qsl, unquote, urlsplit
 
+from penstock.broker.bounded_log import BoundedLog
 from penstock.broker.listeners import ListenError, parse_address
 from penstock.security.acls import CLUSTER_NAME
 from penstock.wire.acls import AclResource
@@ -43,6 +49,7 @@ _REASONS = {
     403: "Forbidden",
     404: "Not Found",
     405: "Method Not Allowed",
+    421: "Misdirected Request",
     500: "Internal Server Error",
     503: "Service Unavailable",
 }
@@ -65,14 +72,15 @@ class Visitors(Protocol):
     def may_describe(self, principal: Principal, host: str, resource: AclResource, name: str) -> bool: ...
 
 
-class _Request(NamedTuple):
+class Request(NamedTuple):
     path: str
     query: dict[str, str]
+    host: str
     authorization: str
     accept: str
 
 
-class _Answer(NamedTuple):
+class Answer(NamedTuple):
     status: int
     kind: str
     body: list[bytes]
@@ -87,6 +95,7 @@ class MonitoringEndpoint:
         self._about_groups: set[str] = set()
         self._server: asyncio.Server | None = None
         self._visitors: Visitors | None = None
+        self._failures = BoundedLog(log, time.monotonic, "requests to the monitoring endpoint failed")
         self._open = 0
         self.port = 0
 
@@ -127,7 +136,7 @@ class MonitoringEndpoint:
         try:
             async with asyncio.timeout(_PATIENCE_SECONDS):
                 head = await reader.readuntil(b"\r\n\r\n")
-                host = str(writer.get_extra_info("peername")[0])
+                host = str((writer.get_extra_info("peername") or ("",))[0])
                 status, kind, body = await self._answer(head, host)
                 head = (
                     f"HTTP/1.1 {status} {_REASONS[status]}\r\nContent-Type: {kind}\r\n"
@@ -138,14 +147,18 @@ class MonitoringEndpoint:
                 await writer.drain()
         except (TimeoutError, OSError, asyncio.IncompleteReadError, asyncio.LimitOverrunError):
             pass
+        except Exception as error:
+            self._failures.warning("a request to the monitoring endpoint failed: %r", error)
         finally:
             self._open -= 1
             writer.close()
 
-    async def _answer(self, head: bytes, host: str) -> _Answer:
-        request = _parse(head)
-        if isinstance(request, _Answer):
+    async def _answer(self, head: bytes, host: str) -> Answer:
+        request = parse(head)
+        if isinstance(request, Answer):
             return request
+        if self._visitors is None and not is_of_this_machine(request.host):
+            return _text(421, "here only requests to localhost or to an address are answered, not to another name")
         if self._visitors is not None and request.path not in _FOR_EVERYBODY:
             principal = await self._visitors.authenticate(request.authorization, host)
             if principal is None:
@@ -155,18 +168,18 @@ class MonitoringEndpoint:
                 return _text(403, f"you need DESCRIBE on {resource.name} {name}")
         return await self._show(request)
 
-    def _described(self, request: _Request) -> tuple[AclResource, str]:
+    def _described(self, request: Request) -> tuple[AclResource, str]:
         """What a request looks at."""
         if request.path in self._about_groups and "group" in request.query:
             return AclResource.GROUP, request.query["group"]
         return AclResource.CLUSTER, CLUSTER_NAME
 
-    async def _show(self, request: _Request) -> _Answer:
+    async def _show(self, request: Request) -> Answer:
         view = self._views.get(request.path)
         if request.path == _READY:
             reasons = self._not_ready()
             body = json.dumps({"status": "not ready" if reasons else "ok", "reasons": reasons})
-            return _Answer(503 if reasons else 200, "application/json", [body.encode()])
+            return Answer(503 if reasons else 200, "application/json", [body.encode()])
         if view is None and request.path != _METRICS:
             known = ", ".join([_METRICS, *sorted([*self._views, _READY])])
             return _text(404, f"there is {known}")
@@ -174,8 +187,8 @@ class MonitoringEndpoint:
             if view is None:
                 openmetrics = prefers_openmetrics(request.accept)
                 kind = _OPENMETRICS if openmetrics else "text/plain; version=0.0.4"
-                return _Answer(200, kind, await self._metrics.scrape(openmetrics=openmetrics))
-            return _Answer(200, "application/json", [json.dumps(view(request.query)).encode()])
+                return Answer(200, kind, await self._metrics.scrape(openmetrics=openmetrics))
+            return Answer(200, "application/json", [json.dumps(view(request.query)).encode()])
         except LookupError as error:
             return _text(404, str(error))
         except Exception:
@@ -183,22 +196,42 @@ class MonitoringEndpoint:
             return _text(500, "the view failed; the broker's log says why")
 
 
-def _text(status: int, line: str) -> _Answer:
-    return _Answer(status, "text/plain", [f"{line}\n".encode()])
+def _text(status: int, line: str) -> Answer:
+    return Answer(status, "text/plain", [f"{line}\n".encode()])
 
 
-def _parse(head: bytes) -> _Request | _Answer:
+def parse(head: bytes) -> Request | Answer:
+    """The request that a head stands for, or the answer that refuses it."""
     first, *lines = head.decode("latin-1").split("\r\n")
     words = first.split()
     if len(words) != 3:
         return _text(400, "not an HTTP request")
     if words[0] != "GET":
         return _text(405, "only GET is answered here")
-    url = urlsplit(words[1])
+    try:
+        url = urlsplit(words[1])
+    except ValueError:
+        return _text(400, "not a path")
     headers = {name.lower(): value.strip() for name, _, value in (line.partition(":") for line in lines)}
-    return _Request(
-        unquote(url.path), dict(parse_qsl(url.query)), headers.get("authorization", ""), headers.get("accept", "")
+    return Request(
+        unquote(url.path),
+        dict(parse_qsl(url.query)),
+        headers.get("host", ""),
+        headers.get("authorization", ""),
+        headers.get("accept", ""),
     )
+
+
+def is_of_this_machine(host: str) -> bool:
+    """Whether a Host header names no name but `localhost`. Whoever sends none is no browser."""
+    name = host if host.endswith("]") else host.rpartition(":")[0] or host
+    if not name or name.lower() == "localhost":
+        return True
+    try:
+        ipaddress.ip_address(name.removeprefix("[").removesuffix("]"))
+    except ValueError:
+        return False
+    return True
 
 
 def prefers_openmetrics(accept: str) -> bool:
