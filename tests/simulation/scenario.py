@@ -78,10 +78,12 @@ class Scenario:
     kinds: Sequence[str] = EVERYWHERE
     lasts_ms = 3000
 
-    def __init__(self, world: Simulation, history: History, seed: int) -> None:
+    def __init__(self, world: Simulation, history: History, seed: int, plan: Sequence[Fault]) -> None:
         self.world = world
         self.history = history
         self.seed = seed
+        self.plan = plan
+        """The faults that are going to happen."""
         self.crowd = Crowd(world)
         """Whom faults of clients happen to."""
         self.faults_are_over = False
@@ -135,7 +137,7 @@ def run(scenario: type[Scenario], seed: int, plan: list[Fault] | None = None) ->
     plan = plan_of(seed, scenario.kinds, scenario.lasts_ms) if plan is None else plan
     world = Simulation(seed, scenario.configs(seed))
     history = History(world)
-    running = scenario(world, history, seed)
+    running = scenario(world, history, seed, plan)
 
     async def main() -> None:
         running.before_start()

@@ -11,7 +11,6 @@ from penstock.client.errors import KafkaError
 from penstock.client.producer import Producer
 from penstock.simulation.world import BOOTSTRAP
 from penstock.wire import messages as m
-from tests.simulation.faults import plan_of
 from tests.simulation.raw import Lost, RawClient
 from tests.simulation.scenario import Scenario
 from tests.simulation.stream_requests import PARTITIONS, TOPIC, fetch_request, produce_request, visible
@@ -77,8 +76,7 @@ class Streams(Scenario):
 
     def _power_is_cut(self) -> bool:
         """A write with acks=1 is promised to survive a killed broker, and no power cut."""
-        planned = plan_of(self.seed, self.kinds, self.lasts_ms)
-        return any(fault.kind.startswith("power-cut") for fault in planned)
+        return any(fault.kind.startswith("power-cut") for fault in self.plan)
 
     async def _produce_idempotently(self, name: str) -> None:
         chance = random.Random(f"{name} of {self.seed}")

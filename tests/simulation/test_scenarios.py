@@ -6,7 +6,7 @@ from collections import Counter
 
 import pytest
 
-from tests.simulation.faults import KINDS
+from tests.simulation.faults import KINDS, Fault
 from tests.simulation.scenario import run, shrink
 from tests.simulation.scenarios import SCENARIOS, SEEDS
 
@@ -27,6 +27,11 @@ def test_no_seed_finds_anything(name: str, first: int) -> None:
 def test_the_same_seed_gives_the_same_trace(name: str) -> None:
     for seed in (3, 4):
         assert run(SCENARIOS[name], seed).world.trace == run(SCENARIOS[name], seed).world.trace
+
+
+def test_what_a_plan_of_ones_own_may_lose_is_not_promised() -> None:
+    """A write with acks=1 survives a killed broker and no power cut: which of them comes, only the plan says."""
+    assert not run(SCENARIOS["streams"], 1, [Fault(800, "power-cut", 300, 0)]).findings
 
 
 def test_every_scenario_of_the_table_is_run() -> None:
