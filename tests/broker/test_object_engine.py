@@ -99,7 +99,20 @@ def test_a_cluster_is_refused_with_another_store(process: BrokerProcess, tmp_pat
     assert "correct --store" in refused(process)
 
 
-@pytest.mark.parametrize("store", ["nonsense", "s3://user:password@bucket/x", "ftp://bucket/x"])
+def test_a_store_that_does_not_work_is_corrected_at_the_next_start(
+    process: BrokerProcess, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name in "AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY":
+        monkeypatch.setenv(name, "unknown")
+    monkeypatch.setenv("AWS_ENDPOINT_URL", "http://127.0.0.1:1")
+    works, process.store = process.store, "s3://nowhere/prefix"
+    assert "s3://nowhere/prefix cannot be used" in refused(process)
+    process.store = works
+    with process:
+        assert process.stop() == 0
+
+
+@pytest.mark.parametrize("store", ["nonsense", "s3://user:password@bucket/x", "ftp://bucket/x", "memory://"])
 def test_an_address_that_is_none_is_refused(process: BrokerProcess, store: str) -> None:
     process.store = store
     assert "--store" in refused(process)

@@ -41,7 +41,7 @@ def open_shared(
     on_lost: OnLost = never_lost,
     lease_seconds: float = 8.0,
 ) -> SharedPostgresCatalog:
-    return SharedPostgresCatalog.open_shared(
+    catalog = SharedPostgresCatalog.open_shared(
         server.url(port=port),
         schema,
         "the test's server",
@@ -50,3 +50,5 @@ def open_shared(
         on_lost=on_lost,
         lease_seconds=lease_seconds,
     )
+    catalog.use_store(store)
+    return catalog

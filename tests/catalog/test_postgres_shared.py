@@ -12,7 +12,7 @@ import pytest
 from penstock.catalog.contract import CatalogError, CatalogLost, TopicExists
 from penstock.catalog.postgres_shared import NodeIdInUse, SharedPostgresCatalog, channel
 from penstock.catalog.shared import HostAndPort, Kind, PartitionRow, Placement
-from tests.catalog.postgres_catalogs import new_schema, open_postgres, open_shared
+from tests.catalog.postgres_catalogs import never_lost, new_schema, open_postgres, open_shared
 from tests.catalog.postgres_proxy import PostgresProxy
 from tests.postgres import PostgresServer
 
@@ -145,3 +145,19 @@ def test_what_does_not_fit_the_cluster_is_refused(
     open_postgres(postgres, of_one).close()
     with pytest.raises(CatalogError, match="has one broker, which keeps the records in its data folder"):
         open_shared(postgres, of_one)
+
+
+def test_a_new_cluster_is_in_the_store_that_was_found_to_work_first(postgres: PostgresServer, schema: str) -> None:
+    one, other = (
+        SharedPostgresCatalog.open_shared(
+            postgres.url(), schema, "here", store=store, on_lost=never_lost, lease_seconds=8.0
+        )
+        for store in ("s3://typo/p", "s3://bucket/p")
+    )
+    other.use_store("s3://bucket/p")
+    other.use_store("s3://bucket/p")
+    with pytest.raises(CatalogError, match=r"are in s3://bucket/p, not in s3://typo/p: correct --store"):
+        one.use_store("s3://typo/p")
+    one.close()
+    other.close()
+    open_shared(postgres, schema, store="s3://bucket/p").close()

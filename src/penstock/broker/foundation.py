@@ -144,7 +144,7 @@ def _member_foundation(
     from penstock.broker.clock_check import check_clock
     from penstock.broker.cluster_address import ClusterAddress
     from penstock.broker.membership import Identity, Membership
-    from penstock.broker.object_engine import object_storage
+    from penstock.broker.object_engine import checked_keys, object_storage, open_store
     from penstock.broker.placement import among_members
 
     assert settings.cluster is not None
@@ -155,6 +155,7 @@ def _member_foundation(
     except ImportError as error:
         raise CatalogError(f"--cluster needs psycopg ({error}): pip install 'penstock[cluster]'") from error
     _check_folder(settings.data)
+    records = open_store(store)
     folder = ClusterFolder(settings.data)
     lease_seconds = config.broker_session_timeout_ms / 1000
     with ExitStack() as unused:
@@ -162,13 +163,15 @@ def _member_foundation(
             address.conninfo,
             address.schema,
             address.shown,
-            store=store.rstrip("/"),
+            store=records.shown,
             cluster_id=folder.cluster_id,
             on_lost=on_failure,
             lease_seconds=lease_seconds,
         )
         unused.callback(catalog.close)
         check_clock(catalog.clock_seconds(), world.now_ms() / 1000, address.shown)
+        keys = checked_keys(records, address, catalog.cluster_id, config.node_id)
+        catalog.use_store(records.shown)
         leases = PostgresMembership(address.conninfo, address.schema, address.shown, lease_seconds)
         unused.callback(leases.close)
         reader = Prefetching(leases.session, lambda lost: None, lease_seconds)
@@ -185,9 +188,7 @@ def _member_foundation(
         epoch = membership.register()
         unused.callback(reader.unregister_broker, config.node_id, epoch)
         folder.belong_to(catalog.lineage)
-        storage = object_storage(
-            settings.data, store, address, catalog.cluster_id, config, world, on_failure, broker_epoch=epoch
-        )
+        storage = object_storage(settings.data, records, keys, address, config, world, on_failure, broker_epoch=epoch)
         unused.pop_all()
     undo.callback(membership.stop)
     place = among_members(membership.nodes)

@@ -1,7 +1,8 @@
 """Builds the object engine of a broker that is started with `--store`: records there, commits in PostgreSQL.
 
 The data folder holds the cache alone, so a broker may be started with an empty one. Which store a cluster's records are
-in is remembered with the cluster: another store, or none, is refused.
+in is remembered with the cluster: another store, or none, is refused. A store is remembered once it was found to work,
+so that a mistake in the first address can be corrected.
 """
 
 from __future__ import annotations
@@ -11,6 +12,7 @@ from typing import TYPE_CHECKING
 
 from penstock.broker.topics import INTERNAL_TOPICS
 from penstock.catalog.contract import CatalogError
+from penstock.storage.contract import StorageError
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -57,10 +59,13 @@ def open_leases(address: ClusterAddress) -> PostgresMembership:
 
 
 def open_store(url: str) -> ObjectStore:
-    """Raises StorageError with what to do."""
+    """One that outlives this process. Raises StorageError with what to do."""
     from penstock.storage.objects.store import ObjectStore
 
-    return ObjectStore.open(url)
+    store = ObjectStore.open(url)
+    if store.is_forgetful:
+        raise StorageError(f"--store {url} keeps records in memory and forgets them: name a bucket or a folder")
+    return store
 
 
 @dataclass(frozen=True, slots=True)
@@ -100,35 +105,37 @@ def open_records(address: ClusterAddress, store_url: str | None = None) -> Clust
     return ClusterRecords(summary.cluster_id, summary.topics, open_commit_log(address), ObjectStore.open(url), keys)
 
 
+def checked_keys(store: ObjectStore, address: ClusterAddress, cluster_id: str, node_id: int) -> KeySpace:
+    """Where a broker keeps its objects, which were found to be readable and writable there.
+
+    Raises StorageError with what to do.
+    """
+    from penstock.catalog.postgres_session import Session
+    from penstock.catalog.postgres_summary import read_summary
+    from penstock.storage.objects.key_space import KeySpace
+
+    summary = read_summary(Session(address.conninfo, address.schema, address.shown))
+    keys = KeySpace.of(cluster_id, summary.incarnation, summary.owned_incarnations)
+    store.check(f"{keys.prefix}/check/{node_id}")
+    return keys
+
+
 def object_storage(
     data: Path,
-    store_url: str,
+    store: ObjectStore,
+    keys: KeySpace,
     address: ClusterAddress,
-    cluster_id: str,
     config: BrokerConfig,
     world: World,
     on_failure: OnFailure,
     *,
     broker_epoch: int,
 ) -> LeasedStorage:
-    """Raises StorageError with what to do when the store cannot be used.
+    """`broker_epoch` is that of this broker's registration; leaders are those that the catalog names."""
+    from penstock.storage.objects.committer import CommitSettings
+    from penstock.storage.objects.storage import EngineSettings, ObjectStorage
+    from penstock.storage.objects.sweep import SweepSettings
 
-    `broker_epoch` is that of this broker's registration; leaders are those that the catalog names.
-    """
-    try:
-        from penstock.catalog.postgres_session import Session
-        from penstock.catalog.postgres_summary import read_summary
-        from penstock.storage.objects.committer import CommitSettings
-        from penstock.storage.objects.key_space import KeySpace
-        from penstock.storage.objects.storage import EngineSettings, ObjectStorage
-        from penstock.storage.objects.store import ObjectStore
-        from penstock.storage.objects.sweep import SweepSettings
-    except ImportError as error:
-        raise CatalogError(f"--store needs obstore ({error}): pip install 'penstock[cluster]'") from error
-    store = ObjectStore.open(store_url)
-    summary = read_summary(Session(address.conninfo, address.schema, address.shown))
-    keys = KeySpace.of(cluster_id, summary.incarnation, summary.owned_incarnations)
-    store.check(f"{keys.prefix}/check/{config.node_id}")
     folder = data / CACHE_FOLDER
     folder.mkdir(exist_ok=True)
     orphan_seconds = config.penstock_store_orphan_age_ms / 1000

@@ -62,9 +62,11 @@ class SharedPostgresCatalog(PostgresCatalog):
         on_lost: Callable[[CatalogLost], None],
         lease_seconds: float = LEASE_SECONDS,
     ) -> Self:
-        """Open or create the cluster in a schema, whose records are in `store`. Raises CatalogError with what to do.
+        """Open or create the cluster in a schema. Raises CatalogError with what to do.
 
-        `cluster_id` is the lineage of the cluster that the data folder belongs to, if it belongs to one already.
+        `store` is where the caller wants to keep records; a new cluster remembers it from `use_store` on, and is in no
+        store until then. `cluster_id` is the lineage of the cluster that the data folder belongs to, if it belongs to
+        one already.
         """
         session = Session(conninfo, schema, shown)
         try:
@@ -73,10 +75,10 @@ class SharedPostgresCatalog(PostgresCatalog):
                 connection.execute(f"SELECT pg_advisory_xact_lock({MIGRATING})", (schema,))
                 migrate(connection, schema, shown)
                 connection.execute(
-                    "INSERT INTO cluster (cluster_id, secret, store) VALUES (%s, %s, %s) ON CONFLICT DO NOTHING",
-                    (new_cluster_id(), os.urandom(SECRET_BYTES), store),
+                    "INSERT INTO cluster (cluster_id, secret) VALUES (%s, %s) ON CONFLICT DO NOTHING",
+                    (new_cluster_id(), os.urandom(SECRET_BYTES)),
                 )
-                _check_cluster(connection, f"the schema {schema!r} at {shown}", store, cluster_id)
+                _check_cluster(connection, _place(session), store, cluster_id)
             return cls(session, on_lost, lease_seconds)
         except psycopg.Error as error:
             session.close()
@@ -87,6 +89,16 @@ class SharedPostgresCatalog(PostgresCatalog):
 
     def close(self) -> None:
         self._session.close()
+
+    def use_store(self, store: str) -> None:
+        """Remember where the records are, unless it is known. Call it for a store that was found to work.
+
+        Raises CatalogError if another broker was faster, with another store.
+        """
+        [(found,)] = self._read(
+            "UPDATE cluster SET store = coalesce(store, %s), folder_id = NULL RETURNING store", (store,)
+        )
+        _check_store(_place(self._session), found, store)
 
     def clock_seconds(self) -> float:
         """What time it is there, in seconds since 1970."""
@@ -332,19 +344,22 @@ def _check_cluster(connection: Any, where: str, store: str, cluster_id: str | No
         "SELECT cluster_id, incarnation, store, folder_id, owner FROM cluster"
     ).fetchone()
     check_lineage(cluster_id, found, incarnation, where)
-    if folder_id == "store " + store:  # of a broker that was alone with its object store
-        connection.execute("UPDATE cluster SET folder_id = NULL")
-    elif folder_id is not None:
+    if folder_id not in (None, "store " + store):  # the latter of a broker that was alone with its object store
         raise CatalogError(
             f"the cluster in {where} has one broker, which keeps the records in its data folder ({owner}): begin a "
             "new cluster in a schema of its own (?schema=NAME)"
         )
-    if found_store is None:
-        connection.execute("UPDATE cluster SET store = %s", (store,))
-    elif found_store != store:
-        raise CatalogError(
-            f"the records of the cluster in {where} are in {found_store}, not in {store}: correct --store"
-        )
+    if found_store is not None:
+        _check_store(where, found_store, store)
+
+
+def _check_store(where: str, found: str, store: str) -> None:
+    if found != store:
+        raise CatalogError(f"the records of the cluster in {where} are in {found}, not in {store}: correct --store")
+
+
+def _place(session: Session) -> str:
+    return f"the schema {session.schema!r} at {session.shown}"
 
 
 def _not_registered(node_id: int, epoch: int) -> CatalogError:

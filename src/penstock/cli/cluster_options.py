@@ -99,7 +99,7 @@ def drain_broker(cluster: str, node_id: int) -> None:
 def store_at(url: str) -> ObjectStore:
     from penstock.broker.object_engine import open_store
 
-    return open_store(url.rstrip("/"))
+    return open_store(url)
 
 
 @contextmanager

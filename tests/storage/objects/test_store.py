@@ -59,3 +59,36 @@ def test_a_store_that_cannot_be_written_to_is_refused_with_what_to_do(tmp_path: 
     (tmp_path / "store").write_text("a file, not a folder")
     with pytest.raises(StorageError, match=r"--store file://.* cannot be used"):
         ObjectStore.open(f"file://{tmp_path}/store")
+
+
+@pytest.mark.parametrize(
+    "address",
+    [
+        "nonsense",
+        "s3://",
+        "s3:///prefix",
+        "gs://",
+        "file://",
+        "file:///",
+        "file://folder/of/here",
+        "s3://key:secret@b/p",
+    ],
+)
+def test_what_names_no_store_is_refused_with_the_form_of_an_address(address: str) -> None:
+    with pytest.raises(StorageError, match=r"not the address of an object store: s3://BUCKET/PREFIX"):
+        ObjectStore.open(address)
+
+
+def test_a_slash_at_the_end_of_an_address_means_nothing(tmp_path: Path) -> None:
+    assert ObjectStore.open(f"file://{tmp_path}/store/").shown == ObjectStore.open(f"file://{tmp_path}/store").shown
+
+
+def test_failures_are_described_in_one_line_without_internals(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("AWS_ENDPOINT_URL", "http://127.0.0.1:1")
+    monkeypatch.setenv("AWS_ACCESS_KEY_ID", "key")
+    monkeypatch.setenv("AWS_SECRET_ACCESS_KEY", "secret")
+    for address in "ftp://bucket/x", "s3://bucket/x":
+        with pytest.raises(StorageError) as raised:
+            ObjectStore.open(address).check("c/check/1")
+        assert "Debug" not in str(raised.value)
+        assert "\n" not in str(raised.value)

@@ -16,6 +16,7 @@ from penstock.log.errors import StorageError
 _TIMEOUT = "20s"
 _RETRIES = {"max_retries": 2}
 _SECRETS = ("@",)
+_IN_MEMORY = "memory://"
 _PART_BYTES = 8 << 20
 
 
@@ -42,12 +43,17 @@ class ObjectStore:
         self._obstore = obstore
         self._store = store
         self.shown = shown
+        self.is_forgetful = shown.startswith(_IN_MEMORY)
+        """Whether objects are gone with this process."""
 
     @classmethod
     def open(cls, url: str) -> ObjectStore:
         """Raises StorageError with what to do."""
-        scheme, colon, rest = url.partition("://")
-        if not colon or any(secret in rest.split("/")[0] for secret in _SECRETS):
+        url = url if url == _IN_MEMORY else url.rstrip("/")
+        scheme, _, rest = url.partition("://")
+        bucket, _, path = rest.partition("/")
+        is_complete = url == _IN_MEMORY or (bool(path) and not bucket if scheme == "file" else bool(bucket))
+        if not is_complete or any(secret in bucket for secret in _SECRETS):
             raise StorageError(
                 "--store is not the address of an object store: s3://BUCKET/PREFIX, gs://, az:// or file:///PATH, "
                 "with credentials in the environment"
@@ -134,5 +140,9 @@ class ObjectStore:
 
 
 def _one_line(error: BaseException) -> str:
-    text = " ".join(str(error).split())
+    """Without what is for the library's developers, and without the page that came with a refusal."""
+    text = str(error)
+    for appendix in ("Debug source:", "<?xml", "<html"):
+        text = text.partition(appendix)[0]
+    text = " ".join(text.split()).removesuffix(":")
     return text[:300] or type(error).__name__
