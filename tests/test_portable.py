@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import os
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -61,3 +62,44 @@ def test_a_locked_file_is_refused_to_others(tmp_path: Path) -> None:
 def test_space_is_reported(tmp_path: Path) -> None:
     space = portable.disk_space(tmp_path)
     assert 0 < space.usable_bytes <= space.total_bytes
+
+
+def test_a_boot_has_a_name_that_stays(monkeypatch: pytest.MonkeyPatch) -> None:
+    assert portable.boot_session() == portable.boot_session()
+    if os.path.exists("/proc/sys/kernel/random/boot_id"):
+        assert portable.boot_session()
+
+
+def test_a_system_without_names_of_boots_has_none(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setattr(portable, "_BOOT_ID", str(tmp_path / "none"))
+    monkeypatch.setattr(portable, "c_function", lambda name: None)
+    assert portable.boot_session() is None
+
+
+def test_macos_names_a_boot_by_a_session(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    def sysctlbyname(name: bytes, value: Any, size: Any, new: object, new_size: object) -> int:
+        assert name == b"kern.bootsessionuuid"
+        value.value = b"4B7F"
+        return 0
+
+    monkeypatch.setattr(portable, "_BOOT_ID", str(tmp_path / "none"))
+    monkeypatch.setattr(portable, "c_function", lambda name: sysctlbyname)
+    assert portable.boot_session() == b"4B7F"
+
+
+def test_functions_of_the_c_library_are_found_or_none(monkeypatch: pytest.MonkeyPatch) -> None:
+    import ctypes
+
+    assert portable.c_function("no_such_function_anywhere") is None
+
+    def refuse(name: object, **_: object) -> object:
+        raise TypeError("argument of type 'NoneType' is not iterable")  # what Windows answers to CDLL(None)
+
+    monkeypatch.setattr(ctypes, "CDLL", refuse)
+    assert portable.c_function("getpid") is None
+
+
+def test_cores_are_counted_where_no_affinity_is_known(monkeypatch: pytest.MonkeyPatch) -> None:
+    assert portable.cores() >= 1
+    monkeypatch.delattr(os, "sched_getaffinity", raising=False)
+    assert portable.cores() == (os.cpu_count() or 1)

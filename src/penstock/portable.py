@@ -24,6 +24,7 @@ OPEN_FLAGS: int = getattr(os, "O_CLOEXEC", 0) | getattr(os, "O_BINARY", 0)
 
 HAS_SENDFILE = hasattr(os, "sendfile")
 
+_BOOT_ID = "/proc/sys/kernel/random/boot_id"
 _NO_WAIT: int | None = getattr(os, "RWF_NOWAIT", None)
 _position_lock = threading.Lock()
 
@@ -135,6 +136,47 @@ def private_memory(size: int) -> memoryview:
     if hasattr(mmap, "MAP_ANONYMOUS"):
         return memoryview(mmap.mmap(-1, size, flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS))
     return memoryview(bytearray(size))
+
+
+def cores() -> int:
+    """How many cores this process may use, as far as the system says."""
+    if hasattr(os, "sched_getaffinity"):
+        return len(os.sched_getaffinity(0))
+    return os.cpu_count() or 1
+
+
+def c_function(name: str) -> Callable[..., int] | None:
+    """A function of the C library that this process is linked with; None where there is none of that name."""
+    import ctypes
+
+    try:
+        return getattr(ctypes.CDLL(None, use_errno=True), name)  # type: ignore[no-any-return]
+    except (OSError, AttributeError, TypeError):  # TypeError: Windows knows no library without a name
+        return None
+
+
+def boot_session() -> bytes | None:
+    """A name for the time since this machine was booted, another one after each boot; None where there is no such name.
+
+    What was written during the same session is at least in the page cache, however the process ended.
+    """
+    try:
+        with open(_BOOT_ID, "rb") as file:
+            return file.read().strip()
+    except OSError:
+        return _boot_session_of_macos()
+
+
+def _boot_session_of_macos() -> bytes | None:
+    import ctypes
+
+    sysctlbyname = c_function("sysctlbyname")
+    if sysctlbyname is None:
+        return None
+    value = ctypes.create_string_buffer(64)
+    size = ctypes.c_size_t(len(value))
+    failed = sysctlbyname(b"kern.bootsessionuuid", value, ctypes.byref(size), None, ctypes.c_size_t(0))
+    return None if failed else value.value
 
 
 def host_name() -> str:

@@ -77,6 +77,22 @@ def test_a_file_in_place_of_the_data_folder_is_a_problem(tmp_path: Path) -> None
     assert [finding.level for finding in doctor._folder(file)] == [Level.PROBLEM]
 
 
+def test_a_file_above_the_data_folder_is_a_problem(tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("")
+    found = list(doctor._folder(tmp_path / "file" / "data"))
+    assert [(finding.level, finding.text) for finding in found] == [
+        (Level.PROBLEM, f"{tmp_path / 'file'} is a file, not a folder")
+    ]
+
+
+def test_a_folder_that_may_not_be_entered_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """`os.path` takes what is hidden for absent, and root may enter everything: so `os.access` has to be told."""
+    monkeypatch.setattr(os, "access", lambda path, mode: False)
+    found = list(doctor._folder(tmp_path / "hidden" / "data"))
+    assert [finding.level for finding in found] == [Level.PROBLEM]
+    assert f"{tmp_path} cannot be written by this user" in found[0].text
+
+
 @pytest.mark.skipif(os.geteuid() != 0, reason="needs root to give a file away")
 def test_a_file_of_somebody_else_in_the_data_folder_is_a_warning(tmp_path: Path) -> None:
     file = tmp_path / "catalog.sqlite"

@@ -380,3 +380,14 @@ def test_an_address_of_a_cluster_that_cannot_be_served_is_refused(
     failed = penstock("serve", *arguments)
     assert failed.returncode in (1, 2)
     assert complaint in failed.stderr.replace("\n", " ")
+
+
+@pytest.mark.parametrize("extra", [(), ("--brokers", "2"), ("--secure",)])
+def test_a_data_folder_that_cannot_be_created_is_refused(extra: tuple[str, ...], tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("")
+    broker = _serve(tmp_path, "serve", "--data", "file/data", "--listen", "127.0.0.1:0", *extra)
+    _, complaints = broker.communicate(timeout=30)
+    assert broker.returncode == 1
+    assert complaints.startswith("Error: Cannot create the data folder file/data: Not a directory")
+    assert "--data" in complaints
+    assert "Traceback" not in complaints

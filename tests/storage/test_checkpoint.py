@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
+from penstock import portable
 from penstock.log.errors import StorageError
-from penstock.storage import checkpoint
 from penstock.storage.checkpoint import BOOT_ID, LOG_ENDS, Checkpoints
 
 
@@ -68,7 +68,7 @@ def test_a_failed_disk_counts_as_a_power_cut(tmp_path: Path) -> None:
 
 
 def test_a_system_without_boot_ids_trusts_a_clean_stop_only(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(checkpoint, "_KERNELS_BOOT_ID", tmp_path / "there is none")
+    monkeypatch.setattr(portable, "boot_session", lambda: None)
     checkpoints = settled(tmp_path)
     assert Checkpoints(tmp_path).may_have_lost_writes
     checkpoints.mark_clean()

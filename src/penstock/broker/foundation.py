@@ -20,7 +20,7 @@ from penstock.broker.placement import PlacePartitions
 from penstock.catalog.contract import Catalog, CatalogError
 from penstock.catalog.shared import SharedCatalog
 from penstock.catalog.sqlite import SqliteCatalog
-from penstock.log.files import FolderLock
+from penstock.log.files import FolderLock, make_data_folder
 from penstock.portable import host_name
 from penstock.security.protocols import SecurityProtocol
 from penstock.storage.contract import LeasedStorage, Storage, StorageError
@@ -102,7 +102,7 @@ def local_foundation(settings: Settings, config: BrokerConfig, world: World, on_
     """
     if settings.store is not None and settings.cluster is None:
         raise CatalogError("--store needs --cluster: which records count is agreed upon in PostgreSQL")
-    settings.data.mkdir(parents=True, exist_ok=True)
+    make_data_folder(settings.data)
     with ExitStack() as undo:
         undo.callback(FolderLock(settings.data).release)
         if settings.store is not None:
@@ -236,7 +236,7 @@ def _cluster_catalog(
 @contextmanager
 def open_catalog(data: Path) -> Iterator[Catalog]:
     """The catalog of a folder on which no broker runs, under the folder's lock. The folder is created if need be."""
-    data.mkdir(parents=True, exist_ok=True)
+    make_data_folder(data)
     lock = FolderLock(data)
     try:
         check_embedded(data)

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import click
 
-from penstock.cli.failures import Failure
+from penstock.cli.failures import Failure, sentence
 from penstock.cli.options import CONTEXT_SETTINGS, Command, json_option
 from penstock.cli.output import note, print_json
 
@@ -52,8 +52,7 @@ def adopt(folders: tuple[Path, ...], metadata: Path | None, dry_run: bool, as_js
         else:
             take_over(plan, note)
     except (AdoptionError, CatalogError, StorageError, OSError) as error:
-        text = str(error)
-        raise Failure(text[:1].upper() + text[1:]) from error
+        raise Failure(sentence(str(error))) from error
     image = plan.image
     found = {
         "cluster": plan.folders[0].cluster_id,

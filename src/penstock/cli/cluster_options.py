@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 import click
 from click.core import ParameterSource
 
-from penstock.cli.failures import Failure
+from penstock.cli.failures import Failure, sentence
 from penstock.cli.options import option
 
 if TYPE_CHECKING:
@@ -56,8 +56,7 @@ def explained() -> Iterator[None]:
     try:
         yield
     except (CatalogError, FolderInUse, StorageError) as error:
-        text = str(error)
-        raise Failure(text[:1].upper() + text[1:]) from error
+        raise Failure(sentence(str(error))) from error
 
 
 @contextmanager

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from penstock.cli.failures import Failure
+from penstock.cli.failures import Failure, sentence
 from penstock.cli.options import option
 
 if TYPE_CHECKING:
@@ -71,8 +71,8 @@ class DataFolder:
                 "  Ask the broker:     the same command without --data, with --bootstrap HOST:PORT\n"
                 "  Or stop it first, if nobody can log in to it any more."
             ) from None
-        except (CatalogError, StorageError, OSError) as error:
-            raise Failure(f"The data folder {self.path} cannot be used: {error}") from error
+        except (CatalogError, StorageError) as error:
+            raise Failure(sentence(str(error))) from error
 
 
 if TYPE_CHECKING:

@@ -22,6 +22,7 @@ from typing import TYPE_CHECKING
 
 import click
 
+from penstock import portable
 from penstock.cli.connecting import connection_settings
 from penstock.cli.options import CONTEXT_SETTINGS, Command, bootstrap_option, json_option, option
 from penstock.cli.output import print_json
@@ -147,9 +148,8 @@ def _clock_is_synchronized() -> bool | None:
     """None where the platform cannot say."""
     import ctypes
 
-    try:
-        adjtimex = ctypes.CDLL(None, use_errno=True).adjtimex
-    except (OSError, AttributeError):
+    adjtimex = portable.c_function("adjtimex")
+    if adjtimex is None:
         return None
     query = ctypes.create_string_buffer(512)  # struct timex, all zeros: change nothing
     state = adjtimex(query)
@@ -162,12 +162,16 @@ def _clock_is_synchronized() -> bool | None:
 
 def _folder(data: Path) -> Iterator[Finding]:
     subject = f"data folder {data}"
-    if data.exists() and not data.is_dir():
+    # os.path, not Path: what may not be looked at is as good as absent, and the folder that hides it is the finding.
+    if os.path.exists(data) and not os.path.isdir(data):
         yield Finding(Level.PROBLEM, subject, "is not a folder", "Name another one with --data")
         return
-    nearest = data
-    while not nearest.exists():
-        nearest = nearest.parent if nearest.parent != nearest else Path()
+    nearest = data.absolute()
+    while not os.path.exists(nearest):
+        nearest = nearest.parent
+    if not nearest.is_dir():
+        yield Finding(Level.PROBLEM, subject, f"{nearest} is a file, not a folder", "Name another one with --data")
+        return
     if not os.access(nearest, os.W_OK | os.X_OK):
         owner = _owner(nearest)
         yield Finding(
@@ -177,7 +181,7 @@ def _folder(data: Path) -> Iterator[Finding]:
             f"Run as {owner}, or: chown -R {_me()} {nearest}",
         )
         return
-    if data.exists() and (foreign := _foreign_file(data)) is not None:
+    if os.path.isdir(data) and (foreign := _foreign_file(data)) is not None:
         yield Finding(
             Level.WARNING,
             subject,

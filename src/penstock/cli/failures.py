@@ -10,6 +10,13 @@ import click
 
 # TOPIC_, GROUP_, CLUSTER_ and TRANSACTIONAL_ID_AUTHORIZATION_FAILED
 _DENIED = frozenset({29, 30, 31, 53})
+# What the texts of errors open with. Any other word in front may be the name of something, which is not ours to spell.
+_OPENERS = frozenset(
+    {"a", "all", "an", "another", "broker", "brokers", "cannot", "certificate", "committing", "conflict", "each"}
+    | {"every", "invalid", "it", "malformed", "network", "no", "nobody", "nothing", "offsets", "one", "only"}
+    | {"partition", "records", "several", "the", "there", "these", "they", "this", "too", "topic", "transactions"}
+    | {"two", "unknown"}
+)
 
 
 class Failure(click.ClickException):
@@ -52,23 +59,22 @@ def explain(error: Exception, bootstrap: object = None) -> str | None:
         )
     if isinstance(error, AuthenticationFailed):
         return (
-            f"{_sentence(str(error))}\n"
+            f"{sentence(str(error))}\n"
             "  Log in as:          --user NAME (the password is asked for, or --password-file, PENSTOCK_PASSWORD)\n"
             "  Or without TLS:     --user NAME --security-protocol SASL_PLAINTEXT"
         )
     if isinstance(error, TlsFailed):
-        return f"{_sentence(str(error))}\n  Trust an authority: --ca-file FILE"
+        return f"{sentence(str(error))}\n  Trust an authority: --ca-file FILE"
     if isinstance(error, KafkaError) and error.code in _DENIED:
-        return f"{_sentence(str(error))}\n  Ask what is missing: penstock acl explain USER OPERATION TYPE NAME"
+        return f"{sentence(str(error))}\n  Ask what is missing: penstock acl explain USER OPERATION TYPE NAME"
     if isinstance(error, (KafkaError, UsageError)):
-        return _sentence(str(error) or type(error).__name__)
+        return sentence(str(error) or type(error).__name__)
     return None
 
 
-def _sentence(text: str) -> str:
-    # A single word in front is the name of something, which is not ours to spell.
-    opening = text.partition(":")[0]
-    return text if " " not in opening else text[0].upper() + text[1:]
+def sentence(text: str) -> str:
+    """The text of an error with a capital in front, if it opens with a word of ours and not with a name or a path."""
+    return text[0].upper() + text[1:] if text.partition(" ")[0] in _OPENERS else text
 
 
 def unknown_topic(name: str, topics: Iterable[str]) -> Failure:

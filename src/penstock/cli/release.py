@@ -7,7 +7,7 @@ from pathlib import Path
 
 import click
 
-from penstock.cli.failures import Failure
+from penstock.cli.failures import Failure, sentence
 from penstock.cli.options import CONTEXT_SETTINGS, Command
 
 
@@ -31,7 +31,6 @@ def release(folder: Path) -> None:
     try:
         released = give_back(folder, int(time.time() * 1000))
     except (AdoptionError, CatalogError, StorageError, OSError) as error:
-        text = str(error)
-        raise Failure(text[:1].upper() + text[1:]) from error
+        raise Failure(sentence(str(error))) from error
     click.echo(f"Released {released.topics} topics with {released.partitions} partitions.")
     click.echo(f"Start Kafka with log.dirs={folder}.")

@@ -44,7 +44,13 @@ class Setup:
 
 def set_up(data: Path, addresses: Iterable[str], configs: Mapping[str, str]) -> Setup:
     """Make what is missing. A keystore that the user has configured is used in place of a certificate of our own."""
-    data.mkdir(parents=True, exist_ok=True, mode=0o700)
+    try:
+        data.mkdir(parents=True, exist_ok=True, mode=0o700)
+    except OSError as error:
+        raise Failure(
+            f"Cannot create the data folder {data}: {error.strerror}. Name another one with --data, or let the user "
+            "who runs the broker write there."
+        ) from error
     found = dict(_CONFIGS)
     lines = []
     trust = "the authority that signed your certificate"

@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING, Literal
 import click
 from click.core import ParameterSource
 
-from penstock.cli.failures import Failure
+from penstock import portable
+from penstock.cli.failures import Failure, sentence
 from penstock.cli.options import CONTEXT_SETTINGS, Command, defaults_for, load_config, option, pairs
 
 if TYPE_CHECKING:
@@ -192,8 +193,7 @@ def serve(
         start_console = None if bound is None else lambda bootstrap: _start_console(bound, bootstrap, settings)
         _run(settings, brokers, LogFormat(log_format), start_console)
     except (ConfigError, ListenError, CatalogError, StorageError, FolderInUse) as error:
-        text = str(error)
-        raise Failure(text[:1].upper() + text[1:]) from error
+        raise Failure(sentence(str(error))) from error
 
 
 def _run(
@@ -207,7 +207,7 @@ def _run(
         from penstock.broker.processes.folder import is_of_several, owners_of
 
         if brokers == "auto":
-            brokers = max(len(os.sched_getaffinity(0)), len(owners_of(settings.data)))
+            brokers = max(portable.cores(), len(owners_of(settings.data)))
         if brokers > 1 or is_of_several(settings.data):
             from penstock.broker.processes.run import run_several
             from penstock.broker.processes.supervisor import ProcessesFailed

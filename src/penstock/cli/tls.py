@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from penstock.cli.failures import Failure
+from penstock.cli.failures import Failure, sentence
 from penstock.cli.options import CONTEXT_SETTINGS, Group
 from penstock.cli.output import note
 
@@ -57,8 +57,7 @@ def create(hosts: tuple[str, ...], clients: tuple[str, ...], folder: Path) -> No
     try:
         paths = create_certificates(folder, hosts or _this_machine(), clients)
     except CertificateError as error:
-        text = str(error)
-        raise Failure(text[:1].upper() + text[1:]) from error
+        raise Failure(sentence(str(error))) from error
     _print(paths)
 
 

@@ -231,6 +231,17 @@ def remove_if_there(path: str) -> None:
         pass
 
 
+def make_data_folder(folder: Path) -> None:
+    """Create a data folder unless it is there. Raises StorageError with what to do."""
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise StorageError(
+            f"cannot create the data folder {folder}: {error.strerror}; name another one with --data, or let the user "
+            "who runs the broker write there"
+        ) from error
+
+
 class FolderLock:
     """An exclusive `flock` on a data folder: a second broker on the same data is refused, a crash releases it."""
 
@@ -241,7 +252,10 @@ class FolderLock:
         try:
             self._fd = os.open(self.path, os.O_RDWR | os.O_CREAT | OPEN_FLAGS, 0o644)
         except OSError as error:
-            raise StorageError(f"cannot create {self.path}: {error.strerror}") from error
+            raise StorageError(
+                f"cannot lock the data folder {folder} ({self.path.name}: {error.strerror}); it has to belong to the "
+                "user who runs the broker"
+            ) from error
         try:
             portable.lock_file(self._fd)
         except OSError as error:

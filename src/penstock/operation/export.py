@@ -22,7 +22,7 @@ from penstock.catalog.sqlite import SqliteCatalog
 from penstock.log.checkpoints import LOG_START_OFFSETS, RECOVERY_POINTS, write_checkpoint
 from penstock.log.config import LogConfig
 from penstock.log.errors import StorageError
-from penstock.log.files import FolderLock, remove_if_there, sync_path, write_all, write_file
+from penstock.log.files import FolderLock, make_data_folder, remove_if_there, sync_path, write_all, write_file
 from penstock.log.partition import LEADER_EPOCHS_FILE, PartitionLog
 from penstock.log.segment import INDEX_SUFFIX, LOG_SUFFIX, TIME_INDEX_SUFFIX, TXN_INDEX_SUFFIX, file_stem
 from penstock.operation.folder import file_damage
@@ -85,7 +85,7 @@ def export_cluster(
 
 def _claim(data: Path, session: Session) -> FolderLock:
     """Mark the folder as one that is being written, and empty it if an earlier attempt has left something."""
-    data.mkdir(parents=True, exist_ok=True)
+    make_data_folder(data)
     lock = FolderLock(data)
     try:
         names = {entry.name for entry in os.scandir(data)} - {lock.path.name}

@@ -23,6 +23,7 @@ from collections.abc import Collection
 from pathlib import Path
 from typing import NamedTuple
 
+from penstock import portable
 from penstock.log.checkpoints import (
     LOG_START_OFFSETS,
     RECOVERY_POINTS,
@@ -39,7 +40,6 @@ CLEAN_SHUTDOWN = ".kafka_cleanshutdown"
 BOOT_ID = ".penstock_boot"
 LOG_ENDS = ".penstock_log_ends"
 LEADER_EPOCH = ".penstock_leader_epoch"
-_KERNELS_BOOT_ID = Path("/proc/sys/kernel/random/boot_id")
 
 
 class Progress(NamedTuple):
@@ -56,7 +56,7 @@ class Checkpoints:
         self._mark = folder / CLEAN_SHUTDOWN
         self.was_clean = self._mark.exists()
         self._boot_file = folder / BOOT_ID
-        self._boot_id = _read(_KERNELS_BOOT_ID)
+        self._boot_id = portable.boot_session()
         is_same_boot = self._boot_id is not None and _read(self._boot_file) == self._boot_id
         self.may_have_lost_writes = self._is_in_doubt = not (self.was_clean or is_same_boot)
         self.leader_epoch = _read_number(folder / LEADER_EPOCH)

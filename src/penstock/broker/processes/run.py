@@ -26,7 +26,7 @@ from penstock.broker.processes.plan import Plan, plan
 from penstock.broker.processes.supervisor import Ready, Supervisor
 from penstock.broker.run import Companion, StartCompanion, milliseconds_since_start
 from penstock.broker.systemd import Notifier
-from penstock.log.files import FolderLock
+from penstock.log.files import FolderLock, make_data_folder
 
 
 def run_several(
@@ -44,7 +44,7 @@ def run_several(
     config = BrokerConfig(configs)
     check_listeners(configs, [*settings.listen, *settings.advertise])
     plans = plan(settings, configs, config.node_id, count)
-    settings.data.mkdir(parents=True, exist_ok=True)
+    make_data_folder(settings.data)
     with ExitStack() as undo:
         undo.callback(FolderLock(settings.data).release)
         check_embedded(settings.data)

@@ -12,10 +12,11 @@ derives the priority of input and output from the niceness.
 
 from __future__ import annotations
 
-import ctypes
 import os
 import platform
 import struct
+
+from penstock import portable
 
 NICENESS = 10
 _SLICE_NS = 100_000
@@ -42,4 +43,6 @@ def _shorten_slice() -> None:
     if number is None or not hasattr(os, "SCHED_BATCH"):
         return
     wanted = _SCHED_ATTR.pack(_SCHED_ATTR.size, os.SCHED_BATCH, 0, NICENESS, 0, _SLICE_NS, 0, 0)
-    ctypes.CDLL(None).syscall(number, 0, wanted, 0)
+    syscall = portable.c_function("syscall")
+    if syscall is not None:
+        syscall(number, 0, wanted, 0)

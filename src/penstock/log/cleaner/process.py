@@ -7,7 +7,6 @@ outcome per line. The process ends when its input does, which is also what happe
 
 from __future__ import annotations
 
-import ctypes
 import os
 import signal
 import sys
@@ -15,6 +14,7 @@ import time
 from collections.abc import Callable
 from typing import TextIO
 
+from penstock import portable
 from penstock.log.cleaner.background import move_to_background
 from penstock.log.cleaner.jobs import CleanedGroup, CleanJob, FailedRound, Outcome, outcome_to_json
 from penstock.log.cleaner.rounds import CorruptSegment, clean_round
@@ -56,10 +56,9 @@ class RateLimit:
 
 def die_with_parent() -> None:
     """Have the kernel end this process with the broker. A cleaner that outlives it could write into its successor's."""
-    try:
-        ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
-    except (OSError, AttributeError):
-        return
+    prctl = portable.c_function("prctl")
+    if prctl is not None:
+        prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
 
 
 def serve(lines: TextIO, answers: TextIO) -> None:
