@@ -4,7 +4,10 @@ from __future__ import annotations
 
 import io
 import json
+from datetime import UTC, date, datetime, time
+from decimal import Decimal
 from typing import Any
+from uuid import UUID
 
 import pytest
 from hypothesis import given
@@ -67,12 +70,100 @@ def test_avro_is_read_as_fastavro_writes_it() -> None:
     fastavro.schemaless_writer(bare, SCHEMA, ORDER)
     fastavro.writer(container, SCHEMA, [ORDER], codec="deflate")
     schema = parse_schema(json.dumps(SCHEMA))
-    wanted = {**ORDER, "sum": "0102"}
+    wanted = {**ORDER, "sum": "0102", "at": "1970-01-01T00:00:00.005Z"}
     for data in (bare.getvalue(), framed + bare.getvalue()):
         shown = decode(data, "avro", schema)
         assert (json.loads(shown.text or ""), shown.format) == (wanted, "avro")
     assert json.loads(decode(container.getvalue(), "auto").text or "") == [wanted]
     assert "left over" in decode(bare.getvalue() + b"x", "avro", schema).problem
+
+
+@pytest.mark.parametrize(
+    ("schema", "value"),
+    [
+        ({"type": "record", "name": "a.B", "fields": [{"name": "x", "type": ["null", "B"]}]}, {"x": {"x": None}}),
+        (
+            {
+                "type": "record",
+                "name": "Order",
+                "namespace": "shop",
+                "fields": [
+                    {"name": "by", "type": {"type": "record", "name": "people.User", "fields": [
+                        {"name": "kind", "type": {"type": "enum", "name": "Kind", "symbols": ["A", "B"]}},
+                        {"name": "other", "type": "Kind"},
+                    ]}},
+                    {"name": "for", "type": "people.User"},
+                    {"name": "kind", "type": "people.Kind"},
+                ],
+            },
+            {"by": {"kind": "A", "other": "B"}, "for": {"kind": "B", "other": "A"}, "kind": "B"},
+        ),
+        (
+            {"type": "record", "name": "o.R", "fields": [
+                {"name": "f", "type": {"type": "fixed", "name": "F", "namespace": "", "size": 1}},
+            ]},
+            {"f": b"\x07"},
+        ),
+    ],
+)  # fmt: skip
+def test_types_are_found_by_the_rules_of_namespaces(schema: Any, value: Any) -> None:
+    fastavro = pytest.importorskip("fastavro")
+    written = io.BytesIO()
+    fastavro.schemaless_writer(written, schema, value)
+    shown = json.loads(decode(written.getvalue(), "avro", parse_schema(json.dumps(schema))).text or "")
+    assert shown == ({"f": "07"} if "f" in value else value)
+    container = io.BytesIO()
+    fastavro.writer(container, schema, [value])
+    assert json.loads(decode(container.getvalue(), "auto").text or "") == [shown]
+
+
+@pytest.mark.parametrize(
+    ("base", "logical", "value", "wanted"),
+    [
+        ("int", {"logicalType": "date"}, date(2026, 8, 1), "2026-08-01"),
+        ("int", {"logicalType": "time-millis"}, time(12, 30, 1, 5000), "12:30:01.005"),
+        ("long", {"logicalType": "timestamp-millis"}, datetime(2026, 8, 1, tzinfo=UTC), "2026-08-01T00:00:00.000Z"),
+        ("bytes", {"logicalType": "decimal", "precision": 9, "scale": 2}, Decimal("-12.30"), -12.3),
+        ("bytes", {"logicalType": "decimal", "precision": 30, "scale": 2}, Decimal("9" * 20 + ".12"), "9" * 20 + ".12"),
+        ("fixed", {"name": "D", "size": 4, "logicalType": "decimal", "precision": 9}, Decimal(77), 77),
+        ("fixed", {"name": "U", "size": 16, "logicalType": "uuid"}, UUID(int=7).bytes, str(UUID(int=7))),
+        ("bytes", {"logicalType": "unheard of"}, b"\x01", "01"),
+    ],
+)
+def test_logical_types_are_shown_as_what_they_mean(base: str, logical: Any, value: Any, wanted: Any) -> None:
+    schema = {"type": base, **logical}
+    fastavro = pytest.importorskip("fastavro")
+    written = io.BytesIO()
+    fastavro.schemaless_writer(written, schema, value)
+    assert json.loads(decode(written.getvalue(), "avro", parse_schema(json.dumps(schema))).text or "") == wanted
+
+
+def test_times_beyond_the_calendar_stay_numbers() -> None:
+    far = parse_schema('{"type": "long", "logicalType": "timestamp-millis"}')
+    assert decode(b"\xfe" + b"\xff" * 8 + b"\x01", "avro", far).text == str(2**63 - 1)
+
+
+def test_what_unpacks_to_far_more_than_it_is_is_given_up() -> None:
+    fastavro = pytest.importorskip("fastavro")
+    bomb = io.BytesIO()
+    fastavro.writer(bomb, "bytes", [b"\0" * (3 << 20)] * 5, codec="deflate", sync_interval=1)
+    assert len(bomb.getvalue()) < 50_000
+    assert "inflate" in decode(bomb.getvalue(), "avro").problem
+    siblings = b"".join(b"\x0a\x04\x0a\x02\x08\xff" for _ in range(30_000))
+    assert "items" in decode(siblings, "protobuf").problem
+
+
+def test_deep_json_is_not_indented_to_a_thousand_times_its_size() -> None:
+    data = b"[" * 900 + b"0," * 10_000 + b"0" + b"]" * 900
+    shown = decode(data, "auto")
+    assert shown.format == "json"
+    assert len(shown.text or "") < 20 * len(data)
+
+
+def test_half_of_a_surrogate_pair_is_shown_as_its_escape() -> None:
+    shown = decode(b'{"a": "\\ud800"}', "auto")
+    assert shown.format == "json"
+    assert "\\ud800" in (shown.text or "").encode().decode()
 
 
 def test_a_list_of_billions_of_nothing_is_given_up() -> None:
@@ -82,7 +173,21 @@ def test_a_list_of_billions_of_nothing_is_given_up() -> None:
     assert "deep" in decode(b"\x02" * 5_000, "avro", endless).problem
 
 
-@pytest.mark.parametrize("text", ["", "{}", '"unknown"', '{"type": "record", "name": "R"}', "[" * 5_000, '{"type": 5}'])
+@pytest.mark.parametrize(
+    "text",
+    [
+        "",
+        "{}",
+        '"unknown"',
+        '{"type": "record", "name": "R"}',
+        "[" * 5_000,
+        '{"type": 5}',
+        '{"type": "fixed", "name": "F", "size": -1}',
+        '{"type": "enum", "name": "E", "symbols": [1]}',
+        '[{"type": "fixed", "name": "F", "size": 1}, {"type": "fixed", "name": "F", "size": 2}]',
+        '{"type": "record", "name": "R", "namespace": 5, "fields": []}',
+    ],
+)
 def test_a_malformed_schema_is_refused(text: str) -> None:
     with pytest.raises(MalformedSchema):
         parse_schema(text)

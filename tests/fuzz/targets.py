@@ -15,7 +15,8 @@ from pathlib import Path
 
 from penstock.broker import http
 from penstock.client.types import ConsumerRecord
-from penstock.console import filters
+from penstock.console import decoders, filters
+from penstock.console.decoders import avro
 from penstock.console.names import MalformedName, decode_name, encode_name
 from penstock.log.config import LogConfig
 from penstock.log.errors import StorageError
@@ -42,6 +43,7 @@ _FILES = (
     "partition.metadata",
 )
 _APIS = sorted(API_TABLE)
+_TOPICS = ("t", "__consumer_offsets", "__transaction_state", "__share_group_state")
 
 
 def request(data: bytes) -> None:
@@ -121,6 +123,23 @@ def search(data: bytes) -> None:
             assert found.screen is None or found.screen(b"".join((b"key", value, b"name", b"held")))
 
 
+def decoder(data: bytes) -> None:
+    """The first byte picks how the console shows a record, the second the topic, the third says how long the key is."""
+    if len(data) < 3:
+        return
+    wanted, topic = decoders.FORMATS[data[0] % len(decoders.FORMATS)], _TOPICS[data[1] % len(_TOPICS)]
+    key, value = data[3 : 3 + data[2]], data[3 + data[2] :]
+    for shown in decoders.decode_record(topic, key, value, wanted):
+        (shown.text or "").encode()
+
+
+def schema(data: bytes) -> None:
+    """The text up to a zero is an Avro schema, the rest a value that may have been written by it."""
+    text, _, value = data.partition(b"\0")
+    with suppress(avro.MalformedSchema, UnicodeDecodeError):
+        (decoders.decode(value, "avro", avro.parse_schema(text.decode())).text or "").encode()
+
+
 def name(data: bytes) -> None:
     """A segment of an address of the console."""
     with suppress(MalformedName, UnicodeDecodeError):
@@ -139,7 +158,8 @@ def monitoring(data: bytes) -> None:
 
 
 TARGETS: dict[str, Callable[[bytes], None]] = {
-    each.__name__: each for each in (request, header, batch, compressed, folder, telemetry, search, name, monitoring)
+    each.__name__: each
+    for each in (request, header, batch, compressed, folder, telemetry, search, decoder, schema, name, monitoring)
 }
 
 

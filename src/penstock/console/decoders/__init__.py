@@ -15,6 +15,8 @@ from penstock.console.decoders.bounds import Unreadable
 FORMATS = ("auto", "text", "json", "avro", "protobuf", "hex")
 _MAX_BYTES = 4 << 20
 _MAX_HEX_BYTES = 64 << 10
+_MOST_INDENTED = 16  # times as long as it was: ten thousand numbers in a thousand brackets would be 20 MB of blanks
+_INDENTED = json.JSONEncoder(ensure_ascii=False, indent=2)
 
 
 class Shown(NamedTuple):
@@ -39,9 +41,9 @@ def decode(data: bytes | None, wanted: str, schema: avro.Schema | None = None) -
         if wanted == "json":
             return Shown(_json(data), "json")
         if wanted == "avro":
-            return Shown(_pretty(avro.decode(data, schema)), "avro")
+            return Shown(_pretty(avro.decode(data, schema), len(data)), "avro")
         if wanted == "protobuf":
-            return Shown(_pretty(protobuf.decode(data)), "protobuf")
+            return Shown(_pretty(protobuf.decode(data), len(data)), "protobuf")
         return Shown(data.decode(), "text")
     except (Unreadable, UnicodeDecodeError) as error:
         reason = "it is not UTF-8" if isinstance(error, UnicodeDecodeError) else str(error)
@@ -57,7 +59,10 @@ def decode_record(
             found = internal.decode(topic, key, value)
         except Unreadable as error:
             return decode(key, "hex"), decode(value, "hex")._replace(problem=str(error))
-        shown = [Shown(None, "null") if part is None else Shown(_pretty(part), "internal") for part in found]
+        shown = [
+            Shown(None, "null") if part is None else Shown(_pretty(part, len(raw or b"")), "internal")
+            for part, raw in zip(found, (key, value), strict=True)
+        ]
         return shown[0], shown[1]
     keys = wanted if wanted in ("auto", "hex", "text") else "auto"
     return decode(key, keys), decode(value, wanted, schema)
@@ -81,7 +86,7 @@ def _guess(data: bytes, schema: avro.Schema | None) -> Shown:
             pass
     if schema is not None or data[:4] == avro.CONTAINER:
         try:
-            return Shown(_pretty(avro.decode(data, schema)), "avro")
+            return Shown(_pretty(avro.decode(data, schema), len(data)), "avro")
         except Unreadable:
             pass
     try:
@@ -94,16 +99,26 @@ def _guess(data: bytes, schema: avro.Schema | None) -> Shown:
 
 def _json(data: bytes) -> str:
     try:
-        return _pretty(json.loads(data))
+        found = json.loads(data)
     except (ValueError, RecursionError) as error:
         raise Unreadable(str(error) or "it is nested too deeply") from None
+    return _pretty(found, len(data))
 
 
-def _pretty(found: object) -> str:
+def _pretty(found: object, length: int) -> str:
+    """As indented JSON; on one line where the indentation would be far more than the `length` bytes it was made of."""
+    most, written, parts = _MOST_INDENTED * length + 4096, 0, []
     try:
-        return json.dumps(found, ensure_ascii=False, indent=2)
+        for part in _INDENTED.iterencode(found):
+            written += len(part)
+            if written > most:
+                parts = [json.dumps(found, ensure_ascii=False)]
+                break
+            parts.append(part)
     except (ValueError, RecursionError) as error:
         raise Unreadable(str(error) or "it is nested too deeply") from None
+    # JSON may hold halves of surrogate pairs, which no page can be encoded with.
+    return "".join(parts).encode(errors="backslashreplace").decode()
 
 
 def _hex(data: bytes) -> str:

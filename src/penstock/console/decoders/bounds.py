@@ -10,12 +10,25 @@ class Unreadable(Exception):
     """The bytes are not what they were taken for; the text says why."""
 
 
-class Reader:
-    """Takes bytes from the front, within the budget."""
+class Budget:
+    """How much of one key or value may still be read: items, and bytes that were compressed."""
 
-    def __init__(self, data: bytes) -> None:
+    __slots__ = ("inflated", "items")
+
+    def __init__(self) -> None:
+        self.items = MAX_ITEMS
+        self.inflated = 8 << 20
+
+
+class Reader:
+    """Takes bytes from the front, within a budget."""
+
+    __slots__ = ("_data", "at", "budget")
+
+    def __init__(self, data: bytes, budget: Budget | None = None) -> None:
+        """`budget` is that of the reader which the bytes come from, if they are a part of something larger."""
         self._data = data
-        self._items = 0
+        self.budget = budget or Budget()
         self.at = 0
 
     @property
@@ -46,8 +59,8 @@ class Reader:
 
     def count_one(self, depth: int) -> None:
         """One more item, at a depth; gives up when there are too many, or when they are too deep."""
-        self._items += 1
-        if self._items > MAX_ITEMS:
+        self.budget.items -= 1
+        if self.budget.items < 0:
             raise Unreadable(f"it has more than {MAX_ITEMS:,} items")
         if depth > MAX_DEPTH:
             raise Unreadable(f"it is nested more than {MAX_DEPTH} deep")

@@ -54,7 +54,7 @@ def _value(reader: Reader, kind: int, depth: int) -> dict[str, object]:
     if text is not None:
         return {"text": text}
     try:
-        return {"message": _message(Reader(raw), depth + 1)} if depth < 16 else {"hex": raw.hex()}
+        return {"message": _message(Reader(raw, reader.budget), depth + 1)} if depth < 16 else {"hex": raw.hex()}
     except Unreadable:
         return {"hex": raw.hex()}
 
