@@ -6,15 +6,18 @@ import asyncio
 from collections.abc import Callable
 from typing import TypeVar
 
+from penstock.threads import THREADS
 from tests.coordination.simulated import SimulatedTime
 
 T = TypeVar("T")
 
 
 class SimulatedWorld(SimulatedTime):
+    threads = THREADS
+
     def __init__(self) -> None:
         super().__init__()
-        self.threads = 0
+        self.in_threads = 0
         """How much work was given to threads."""
         self.clock_ahead_ms = 0
         """How far the wall clock was set forward."""
@@ -32,7 +35,7 @@ class SimulatedWorld(SimulatedTime):
         self.call_soon(callback)
 
     def in_thread(self, work: Callable[[], T]) -> asyncio.Future[T]:
-        self.threads += 1
+        self.in_threads += 1
         done: asyncio.Future[T] = asyncio.Future(loop=_NoLoop())  # type: ignore[arg-type]
         done.set_result(work())
         return done

@@ -28,7 +28,7 @@ class World(SimulatedWorld):
     """Tells of finished work at once."""
 
     def in_thread(self, work: Callable[[], T]) -> asyncio.Future[T]:
-        self.threads += 1
+        self.in_threads += 1
         return _Done(work())  # type: ignore[return-value]
 
     def pass_checks(self, number: int) -> None:
@@ -57,7 +57,7 @@ def test_a_lost_catalog_is_reported_once_and_not_asked_for_again() -> None:
     assert losses == []
     world.pass_checks(5)
     assert losses == [lost]
-    assert world.threads == 3
+    assert world.in_threads == 3
 
 
 def test_a_catalog_that_is_away_is_logged_once_and_asked_for_again(caplog: pytest.LogCaptureFixture) -> None:
@@ -66,7 +66,7 @@ def test_a_catalog_that_is_away_is_logged_once_and_asked_for_again(caplog: pytes
     world = World()
     CatalogWatch(world, Answers(away, away, away, None), losses.append).start()
     world.pass_checks(6)
-    assert (losses, world.threads) == ([], 6)
+    assert (losses, world.in_threads) == ([], 6)
     assert caplog.messages == ["the catalog is away: refused", "the catalog is back"]
 
 
@@ -76,7 +76,7 @@ def test_a_stopped_watch_asks_nobody() -> None:
     watch.start()
     watch.stop()
     world.pass_checks(3)
-    assert world.threads == 0
+    assert world.in_threads == 0
 
 
 async def test_what_a_check_finds_after_the_end_counts_for_nothing() -> None:
