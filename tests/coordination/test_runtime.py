@@ -28,6 +28,7 @@ class Notes:
         self.ended: list[tuple[int, bool]] = []
         self.deadline_ms: int | None = None
         self.rang_at_ms: list[int] = []
+        self.written_ms: list[int] = []
         self.on_loaded = Effects()
         self.parked: list[str] = []
 
@@ -36,9 +37,10 @@ class Notes:
         effects.reply(answers.append, "noted", lambda error: error.name)
         return effects
 
-    def replay(self, key: bytes, value: bytes | None, producer_id: int = -1) -> None:
+    def replay(self, key: bytes, value: bytes | None, producer_id: int = -1, *, written_ms: int) -> None:
         if key == b"bad":
             raise ValueError("not a note")
+        self.written_ms.append(written_ms)
         self.notes[key] = value
         self.producers.append(producer_id)
 
@@ -195,6 +197,18 @@ def test_memory_after_a_restart_is_memory_before_it() -> None:
         handle.run(handle.shard.note(b"%d" % number, b"v", world.answers))
     handle.run(Effects([CoordinatorRecord(b"1", None)]))
     assert restarted_handle(world).shard.notes == {b"0": b"v", b"1": None, b"2": b"v"}
+
+
+def test_a_shard_learns_when_each_record_was_written() -> None:
+    world = World()
+    handle = world.handle()
+    before = world.time.now_ms()
+    handle.run(handle.shard.note(b"a", b"v", world.answers))
+    world.time.pass_ms(5_000)
+    handle.run(handle.shard.note(b"b", b"v", world.answers))
+    assert handle.shard.written_ms == [before, before + 5_000]
+    world.time.pass_ms(5_000)
+    assert restarted_handle(world).shard.written_ms == [before, before + 5_000]
 
 
 def test_the_end_of_a_transaction_is_replayed() -> None:

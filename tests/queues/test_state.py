@@ -21,6 +21,8 @@ class Log:
         self.updates_per_snapshot = updates_per_snapshot
         self.shard = self.new_shard()
         self.records: list[tuple[bytes, bytes | None]] = []
+        self.written_ms: list[int] = []
+        self.now_ms = 2_000
         self.results: list[object] = []
 
     def new_shard(self) -> ShareStateShard:
@@ -29,15 +31,16 @@ class Log:
     def run(self, effects: Effects) -> object:
         for key, value in effects.records:
             self.records.append((key, value))
-            self.shard.replay(key, value)
+            self.written_ms.append(self.now_ms)
+            self.shard.replay(key, value, written_ms=self.now_ms)
         self.results.clear()
         effects.send()
         return self.results[0] if self.results else None
 
     def reload(self, after: int = 0) -> None:
         self.shard = self.new_shard()
-        for key, value in self.records[after:]:
-            self.shard.replay(key, value)
+        for (key, value), written_ms in zip(self.records[after:], self.written_ms[after:], strict=True):
+            self.shard.replay(key, value, written_ms=written_ms)
 
     def initialize(self, state_epoch: int = 1, start: int = -1) -> int:
         result = self.run(self.shard.initialize(self.results.append, KEY, state_epoch, start, 1_000))
@@ -61,7 +64,7 @@ class Log:
                 start_offset=start,
                 delivery_complete_count=complete,
                 batches=batches,
-                now_ms=2_000,
+                now_ms=self.now_ms,
             )
         )
         assert isinstance(result, m.WriteShareGroupStateResponse.PartitionResult)
@@ -245,3 +248,33 @@ def test_a_state_within_its_log_is_left_alone() -> None:
     log.initialize(state_epoch=2, start=10)
     assert log.shard.bring_back(lambda key: 10, 3_000).records == []
     assert log.shard.bring_back(lambda key: None, 3_000).records == []
+
+
+def test_when_deliveries_were_last_completed_is_known_again_after_a_restart() -> None:
+    log = Log(updates_per_snapshot=3)
+    log.initialize()
+    for now_ms, start, complete in ((3_000, 10, 0), (4_000, 10, 1), (5_000, 12, 0), (6_000, 13, 0), (7_000, 13, 2)):
+        log.now_ms = now_ms
+        log.write(start, complete=complete)
+        for _ in range(2):
+            state = log.shard.get(KEY)
+            assert state is not None
+            assert state.progress_ms == now_ms
+            log.reload()
+
+
+def test_what_completes_no_delivery_is_no_progress() -> None:
+    log = Log(updates_per_snapshot=2)
+    log.initialize()
+    log.now_ms = 3_000
+    log.write(10)
+    log.now_ms = 400_000
+    log.write(10, StateBatch(10, 10, 0, 2))  # a record was released
+    log.read(leader_epoch=5)
+    log.write(10, StateBatch(10, 10, 0, 3), leader_epoch=5)  # this is a snapshot
+    log.run(log.shard.cold_snapshots(10_000_000, 300_000))
+    for _ in range(2):
+        state = log.shard.get(KEY)
+        assert state is not None
+        assert state.progress_ms == 3_000
+        log.reload()

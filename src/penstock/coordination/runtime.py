@@ -124,7 +124,8 @@ class StateTopic(Protocol):
 class Shard(Protocol):
     """What the runtime needs of a shard; see the packages groups, transactions and queues."""
 
-    def replay(self, key: bytes, value: bytes | None, producer_id: int = -1) -> None: ...
+    def replay(self, key: bytes, value: bytes | None, producer_id: int = -1, *, written_ms: int) -> None:
+        """Apply a record that was written at this time."""
 
     def replay_end_marker(self, producer_id: int, commit: bool) -> None: ...
 
@@ -399,8 +400,9 @@ class CoordinatorRuntime(Generic[S]):
                 self._fail(handle, effects, error)
                 return False
             producer_id = effects.transaction.producer_id if effects.transaction is not None else -1
+            now_ms = self.scheduler.now_ms()
             for key, value in effects.records:
-                handle.shard.replay(key, value, producer_id)
+                handle.shard.replay(key, value, producer_id, written_ms=now_ms)
         elif (effects.actions and self._actions_wait) or (handle.log.can_lose_appends and not handle.log.is_durable):
             # They follow from records that were read after a start, and those may be in the page cache only; or from
             # records that are not durable yet, and may never be.
@@ -507,7 +509,8 @@ class CoordinatorRuntime(Generic[S]):
             for record in iter_records(data, position):
                 try:
                     if record.key is not None:
-                        handle.shard.replay(bytes(record.key), record.value, producer_id)
+                        written_ms = record.timestamp
+                        handle.shard.replay(bytes(record.key), record.value, producer_id, written_ms=written_ms)
                 except ValueError as error:
                     self._skip(handle, record.offset, error)
         except CorruptBatch as error:

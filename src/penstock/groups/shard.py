@@ -75,7 +75,9 @@ class GroupShard:
 
     # ---- records -----------------------------------------------------------------------------------------------------
 
-    def replay(self, key: bytes, value: bytes | None, producer_id: int = NO_PRODUCER_ID) -> None:
+    def replay(
+        self, key: bytes, value: bytes | None, producer_id: int = NO_PRODUCER_ID, *, written_ms: int = 0
+    ) -> None:
         """Apply one record of the log. Raises MalformedMessage when it cannot be read; the next ones can."""
         self._replayer.replay(key, value, None if producer_id == NO_PRODUCER_ID else producer_id)
 

@@ -54,7 +54,7 @@ class ShareGroupState:
     written_ms: int
     batches: list[StateBatch] = field(default_factory=list)
     progress_ms: int = 0
-    """When the delivery of records was last completed, as far as known: it is not stored."""
+    """When the delivery of records was last completed, by the times at which records of the state were written."""
 
     def done_count(self) -> int:
         """Offsets past the start offset whose delivery is complete; counted, where the writer did not tell."""
@@ -65,6 +65,11 @@ class ShareGroupState:
             for batch in self.batches
             if batch.delivery_state in (RecordState.ACKNOWLEDGED, RecordState.ARCHIVED)
         )
+
+    @property
+    def progress(self) -> tuple[int, int]:
+        """What changes when the delivery of records is completed."""
+        return self.start_offset, self.delivery_complete_count
 
     def lag(self, high_watermark: int) -> int | None:
         """Records of the log whose delivery is not complete (KIP-1226); None while it is unknown where to start."""
@@ -100,16 +105,6 @@ class ShareStateShard:
 
     def get(self, key: SharePartitionKey) -> ShareGroupState | None:
         return self._states.get(key)
-
-    def note_progress(self, key: SharePartitionKey, before: tuple[int, int], now_ms: int) -> None:
-        """Remember that the delivery of records was completed, if it was: `before` is what `progress` was."""
-        state = self._states.get(key)
-        if state is not None and self.progress(key) != before:
-            state.progress_ms = now_ms
-
-    def progress(self, key: SharePartitionKey) -> tuple[int, int]:
-        state = self._states.get(key)
-        return (UNKNOWN, 0) if state is None else (state.start_offset, state.delivery_complete_count)
 
     # Commands: one key each; the shell gathers the results of a request that names many.
 
@@ -328,21 +323,21 @@ class ShareStateShard:
 
     # Replay: the only way state changes
 
-    def replay(self, key: bytes, value: bytes | None, producer_id: int = -1) -> None:
+    def replay(self, key: bytes, value: bytes | None, producer_id: int = -1, *, written_ms: int = 0) -> None:
         self._replayed += 1
         parsed = decode_key(key, _KEYS)
         assert isinstance(parsed, m.ShareSnapshotKey | m.ShareUpdateKey)
         name = (parsed.group_id, parsed.topic_id, parsed.partition)
         if isinstance(parsed, m.ShareSnapshotKey):
-            self._replay_snapshot(name, value)
+            self._replay_snapshot(name, value, written_ms)
         elif value is not None:
-            self._replay_update(name, value)
+            self._replay_update(name, value, written_ms)
 
     def replay_end_marker(self, producer_id: int, commit: bool) -> None:
         """Nobody writes share state inside a transaction."""
         self._replayed += 1
 
-    def _replay_snapshot(self, key: SharePartitionKey, value: bytes | None) -> None:
+    def _replay_snapshot(self, key: SharePartitionKey, value: bytes | None, written_ms: int) -> None:
         self._updates.pop(key, None)
         if value is None:
             if self._states.pop(key, None) is not None:
@@ -363,10 +358,10 @@ class ShareStateShard:
                 StateBatch(batch.first_offset, batch.last_offset, batch.delivery_state, batch.delivery_count)
                 for batch in snapshot.state_batches
             ],
-            known.progress_ms
-            if known is not None and known.state_epoch == snapshot.state_epoch
-            else snapshot.write_timestamp,
+            snapshot.write_timestamp,
         )
+        if known is not None and known.state_epoch == snapshot.state_epoch:
+            state.progress_ms = known.progress_ms if known.progress == state.progress else written_ms
         self._by_topic.setdefault(key[:2], {})[key[2]] = state
         self._snapshot_at[key] = self._replayed - 1
 
@@ -376,10 +371,11 @@ class ShareStateShard:
         if not states:
             del self._by_topic[key[:2]]
 
-    def _replay_update(self, key: SharePartitionKey, value: bytes) -> None:
+    def _replay_update(self, key: SharePartitionKey, value: bytes, written_ms: int) -> None:
         state = self._states.get(key)
         if state is None:
             return  # its snapshot was deleted after it: the topic was deleted, and the tombstone pruned
+        before = state.progress
         update = decode_versioned(m.ShareUpdateValue, value)
         state.leader_epoch = update.leader_epoch
         if update.start_offset != UNKNOWN:
@@ -392,6 +388,8 @@ class ShareStateShard:
         ]
         state.batches = merge_batches(state.start_offset, state.batches, changed)
         self._updates[key] = self._updates.get(key, 0) + 1
+        if state.progress != before:
+            state.progress_ms = written_ms
 
 
 def _written(

@@ -224,7 +224,7 @@ class TransactionShard:
 
     # --- the log ---
 
-    def replay(self, key: bytes, value: bytes | None, producer_id: int = -1) -> None:
+    def replay(self, key: bytes, value: bytes | None, producer_id: int = -1, *, written_ms: int = 0) -> None:
         meta = self._handed_out.pop(value, None) if value is not None else None
         if meta is None:
             transactional_id = records.transactional_id_of(key)

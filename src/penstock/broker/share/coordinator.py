@@ -236,7 +236,6 @@ class ShareCoordinator:
         except KafkaError:
             raise CoordinatorNotAvailable from None
         reply = _WriteReply(outcome)
-        before, now_ms = handle.shard.progress(owner.key), self._world.now_ms()
         effects = handle.shard.write(
             reply,
             owner.key,
@@ -245,7 +244,7 @@ class ShareCoordinator:
             start_offset=write.start_offset,
             delivery_complete_count=write.delivery_complete_count,
             batches=write.batches,
-            now_ms=now_ms,
+            now_ms=self._world.now_ms(),
         )
         if not effects.records:
             effects.send()
@@ -258,7 +257,6 @@ class ShareCoordinator:
         self._metrics.state_writes += 1
         if not handle.run(effects):
             raise CoordinatorNotAvailable
-        handle.shard.note_progress(owner.key, before, now_ms)
         if flush_interval_ms:
             self._flush_within(flush_interval_ms, handle.log)
             return True
