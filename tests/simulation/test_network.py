@@ -7,6 +7,7 @@ import random
 
 import pytest
 
+from penstock.broker.listeners import Address
 from penstock.broker.transport import Transport
 from penstock.simulation.loop import Process, SimulatedLoop
 from penstock.simulation.network import ClientEnd, Network, SimulatedListener
@@ -32,7 +33,7 @@ class Stage:
         self.loop = SimulatedLoop(chance)
         self.network = Network(self.loop, chance)
         self.process = Process("broker")
-        self.listener = SimulatedListener(self.network, self.process)
+        self.listener = SimulatedListener(self.network, self.process, Address("PLAINTEXT", "broker", 9092))
         self.transports: list[Transport] = []
         self.heard: list[bytes] = []
         self.listener.start(self.loop, self._accepted)
@@ -160,5 +161,70 @@ def test_nobody_connects_to_a_broker_that_does_not_listen() -> None:
         stage.listener.close()
         with pytest.raises(ConnectionRefusedError):
             await stage.connect()
+
+    stage.run(main())
+
+
+def test_a_host_that_is_no_machine_of_the_world_is_not_found() -> None:
+    stage = Stage()
+
+    async def main() -> None:
+        with pytest.raises(OSError, match="there is no machine elsewhere"):
+            await stage.loop.create_connection(Peer, "elsewhere", 9092)
+        with pytest.raises(ConnectionRefusedError):
+            await stage.loop.create_connection(Peer, "broker", 9093)
+
+    stage.run(main())
+
+
+def test_brokers_listen_at_addresses_of_their_own() -> None:
+    stage = Stage()
+    other = SimulatedListener(stage.network, Process("other 1", "other"), Address("PLAINTEXT", "other", 9092))
+    accepted: list[Transport] = []
+    other.start(stage.loop, accepted.append)
+
+    async def main() -> None:
+        await stage.loop.create_connection(Peer, "other", 9092)
+        await asyncio.sleep(0.1)
+        assert len(accepted) == 1
+        assert not stage.transports
+        other.close()
+        with pytest.raises(ConnectionRefusedError):
+            await stage.loop.create_connection(Peer, "other", 9092)
+        await stage.connect()
+
+    stage.run(main())
+
+
+def test_a_partition_is_between_two_machines_and_what_was_sent_arrives_when_it_is_healed() -> None:
+    stage = Stage()
+    arrived: list[str] = []
+
+    async def program(name: str) -> None:
+        transport, _ = await stage.loop.create_connection(Peer, "broker", 9092)
+        transport.write(name.encode())
+        arrived.append(name)
+
+    async def main() -> None:
+        stage.network.part_between(["a"], ["broker"])
+        tasks = [stage.loop.create_task(program(name), context=Process(name).context) for name in "ab"]
+        await asyncio.sleep(1)
+        assert arrived == ["b"]
+        stage.network.heal()
+        await asyncio.gather(*tasks)
+        assert arrived == ["b", "a"]
+
+    stage.run(main())
+
+
+def test_a_machine_that_is_unreachable_does_not_even_refuse() -> None:
+    stage = Stage()
+
+    async def main() -> None:
+        stage.network.unreachable.add("broker")
+        before = stage.loop.time()
+        with pytest.raises(TimeoutError):
+            await stage.connect()
+        assert stage.loop.time() > before + 10
 
     stage.run(main())

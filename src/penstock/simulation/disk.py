@@ -14,25 +14,16 @@ import random
 from bisect import bisect_left
 from collections.abc import Callable
 from functools import partial
-from typing import NamedTuple
 
 from penstock.log.leader_epochs import LeaderEpochs
 from penstock.log.producer_state import ProducerState
 from penstock.log.recovery import read_marker
 from penstock.records.batch import CONTROL
+from penstock.simulation.node import Loss
 from penstock.storage.contract import Callback, Log, LogConfig
 from penstock.storage.memory import MemoryLog, MemoryStorage
 
 _SYNC_SECONDS = (0.0005, 0.012)
-
-
-class Loss(NamedTuple):
-    """What a power cut took from a log."""
-
-    topic: str
-    partition: int
-    first_offset: int
-    end_offset: int
 
 
 class DiskLog(MemoryLog):

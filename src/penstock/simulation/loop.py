@@ -1,7 +1,8 @@
 """An event loop with virtual time, and processes in it that can be paused and killed.
 
-Nothing sleeps: when nothing is left to do now, the clock moves to the next timer. There are no threads and no file
-descriptors; work for a thread is done at a later virtual time. Callbacks run in the order of asyncio, timers of the
+Nothing sleeps: when nothing is left to do now, the clock moves to the next timer. There are no file descriptors, and no
+threads of the operating system: work for a thread is done at a later virtual time, and the threads of a process that
+has some are strands (`strands`). Callbacks run in the order of asyncio, timers of the
 same time in the order in which they were set, so a run depends on nothing but the programs in it.
 
 A process is a `contextvars` context. asyncio runs every callback in the context in which it was scheduled, so whatever
@@ -17,7 +18,10 @@ import heapq
 import random
 from collections import deque
 from collections.abc import Callable, Coroutine, Generator
-from typing import Any, TypeVar, TypeVarTuple
+from functools import partial
+from typing import Any, Protocol, TypeVar, TypeVarTuple
+
+from penstock.simulation.strands import Strand, Strands
 
 T = TypeVar("T")
 Ts = TypeVarTuple("Ts")
@@ -33,18 +37,37 @@ class Stuck(Exception):
     """Nothing will ever happen again, or time does not pass any more. The message says which."""
 
 
+class Entry(Protocol):
+    """What the loop runs: a callback of asyncio, or a strand that goes on."""
+
+    def cancelled(self) -> bool: ...
+
+    def _run(self) -> object: ...
+
+
 class Process:
     """Everything that a program in the world has set off."""
 
-    def __init__(self, name: str) -> None:
+    def __init__(self, name: str, machine: str | None = None, *, has_threads: bool = False) -> None:
         self.name = name
+        self.machine = machine if machine is not None else name
+        """Where it runs, as the network knows it."""
+        self.has_threads = has_threads
+        """Whether it may wait, in threads and in its event loop."""
         self.is_dead = False
         self.is_paused = False
         self.clock_ahead_ms = 0
         """How far its wall clock is ahead of the world's."""
         self.context = contextvars.copy_context()
         self.context.run(_process.set, self)
-        self.held: list[asyncio.Handle] = []
+        self.held: list[Entry] = []
+        """What would have run while it was paused."""
+        self.runner: Strand | None = None
+        """What runs its callbacks, if it has threads."""
+        self.is_waiting = False
+        """Whether its event loop waits for something, as for a thread."""
+        self.waiting: list[Entry] = []
+        """Callbacks that would have run meanwhile."""
 
     def __repr__(self) -> str:
         return f"Process({self.name!r})"
@@ -55,8 +78,8 @@ class SimulatedLoop(asyncio.BaseEventLoop):
         super().__init__()
         self._chance = chance
         self._now = 0.0
-        self._soon: deque[tuple[Process | None, asyncio.Handle]] = deque()
-        self._timers: list[tuple[float, int, Process | None, asyncio.TimerHandle]] = []
+        self._soon: deque[tuple[Process | None, Entry]] = deque()
+        self._timers: list[tuple[float, int, Process | None, Entry]] = []
         self._timers_set = 0
         self._callbacks_at_once = 0
         self.callbacks = 0
@@ -65,6 +88,7 @@ class SimulatedLoop(asyncio.BaseEventLoop):
         """What opens connections (`create_connection`): the network."""
         self._tasks: list[asyncio.Task[Any]] = []
         """Kept to the end of the run: a killed task that was collected would run its `finally` blocks."""
+        self._strands: Strands | None = None
         self.set_exception_handler(lambda loop, context: None)
 
     def time(self) -> float:
@@ -90,9 +114,12 @@ class SimulatedLoop(asyncio.BaseEventLoop):
         self, when: float, callback: Callable[[*Ts], object], *args: *Ts, context: contextvars.Context | None = None
     ) -> asyncio.TimerHandle:
         handle = asyncio.TimerHandle(when, callback, args, self, context)
-        self._timers_set += 1
-        heapq.heappush(self._timers, (when, self._timers_set, _owner(context), handle))
+        self.run_at(when, _owner(context), handle)
         return handle
+
+    def run_at(self, when: float, owner: Process | None, entry: Entry) -> None:
+        self._timers_set += 1
+        heapq.heappush(self._timers, (when, self._timers_set, owner, entry))
 
     def create_task(
         self,
@@ -106,10 +133,22 @@ class SimulatedLoop(asyncio.BaseEventLoop):
         return task
 
     def run_in_executor(self, executor: object, func: Callable[[*Ts], T], *args: *Ts) -> asyncio.Future[T]:
-        """Do the work of a thread at some later time, all of it at once."""
+        """Do the work of a thread at some later time; all of it at once, unless the process has threads."""
         done: asyncio.Future[T] = self.create_future()
+        process = current_process()
+        if process is not None and process.has_threads:
+            self.strands.start(process, partial(self._in_thread, done, func, args))
+            return done
         self.call_later(self._chance.uniform(*_THREAD_SECONDS), _do, done, func, args)
         return done
+
+    def _in_thread(self, done: asyncio.Future[T], work: Callable[[*Ts], T], args: tuple[*Ts]) -> None:
+        try:
+            result = work(*args)
+        except Exception as error:
+            self.call_soon(_fail, done, error)
+        else:
+            self.call_soon(_succeed, done, result)
 
     async def create_connection(self, protocol_factory: Any, host: Any = None, port: Any = None, **options: Any) -> Any:
         assert self.connector is not None, "this loop has no network"
@@ -117,9 +156,16 @@ class SimulatedLoop(asyncio.BaseEventLoop):
 
     # -- processes -------------------------------------------------------------------------------------------------
 
+    @property
+    def strands(self) -> Strands:
+        if self._strands is None:
+            self._strands = Strands(self, self._chance)
+        return self._strands
+
     def kill(self, process: Process) -> None:
         process.is_dead = True
         process.held.clear()
+        process.waiting.clear()
 
     def pause(self, process: Process) -> None:
         process.is_paused = True
@@ -127,10 +173,17 @@ class SimulatedLoop(asyncio.BaseEventLoop):
     def resume(self, process: Process) -> None:
         process.is_paused = False
         held, process.held = process.held, []
-        self._soon.extend((process, handle) for handle in held)
+        self._soon.extend((process, entry) for entry in held)
+
+    def release(self, process: Process) -> None:
+        """Its event loop does not wait any more."""
+        waiting, process.waiting = process.waiting, []
+        self._soon.extend((process, entry) for entry in waiting)
 
     def bury_tasks(self) -> None:
         """End what was killed or never finished, now that it can do no harm."""
+        if self._strands is not None:
+            self._strands.bury()
         for task in self._tasks:
             coroutine = task.get_coro()
             for _ in range(_AWAITS_IN_CLEANUP_MAX):
@@ -154,24 +207,33 @@ class SimulatedLoop(asyncio.BaseEventLoop):
             self._callbacks_at_once = 0
             self._take_due_timers()
         for _ in range(len(self._soon)):
-            owner, handle = self._soon.popleft()
-            if handle.cancelled() or (owner is not None and owner.is_dead):
+            owner, entry = self._soon.popleft()
+            if entry.cancelled() or (owner is not None and owner.is_dead):
                 continue
             if owner is not None and owner.is_paused:
-                owner.held.append(handle)
+                owner.held.append(entry)
                 continue
-            self.callbacks += 1
-            self._callbacks_at_once += 1
-            handle._run()
+            if owner is None or not owner.has_threads or not isinstance(entry, asyncio.Handle):
+                self._count()
+                entry._run()
+            elif owner.is_waiting:
+                owner.waiting.append(entry)
+            else:
+                self._count()
+                self.strands.call(owner, entry)
         if self._callbacks_at_once > _CALLBACKS_AT_ONCE_MAX:
             raise Stuck(f"{self._callbacks_at_once} callbacks have run, and no time has passed")
+
+    def _count(self) -> None:
+        self.callbacks += 1
+        self._callbacks_at_once += 1
 
     def _take_due_timers(self) -> None:
         timers = self._timers
         while timers and (timers[0][0] <= self._now or timers[0][3].cancelled()):
-            _, _, owner, handle = heapq.heappop(timers)
-            if not handle.cancelled():
-                self._soon.append((owner, handle))
+            _, _, owner, entry = heapq.heappop(timers)
+            if not entry.cancelled():
+                self._soon.append((owner, entry))
 
     def _process_events(self, event_list: object) -> None:
         """There are no descriptors."""
@@ -194,4 +256,14 @@ def _do(done: asyncio.Future[T], work: Callable[[*Ts], T], args: tuple[*Ts]) -> 
     try:
         done.set_result(work(*args))
     except Exception as error:
+        done.set_exception(error)
+
+
+def _succeed(done: asyncio.Future[T], result: T) -> None:
+    if not done.done():
+        done.set_result(result)
+
+
+def _fail(done: asyncio.Future[T], error: Exception) -> None:
+    if not done.done():
         done.set_exception(error)

@@ -3,6 +3,9 @@
 Bytes of one direction of a connection arrive in order, each piece after its own latency; between connections nothing is
 ordered. A connection is *cut* (both ends hear of it, each in its own time, and what is under way is lost) or falls
 *silent* (half-open: nothing arrives any more, and nobody hears of it).
+
+Machines have names: a broker's is the host of its address, a program's is its own name. A partition is between two of
+them. Connections stay open, and what is sent waits until the partition is healed.
 """
 
 from __future__ import annotations
@@ -11,12 +14,17 @@ import asyncio
 import random
 import zlib
 from collections.abc import Callable
-from typing import Any
+from itertools import product
+from socket import EAI_NONAME, gaierror
+from typing import TYPE_CHECKING, Any
 
 from penstock.broker.config import BrokerConfig
 from penstock.broker.listeners import Address, Connected
 from penstock.simulation.loop import Process, SimulatedLoop, current_process
 from penstock.testing.memory import MemoryClient, MemoryTransport
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
 
 _CONNECT_SECONDS = 20.0
 _CONNECT_RETRY_SECONDS = 0.05
@@ -28,8 +36,12 @@ class Network:
     def __init__(self, loop: SimulatedLoop, chance: random.Random) -> None:
         self.latency_seconds = (0.0002, 0.003)
         self.connections: list[Connection] = []
-        self._parted: set[str] = set()
-        """Programs that cannot reach the broker, by name."""
+        self.hosts: set[str] = set()
+        """The machines of brokers, running or not."""
+        self.unreachable: set[str] = set()
+        """Machines that do not answer."""
+        self._parted: set[tuple[str, str]] = set()
+        """Machines between which nothing passes."""
         self.digest = 0
         """A checksum of every byte that has arrived, and when."""
         self.delivered_bytes = 0
@@ -37,12 +49,23 @@ class Network:
         """Called with each new connection, before anything is sent on it."""
         self._loop = loop
         self._chance = chance
-        self._listener: SimulatedListener | None = None
+        self._listeners: dict[tuple[str, int], SimulatedListener] = {}
         self._opened = 0
         loop.connector = self._connect
 
-    def listen(self, listener: SimulatedListener | None) -> None:
-        self._listener = listener
+    def listen(self, listener: SimulatedListener) -> None:
+        self.hosts.add(listener.address.host)
+        self._listeners[listener.address.host, listener.address.port] = listener
+
+    def end_listening(self, listener: SimulatedListener) -> None:
+        place = (listener.address.host, listener.address.port)
+        if self._listeners.get(place) is listener:
+            del self._listeners[place]
+
+    def listener(self, host: str, port: int) -> SimulatedListener | None:
+        """Who accepts connections at an address."""
+        listener = self._listeners.get((host, port))
+        return None if listener is None or listener.process.is_dead else listener
 
     def latency(self) -> float:
         return self._chance.uniform(*self.latency_seconds)
@@ -51,9 +74,11 @@ class Network:
         self, protocol_factory: Callable[[], asyncio.BaseProtocol], host: str, port: int
     ) -> tuple[asyncio.Transport, asyncio.BaseProtocol]:
         await asyncio.sleep(self.latency())
+        if host not in self.hosts:
+            raise gaierror(EAI_NONAME, f"there is no machine {host}")
         await self._reachable(host, port)
-        listener = self._listener
-        if listener is None or listener.process.is_dead:
+        listener = self.listener(host, port)
+        if listener is None:
             await asyncio.sleep(self.latency())
             raise ConnectionRefusedError(f"nobody listens at {host}:{port}")
         self._opened += 1
@@ -70,7 +95,7 @@ class Network:
         """Packets to a host behind a partition vanish; whoever connects tries on for a while."""
         process = current_process()
         give_up = self._loop.time() + _CONNECT_SECONDS
-        while process is not None and process.name in self._parted:
+        while self.is_silent(process, host):
             await asyncio.sleep(_CONNECT_RETRY_SECONDS)
             if self._loop.time() > give_up:
                 raise TimeoutError(f"nothing is heard from {host}:{port}")
@@ -85,8 +110,12 @@ class Network:
         return [each for each in self.connections if process in (each.broker, each.client) and not each.is_over]
 
     def part(self, *names: str) -> None:
-        """Let nothing pass between these programs and the broker. Connections stay open, and what is sent waits."""
-        self._parted.update(names)
+        """Let nothing pass between these programs and any broker."""
+        self.part_between(names, self.hosts)
+
+    def part_between(self, machines: Iterable[str], others: Iterable[str]) -> None:
+        """Let nothing pass between some machines and others."""
+        self._parted.update(_pair(*each) for each in product(machines, others))
 
     def heal(self) -> None:
         """End every partition: what has waited arrives."""
@@ -94,8 +123,13 @@ class Network:
         for connection in self.connections:
             connection.go_on()
 
-    def is_parted(self, process: Process | None) -> bool:
-        return process is not None and process.name in self._parted
+    def is_parted(self, process: Process | None, machine: str) -> bool:
+        """Whether nothing passes between a process and a machine."""
+        return process is not None and _pair(process.machine, machine) in self._parted
+
+    def is_silent(self, process: Process | None, machine: str) -> bool:
+        """Whether a process hears nothing from a machine, not even that nobody listens there."""
+        return machine in self.unreachable or self.is_parted(process, machine)
 
     def process_died(self, process: Process, *, silently: bool) -> None:
         """Its connections are reset by its operating system, or fall silent with the whole machine."""
@@ -144,7 +178,7 @@ class Connection:
         self._loop.call_at(when, self._pass, to_broker, callback, args, context=context)
 
     def _pass(self, to_broker: bool, callback: Callable[..., object], args: tuple[object, ...]) -> None:
-        if self._held or self._network.is_parted(self.client):
+        if self._held or self._network.is_parted(self.client, self.broker.machine):
             self._held.append((to_broker, callback, args))
         else:
             callback(*args)
@@ -281,8 +315,8 @@ class ClientEnd(asyncio.Transport):
 class SimulatedListener:
     """The listener of one broker process."""
 
-    def __init__(self, network: Network, process: Process) -> None:
-        self.address = Address("PLAINTEXT", "broker", 9092)
+    def __init__(self, network: Network, process: Process, address: Address) -> None:
+        self.address = address
         self.port = self.address.port
         self.process = process
         self._network = network
@@ -309,4 +343,8 @@ class SimulatedListener:
 
     def close(self) -> None:
         self._connected = None
-        self._network.listen(None)
+        self._network.end_listening(self)
+
+
+def _pair(one: str, other: str) -> tuple[str, str]:
+    return (one, other) if one <= other else (other, one)

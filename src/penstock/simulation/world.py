@@ -19,19 +19,20 @@ from dataclasses import dataclass
 from typing import Generic, TypeVar, TypeVarTuple
 
 from penstock.broker.config import BrokerConfig
-from penstock.broker.foundation import Foundation, OnFailure, Settings
+from penstock.broker.foundation import Foundation, OnFailure
+from penstock.broker.listeners import Address
 from penstock.broker.server import Broker
-from penstock.broker.world import LoopWorld, World
+from penstock.broker.world import World
 from penstock.catalog.memory import MemoryCatalog
-from penstock.simulation.disk import Disk, Loss
+from penstock.simulation.disk import Disk
 from penstock.simulation.loop import Process, SimulatedLoop
 from penstock.simulation.network import Network, SimulatedListener
+from penstock.simulation.node import EPOCH_MS, Loss, Node
 
 T = TypeVar("T")
 Ts = TypeVarTuple("Ts")
 
 BOOTSTRAP = "broker:9092"
-_EPOCH_MS = 1_700_000_000_000
 
 CONFIGS = {
     "group.initial.rebalance.delay.ms": "0",
@@ -42,23 +43,27 @@ CONFIGS = {
 }
 
 
-class BrokerWorld(LoopWorld):
-    """What a broker process sees of time and chance."""
+class DiskGround:
+    """A catalog and a disk in memory. See `node.Ground`."""
 
-    def __init__(self, loop: SimulatedLoop, process: Process, chance: random.Random) -> None:
-        super().__init__(loop)
-        self.precise = loop.time
-        self._process = process
-        self._chance = chance
+    has_threads = False
 
-    def now_ms(self) -> int:
-        return _EPOCH_MS + round(self._loop.time() * 1000) + self._process.clock_ahead_ms
+    def __init__(self, network: Network, catalog: MemoryCatalog, disk: Disk) -> None:
+        self._network = network
+        self._catalog = catalog
+        self._disk = disk
 
-    def new_id(self) -> bytes:
-        return self._chance.randbytes(16)
+    def lay(
+        self, node: Node, process: Process, config: BrokerConfig, world: World, on_failure: OnFailure
+    ) -> Foundation:
+        self._disk.attach(world.call_soon_threadsafe, world.call_later)
+        return Foundation(self._catalog, self._disk, lambda: [SimulatedListener(self._network, process, node.address)])
 
-    def random_between(self, low: int, high: int) -> int:
-        return self._chance.randrange(low, high)
+    def process_died(self, node: Node, now_ms: int) -> None:
+        self._disk.process_died(now_ms)
+
+    def power_cut(self, node: Node, now_ms: int) -> list[Loss]:
+        return self._disk.power_cut(now_ms)
 
 
 class Simulation:
@@ -79,11 +84,14 @@ class Simulation:
         """What power cuts took, and when."""
         self.broker_failures: list[BaseException] = []
         """What ended a broker that nobody had killed."""
-        self._configs = {**CONFIGS, **(configs or {})}
-        self._process: Process | None = None
-        self._server: Broker | None = None
-        self._serving: asyncio.Task[None]
-        self._starts = 0
+        self.nodes: list[Node] = []
+        """The brokers."""
+        self._build({**CONFIGS, **(configs or {})})
+
+    def _build(self, configs: Mapping[str, str]) -> None:
+        """Make the machines of the brokers, and what they stand on."""
+        ground = DiskGround(self.network, self.catalog, self.disk)
+        self.nodes.append(Node(self, Address("PLAINTEXT", "broker", 9092), ground, configs))
 
     # -- running ---------------------------------------------------------------------------------------------------
 
@@ -125,96 +133,45 @@ class Simulation:
         self.loop.kill(process)
         self.network.process_died(process, silently=silently)
 
-    # -- the broker ------------------------------------------------------------------------------------------------
+    # -- the broker, where there is one ------------------------------------------------------------------------------
 
     @property
     def broker(self) -> Broker:
-        assert self._server is not None, "the broker is not running"
-        return self._server
+        return self.nodes[0].broker
 
     @property
     def is_serving(self) -> bool:
         """Whether there is a broker that nobody has killed or told to stop."""
-        return self._server is not None
+        return self.nodes[0].is_serving
 
     @property
     def broker_process(self) -> Process:
-        assert self._process is not None, "the broker is not running"
-        return self._process
+        return self.nodes[0].process
 
     async def start_broker(self) -> None:
-        self._starts += 1
-        ahead = self._process.clock_ahead_ms if self._process is not None else 0
-        process = self._process = Process(f"broker {self._starts}")
-        process.clock_ahead_ms = ahead
-        started: asyncio.Future[Broker] = self.loop.create_future()
-        self._serving = self.loop.create_task(self._serve(process, started), context=process.context)
-        self._server = await started
-        self.tell("broker", "serves")
-
-    async def _serve(self, process: Process, started: asyncio.Future[Broker]) -> None:
-        def lay(settings: Settings, config: BrokerConfig, world: World, on_failure: OnFailure) -> Foundation:
-            self.disk.attach(world.call_soon_threadsafe, world.call_later)
-            return Foundation(self.catalog, self.disk, lambda: [SimulatedListener(self.network, process)])
-
-        try:
-            server = Broker(
-                Settings(configs=dict(self._configs)), lay, lambda loop: BrokerWorld(self.loop, process, self.chance)
-            )
-            await server.start()
-            started.set_result(server)
-            await server.serve()
-        except Exception as error:
-            self.broker_failures.append(error)
-            self.tell("broker", f"failed: {error!r}")
-            if not started.done():
-                started.set_exception(error)
+        await self.nodes[0].start()
 
     def kill_broker(self) -> None:
         """As by SIGKILL: everything in memory is gone, the operating system keeps what was written."""
-        self.fault("kill")
-        self._end_broker(silently=False)
-        self.disk.process_died(_EPOCH_MS + self.now_ms)
+        self.nodes[0].kill()
 
     def cut_power(self) -> list[Loss]:
         """The machine goes down: what was not synced may be gone, and nobody hears of it."""
-        self.fault("power-cut")
-        self._end_broker(silently=True)
-        losses = self.disk.power_cut(_EPOCH_MS + self.now_ms)
-        for loss in losses:
-            self.losses.append((self.now_ms, loss))
-            self.tell(
-                "disk", f"lost offsets {loss.first_offset} to {loss.end_offset - 1} of {loss.topic}-{loss.partition}"
-            )
-        return losses
-
-    def _end_broker(self, *, silently: bool) -> None:
-        self.loop.kill(self.broker_process)
-        self.network.listen(None)
-        self.network.process_died(self.broker_process, silently=silently)
-        self._server = None
+        return self.nodes[0].cut_power()
 
     async def stop_broker(self) -> None:
         """A clean stop."""
-        process, server = self.broker_process, self.broker
-        self.fault("clean-stop")
-        self._server = None
-        self.loop.call_soon(server.stop, context=process.context)
-        await asyncio.wait([self._serving])
-        self.loop.kill(process)
+        await self.nodes[0].stop()
 
     def pause_broker(self) -> None:
-        self.fault("pause")
-        self.loop.pause(self.broker_process)
+        self.nodes[0].pause()
 
     def resume_broker(self) -> None:
-        self.tell("world", "resume")
-        self.loop.resume(self.broker_process)
+        self.nodes[0].resume()
 
     def jump_clock(self, milliseconds: int) -> None:
         """Set the broker's wall clock forward or back."""
-        self.fault("clock-jump", f"{milliseconds:+d} ms")
-        self.broker_process.clock_ahead_ms += milliseconds
+        self.nodes[0].jump_clock(milliseconds)
 
     # -- what programs see -----------------------------------------------------------------------------------------
 
@@ -223,7 +180,7 @@ class Simulation:
         state = random.getstate()
         saved = time.time, time.monotonic, uuid.uuid4
         random.seed(self.seed)
-        time.time = lambda: _EPOCH_MS / 1000 + self.loop.time()
+        time.time = lambda: EPOCH_MS / 1000 + self.loop.time()
         time.monotonic = self.loop.time
         uuid.uuid4 = lambda: uuid.UUID(int=self.chance.getrandbits(128), version=4)
         try:
