@@ -40,12 +40,6 @@ class SimulatedWorld(SimulatedTime):
         done.set_result(work())
         return done
 
-    def add_reader(self, descriptor: int, callback: Callable[[], object]) -> None:
-        raise NotImplementedError("this world has no file descriptors")
-
-    def remove_reader(self, descriptor: int) -> None:
-        raise NotImplementedError("this world has no file descriptors")
-
     def random_between(self, low: int, high: int) -> int:
         return low
 

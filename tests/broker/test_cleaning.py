@@ -104,9 +104,9 @@ def test_a_topic_deleted_during_its_cleaning_is_no_trouble() -> None:
     with Broker({"log.cleaner.backoff.ms": 100, "log.cleaner.io.max.bytes.per.second": 1000}) as broker:
         broker.create_topic("t", **COMPACT)
         produce(broker, "t", [(f"key {n % 10}", "x" * 100) for n in range(2000)])
-        wait_for(lambda: inside(broker, lambda server: server.parts.cleaning._compactor.fileno()) >= 0)
+        wait_for(lambda: inside(broker, lambda server: server.parts.cleaning._compactor.has_process))
         inside(broker, lambda server: server.parts.topics.delete(server.parts.cluster.topic("t")))
-        assert inside(broker, lambda server: server.parts.cleaning._compactor.fileno()) < 0
+        assert not inside(broker, lambda server: server.parts.cleaning._compactor.has_process)
         broker.create_topic("t", **COMPACT)
         produce(broker, "t", [("a", "1")])
         assert read_all(broker, "t") == [(0, "a", "1")]

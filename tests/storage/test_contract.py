@@ -349,8 +349,7 @@ def test_a_log_that_the_catalog_does_not_know_is_set_aside(start: StartStorage) 
 def test_a_compactor_has_nothing_to_do_in_an_empty_storage(storage: Storage) -> None:
     from penstock.storage.compaction import CleanerConfig
 
-    compactor = storage.compactor(CleanerConfig())
+    compactor = storage.compactor(CleanerConfig(), lambda: None)
     compactor.poll(NOW)
     assert compactor.status(NOW).logs == []
-    assert compactor.fileno() == -1
     compactor.close()

@@ -1,8 +1,8 @@
 """Compaction in the broker: the log cleaner joined to the event loop, the topics and the metrics.
 
-The work is done by the storage (the embedded engine has a process of its own for it); here are only its timer, the
-watch on its answers, and what it tells of itself. A cleaner that silently stopped is what fills disks, so the time of
-its last look and of its last success stand beside how dirty each log is.
+The work is done by the storage (the embedded engine has a process of its own for it); here are only its timer and what
+it tells of itself. A cleaner that silently stopped is what fills disks, so the time of its last look and of its last
+success stand beside how dirty each log is.
 """
 
 from __future__ import annotations
@@ -25,29 +25,18 @@ class Cleaning:
     def __init__(self, storage: Storage, configs: Configs, world: World) -> None:
         self._broker_config = configs.broker
         self._world = world
-        self._compactor = storage.compactor(self._config())
-        self._watched = -1
+        self._compactor = storage.compactor(self._config(), lambda: world.call_soon_threadsafe(self.poll))
+        self._is_stopped = False
         configs.listeners.append(lambda: self._compactor.update_config(self._config()))
 
     def poll(self) -> None:
-        """Take the next step; called by a timer and whenever the process has answered."""
-        self._unwatch()
-        try:
+        """Take the next step; called by a timer and whenever there is progress."""
+        if not self._is_stopped:
             self._compactor.poll(self._world.now_ms())
-        finally:
-            self._watched = self._compactor.fileno()
-            if self._watched >= 0:
-                self._world.add_reader(self._watched, self.poll)
 
     def stop(self) -> None:
-        self._unwatch()
+        self._is_stopped = True
         self._compactor.close()
-
-    def _unwatch(self) -> None:
-        """Before the manager may close the pipe: a loop must not watch a descriptor that means something else now."""
-        if self._watched >= 0:
-            self._world.remove_reader(self._watched)
-            self._watched = -1
 
     def _config(self) -> CleanerConfig:
         config = self._broker_config
@@ -59,7 +48,6 @@ class Cleaning:
         )
 
     def topic_deleted(self, topic: Topic) -> None:
-        self._unwatch()
         try:
             for partition in topic.hosted_partitions():
                 self._compactor.forget(partition.log)

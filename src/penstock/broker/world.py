@@ -62,12 +62,6 @@ class World(Protocol):
         """Run work that waits (for a disk, for a computation) without holding up everybody else."""
         ...
 
-    def add_reader(self, descriptor: int, callback: Callable[[], object]) -> None:
-        """Call back whenever there is something to read from a file descriptor."""
-        ...
-
-    def remove_reader(self, descriptor: int) -> None: ...
-
     def new_id(self) -> bytes:
         """The 16 bytes of a random UUID."""
         ...
@@ -119,12 +113,6 @@ class LoopWorld:
 
     def in_thread(self, work: Callable[[], T]) -> asyncio.Future[T]:
         return self._loop.run_in_executor(None, work)
-
-    def add_reader(self, descriptor: int, callback: Callable[[], object]) -> None:
-        self._loop.add_reader(descriptor, callback)
-
-    def remove_reader(self, descriptor: int) -> None:
-        self._loop.remove_reader(descriptor)
 
     def new_id(self) -> bytes:
         return uuid.uuid4().bytes

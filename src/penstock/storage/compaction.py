@@ -16,10 +16,7 @@ class Compactor(Protocol):
     """Cleans the compacted logs one by one. Nothing here blocks."""
 
     def poll(self, now_ms: int) -> None:
-        """Take whatever steps can be taken now. Call it every second or so, and when `fileno` becomes readable."""
-
-    def fileno(self) -> int:
-        """What to watch for progress; -1 when there is nothing under way. It may change with every call of `poll`."""
+        """Take whatever steps can be taken now. Call it every second or so, and when there is progress."""
 
     def forget(self, log: Log) -> None:
         """The log is about to be deleted: no result of a round that is under way will be put in place."""

@@ -251,8 +251,11 @@ class Storage(Protocol):
     def make_durable_soon(self, log: Log) -> None:
         """Begin to make a log durable although nobody waits for it yet."""
 
-    def compactor(self, config: CleanerConfig) -> Compactor:
-        """What cleans this storage's compacted logs. There is one at a time."""
+    def compactor(self, config: CleanerConfig, on_progress: Callable[[], None]) -> Compactor:
+        """What cleans this storage's compacted logs. There is one at a time.
+
+        `on_progress` is called, in a thread, whenever the compactor can take a step.
+        """
 
     def lost_writes_settled(self) -> None:
         """All that had to follow from lost writes has been done: the next start need not know of them."""

@@ -140,10 +140,10 @@ class LocalStorage:
     def resign(self, log: Log) -> None:
         self._logs.pop((log.topic, log.partition)).close()
 
-    def compactor(self, config: CleanerConfig) -> Compactor:
+    def compactor(self, config: CleanerConfig, on_progress: Callable[[], None]) -> Compactor:
         from penstock.log.cleaner.manager import CleanerManager
 
-        return CleanerManager(self.folder, self.logs, config)
+        return CleanerManager(self.folder, self.logs, config, on_progress, self._threads)
 
     # -- durability ------------------------------------------------------------------------------------------------
 

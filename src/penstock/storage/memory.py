@@ -355,7 +355,7 @@ class MemoryStorage:
         self.lose_leadership(log)
         del self._logs[log.topic, log.partition]
 
-    def compactor(self, config: CleanerConfig) -> Compactor:
+    def compactor(self, config: CleanerConfig, on_progress: Callable[[], None]) -> Compactor:
         return NoCompaction()
 
     # Durability
@@ -436,9 +436,6 @@ class NoCompaction:
 
     def poll(self, now_ms: int) -> None:
         pass
-
-    def fileno(self) -> int:
-        return -1
 
     def forget(self, log: Log) -> None:
         pass

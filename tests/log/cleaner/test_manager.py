@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import os
-import select
 import signal
+import threading
 import time
 from collections.abc import Callable, Iterator
 from dataclasses import replace
@@ -29,6 +29,15 @@ def fill(log: PartitionLog, count: int = 100) -> None:
     log.roll(NOW)
 
 
+_progress = threading.Event()
+
+
+def manager_of(
+    folder: Path, logs: Callable[[], list[PartitionLog]], config: CleanerConfig | None = None
+) -> CleanerManager:
+    return CleanerManager(folder, logs, config, _progress.set)
+
+
 @pytest.fixture
 def log(tmp_path: Path) -> PartitionLog:
     return open_log(tmp_path, COMPACT)
@@ -36,7 +45,7 @@ def log(tmp_path: Path) -> PartitionLog:
 
 @pytest.fixture
 def manager(tmp_path: Path, log: PartitionLog) -> Iterator[CleanerManager]:
-    manager = CleanerManager(tmp_path, lambda: [log])
+    manager = manager_of(tmp_path, lambda: [log])
     yield manager
     manager.close()
 
@@ -49,8 +58,8 @@ def poll_until(manager: CleanerManager, condition: Callable[[], bool], now_ms: i
         if condition():
             return
         assert time.monotonic() < deadline, manager.status(now_ms)
-        if manager.fileno() >= 0:
-            select.select([manager.fileno()], [], [], 1)
+        _progress.wait(1)
+        _progress.clear()
 
 
 def test_a_dirty_log_is_cleaned_and_the_process_ends_when_nothing_is_left(
@@ -60,7 +69,7 @@ def test_a_dirty_log_is_cleaned_and_the_process_ends_when_nothing_is_left(
     size = log.size
     before = manager.status(NOW)
     assert before.logs[0].dirty_ratio == before.dirtiest_ratio == 1
-    poll_until(manager, lambda: manager.fileno() < 0 and manager.status(NOW).rounds == 1)
+    poll_until(manager, lambda: not manager.has_process and manager.status(NOW).rounds == 1)
     assert records(log) == [(n, f"key {n % 5}", f"{n}") for n in range(95, 100)]
     assert log.size < size / 10
     assert read_checkpoint(tmp_path / CLEANER_OFFSETS) == {("t", 0): 100}
@@ -73,11 +82,11 @@ def test_a_dirty_log_is_cleaned_and_the_process_ends_when_nothing_is_left(
 def test_nothing_is_started_without_work(manager: CleanerManager, log: PartitionLog) -> None:
     write(log, ("a", "1"))
     manager.poll(NOW)
-    assert manager.fileno() < 0
+    assert not manager.has_process
     log.update_config(LogConfig())
     fill(log)
     manager.poll(NOW + 60_000)
-    assert manager.fileno() < 0
+    assert not manager.has_process
     assert manager.status(NOW).logs == []
 
 
@@ -85,15 +94,15 @@ def test_it_looks_again_after_the_backoff(manager: CleanerManager, log: Partitio
     manager.poll(NOW)
     fill(log)
     manager.poll(NOW + 14_999)
-    assert manager.fileno() < 0
+    assert not manager.has_process
     poll_until(manager, lambda: manager.status(NOW).rounds == 1, NOW + 15_000)
 
 
 def test_a_disabled_cleaner_does_nothing(tmp_path: Path, log: PartitionLog) -> None:
     fill(log)
-    manager = CleanerManager(tmp_path, lambda: [log], CleanerConfig(enable=False))
+    manager = manager_of(tmp_path, lambda: [log], CleanerConfig(enable=False))
     manager.poll(NOW)
-    assert manager.fileno() < 0
+    assert not manager.has_process
     manager.update_config(CleanerConfig())
     poll_until(manager, lambda: manager.status(NOW).rounds == 1)
     manager.close()
@@ -103,7 +112,7 @@ def test_the_dirtiest_log_comes_first_and_all_get_their_turn(tmp_path: Path) -> 
     logs = [PartitionLog.open(tmp_path, "t", n, TOPIC_ID, COMPACT, NOW) for n in range(3)]
     for log in logs:
         fill(log)
-    manager = CleanerManager(tmp_path, lambda: logs)
+    manager = manager_of(tmp_path, lambda: logs)
     poll_until(manager, lambda: manager.status(NOW).rounds == 3)
     manager.close()
     assert all(len(records(log)) == 5 for log in logs)
@@ -117,7 +126,7 @@ def test_a_damaged_log_is_set_aside_and_the_others_are_cleaned(tmp_path: Path) -
     data = bytearray(path.read_bytes())
     data[100] ^= 1
     path.write_bytes(data)
-    manager = CleanerManager(tmp_path, lambda: logs)
+    manager = manager_of(tmp_path, lambda: logs)
     poll_until(manager, lambda: manager.status(NOW).rounds == 1 and manager.status(NOW).failures == 1)
     status = manager.status(NOW)
     assert [each.uncleanable for each in status.logs] == [True, False]
@@ -170,7 +179,7 @@ def test_a_log_that_is_deleted_during_its_round_is_forgotten(manager: CleanerMan
     manager.poll(NOW)
     manager.forget(log)
     log.delete()
-    assert manager.fileno() < 0
+    assert not manager.has_process
     assert manager.status(NOW).running is None
 
 
@@ -178,7 +187,7 @@ def test_a_log_that_shrinks_during_its_round_is_cleaned_later(tmp_path: Path) ->
     config = replace(COMPACT, cleanup_policy="compact,delete")
     log = open_log(tmp_path, config)
     fill(log)
-    manager = CleanerManager(tmp_path, lambda: [log])
+    manager = manager_of(tmp_path, lambda: [log])
     manager.poll(NOW)
     log.delete_records(50, NOW)
     poll_until(manager, lambda: manager.status(NOW).failures + manager.status(NOW).rounds > 0)
@@ -189,10 +198,10 @@ def test_a_log_that_shrinks_during_its_round_is_cleaned_later(tmp_path: Path) ->
 
 def test_a_round_goes_on_where_the_last_run_of_the_broker_left_off(tmp_path: Path, log: PartitionLog) -> None:
     fill(log)
-    first = CleanerManager(tmp_path, lambda: [log])
+    first = manager_of(tmp_path, lambda: [log])
     poll_until(first, lambda: first.status(NOW).rounds == 1)
     first.close()
-    second = CleanerManager(tmp_path, lambda: [log])
+    second = manager_of(tmp_path, lambda: [log])
     assert second.status(NOW).logs[0].dirty_bytes == 0
     fill(log)
     status = second.status(NOW)
@@ -228,7 +237,7 @@ def test_timestamps_that_are_on_disk_only_are_read_by_a_thread(
         raise BlockingIOError
 
     monkeypatch.setattr(os, "preadv", preadv)
-    manager = CleanerManager(tmp_path, lambda: [log])
+    manager = manager_of(tmp_path, lambda: [log])
     try:
         assert manager.status(NOW + 5000).logs[0].dirty_bytes > 0, (
             "how old the log is takes reading, how large does not"
@@ -238,3 +247,18 @@ def test_timestamps_that_are_on_disk_only_are_read_by_a_thread(
         assert refused
     finally:
         manager.close()
+
+
+def test_the_end_of_a_process_is_reported_at_once(manager: CleanerManager, log: PartitionLog) -> None:
+    fill(log)
+    poll_until(manager, lambda: manager.has_process)
+    process = manager._process
+    assert process is not None
+    _progress.clear()
+    process.kill()
+    process.wait()
+    while manager.status(NOW).failures == 0:
+        assert _progress.wait(60)
+        _progress.clear()
+        manager.poll(NOW)
+    assert "ended with code" in (manager.status(NOW).last_error or "")

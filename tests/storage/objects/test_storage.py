@@ -180,7 +180,7 @@ def test_a_segment_that_was_compacted_after_a_take_over_takes_the_place_of_the_o
     before = segments(world)
     storage = world.start()
     again = storage.open_log("t", 0, TOPIC_ID, config)
-    compactor = storage.compactor(CleanerConfig())
+    compactor = storage.compactor(CleanerConfig(), lambda: None)
 
     def compacted() -> bool:
         compactor.poll(NOW + 1000)

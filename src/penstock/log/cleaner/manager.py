@@ -1,7 +1,8 @@
 """The broker's side of compaction: picks a log, has it cleaned, puts the result in place, and keeps account.
 
-Nothing here blocks: `poll` looks at what the cleaner process has written so far and takes the next step. The process is
-started when there is something to clean and ended when there is nothing more, so an idle broker has none.
+Nothing here blocks: `poll` takes the next step. A thread reads what the cleaner process answers, which not every
+operating system lets an event loop do, and reports that there is something to poll for. The process and the thread are
+started when there is something to clean and ended when there is nothing more, so an idle broker has neither.
 
 A dead cleaner is what fills disks, so how dirty each log is, when a round last succeeded and what went wrong can be
 asked for at any time. A log that turned out to be damaged is not tried again (Kafka calls it uncleanable); other
@@ -10,13 +11,13 @@ failures (a full disk, a killed process) are retried after `log.cleaner.backoff.
 
 from __future__ import annotations
 
-import os
 import subprocess
 import sys
-import threading
+from collections import deque
 from collections.abc import Callable, Iterable
 from contextlib import suppress
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Protocol
 
@@ -28,9 +29,9 @@ from penstock.log.cleaner.swap import discard_leftovers
 from penstock.log.errors import ColdRead, StorageError
 from penstock.log.files import remove_if_there, write_file
 from penstock.log.partition import PartitionLog
+from penstock.threads import THREADS, Thread, Threads
 
 _JOB_FILE = ".cleaner-job"
-_READ_SIZE = 1 << 16
 _KILL_SECONDS = 0.1
 
 
@@ -102,38 +103,42 @@ class CleanerManager:
         data_folder: Path,
         logs: Callable[[], Iterable[PartitionLog]],
         config: CleanerConfig | None = None,
+        on_progress: Callable[[], None] = lambda: None,
+        threads: Threads = THREADS,
     ) -> None:
+        """`on_progress` is called in a thread whenever `poll` can take a step."""
         self._checkpoint_path = data_folder / CLEANER_OFFSETS
         self._job_path = str(data_folder / _JOB_FILE)
         self._logs = logs
         self._config = config if config is not None else CleanerConfig()
+        self._on_progress = on_progress
+        self._threads = threads
         self._cleaned = read_checkpoint(self._checkpoint_path)
         self._last_success_ms: dict[TopicPartition, int] = {}
         self._errors: dict[TopicPartition, str] = {}
         self._uncleanable: set[TopicPartition] = set()
         self._retry_at_ms: dict[TopicPartition, int] = {}
         self._process: subprocess.Popen[bytes] | None = None
-        self._pending = b""
+        self._answers: deque[bytes] = deque()
+        self._reading: Thread | None = None
         self._current: PartitionLog | None = None
-        self._fetching: threading.Thread | None = None
+        self._fetching: Thread | None = None
         self._next_look_ms = 0
         self._last_look_ms: int | None = None
         self._rounds = self._failures = self._bytes_read = self._bytes_written = 0
 
     def poll(self, now_ms: int) -> None:
-        """Take whatever steps can be taken now. Call it every second or so, and when `fileno` becomes readable."""
-        if self._process is not None:
-            for outcome in self._outcomes():
-                self._handle(outcome, now_ms)
-            if self._process.poll() is not None:
-                self._process_died(now_ms)
+        """Take whatever steps can be taken now. Call it every second or so, and after `on_progress`."""
+        while self._answers:
+            self._handle(outcome_from_json(self._answers.popleft().decode()), now_ms)
+        if self._process is not None and self._process.poll() is not None:
+            self._process_died(now_ms)
         if self._current is None and self._config.enable and now_ms >= self._next_look_ms:
             self._start_dirtiest(now_ms)
 
-    def fileno(self) -> int:
-        """What to watch for the process's answers; -1 when there is none."""
-        process = self._process
-        return process.stdout.fileno() if process is not None and process.stdout is not None else -1
+    @property
+    def has_process(self) -> bool:
+        return self._process is not None
 
     def forget(self, log: Named) -> None:
         """The log is about to be deleted: no result of a round that is under way will be put in place."""
@@ -243,8 +248,7 @@ class CleanerManager:
                 guard.attempt("reading timestamps for the cleaner", each)
 
         if self._fetching is None or not self._fetching.is_alive():
-            self._fetching = threading.Thread(target=fetch, name="penstock-cleaner-reads", daemon=True)
-            self._fetching.start()
+            self._fetching = self._threads.start("penstock-cleaner-reads", fetch)
 
     # The process
 
@@ -253,38 +257,38 @@ class CleanerManager:
         if process is None:
             command = [sys.executable, "-m", "penstock.log.cleaner.process"]
             process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, start_new_session=True)
-            assert process.stdout is not None
-            os.set_blocking(process.stdout.fileno(), False)
             self._process = process
-            self._pending = b""
+            self._answers = deque()
+            read = partial(self._read, process, self._answers)
+            self._reading = self._threads.start("penstock-cleaner-answers", read)
         assert process.stdin is not None
-        os.write(process.stdin.fileno(), line.encode() + b"\n")
+        process.stdin.write(line.encode() + b"\n")
+        process.stdin.flush()
 
-    def _outcomes(self) -> list[Outcome]:
-        assert self._process is not None
-        assert self._process.stdout is not None
-        while True:
-            try:
-                data = os.read(self._process.stdout.fileno(), _READ_SIZE)
-            except BlockingIOError:
-                break
-            if not data:
-                break
-            self._pending += data
-        *lines, self._pending = self._pending.split(b"\n")
-        return [outcome_from_json(line.decode()) for line in lines]
+    def _read(self, process: subprocess.Popen[bytes], answers: deque[bytes]) -> None:
+        """Until the process has ended. Runs in a thread."""
+        assert process.stdout is not None
+        with process.stdout:
+            for line in process.stdout:
+                answers.append(line)
+                self._on_progress()
+        if self._process is process:
+            self._on_progress()
 
     def _end_process(self) -> None:
         process, self._process = self._process, None
-        if process is None:
+        reading, self._reading = self._reading, None
+        if process is None or reading is None:
             return
+        self._answers = deque()
         process.kill()
         with suppress(subprocess.TimeoutExpired):
             # A process that waits for the disk dies when the disk answers; the event loop must not wait with it.
             process.wait(_KILL_SECONDS)
-        for pipe in (process.stdin, process.stdout):
-            if pipe is not None:
-                pipe.close()
+        reading.join(_KILL_SECONDS)
+        assert process.stdin is not None
+        with suppress(OSError):  # of a line that a dead process did not take
+            process.stdin.close()
         remove_if_there(self._job_path)
 
     def _process_died(self, now_ms: int) -> None:

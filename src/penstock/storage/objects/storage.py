@@ -151,6 +151,7 @@ class ObjectStorage:
             threads,
         )
         self.chores.start()
+        self._threads = threads
         self._loader = _Loader(self, threads)
         self._pool = threads.pool("penstock-load", _LOADING_THREADS)
 
@@ -273,13 +274,13 @@ class ObjectStorage:
         log.announce()
         self.chores.look_at(log)
 
-    def compactor(self, config: CleanerConfig) -> Compactor:
+    def compactor(self, config: CleanerConfig, on_progress: Callable[[], None]) -> Compactor:
         from penstock.log.cleaner.manager import CleanerManager
 
         def led() -> Iterator[PartitionLog]:
             return (log for log in self.logs() if log.is_leader)
 
-        return CleanerManager(self.folder, led, config)
+        return CleanerManager(self.folder, led, config, on_progress, self._threads)
 
     # -- durability ------------------------------------------------------------------------------------------------
 
