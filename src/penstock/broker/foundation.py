@@ -143,9 +143,8 @@ def _member_foundation(
     """One of the brokers of a cluster: the catalog and the commits in PostgreSQL, the records in an object store."""
     from penstock.broker.clock_check import check_clock
     from penstock.broker.cluster_address import ClusterAddress
-    from penstock.broker.membership import Identity, Membership
-    from penstock.broker.object_engine import checked_keys, object_storage, open_store
-    from penstock.broker.placement import among_members
+    from penstock.broker.joining import Links, join
+    from penstock.broker.object_engine import checked_keys, object_storage, open_commit_log, open_store
 
     assert settings.cluster is not None
     address = ClusterAddress.parse(settings.cluster)
@@ -175,25 +174,27 @@ def _member_foundation(
         leases = PostgresMembership(address.conninfo, address.schema, address.shown, lease_seconds)
         unused.callback(leases.close)
         reader = Prefetching(leases.session, lambda lost: None, lease_seconds)
-        membership = Membership(
-            Identity(config.node_id, folder.folder_id, config.broker_rack),
-            catalog,
-            reader,
-            leases,
+
+        def open_storage(broker_epoch: int) -> LeasedStorage:
+            folder.belong_to(catalog.lineage)
+            commits = open_commit_log(address)
+            return object_storage(
+                settings.data, records, keys, commits, config, world, on_failure, broker_epoch=broker_epoch
+            )
+
+        foundation = join(
+            Links(catalog, reader, leases),
+            folder.folder_id,
+            open_storage,
+            lambda: open_sockets(settings, config),
+            config,
             world,
-            lease_seconds,
             on_failure,
-            is_balancing=lambda: config.auto_leader_rebalance_enable,
         )
-        epoch = membership.register()
-        unused.callback(reader.unregister_broker, config.node_id, epoch)
-        folder.belong_to(catalog.lineage)
-        storage = object_storage(settings.data, records, keys, address, config, world, on_failure, broker_epoch=epoch)
         unused.pop_all()
-    undo.callback(membership.stop)
-    place = among_members(membership.nodes)
-    shared = Shared(catalog, place, folder.folder_id, None, membership, storage)
-    return Foundation(catalog, storage, lambda: open_sockets(settings, config), undo.pop_all().close, shared=shared)
+    undo.callback(foundation.release)
+    foundation.release = undo.pop_all().close
+    return foundation
 
 
 def _check_folder(data: Path) -> None:

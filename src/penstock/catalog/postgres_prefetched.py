@@ -14,6 +14,7 @@ from typing import Any, TypeVar
 from penstock.catalog.contract import CredentialRow, TopicRow
 from penstock.catalog.leases import Prefetched
 from penstock.catalog.postgres_shared import SharedPostgresCatalog
+from penstock.catalog.read_ahead import read_ahead
 from penstock.catalog.shared import BrokerRow, Changes, Kind, PartitionRow
 from penstock.security.acls import AclBinding
 from penstock.security.quotas import QuotaEntity
@@ -21,36 +22,12 @@ from penstock.wire.config_resources import ResourceType
 
 T = TypeVar("T")
 
-# Topics before partitions: each topic comes with its rows, or has been deleted meanwhile.
-_READS: dict[Kind, tuple[tuple[object, ...], ...]] = {
-    Kind.TOPICS: (("topics",), ("partitions",)),
-    Kind.PARTITIONS: (("topics",), ("partitions",)),
-    Kind.BROKERS: (("brokers",),),
-    Kind.CONFIGS: tuple(
-        ("config_resources", each) for each in (ResourceType.BROKER, ResourceType.GROUP, ResourceType.CLIENT_METRICS)
-    ),
-    Kind.FEATURES: (("features",), ("features_epoch",)),
-    Kind.ACLS: (("acls",),),
-    Kind.CREDENTIALS: (("credentials",),),
-    Kind.QUOTAS: (("quotas",),),
-}
-
 
 class Prefetching(SharedPostgresCatalog):
     """See `leases.MemberReader`."""
 
     def prefetch(self, version: int, local_changes: int, also: frozenset[Kind] = frozenset()) -> Prefetched | None:
-        changes = self.changes_since(version)
-        kinds = changes.kinds | also
-        if not kinds:
-            return None
-        rows: dict[tuple[object, ...], object] = {}
-        for kind in sorted(kinds):
-            for call in _READS[kind]:
-                if call not in rows:
-                    name, *arguments = call
-                    rows[call] = getattr(self, str(name))(*arguments)
-        return Prefetched(changes.version, kinds, local_changes, rows)
+        return read_ahead(self, version, local_changes, also)
 
 
 class PrefetchedCatalog(SharedPostgresCatalog):
