@@ -117,7 +117,7 @@ class Database:
         self.standings_ = []
         return [node_id for node_id, _ in refusing]
 
-    def drain(self, node_id: int) -> None:
+    def drain(self, node_id: int, *, even_the_last: bool = True) -> None:
         self.check()
         self.standings_ = [Standing(node_id, self.epoch, True, True, 1.0, True)]
 

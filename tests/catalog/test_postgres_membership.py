@@ -150,3 +150,23 @@ def test_a_server_that_is_away_is_reported_and_the_next_call_works_when_it_is_ba
         assert renewed is not None
         membership.close()
         catalog.close()
+
+
+def test_the_last_broker_is_drained_only_by_who_means_it(cluster: Cluster) -> None:
+    membership = cluster.membership()
+    catalog = open_shared(cluster.server, cluster.schema, lease_seconds=600)
+    epoch = catalog.register_broker(1, "a", None, AT)
+    with pytest.raises(CatalogError, match="broker 1 cannot hand over"):
+        membership.drain(1, even_the_last=False)
+    renewal = membership.renew(1, epoch)
+    assert renewal is not None
+    assert not renewal.is_draining
+    starting = catalog.register_broker(2, "b", None, {})
+    with pytest.raises(CatalogError, match="cannot hand over"):
+        membership.drain(1, even_the_last=False)
+    catalog.announce_broker(2, starting, AT)
+    membership.drain(1, even_the_last=False)
+    with pytest.raises(CatalogError, match="cannot hand over"):
+        membership.drain(2, even_the_last=False)
+    membership.drain(2)
+    catalog.close()

@@ -47,6 +47,20 @@ def test_status_tells_of_brokers_records_and_what_waits_and_drain_moves_leaders(
         after = done(*arguments)
         assert [each["state"] for each in after["brokers"]] == ["stopped", "running"]
         assert after["leaderless"] == 0
-        assert "no broker with node id 1 is running" in refused(
-            "cluster", "drain", "1", "--cluster", members.cluster
-        ).replace("No broker", "no broker")
+        drain = ["cluster", "drain", "--cluster", members.cluster]
+        assert "No broker with node id 1 is running" in refused(*drain, "1")
+        alone = refused(*drain, "2")
+        assert "Broker 2 cannot hand over" in alone
+        assert "--force" in alone
+        assert members.leaders("orders") == [2, 2, 2, 2], "it serves on"
+        forced = run(*drain, "2", "--force")
+        assert forced.returncode == 0, forced.stderr
+        assert "4 partitions have no leader" in forced.stderr
+        assert done(*arguments)["leaderless"] == 4
+
+
+def test_a_schema_without_a_cluster_is_named_as_such(postgres: PostgresServer) -> None:
+    for command in (["status"], ["drain", "1"], ["check"]):
+        assert "There is no cluster in the schema 'nothing'" in refused(
+            "cluster", *command, "--cluster", postgres.url("nothing")
+        )

@@ -54,8 +54,11 @@ class Leases(Protocol):
         session is gone; then let `decide` say which partitions move. Returns the node ids of the brokers whose leases
         ended."""
 
-    def drain(self, node_id: int) -> None:
-        """Have a broker hand its partitions over and stop. Raises CatalogError if there is no such broker."""
+    def drain(self, node_id: int, *, even_the_last: bool = True) -> None:
+        """Have a broker hand its partitions over and stop.
+
+        Raises CatalogError if there is no such broker or, unless `even_the_last`, nobody is there to take over.
+        """
 
     def wait(self, seconds: float) -> bool:
         """Wait until somebody changes the catalog; False if nobody has in this time."""

@@ -14,7 +14,7 @@ import psycopg
 
 from penstock.catalog.contract import CatalogError
 from penstock.catalog.leases import Decide, Renewal, Standing
-from penstock.catalog.postgres_session import Session, one_line
+from penstock.catalog.postgres_session import Session, describe
 from penstock.catalog.postgres_shared import (
     channel,
     note_changes,
@@ -25,6 +25,11 @@ from penstock.catalog.postgres_shared import (
 from penstock.catalog.shared import Kind, Move
 
 _EXPIRING = "hashtextextended('penstock expires ' || %s, 0)"
+
+_TAKES_OVER = """
+SELECT 1 FROM broker
+WHERE node_id <> %s AND is_live AND lease_until > now() AND NOT is_draining AND endpoints <> '{}' LIMIT 1
+"""
 
 # A broker that is stopped inside of a transaction must not hold its locks for long.
 _IDLE_IN_TRANSACTION = "SET idle_in_transaction_session_timeout = 2000"
@@ -106,7 +111,7 @@ class PostgresMembership:
         except psycopg.Error as error:
             raise self._away("end leases", error) from error
 
-    def drain(self, node_id: int) -> None:
+    def drain(self, node_id: int, *, even_the_last: bool = True) -> None:
         connection = self._connection()
         try:
             with connection.transaction():
@@ -116,6 +121,11 @@ class PostgresMembership:
                 ).rowcount
                 if not done:
                     raise CatalogError(f"no broker with node id {node_id} is running: see 'penstock cluster status'")
+                if not even_the_last and not connection.execute(_TAKES_OVER, (node_id,)).fetchone():
+                    raise CatalogError(
+                        f"broker {node_id} cannot hand over, because no other broker is running that is not draining "
+                        "too: start one, or stop this one all the same with --force, and nobody serves its partitions"
+                    )
                 note_changes(connection, self._session.schema, [Kind.BROKERS])
         except psycopg.Error as error:
             raise self._away("drain a broker", error) from error
@@ -158,4 +168,4 @@ class PostgresMembership:
         return decide(read_brokers(read), read_partitions(read), draining)
 
     def _away(self, what: str, error: psycopg.Error) -> CatalogError:
-        return CatalogError(f"cannot {what} at {self._session.shown}: {one_line(error)}")
+        return describe(what, self._session, error)

@@ -159,5 +159,15 @@ class Session:
         return CatalogError(f"PostgreSQL at {self.shown} {what}: {remedy}")
 
 
+def describe(what: str, session: Session, error: psycopg.Error) -> CatalogError:
+    """Why something could not be done with a cluster, and what to do."""
+    if isinstance(error, (psycopg.errors.UndefinedTable, psycopg.errors.UndefinedColumn)):
+        return CatalogError(
+            f"there is no cluster in the schema {session.schema!r} at {session.shown}, or one of an earlier Penstock: "
+            "correct --cluster, or start a broker once"
+        )
+    return CatalogError(f"cannot {what} at {session.shown}: {one_line(error)}")
+
+
 def one_line(error: BaseException) -> str:
     return "; ".join(line.strip() for line in str(error).splitlines() if line.strip()) or type(error).__name__

@@ -7,7 +7,7 @@ from typing import NamedTuple
 import psycopg
 
 from penstock.catalog.contract import CatalogError
-from penstock.catalog.postgres_session import Session, one_line
+from penstock.catalog.postgres_session import Session, describe
 
 
 class ClusterSummary(NamedTuple):
@@ -29,13 +29,8 @@ def read_summary(session: Session) -> ClusterSummary:
             "SELECT cluster_id, folder_id, store, incarnation, owned_incarnations FROM cluster"
         ).fetchone()
         topics = dict(connection.execute("SELECT topic_id, name FROM topic").fetchall())
-    except (psycopg.errors.UndefinedTable, psycopg.errors.UndefinedColumn) as error:
-        raise CatalogError(
-            f"there is no cluster in the schema {session.schema!r} at {session.shown}, or one of an earlier Penstock: "
-            "correct --cluster, or start a broker once"
-        ) from error
     except psycopg.Error as error:
-        raise CatalogError(f"cannot read the cluster at {session.shown}: {one_line(error)}") from error
+        raise describe("read the cluster", session, error) from error
     finally:
         session.close()
     if row is None:

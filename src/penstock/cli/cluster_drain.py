@@ -17,11 +17,13 @@ _PAUSE_SECONDS = 0.2
 @click.command(cls=Command, context_settings=CONTEXT_SETTINGS)
 @click.argument("node", type=click.IntRange(0))
 @cluster_option
+@click.option("--force", is_flag=True, help="Stop it even if no other broker can take over.")
 @click.option("--timeout", default=60.0, show_default=True, metavar="SECONDS", help="How long to wait.")
-def drain(node: int, cluster: str, timeout: float) -> None:
+def drain(node: int, cluster: str, force: bool, timeout: float) -> None:
     """Have the broker NODE hand its partitions over to the others, and stop.
 
-    It does what Ctrl-C or SIGTERM on its own machine would do. The command ends when it has stopped.
+    It does what Ctrl-C or SIGTERM on its own machine would do. The command ends when it has stopped. The last broker
+    is stopped only with --force.
 
     \b
       penstock cluster drain 2 --cluster postgresql://penstock@db.example/penstock
@@ -29,7 +31,7 @@ def drain(node: int, cluster: str, timeout: float) -> None:
     with session_of(cluster) as session:
         from penstock.operation.status import read_status
 
-        drain_broker(cluster, node)
+        drain_broker(cluster, node, even_the_last=force)
         deadline = time.monotonic() + timeout
         while True:
             broker = next(each for each in read_status(session, "").brokers if each.node_id == node)
@@ -42,4 +44,7 @@ def drain(node: int, cluster: str, timeout: float) -> None:
                     "  Look at it:    penstock cluster status"
                 )
             time.sleep(_PAUSE_SECONDS)
-    note(f"Broker {node} has handed over and stopped.")
+    if broker.leads:
+        note(f"Broker {node} has stopped. Until a broker takes over, {broker.leads} partitions have no leader.")
+    else:
+        note(f"Broker {node} has handed over and stopped.")

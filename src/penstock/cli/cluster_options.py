@@ -83,14 +83,14 @@ def session_of(cluster: str) -> Iterator[Session]:
             session.close()
 
 
-def drain_broker(cluster: str, node_id: int) -> None:
-    """Raises Failure if no such broker is running."""
+def drain_broker(cluster: str, node_id: int, *, even_the_last: bool) -> None:
+    """Raises Failure if no such broker is running, or no other one is."""
     from penstock.broker.object_engine import open_leases
 
     with explained():
         leases = open_leases(cluster_address(cluster))
         try:
-            leases.drain(node_id)
+            leases.drain(node_id, even_the_last=even_the_last)
         finally:
             leases.close()
 

@@ -7,8 +7,7 @@ from typing import Any
 
 import psycopg
 
-from penstock.catalog.contract import CatalogError
-from penstock.catalog.postgres_session import Session, one_line
+from penstock.catalog.postgres_session import Session, describe
 from penstock.storage.objects.commit_log import CommitLog
 from penstock.storage.objects.inspection import YOUNG_SECONDS
 from penstock.storage.objects.key_space import KeySpace
@@ -68,7 +67,7 @@ def read_status(session: Session, store_shown: str) -> ClusterStatus:
         brokers = [_broker(row) for row in connection.execute(_BROKERS).fetchall()]
         row = connection.execute(_CLUSTER).fetchone()
     except psycopg.Error as error:
-        raise CatalogError(f"cannot read the cluster at {session.shown}: {one_line(error)}") from error
+        raise describe("read the cluster", session, error) from error
     cluster_id, incarnation, *counts = row
     found = ClusterStatus(cluster_id, incarnation, store_shown, *counts)
     found.brokers = brokers
