@@ -6,6 +6,7 @@ import asyncio
 from collections.abc import Callable
 from typing import TypeVar
 
+from penstock.broker.world import WaitsFor
 from penstock.threads import THREADS
 from tests.coordination.simulated import SimulatedTime
 
@@ -34,7 +35,7 @@ class SimulatedWorld(SimulatedTime):
     def call_soon_threadsafe(self, callback: Callable[[], object]) -> None:
         self.call_soon(callback)
 
-    def in_thread(self, work: Callable[[], T]) -> asyncio.Future[T]:
+    def in_thread(self, work: Callable[[], T], waits_for: WaitsFor = WaitsFor.THIS_MACHINE) -> asyncio.Future[T]:
         self.in_threads += 1
         done: asyncio.Future[T] = asyncio.Future(loop=_NoLoop())  # type: ignore[arg-type]
         done.set_result(work())

@@ -9,7 +9,7 @@ from typing import TypeVar
 import pytest
 
 from penstock.broker.catalog_watch import CHECK_SECONDS, CatalogWatch
-from penstock.broker.world import LoopWorld
+from penstock.broker.world import LoopWorld, WaitsFor
 from penstock.catalog.contract import CatalogError, CatalogLost
 from tests.broker.simulated_world import SimulatedWorld
 
@@ -27,7 +27,7 @@ class _Done:
 class World(SimulatedWorld):
     """Tells of finished work at once."""
 
-    def in_thread(self, work: Callable[[], T]) -> asyncio.Future[T]:
+    def in_thread(self, work: Callable[[], T], waits_for: WaitsFor = WaitsFor.THIS_MACHINE) -> asyncio.Future[T]:
         self.in_threads += 1
         return _Done(work())  # type: ignore[return-value]
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import asyncio
+import threading
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -17,8 +19,11 @@ from confluent_kafka.admin import (  # type: ignore[attr-defined]
 )
 
 from penstock import portable
+from penstock.broker.cold_reads import until_fetched
+from penstock.broker.world import LoopWorld
 from penstock.records.builder import build_batch
 from penstock.records.record import iter_batches_records
+from penstock.storage.contract import ColdRead, FarFetch
 from penstock.testing import Broker
 from penstock.wire import messages as m
 from tests.broker.cold_disk import ColdDisk, disk, drop_from_memory
@@ -234,6 +239,22 @@ def test_old_records_that_the_kernel_has_dropped_are_read(broker: Broker) -> Non
         received += [message.offset() or 0 for message in consumer.consume(500, 1.0)]
     consumer.close()
     assert received == list(range(700, RECORDS))
+
+
+async def test_records_on_this_disk_do_not_wait_for_those_in_a_store_that_hangs() -> None:
+    world = LoopWorld(asyncio.get_running_loop())
+    released = threading.Event()
+    hangs = ColdRead(FarFetch(lambda: _wait_until(released)))
+    far = asyncio.gather(*[until_fetched(world, hangs) for _ in range(100)])
+    async with asyncio.timeout(WAIT_SECONDS):
+        await until_fetched(world, ColdRead(lambda: None, lambda: None))
+        assert not far.done()
+        released.set()
+        await far
+
+
+def _wait_until(released: threading.Event) -> None:
+    assert released.wait(WAIT_SECONDS)
 
 
 def wait_for(condition: Callable[[], bool]) -> None:

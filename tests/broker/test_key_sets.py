@@ -12,6 +12,7 @@ from typing import Any
 import pytest
 
 from penstock.broker.key_sets import MAX_BYTES, KeySet, fetch_document
+from penstock.broker.world import WaitsFor
 from tests.broker.simulated_world import SimulatedWorld
 
 KEY = {"kty": "EC", "crv": "P-256", "x": "", "y": ""}
@@ -39,7 +40,7 @@ class Source:
 class Threads(SimulatedWorld):
     """A world whose threads may fail."""
 
-    def in_thread(self, work: Callable[[], Any]) -> Any:
+    def in_thread(self, work: Callable[[], Any], waits_for: WaitsFor = WaitsFor.THIS_MACHINE) -> Any:
         try:
             return Done(self, work())
         except Exception as error:

@@ -10,6 +10,7 @@ import pytest
 
 from penstock.broker.credentials import Stored
 from penstock.broker.password_checks import AT_ONCE, MAX_WAITING, PasswordChecks, TooBusy
+from penstock.broker.world import WaitsFor
 from penstock.security.scram import ScramMechanism, credential_of
 
 STORED = Stored(ScramMechanism.SCRAM_SHA_256, credential_of(ScramMechanism.SCRAM_SHA_256, "secret", b"salt" * 4, 4096))
@@ -21,7 +22,7 @@ class SlowThreads:
     def __init__(self) -> None:
         self.work: list[tuple[Callable[[], Any], asyncio.Future[Any]]] = []
 
-    def in_thread(self, work: Callable[[], Any]) -> asyncio.Future[Any]:
+    def in_thread(self, work: Callable[[], Any], waits_for: WaitsFor = WaitsFor.THIS_MACHINE) -> asyncio.Future[Any]:
         future = asyncio.get_running_loop().create_future()
         self.work.append((work, future))
         return future

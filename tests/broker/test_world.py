@@ -8,7 +8,7 @@ import time
 
 import pytest
 
-from penstock.broker.world import LoopWorld, SteadyTime
+from penstock.broker.world import LoopWorld, SteadyTime, WaitsFor
 from penstock.simulation import Simulation
 
 WAIT_SECONDS = 30
@@ -62,6 +62,17 @@ async def test_work_in_a_thread_leaves_the_loop_to_others(world: LoopWorld) -> N
     future = world.in_thread(work)
     world.call_soon(released.set)
     assert await asyncio.wait_for(future, WAIT_SECONDS) != threading.get_ident()
+
+
+@pytest.mark.parametrize("hanging", [WaitsFor.STORE, WaitsFor.SERVER])
+async def test_work_that_hangs_holds_up_only_what_waits_for_the_same(world: LoopWorld, hanging: WaitsFor) -> None:
+    released = threading.Event()
+    stuck = [world.in_thread(lambda: released.wait(WAIT_SECONDS), hanging) for _ in range(100)]
+    for each in set(WaitsFor) - {hanging}:
+        assert await asyncio.wait_for(world.in_thread(threading.get_ident, each), WAIT_SECONDS)
+    assert not any(each.done() for each in stuck)
+    released.set()
+    assert all(await asyncio.wait_for(asyncio.gather(*stuck), WAIT_SECONDS))
 
 
 async def test_a_thread_calls_back_into_the_loop(world: LoopWorld) -> None:

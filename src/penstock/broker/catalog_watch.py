@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable
 
-from penstock.broker.world import Timer, World
+from penstock.broker.world import Timer, WaitsFor, World
 from penstock.catalog.contract import CatalogError, CatalogLost
 
 log = logging.getLogger("penstock.broker")
@@ -35,7 +35,7 @@ class CatalogWatch:
             self._timer.cancel()
 
     def _begin(self) -> None:
-        self._world.in_thread(self._outcome).add_done_callback(lambda done: self._end(done.result()))
+        self._world.in_thread(self._outcome, WaitsFor.SERVER).add_done_callback(lambda done: self._end(done.result()))
 
     def _outcome(self) -> CatalogError | None:
         try:

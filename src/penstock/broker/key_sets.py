@@ -15,6 +15,7 @@ from typing import IO, TYPE_CHECKING
 from urllib.parse import urlsplit
 
 from penstock import guard
+from penstock.broker.world import WaitsFor
 from penstock.security.oauthbearer import PublicKeys, parse_key_set
 
 if TYPE_CHECKING:
@@ -72,7 +73,8 @@ class KeySet:
         if self._timer is not None:
             self._timer.cancel()
         self._fetching = True
-        self._world.in_thread(lambda: parse_key_set(self._fetch(self.url))).add_done_callback(self._finished)
+        fetching = self._world.in_thread(lambda: parse_key_set(self._fetch(self.url)), WaitsFor.SERVER)
+        fetching.add_done_callback(self._finished)
 
     def _finished(self, result: asyncio.Future[PublicKeys]) -> None:
         self._fetching = False

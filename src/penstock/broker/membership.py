@@ -28,6 +28,7 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from penstock.broker.bounded_log import BoundedLog
+from penstock.broker.world import WaitsFor
 from penstock.catalog.contract import CatalogError, CatalogLost
 from penstock.catalog.leases import NodeIdInUse, Standing
 from penstock.catalog.shared import Kind
@@ -192,7 +193,7 @@ class Membership:
         """Hand over what this broker leads, and give the lease back."""
         self._is_leaving = True
         if self._thread is not None:
-            await self._world.in_thread(lambda: self._has_left.wait(LEAVE_SECONDS + _TELL_SECONDS))
+            await self._world.in_thread(lambda: self._has_left.wait(LEAVE_SECONDS + _TELL_SECONDS), WaitsFor.SERVER)
 
     def stop(self) -> None:
         self._is_stopping = True

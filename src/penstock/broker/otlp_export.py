@@ -21,6 +21,7 @@ from penstock.broker.config import ConfigError
 from penstock.broker.histogram import BOUNDS_MS
 from penstock.broker.metric_specs import COUNTER, HISTOGRAM, unit_of
 from penstock.broker.metrics import Metric
+from penstock.broker.world import WaitsFor
 from penstock.wire.otlp import (
     CUMULATIVE,
     encode_bounds,
@@ -109,7 +110,7 @@ class OtlpExport:
     async def _export(self) -> None:
         try:
             body = await self._encode()
-            await self._world.in_thread(lambda: self._send(self._request(body)))
+            await self._world.in_thread(lambda: self._send(self._request(body)), WaitsFor.SERVER)
         except Exception as error:
             self.failures += 1
             self._failures.warning("cannot export metrics to %s: %s", self._url, _reason(error))

@@ -11,6 +11,8 @@ import random
 import time
 import uuid
 from collections.abc import Callable, Coroutine
+from concurrent.futures import ThreadPoolExecutor
+from enum import Enum
 from typing import Protocol, TypeVar, TypeVarTuple
 
 from penstock.threads import THREADS, Threads
@@ -25,6 +27,17 @@ class Timer(Protocol):
 
 class Task(Protocol):
     def cancel(self) -> bool: ...
+
+
+class WaitsFor(Enum):
+    """What work in a thread waits for. Each has threads of its own, so that what hangs holds up only its like."""
+
+    THIS_MACHINE = "a processor or a disk"
+    STORE = "the object store"
+    SERVER = "PostgreSQL, an identity provider, a collector of metrics"
+
+
+_THREADS_MAX = {WaitsFor.STORE: 16, WaitsFor.SERVER: 8}
 
 
 class World(Protocol):
@@ -58,8 +71,8 @@ class World(Protocol):
         """Run a coroutine beside everything else; who needs it to the end keeps what is returned."""
         ...
 
-    def in_thread(self, work: Callable[[], T]) -> asyncio.Future[T]:
-        """Run work that waits (for a disk, for a computation) without holding up everybody else."""
+    def in_thread(self, work: Callable[[], T], waits_for: WaitsFor = WaitsFor.THIS_MACHINE) -> asyncio.Future[T]:
+        """Run work that waits without holding up everybody else."""
         ...
 
     def new_id(self) -> bytes:
@@ -101,6 +114,7 @@ class LoopWorld:
         self.precise = time.perf_counter
         self.call_later = loop.call_later
         self.call_soon = loop.call_soon
+        self._pools: dict[WaitsFor, ThreadPoolExecutor] = {}
 
     def now_ms(self) -> int:
         return int(time.time() * 1000)
@@ -111,8 +125,14 @@ class LoopWorld:
     def spawn(self, work: Coroutine[object, None, None]) -> Task:
         return self._loop.create_task(work)
 
-    def in_thread(self, work: Callable[[], T]) -> asyncio.Future[T]:
-        return self._loop.run_in_executor(None, work)
+    def in_thread(self, work: Callable[[], T], waits_for: WaitsFor = WaitsFor.THIS_MACHINE) -> asyncio.Future[T]:
+        if waits_for is WaitsFor.THIS_MACHINE:
+            return self._loop.run_in_executor(None, work)
+        pool = self._pools.get(waits_for)
+        if pool is None:
+            pool = ThreadPoolExecutor(_THREADS_MAX[waits_for], f"penstock-{waits_for.name.lower()}")
+            self._pools[waits_for] = pool
+        return self._loop.run_in_executor(pool, work)
 
     def new_id(self) -> bytes:
         return uuid.uuid4().bytes

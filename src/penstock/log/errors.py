@@ -19,6 +19,18 @@ class ColdRead(Exception):
         self.fetches = fetches
 
 
+class FarFetch:
+    """A fetch for `ColdRead` that waits for another machine, perhaps for long."""
+
+    __slots__ = ("_fetch",)
+
+    def __init__(self, fetch: Callable[[], None]) -> None:
+        self._fetch = fetch
+
+    def __call__(self) -> None:
+        self._fetch()
+
+
 class FolderInUse(Exception):
     """Another process holds the data folder's lock."""
 

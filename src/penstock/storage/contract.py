@@ -35,6 +35,7 @@ from typing import TYPE_CHECKING, NamedTuple, Protocol
 
 from penstock.log.config import LogConfig as LogConfig
 from penstock.log.errors import ColdRead as ColdRead
+from penstock.log.errors import FarFetch as FarFetch
 from penstock.log.errors import LeadershipLost as LeadershipLost
 from penstock.log.errors import StorageError as StorageError
 from penstock.log.files import SegmentFile as SegmentFile

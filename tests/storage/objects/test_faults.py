@@ -13,7 +13,7 @@ import pytest
 
 from penstock.catalog.postgres_session import Session
 from penstock.log.config import LogConfig
-from penstock.log.errors import ColdRead, StorageError
+from penstock.log.errors import ColdRead, FarFetch, StorageError
 from penstock.records.batch import parse_header
 from penstock.storage.objects.commit_log import CommitLogAway, Outcome, StoredObject, Tail
 from penstock.storage.objects.committer import CommitSettings
@@ -223,6 +223,7 @@ def test_a_cold_read_that_fails_is_an_error_of_the_store_and_succeeds_later(worl
         again.read(0, 1000)
     world.store.gets.append(throttled)
     (fetch,) = cold.value.fetches
+    assert isinstance(fetch, FarFetch), "nothing that is on a disk waits behind it"
     with pytest.raises(StoreError, match="503"):
         fetch()
     assert world.store.met == 1

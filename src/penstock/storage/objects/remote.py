@@ -16,7 +16,7 @@ from collections import OrderedDict
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from penstock.log.errors import ColdRead
+from penstock.log.errors import ColdRead, FarFetch
 from penstock.log.files import DiskReader, OpenFiles, SegmentFile, pread_all, pwrite_all, write_file
 from penstock.log.offset_index import OffsetIndex, StoredIndex
 from penstock.log.segment import INDEX_SUFFIX, TIME_INDEX_SUFFIX, TXN_INDEX_SUFFIX, BatchAt, Segment
@@ -55,7 +55,7 @@ class CacheFile(SegmentFile):
         missing = [chunk for chunk in wanted if chunk not in self._chunks]
         if missing:
             self._cache.misses += 1
-            raise ColdRead(lambda: self.fetch(missing))
+            raise ColdRead(FarFetch(lambda: self.fetch(missing)))
         self._cache.hits += 1
 
     def fetch(self, chunks: list[int] | range) -> None:
@@ -186,7 +186,7 @@ class RemoteSegment(Segment):
     def require_sides(self) -> None:
         """Have the index files here. Raises ColdRead."""
         if not self._has_sides:
-            raise ColdRead(self.fetch_sides)
+            raise ColdRead(FarFetch(self.fetch_sides))
 
     def fetch_sides(self) -> None:
         entry = self._entry
