@@ -30,8 +30,6 @@ if TYPE_CHECKING:
 
 CACHE_FOLDER = "cache"
 _CLAIM = "store "  # with which a broker that was alone with its store named it
-_LIST_SECONDS = 120.0
-_SWEEP_SECONDS = 30.0
 
 
 def open_commit_log(address: ClusterAddress) -> CommitLog:
@@ -139,6 +137,7 @@ def object_storage(
     folder = data / CACHE_FOLDER
     folder.mkdir(exist_ok=True)
     orphan_seconds = config.penstock_store_orphan_age_ms / 1000
+    sweep = SweepSettings()
     settings = EngineSettings(
         node_id=config.node_id,
         broker_epoch=broker_epoch,
@@ -148,9 +147,10 @@ def object_storage(
         sweep=SweepSettings(
             grace_seconds=config.penstock_store_delete_delay_ms / 1000,
             orphan_seconds=orphan_seconds,
-            list_seconds=min(_LIST_SECONDS, orphan_seconds / 2),
+            list_seconds=min(sweep.list_seconds, orphan_seconds / 2),
+            round_seconds=min(sweep.round_seconds, orphan_seconds / 2),
+            idle_seconds=min(sweep.idle_seconds, orphan_seconds),
         ),
-        sweep_seconds=min(_SWEEP_SECONDS, orphan_seconds / 2),
         cache_bytes=config.penstock_store_cache_bytes,
     )
     return ObjectStorage(

@@ -222,7 +222,24 @@ _INCARNATIONS = Migration(
 # How many migrations a broker knows, so that none takes away what it needs.
 _KNOWLEDGE = Migration(1, ("ALTER TABLE broker ADD COLUMN knows integer",))
 
-MIGRATIONS: tuple[Migration, ...] = (_FIRST, _OBJECTS, _SHARED, _INCARNATIONS, _KNOWLEDGE)
+# Whose turn it is at what one broker does for all, and those whose uploads may have been left behind.
+_SWEEP = Migration(
+    1,
+    (
+        'CREATE TABLE turn (task text COLLATE "C" PRIMARY KEY, until timestamptz NOT NULL)',
+        """
+        CREATE TABLE fenced_writer (
+            folder text COLLATE "C" PRIMARY KEY,
+            noted_at timestamptz NOT NULL DEFAULT now(),
+            listed_at timestamptz,
+            is_done boolean NOT NULL DEFAULT false
+        )
+        """,
+        "CREATE INDEX stored_object_marked ON stored_object (marked_at) WHERE marked_at IS NOT NULL",
+    ),
+)
+
+MIGRATIONS: tuple[Migration, ...] = (_FIRST, _OBJECTS, _SHARED, _INCARNATIONS, _KNOWLEDGE, _SWEEP)
 _WITH_BROKERS = MIGRATIONS.index(_SHARED) + 1
 _WITH_KNOWLEDGE = MIGRATIONS.index(_KNOWLEDGE) + 1
 

@@ -186,7 +186,7 @@ def _store(segment: SegmentFiles, key: str, store: ObjectStore, stored: dict[str
     segment.check()
     if stored.get(key) == segment.size:
         return segment.size, True
-    store.put_stream(key, segment.parts())
+    store.put_stream(key, segment.size, segment.parts())
     return segment.size, False
 
 

@@ -290,3 +290,31 @@ def test_commits_of_the_same_partitions_side_by_side_neither_deadlock_nor_overwr
         assert end(cluster.log, FIRST) == end(cluster.log, SECOND) == 50
         assert extents(cluster.log, FIRST) == [(at, at + 1) for at in range(50)]
         other.close()
+
+
+def test_known_objects_are_told_from_others(log: CommitLog, epoch: int) -> None:
+    log.commit(OBJECT, [in_object(FIRST, epoch, 0, 4)])
+    assert log.known_among([OBJECT.key, "wal/other"]) == {OBJECT.key}
+    assert log.known_among([]) == set()
+
+
+def test_a_turn_is_taken_once_until_it_ends_by_itself(log: CommitLog) -> None:
+    assert log.take_turn("a task", 3600)
+    assert not log.take_turn("a task", 3600)
+    assert log.take_turn("another", 0)
+    assert log.take_turn("another", 3600)
+
+
+def test_fenced_writers_are_noted_once_and_remembered_until_they_are_forgotten(log: CommitLog) -> None:
+    log.note_fenced(["c/wal/1-1-x/"])
+    log.note_listed("c/wal/1-1-x/", False)
+    log.note_fenced(["c/wal/1-1-x/", "c/wal/2-1-y/"])
+    writers = log.fenced_writers()
+    assert set(writers) == {"c/wal/1-1-x/", "c/wal/2-1-y/"}
+    assert writers["c/wal/1-1-x/"].listed_seconds_ago is not None
+    assert writers["c/wal/2-1-y/"].listed_seconds_ago is None
+    assert 0 <= writers["c/wal/2-1-y/"].age_seconds < 600
+    log.note_listed("c/wal/1-1-x/", True)
+    assert log.fenced_writers()["c/wal/1-1-x/"].is_done
+    log.forget_writers(["c/wal/1-1-x/"])
+    assert set(log.fenced_writers()) == {"c/wal/2-1-y/"}

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import socket
 import threading
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
 from types import TracebackType
 from typing import Self
@@ -37,13 +37,14 @@ Fault = Callable[[Callable[[], None]], None]
 
 
 class FaultyStore(ObjectStore):
-    """Every PUT and GET meets the next fault, if one is left."""
+    """Every PUT, GET and deletion meets the next fault, if one is left."""
 
     def __init__(self) -> None:
         sound = ObjectStore.open("memory://")
         super().__init__(sound._store, sound.shown)
         self.puts: list[Fault] = []
         self.gets: list[Fault] = []
+        self.deletes: list[Fault] = []
         self.met = 0
 
     def put(self, key: str, parts: Sequence[bytes]) -> None:
@@ -53,6 +54,9 @@ class FaultyStore(ObjectStore):
         found: list[bytes] = []
         self._meet(self.gets, lambda: found.append(super(FaultyStore, self).get(key, position, size)))
         return found[0]
+
+    def delete(self, keys: Iterable[str]) -> None:
+        self._meet(self.deletes, lambda: super(FaultyStore, self).delete(keys))
 
     def _meet(self, faults: list[Fault], operation: Callable[[], None]) -> None:
         if not faults:

@@ -10,7 +10,7 @@ from penstock.log.config import LogConfig
 from penstock.storage.objects import inspection
 from penstock.storage.objects.commit_log import Extent, Layout, PartitionState
 from penstock.storage.objects.committer import CommitSettings
-from penstock.storage.objects.inspection import Inspection, Trouble, damage, holes, inspect
+from penstock.storage.objects.inspection import Inspection, Trouble, damage, damage_in_pieces, holes, inspect
 from penstock.storage.objects.key_space import KeySpace
 from tests.storage.objects.test_storage import KEY, World, segments, until
 from tests.storage.test_contract import TOPIC_ID, append, plain
@@ -129,3 +129,20 @@ def test_batches_that_are_not_those_of_their_offsets_are_damage() -> None:
     assert "begins at offset 0" in str(damage(batch, 1, 2, is_dense=False))
     assert "are no batch" in str(damage(batch + b"rest", 0, 2, is_dense=True))
     assert "cannot be read" in str(damage(batch[:16] + b"\x07" + batch[17:], 0, 2, is_dense=True))
+
+
+def test_batches_are_checked_piece_by_piece_wherever_they_are_cut() -> None:
+    whole = b"".join(bytes(at_offset(number, "x" * (10 * number))) for number in range(5))
+    for size in (1, 7, 100, len(whole)):
+        pieces = [whole[at : at + size] for at in range(0, len(whole), size)]
+        assert damage_in_pieces(pieces, len(whole), 0, 5, is_dense=True) is None
+        torn = damage_in_pieces([*pieces[:-1], pieces[-1][:-1]], len(whole) - 1, 0, 5, is_dense=True)
+        assert "are no batch" in str(torn)
+        spoilt = [*pieces[:-1], pieces[-1][:-1] + b"?"]
+        assert "wrong checksum" in str(damage_in_pieces(spoilt, len(whole), 0, 5, is_dense=True))
+
+
+def at_offset(offset: int, value: str) -> bytearray:
+    batch = plain(value)
+    batch[:8] = offset.to_bytes(8, "big")
+    return batch

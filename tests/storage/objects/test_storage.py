@@ -14,20 +14,20 @@ from penstock.log.config import LogConfig
 from penstock.log.errors import ColdRead, LeadershipLost, StorageError
 from penstock.records.batch import parse_header
 from penstock.records.builder import build_batch
-from penstock.storage.objects.commit_log import PartitionKey, StoredObject, Tail
+from penstock.storage.objects.commit_log import PartitionKey
 from penstock.storage.objects.committer import CommitSettings
-from penstock.storage.objects.key_space import KeySpace
 from penstock.storage.objects.log import ObjectLog
 from penstock.storage.objects.memory_commit_log import MemoryCommitLog
 from penstock.storage.objects.remote import RemoteSegment
 from penstock.storage.objects.storage import EngineSettings, ObjectStorage
-from penstock.storage.objects.store import ObjectStore, StoreError
-from penstock.storage.objects.sweep import Sweep, SweepSettings, Writer, may_be_removed
+from penstock.storage.objects.store import ObjectStore
+from penstock.storage.objects.sweep import SweepSettings
 from penstock.wire.errors import NotLeaderOrFollower
 from tests.storage.test_contract import NOW, TOPIC_ID, append, plain, produced, values
 
 SMALL = LogConfig(segment_bytes=len(plain("a")))
 KEY = PartitionKey(TOPIC_ID, 0)
+_NO_SWEEP = SweepSettings(round_seconds=3600, idle_seconds=3600)
 
 
 class World:
@@ -40,10 +40,10 @@ class World:
         self.failures: list[StorageError] = []
         self.started: list[ObjectStorage] = []
 
-    def start(self, commit: CommitSettings | None = None) -> ObjectStorage:
+    def start(self, commit: CommitSettings | None = None, sweep: SweepSettings = _NO_SWEEP) -> ObjectStorage:
         shutil.rmtree(self.folder, ignore_errors=True)
         self.folder.mkdir()
-        settings = EngineSettings(node_id=1, sweep_seconds=3600, commit=commit or CommitSettings())
+        settings = EngineSettings(node_id=1, sweep=sweep, commit=commit or CommitSettings())
         storage = ObjectStorage(
             self.folder,
             lambda: NOW,
@@ -102,23 +102,15 @@ def test_rolled_segments_are_read_from_the_store_by_a_broker_with_an_empty_disk(
     assert append(again, produced(0, "e")).duplicate
 
 
-def test_retention_moves_the_start_and_its_objects_go_in_two_steps(world: World) -> None:
-    storage = world.start()
-    log = storage.open_log("t", 0, TOPIC_ID, SMALL)
+def test_retention_moves_the_start_and_drops_what_lies_below_it(world: World) -> None:
+    log = world.start().open_log("t", 0, TOPIC_ID, SMALL)
     for value in "abc":
         append(log, plain(value))
     until(lambda: len(segments(world)) == 2)
-    first, second = segments(world)
+    _, second = segments(world)
     log.delete_records(1, NOW)
     until(lambda: world.commits.states([KEY])[KEY].log_start_offset == 1)
     assert segments(world) == [second]
-    sweep = Sweep(world.commits, world.store, storage.writer, set, SweepSettings(grace_seconds=3600))
-    sweep.run()
-    assert world.store.get(first, 0, 1)
-    Sweep(world.commits, world.store, storage.writer, set, SweepSettings(grace_seconds=0)).run()
-    with pytest.raises(StoreError):
-        world.store.get(first, 0, 1)
-    assert world.store.get(second, 0, 1)
 
 
 def test_a_fenced_leader_answers_nobody_and_serves_nothing(world: World) -> None:
@@ -136,37 +128,6 @@ def test_a_fenced_leader_answers_nobody_and_serves_nothing(world: World) -> None
     with pytest.raises(NotLeaderOrFollower):
         log.read(0, 1000)
     assert world.commits.states([KEY])[KEY].end_offset == 1
-
-
-def test_uploads_whose_commit_never_came_are_removed_once_their_writer_is_fenced(world: World) -> None:
-    mine = Writer("c", 1, 5, "abc")
-    orphan, known, alive = mine.key("wal", "1"), mine.key("wal", "2"), Writer("c", 2, 7, "x").key("wal", "1")
-    for key in (orphan, known, alive):
-        world.store.put(key, [b"x"])
-    Sweep(world.commits, world.store, mine, lambda: {known}, SweepSettings(orphan_seconds=-1)).run()
-    left = {each.key for each in world.store.list("c/")}
-    assert orphan not in left
-    assert known in left
-    assert may_be_removed(alive, mine, {2: 8})
-    assert not may_be_removed(alive, mine, {2: 7})
-    assert not may_be_removed("c/other", mine, {})
-
-
-def test_the_sweep_of_a_restored_backup_removes_its_own_objects_and_forgets_those_of_its_origin(world: World) -> None:
-    keys = KeySpace.of("c", "new", ["old"])
-    mine, theirs = Writer(keys.prefix, 1, 1, "y"), Writer("c", 1, 1, "x")
-    known = {"theirs": theirs.key("segment", "1"), "mine": mine.key("segment", "1")}
-    orphans = {"theirs": theirs.key("wal", "2"), "mine": mine.key("wal", "2"), "earlier": "c/old/wal/1-1-z/2"}
-    world.commits.create(KEY, leader=1, leader_epoch=0)
-    for offset, key in enumerate((*known.values(), *orphans.values())):
-        world.store.put(key, [b"x"])
-        if key in known.values():
-            world.commits.commit(StoredObject(key, 1), [Tail(KEY, 0, offset, offset + 1, 0, 1, None)])
-    world.commits.delete(KEY)
-    settings = SweepSettings(grace_seconds=0, orphan_seconds=-1)
-    Sweep(world.commits, world.store, mine, set, settings, keys).run()
-    assert {each.key for each in world.store.list("c/")} == {known["theirs"], orphans["theirs"]}
-    assert world.commits.known_objects() == {}
 
 
 def test_a_segment_that_was_compacted_after_a_take_over_takes_the_place_of_the_others(world: World) -> None:
@@ -189,7 +150,7 @@ def test_a_segment_that_was_compacted_after_a_take_over_takes_the_place_of_the_o
 
     until(compacted)
     compactor.close()
-    assert storage.chores.failures == 0
+    assert storage.shipper.failures == 0
     assert read(again, 0) == [b"d"]
 
 

@@ -8,7 +8,8 @@ from pathlib import Path
 import pytest
 
 from penstock.log.errors import StorageError
-from penstock.storage.objects.store import ObjectMissing, ObjectStore
+from penstock.storage.objects.store import PART_BYTES, PIECE_BYTES, ObjectMissing, ObjectStore, Patience
+from tests.s3_proxy import SlowLine
 from tests.seaweedfs import SeaweedServer
 
 
@@ -50,9 +51,68 @@ def test_objects_are_listed_with_their_age_and_deleted_once(store: ObjectStore) 
     assert set(found) == {"c/list/1", "c/list/2"}
     assert found["c/list/1"].size == 3
     assert -60 < found["c/list/1"].age_seconds < 600
-    store.delete(["c/list/1"])
-    store.delete(["c/list/1"])
+    store.delete(["c/list/1", "c/list/missing"])
+    store.delete(["c/list/missing", "c/list/1"])
     assert [each.key for each in store.list("c/list")] == ["c/list/2"]
+
+
+def test_the_names_below_a_prefix_are_listed_without_what_they_hold(store: ObjectStore) -> None:
+    for key in ("c/names/a/1", "c/names/a/2", "c/names/b/1", "c/namesake/1"):
+        store.put(key, [b"x"])
+    assert sorted(store.folders("c/names/")) == ["a", "b"]
+    assert store.folders("c/nothing/") == []
+
+
+def test_a_large_object_is_put_in_parts_and_read_in_pieces(store: ObjectStore) -> None:
+    size = 2 * PART_BYTES + 5
+    part = bytes(range(256)) * 4096
+    store.put_stream("c/large", size, iter([part] * (size // len(part)) + [b"end!!"]))
+    pieces = list(store.read("c/large", 1, size - 1))
+    assert max(map(len, pieces)) == PIECE_BYTES
+    assert b"".join(pieces) == (part * (size // len(part)) + b"end!!")[1:]
+
+
+def test_an_object_whose_source_fails_is_not_there(store: ObjectStore) -> None:
+    def source() -> Iterator[bytes]:
+        yield from [bytes(1 << 20)] * 12
+        raise StorageError("the file is gone")
+
+    with pytest.raises(StorageError, match="the file is gone"):
+        store.put_stream("c/broken", 20 << 20, source())
+    with pytest.raises(ObjectMissing):
+        store.get("c/broken", 0, 1)
+
+
+def open_over(line: SlowLine, patience: Patience, monkeypatch: pytest.MonkeyPatch) -> ObjectStore:
+    monkeypatch.setenv("AWS_ENDPOINT_URL", line.endpoint)
+    return ObjectStore.open("s3://bucket/of/tests", patience)
+
+
+def test_an_upload_may_take_longer_than_any_request_as_long_as_its_parts_arrive(
+    s3: SeaweedServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name, value in s3.environment.items():
+        monkeypatch.setenv(name, value)
+    pieces = [bytes([number]) * (1 << 20) for number in range(40)]
+    with SlowLine(s3.environment["AWS_ENDPOINT_URL"], 30e6) as line:  # 1.4 s for all, half a second for two parts
+        store = open_over(line, Patience(request=0.3, part=1.2), monkeypatch)
+        store.put_stream("c/parts", len(pieces) << 20, iter(pieces))
+        assert b"".join(store.read("c/parts", 0, len(pieces) << 20)) == b"".join(pieces)
+
+
+def test_a_part_that_is_lost_is_sent_again_and_not_the_whole_object(
+    s3: SeaweedServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name, value in s3.environment.items():
+        monkeypatch.setenv(name, value)
+    pieces = [bytes([number]) * (1 << 20) for number in range(40)]
+    with SlowLine(s3.environment["AWS_ENDPOINT_URL"], 400e6) as line:
+        store = open_over(line, Patience(), monkeypatch)
+        line.cut_at = 30 << 20
+        store.put_stream("c/cut", len(pieces) << 20, iter(pieces))
+        assert line.cut_at is None
+        assert line.sent < (len(pieces) << 20) + 2 * PART_BYTES
+        assert b"".join(store.read("c/cut", 0, len(pieces) << 20)) == b"".join(pieces)
 
 
 def test_a_store_that_cannot_be_written_to_is_refused_with_what_to_do(tmp_path: Path) -> None:

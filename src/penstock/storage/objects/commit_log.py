@@ -126,6 +126,17 @@ class Usage(NamedTuple):
     """Objects that nothing names any more and whose time has not come."""
 
 
+class FencedWriter(NamedTuple):
+    """Somebody who has stored objects, and cannot commit any more."""
+
+    age_seconds: float
+    """Since it was noticed."""
+    listed_seconds_ago: float | None
+    """Since its objects were last listed."""
+    is_done: bool
+    """Whether they need not be listed any more."""
+
+
 class CommitLog(Protocol):
     def lead(self, node_id: int, partitions: Collection[PartitionKey]) -> Mapping[PartitionKey, PartitionState]:
         """Make a broker that is alone the leader, under a higher epoch. Partitions of unknown topics are left out."""
@@ -162,16 +173,32 @@ class CommitLog(Protocol):
         """The first step of deletion: note which objects nothing names. Returns how many were found now."""
 
     def marked(self, grace_seconds: float) -> list[str]:
-        """Objects that were marked longer ago than this."""
+        """Objects that were marked longer ago than this, but no more than a few thousand."""
 
     def forget_objects(self, keys: Iterable[str]) -> None:
         """The last step: marked objects that are no longer in the store."""
+
+    def known_among(self, keys: Collection[str]) -> set[str]:
+        """Those of the objects that are named, or marked."""
 
     def known_objects(self) -> dict[str, int]:
         """Every object that is named, or marked, and its size."""
 
     def broker_epochs(self) -> Mapping[int, int]:
         """The present epoch of each broker; lower ones are fenced."""
+
+    def take_turn(self, task: str, seconds: float) -> bool:
+        """Whether nobody has taken a turn at a task that still lasts. It ends by itself."""
+
+    def fenced_writers(self) -> Mapping[str, FencedWriter]:
+        """Those that were noted, by the folder of their objects."""
+
+    def note_fenced(self, folders: Collection[str]) -> None:
+        """Those that are known already stay as they are."""
+
+    def note_listed(self, folder: str, is_done: bool) -> None: ...
+
+    def forget_writers(self, folders: Collection[str]) -> None: ...
 
     def usage(self) -> Usage: ...
 

@@ -111,6 +111,7 @@ class Committer:
         settings: CommitSettings,
         call_soon: Callable[[Callable[[], None]], object],
         on_outcomes: OnOutcomes,
+        on_orphan: Callable[[str], None],
         is_urgent: Callable[[ObjectLog], bool],
         threads: Threads = THREADS,
     ) -> None:
@@ -120,6 +121,7 @@ class Committer:
         self._settings = settings
         self._call_soon = call_soon
         self._on_outcomes = on_outcomes
+        self._on_orphan = on_orphan
         self._is_urgent = is_urgent
         self._threads = threads
         self._changed = threads.condition()
@@ -153,10 +155,6 @@ class Committer:
     @property
     def uploads_under_way(self) -> int:
         return self._uploading
-
-    def keys_in_flight(self) -> set[str]:
-        with self._changed:
-            return {job.stored.key for job in self._jobs}
 
     def has_room(self) -> bool:
         return self._backlog < self._settings.backlog_bytes
@@ -425,6 +423,8 @@ class Committer:
             self.statistics.commits += 1
             self.statistics.commit_seconds += now - started
             self.statistics.last_commit = now
+        if stored is not None and Outcome.COMMITTED not in outcomes:
+            self._on_orphan(stored.key)
         settled = [(log, tail, outcome) for (log, tail), outcome in zip(tails, outcomes, strict=True)]
         self._call_soon(partial(self._on_outcomes, settled))
 

@@ -7,7 +7,7 @@ which is listed and not known was not committed; while it is young, its commit m
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from enum import Enum
@@ -174,25 +174,53 @@ def _is_named(piece: Piece, commits: CommitLog) -> bool:
 def _damage(entry: SegmentEntry | Extent, store: ObjectStore) -> str | None:
     if isinstance(entry, Extent):
         return damage(read_extent(entry, store), entry.base_offset, entry.end_offset, is_dense=True)
-    data = store.get(entry.object_key, 0, entry.size)
-    return damage(data[: entry.log_size], entry.base_offset, entry.end_offset, is_dense=False)
+    pieces = store.read(entry.object_key, 0, entry.log_size)
+    found = damage_in_pieces(pieces, entry.log_size, entry.base_offset, entry.end_offset, is_dense=False)
+    for _ in store.read(entry.object_key, entry.log_size, entry.size - entry.log_size):
+        pass  # the indexes can be read
+    return found
 
 
 def damage(data: Buffer, base_offset: int, end_offset: int, *, is_dense: bool) -> str | None:
     """What is wrong with the batches of a range of offsets. Only compaction leaves gaps between batches."""
-    next_offset, end = base_offset, 0
+    return damage_in_pieces([data], len(data), base_offset, end_offset, is_dense=is_dense)
+
+
+def damage_in_pieces(
+    pieces: Iterable[Buffer], size: int, base_offset: int, end_offset: int, *, is_dense: bool
+) -> str | None:
+    """The same for what is too large for memory."""
+    next_offset = base_offset
+    left = size
+    kept = bytearray()
+    """The beginning of a batch that goes on in the next piece."""
+    needed = LOG_OVERHEAD
     try:
-        for position, header in iter_headers(data):
-            size = header.batch_length + LOG_OVERHEAD
-            if not crc_is_valid(data, position, size):
-                return f"the batch at offset {header.base_offset} has a wrong checksum"
-            if header.base_offset < next_offset or (is_dense and header.base_offset > next_offset):
-                return f"a batch begins at offset {header.base_offset}, and {next_offset} was to come"
-            next_offset, end = header.base_offset + header.last_offset_delta + 1, position + size
+        for piece in pieces:
+            if kept:
+                kept += piece
+            if kept and len(kept) < needed:
+                continue
+            data: Buffer = kept or piece
+            end = 0
+            for position, header in iter_headers(data):
+                length = header.batch_length + LOG_OVERHEAD
+                if not crc_is_valid(data, position, length):
+                    return f"the batch at offset {header.base_offset} has a wrong checksum"
+                if header.base_offset < next_offset or (is_dense and header.base_offset > next_offset):
+                    return f"a batch begins at offset {header.base_offset}, and {next_offset} was to come"
+                next_offset, end = header.base_offset + header.last_offset_delta + 1, position + length
+            left -= end
+            kept = bytearray(memoryview(data)[end:])
+            needed = LOG_OVERHEAD
+            if len(kept) >= LOG_OVERHEAD:
+                needed = int.from_bytes(kept[8:12], "big", signed=True) + LOG_OVERHEAD
+            if needed > left:
+                break
     except CorruptBatch as error:
         return f"the batch after offset {next_offset} cannot be read: {error}"
-    if end != len(data):
-        return f"{len(data) - end} bytes after offset {next_offset - 1} are no batch"
+    if left:
+        return f"{left} bytes after offset {next_offset - 1} are no batch"
     if next_offset > end_offset or (is_dense and next_offset != end_offset):
         return f"the batches end at offset {next_offset} rather than {end_offset}"
     return None

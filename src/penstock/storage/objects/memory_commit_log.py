@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import threading
+import time
 from collections.abc import Collection, Iterable, Sequence
+from typing import NamedTuple
 
 from penstock.storage.objects.commit_log import (
     NOBODY,
     Extent,
+    FencedWriter,
     Layout,
     Outcome,
     PartitionKey,
@@ -18,6 +21,12 @@ from penstock.storage.objects.commit_log import (
     Usage,
     outcome_of,
 )
+
+
+class _Writer(NamedTuple):
+    noted_at: float
+    listed_at: float | None = None
+    is_done: bool = False
 
 
 class MemoryCommitLog:
@@ -31,6 +40,8 @@ class MemoryCommitLog:
         self._segments: dict[PartitionKey, list[SegmentEntry]] = {}
         self._objects: dict[str, int] = {}
         self._marked: set[str] = set()
+        self._turns: dict[str, float] = {}
+        self._writers: dict[str, _Writer] = {}
 
     def create(self, partition: PartitionKey, leader: int = NOBODY, leader_epoch: int = -1) -> None:
         """What the catalog does when a topic is created, and when leadership moves."""
@@ -178,8 +189,44 @@ class MemoryCommitLog:
         with self._lock:
             return dict(self._objects)
 
+    def known_among(self, keys: Collection[str]) -> set[str]:
+        with self._lock:
+            return self._objects.keys() & set(keys)
+
     def broker_epochs(self) -> dict[int, int]:
         return {}
+
+    def take_turn(self, task: str, seconds: float) -> bool:
+        with self._lock:
+            now = time.monotonic()
+            if self._turns.get(task, now) > now:
+                return False
+            self._turns[task] = now + seconds
+            return True
+
+    def fenced_writers(self) -> dict[str, FencedWriter]:
+        with self._lock:
+            now = time.monotonic()
+            return {
+                folder: FencedWriter(
+                    now - each.noted_at, None if each.listed_at is None else now - each.listed_at, each.is_done
+                )
+                for folder, each in self._writers.items()
+            }
+
+    def note_fenced(self, folders: Collection[str]) -> None:
+        with self._lock:
+            for folder in folders:
+                self._writers.setdefault(folder, _Writer(time.monotonic()))
+
+    def note_listed(self, folder: str, is_done: bool) -> None:
+        with self._lock:
+            self._writers[folder] = self._writers[folder]._replace(listed_at=time.monotonic(), is_done=is_done)
+
+    def forget_writers(self, folders: Collection[str]) -> None:
+        with self._lock:
+            for folder in folders:
+                self._writers.pop(folder, None)
 
     def usage(self) -> Usage:
         with self._lock:

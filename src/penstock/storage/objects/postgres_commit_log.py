@@ -24,6 +24,7 @@ from penstock.log.errors import StorageError
 from penstock.storage.objects.commit_log import (
     CommitLogAway,
     Extent,
+    FencedWriter,
     Layout,
     Outcome,
     PartitionKey,
@@ -165,9 +166,40 @@ SELECT leader_epoch, end_offset FROM locked
 """
 )
 
-_UNKNOWN_PARTITION = """
-NOT EXISTS (SELECT FROM partition p WHERE p.topic_id = t.topic_id AND p.partition_index = t.partition_index)
+# Each topic is looked up once, however many rows it has.
+_FORGET_DELETED = """
+WITH RECURSIVE known AS (
+    (SELECT topic_id FROM {table} ORDER BY topic_id LIMIT 1)
+    UNION ALL
+    SELECT (SELECT topic_id FROM {table} t WHERE t.topic_id > known.topic_id ORDER BY topic_id LIMIT 1)
+    FROM known WHERE known.topic_id IS NOT NULL
+), deleted AS (
+    SELECT topic_id FROM known WHERE topic_id IS NOT NULL
+    AND NOT EXISTS (SELECT FROM topic WHERE topic.topic_id = known.topic_id)
+)
+DELETE FROM {table} t USING deleted WHERE t.topic_id = deleted.topic_id RETURNING 1
 """
+
+# Some at a time, so that nobody waits long for the connection.
+_MARK_UNREFERENCED = """
+WITH looked_at AS (
+    SELECT object_key FROM stored_object WHERE object_key > %(after)s ORDER BY object_key LIMIT 5000
+), marked AS (
+    UPDATE stored_object o SET marked_at = now() FROM looked_at
+    WHERE o.object_key = looked_at.object_key AND o.marked_at IS NULL
+        AND NOT EXISTS (SELECT FROM extent WHERE extent.object_key = o.object_key)
+        AND NOT EXISTS (SELECT FROM segment WHERE segment.object_key = o.object_key)
+    RETURNING 1
+)
+SELECT (SELECT count(*) FROM marked), (SELECT max(object_key) FROM looked_at)
+"""
+
+_TAKE_TURN = """
+INSERT INTO turn AS t (task, until) VALUES (%(task)s, now() + make_interval(secs => %(seconds)s))
+ON CONFLICT (task) DO UPDATE SET until = excluded.until WHERE t.until <= now() RETURNING 1
+"""
+
+_MARKED_MAX = 5000
 
 
 class Connections(Protocol):
@@ -308,27 +340,20 @@ class PostgresCommitLog:
     # Objects
 
     def forget_deleted(self) -> int:
-        count = 0
-        for table in ("extent", "segment", "epoch_start"):
-            count += len(self._others.call(f"DELETE FROM {table} t WHERE {_UNKNOWN_PARTITION} RETURNING 1"))
-        return count
+        tables = ("extent", "segment", "epoch_start")
+        return sum(len(self._others.call(_FORGET_DELETED.format(table=table))) for table in tables)
 
     def mark_unreferenced(self) -> int:
-        return len(
-            self._others.call(
-                """
-                UPDATE stored_object o SET marked_at = now() WHERE marked_at IS NULL
-                AND NOT EXISTS (SELECT FROM extent WHERE extent.object_key = o.object_key)
-                AND NOT EXISTS (SELECT FROM segment WHERE segment.object_key = o.object_key)
-                RETURNING 1
-                """
-            )
-        )
+        count, after = 0, ""
+        while after is not None:
+            ((marked, after),) = self._others.call(_MARK_UNREFERENCED, {"after": after})
+            count += marked
+        return count
 
     def marked(self, grace_seconds: float) -> list[str]:
         rows = self._others.call(
-            "SELECT object_key FROM stored_object WHERE marked_at <= now() - make_interval(secs => %s)",
-            (grace_seconds,),
+            "SELECT object_key FROM stored_object WHERE marked_at <= now() - make_interval(secs => %s) LIMIT %s",
+            (grace_seconds, _MARKED_MAX),
         )
         return [key for (key,) in rows]
 
@@ -337,6 +362,10 @@ class PostgresCommitLog:
             "DELETE FROM stored_object WHERE object_key = ANY(%s) AND marked_at IS NOT NULL", (list(keys),)
         )
 
+    def known_among(self, keys: Collection[str]) -> set[str]:
+        rows = self._others.call("SELECT object_key FROM stored_object WHERE object_key = ANY(%s)", (list(keys),))
+        return {key for (key,) in rows}
+
     def known_objects(self) -> dict[str, int]:
         return dict(self._others.call("SELECT object_key, size FROM stored_object"))
 
@@ -344,6 +373,32 @@ class PostgresCommitLog:
         if not self._others.call("SELECT to_regclass('broker')::text")[0][0]:
             return {}
         return dict(self._others.call("SELECT node_id, epoch FROM broker"))
+
+    def take_turn(self, task: str, seconds: float) -> bool:
+        return bool(self._others.call(_TAKE_TURN, {"task": task, "seconds": seconds}))
+
+    def fenced_writers(self) -> dict[str, FencedWriter]:
+        rows = self._others.call(
+            """
+            SELECT folder, extract(epoch FROM now() - noted_at)::float8,
+                extract(epoch FROM now() - listed_at)::float8, is_done
+            FROM fenced_writer
+            """
+        )
+        return {folder: FencedWriter(*values) for folder, *values in rows}
+
+    def note_fenced(self, folders: Collection[str]) -> None:
+        self._others.call(
+            "INSERT INTO fenced_writer (folder) SELECT unnest(%s::text[]) ON CONFLICT DO NOTHING", (list(folders),)
+        )
+
+    def note_listed(self, folder: str, is_done: bool) -> None:
+        self._others.call(
+            "UPDATE fenced_writer SET listed_at = now(), is_done = %s WHERE folder = %s", (is_done, folder)
+        )
+
+    def forget_writers(self, folders: Collection[str]) -> None:
+        self._others.call("DELETE FROM fenced_writer WHERE folder = ANY(%s)", (list(folders),))
 
     def usage(self) -> Usage:
         (row,) = self._others.call(

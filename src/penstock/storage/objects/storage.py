@@ -30,13 +30,14 @@ from penstock.log.files import FileOwner, OpenFiles
 from penstock.log.flusher import Callback
 from penstock.portable import disk_space
 from penstock.storage.contract import Log, StoreFigures, Volume
-from penstock.storage.objects.chores import Chores
 from penstock.storage.objects.commit_log import CommitLog, Layout, Outcome, PartitionKey, PartitionState, Tail
 from penstock.storage.objects.committer import CommitSettings, Committer
 from penstock.storage.objects.key_space import KeySpace
 from penstock.storage.objects.loading import load_log
 from penstock.storage.objects.log import ObjectLog
+from penstock.storage.objects.log_starts import LogStarts
 from penstock.storage.objects.remote import SegmentCache
+from penstock.storage.objects.shipping import Shipper
 from penstock.storage.objects.store import ObjectStore
 from penstock.storage.objects.sweep import Sweep, SweepSettings, Writer
 from penstock.threads import THREADS, Thread, Threads
@@ -64,7 +65,6 @@ class EngineSettings:
     """Whether this broker makes itself the leader of every partition that it opens."""
     commit: CommitSettings = field(default_factory=CommitSettings)
     sweep: SweepSettings = field(default_factory=SweepSettings)
-    sweep_seconds: float = 30.0
     cache_bytes: int = 4 << 30
     """What local files of segments that are in the store may take."""
 
@@ -125,6 +125,7 @@ class ObjectStorage:
         self._cache = SegmentCache(folder / _CACHE_FOLDER, store, settings.cache_bytes)
         self._open_files = SharedOpenFiles()
         self.writer = Writer(settings.keys.prefix, settings.node_id, settings.broker_epoch, os.urandom(6).hex())
+        self.sweep = Sweep(commits, store, self.writer, settings.sweep, settings.keys, threads)
         numbers = itertools.count()
         self.committer = Committer(
             commits,
@@ -133,24 +134,24 @@ class ObjectStorage:
             settings.commit,
             call_soon,
             self._settle,
+            self.sweep.doom,
             lambda log: log.topic in internal_topics,
             threads,
         )
-        self.sweep = Sweep(commits, store, self.writer, self.committer.keys_in_flight, settings.sweep, settings.keys)
-        self.chores = Chores(
+        self.shipper = Shipper(
             commits,
             store,
             lambda log, base: self.writer.key(
                 "segment", f"{log.topic_id.hex()}-{log.partition}-{base:020d}-{next(numbers)}"
             ),
             call_soon,
+            self._shipped,
             self._fenced,
-            self._start_committed,
-            self.sweep.run,
-            settings.sweep_seconds,
+            self.sweep.doom,
             threads,
         )
-        self.chores.start()
+        self.log_starts = LogStarts(commits, call_soon, self._start_committed, self._fenced, threads)
+        self.sweep.start()
         self._threads = threads
         self._loader = _Loader(self, threads)
         self._pool = threads.pool("penstock-load", _LOADING_THREADS)
@@ -169,7 +170,7 @@ class ObjectStorage:
         return Volume(self._store.shown, *disk_space(self.folder))
 
     def figures(self) -> StoreFigures:
-        done, cache, chores = self.committer.statistics, self._cache, self.chores
+        done, cache, shipper = self.committer.statistics, self._cache, self.shipper
         return StoreFigures(
             commits=done.commits,
             commit_seconds=done.commit_seconds,
@@ -178,16 +179,16 @@ class ObjectStorage:
             uploads=done.uploads,
             upload_bytes=done.upload_bytes,
             upload_seconds=done.upload_seconds,
-            failures=done.failures + chores.failures,
+            failures=done.failures + shipper.failures + self.log_starts.failures,
             backlog_bytes=self.committer.backlog_bytes,
             uploads_under_way=self.committer.uploads_under_way,
             cache_hits=cache.hits,
             cache_misses=cache.misses,
             fetched_bytes=cache.fetched_bytes,
             cache_bytes=cache.bytes + sum(log.shipped_bytes for log in self._logs.values()),
-            segments=chores.shipped,
-            segment_bytes=chores.shipped_bytes,
-            chores_waiting=chores.waiting,
+            segments=shipper.shipped,
+            segment_bytes=shipper.shipped_bytes,
+            chores_waiting=shipper.waiting + self.log_starts.waiting,
             removed_objects=self.sweep.removed,
             removed_orphans=self.sweep.orphans,
             take_overs=self._take_overs,
@@ -205,7 +206,7 @@ class ObjectStorage:
         log.on_append = self.committer.append
         log.on_folder_lost = self._on_fatal
         log.has_room = self.committer.has_room
-        log.on_start_moved = self.chores.move_start
+        log.on_start_moved = self.log_starts.move
         self._logs[topic, partition] = log
         if self._is_open and self.settings.is_alone:
             guard.attempt(f"leading {topic}-{partition}", self._loader.load_now, log)
@@ -228,6 +229,7 @@ class ObjectStorage:
         assert isinstance(log, ObjectLog)
         del self._logs[log.topic, log.partition]
         self._give_up(log)
+        self.sweep.note_work()
         return partial(shutil.rmtree, self._set_aside(log), ignore_errors=True)
 
     def resign(self, log: Log) -> None:
@@ -244,7 +246,8 @@ class ObjectStorage:
     def _give_up(self, log: ObjectLog) -> None:
         self._loader.remove(log)
         self.committer.end(log)
-        self.chores.forget(log)
+        self.shipper.forget(log)
+        self.log_starts.forget(log)
         self._refuse(log)
         log.resign()
         log.release_files()
@@ -272,7 +275,7 @@ class ObjectStorage:
         self._take_over_longest_seconds = max(self._take_over_longest_seconds, took)
         self.committer.begin(log)
         log.announce()
-        self.chores.look_at(log)
+        self.shipper.look_at(log)
 
     def compactor(self, config: CleanerConfig, on_progress: Callable[[], None]) -> Compactor:
         from penstock.log.cleaner.manager import CleanerManager
@@ -306,7 +309,7 @@ class ObjectStorage:
             if outcome is Outcome.COMMITTED:
                 guard.attempt("telling of a commit", log.committed, tail.end_offset)
                 self._tell_waiting(log)
-                guard.attempt("shipping a segment", self.chores.look_at, log)
+                guard.attempt("shipping a segment", self.shipper.look_at, log)
             elif outcome is Outcome.DIVERGED:
                 self._on_fatal(
                     StorageError(
@@ -333,7 +336,11 @@ class ObjectStorage:
 
     def _start_committed(self, log: ObjectLog, offset: int) -> None:
         log.start_committed = max(log.start_committed, offset)
+        self.sweep.note_work()
         self._tell_waiting(log)
+
+    def _shipped(self, log: ObjectLog) -> None:
+        self.sweep.note_work()
 
     def _refuse(self, log: ObjectLog) -> None:
         for _, _, callback in self._waiting.pop(log, ()):
@@ -382,7 +389,7 @@ class ObjectStorage:
         """Called now and then: keeps the local files within their bounds."""
         now_ms = self._now_ms()
         for log in self.logs():
-            guard.attempt("shipping a segment", self.chores.look_at, log)
+            guard.attempt("shipping a segment", self.shipper.look_at, log)
         used = sum(log.shipped_bytes for log in self.logs())
         for log in sorted(self.logs(), key=lambda each: -each.shipped_bytes):
             while used > self.settings.cache_bytes and log.holds_office and not log.config.compacts:
@@ -396,7 +403,9 @@ class ObjectStorage:
         self._loader.close()
         if not self.committer.close(_CLOSE_SECONDS):
             logger.error("not all records could be committed before the end; nobody was told that they were")
-        self.chores.close(_CLOSE_SECONDS)
+        self.log_starts.close(_CLOSE_SECONDS)
+        self.shipper.close(_CLOSE_SECONDS)
+        self.sweep.close(_CLOSE_SECONDS)
         self._pool.shutdown(wait=True, cancel_futures=True)
         for log in self._logs.values():
             log.release_files()
