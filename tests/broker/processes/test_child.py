@@ -28,7 +28,10 @@ reading, writing = os.pipe()
 lifeline, held = os.pipe()
 
 def relay():
-    os.write(1, os.read(reading, 4096))
+    said = b""
+    while b"alive" not in said and b"failed" not in said:
+        said += os.read(reading, 4096)
+    os.write(1, said)
     os.close(held)
 
 relaying = threading.Thread(target=relay)
@@ -39,26 +42,28 @@ sys.exit(code)
 """
 
 
-def run(data: Path, *configs: str) -> tuple[int, dict[str, object], str]:
+def run(data: Path, *configs: str) -> tuple[int, list[dict[str, object]], str]:
+    """The exit code, the reports, and what went to stderr."""
     ran = subprocess.run(
         [sys.executable, "-c", PROGRAM, str(data), *configs], capture_output=True, text=True, timeout=WAIT_SECONDS
     )
-    return ran.returncode, json.loads(ran.stdout), ran.stderr
+    return ran.returncode, [json.loads(line) for line in ran.stdout.splitlines()], ran.stderr
 
 
-def test_it_says_where_it_serves_and_ends_well_with_its_lifeline(tmp_path: Path) -> None:
-    code, report, complaints = run(tmp_path, "log.retention.hour=5")
+def test_it_says_where_it_serves_and_that_it_lives_and_ends_well_with_its_lifeline(tmp_path: Path) -> None:
+    code, (report, alive, *_), complaints = run(tmp_path, "log.retention.hour=5")
     assert code == 0, complaints
     addresses = str(report["ready"])
     assert addresses.startswith("127.0.0.1:")
     assert "," not in addresses, "clients are not told of the listener between brokers"
     (remark,) = report["remarks"]  # type: ignore[misc]
     assert "log.retention.hours" in remark
+    assert alive == {"alive": True}
     assert (tmp_path / "brokers" / "1" / ".kafka_cleanshutdown").exists()
 
 
 def test_it_says_why_it_could_not_start(tmp_path: Path) -> None:
-    code, report, complaints = run(tmp_path, "penstock.metrics.listen=0.0.0.0:0")
+    code, (report,), complaints = run(tmp_path, "penstock.metrics.listen=0.0.0.0:0")
     assert code == 1
     assert "needs a login over TLS" in str(report["failed"])
     assert "Traceback" not in complaints

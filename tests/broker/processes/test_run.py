@@ -101,6 +101,21 @@ def test_it_says_one_line_and_one_ctrl_c_ends_all_cleanly(tmp_path: Path) -> Non
         assert (tmp_path / "brokers" / str(node_id) / ".kafka_cleanshutdown").exists()
 
 
+def test_a_second_ctrl_c_ends_a_broker_that_hangs(tmp_path: Path) -> None:
+    with serving(BrokerProcess(tmp_path, brokers=2)) as (supervisor, _):
+        hung, _ = psutil.Process(supervisor.pid).children()
+        hung.suspend()
+        until(lambda: hung.status() == psutil.STATUS_STOPPED)
+
+        def is_over() -> bool:
+            supervisor.send_signal(signal.SIGINT)
+            return supervisor.poll() is not None
+
+        until(is_over)
+        assert supervisor.returncode == 0
+        assert not hung.is_running()
+
+
 def test_whoever_ends_the_supervisor_ends_the_brokers(pair: BrokerProcess) -> None:
     children = brokers_of(pair)
     pair.kill()

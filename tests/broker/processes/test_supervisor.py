@@ -14,12 +14,15 @@ from tests.broker.process import WAIT_SECONDS
 # A supervisor of two processes that say that they are ready, then what each is to do. It prints what happens.
 PROGRAM = """
 import json, logging, os, signal, sys, time
-from penstock.broker.processes.supervisor import ProcessesFailed, Supervisor
+from penstock.broker.processes.supervisor import Patience, ProcessesFailed, Supervisor
 
 logging.basicConfig(format="%(message)s", stream=sys.stdout)
 
 def ready(reports, word):
     os.write(reports, json.dumps({"ready": word, "remarks": []}).encode() + b"\\n")
+
+def alive(reports):
+    os.write(reports, json.dumps({"alive": True}).encode() + b"\\n")
 
 def note(text):
     os.write(1, text.encode() + b"\\n")
@@ -34,6 +37,7 @@ try:
         on_stopping=lambda: note("stopping"),
         every=EVERY,
         beat=lambda: note("alive"),
+        patience=Patience(PATIENCE),
     ).run()
 except ProcessesFailed as error:
     note(f"failed: {error}")
@@ -41,8 +45,9 @@ except ProcessesFailed as error:
 
 
 class Supervised:
-    def __init__(self, body: str, every: float = 0.0) -> None:
+    def __init__(self, body: str, every: float = 0.0, **patience: float) -> None:
         program = PROGRAM.replace("BODY", textwrap.dedent(body)).replace("EVERY", str(every))
+        program = program.replace("PATIENCE", ", ".join(f"{name}={value}" for name, value in patience.items()))
         self.process = subprocess.Popen(
             [sys.executable, "-c", program], stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True
         )
@@ -159,3 +164,86 @@ def test_a_sign_of_life_is_given_from_when_all_are_ready() -> None:
     assert [supervised.line() for _ in range(3)] == ["ready here,here", "alive", "alive"]
     supervised.process.send_signal(signal.SIGTERM)
     assert "stopping" in supervised.rest()
+
+
+def test_one_that_hangs_is_killed_and_started_again(tmp_path: Path) -> None:
+    supervised = Supervised(
+        f"""
+        def child(place, reports):
+            with open({str(tmp_path)!r} + f"/{{place}}", "a") as file:
+                file.write("x")
+                hangs = place and file.tell() == 1
+            ready(reports, "here")
+            while not hangs:
+                alive(reports)
+                time.sleep(0.05)
+            time.sleep(60)
+        """,
+        round_seconds=0.05,
+        silent_rounds_max=40,
+    )
+    assert supervised.line() == "ready here,here"
+    lines = [supervised.line()]
+    while lines[-1] != "two serves again":
+        lines.append(supervised.line())
+    of_two = [line for line in lines if line.startswith("two")]
+    assert of_two[0].endswith("hangs and is killed")
+    assert "was ended by signal 9 and is started again" in of_two[1]
+    supervised.process.send_signal(signal.SIGTERM)
+    supervised.rest()
+
+
+def test_one_that_starts_takes_the_time_that_it_takes(tmp_path: Path) -> None:
+    supervised = Supervised(
+        f"""
+        def child(place, reports):
+            with open({str(tmp_path)!r} + f"/{{place}}", "a") as file:
+                file.write("x")
+                is_first = file.tell() == 1
+            if not is_first:
+                time.sleep(1.5)  # to read its logs
+            ready(reports, "here")
+            while True:
+                alive(reports)
+                if place and is_first and os.path.exists({str(tmp_path / "end")!r}):
+                    return 0
+                time.sleep(0.05)
+        """,
+        round_seconds=0.05,
+        silent_rounds_max=20,
+    )
+    assert supervised.line() == "ready here,here"
+    (tmp_path / "end").touch()
+    while not supervised.line().startswith("two (process"):
+        pass
+    while (line := supervised.line()) != "two serves again":
+        assert not line.startswith("two"), line
+    supervised.process.send_signal(signal.SIGTERM)
+    supervised.rest()
+
+
+DEAF = """
+def child(place, reports):
+    if place:
+        signal.signal(signal.SIGTERM, signal.SIG_IGN)
+    ready(reports, "here")
+    time.sleep(60)
+"""
+
+
+def test_one_that_does_not_stop_in_time_is_killed() -> None:
+    supervised = Supervised(DEAF, stop_seconds=0.5)
+    supervised.line()
+    supervised.process.send_signal(signal.SIGTERM)
+    *_, last = supervised.rest()
+    assert last.startswith("two (process")
+    assert last.endswith("has not stopped and is killed")
+
+
+def test_a_second_signal_ends_all_at_once() -> None:
+    supervised = Supervised(DEAF, stop_seconds=3600, again_seconds=0)
+    supervised.line()
+    supervised.process.send_signal(signal.SIGINT)
+    assert supervised.line() == "stopping"
+    supervised.process.send_signal(signal.SIGINT)
+    assert supervised.rest()[-1].endswith("has not stopped and is killed")

@@ -1,8 +1,8 @@
 """One of several brokers, in a process that its supervisor has forked.
 
-It reports through a pipe, as lines of JSON: that it is ready, or why it has ended. It ends when it gets SIGTERM, and
-when another pipe, the lifeline, is closed at its other end: then the supervisor is gone, however that happened. A
-thread waits for that, so that a broker ends which is too busy to notice.
+It reports through a pipe, as lines of JSON: that it is ready, then every second that its event loop is alive, or why it
+has ended. It ends when it gets SIGTERM, and when another pipe, the lifeline, is closed at its other end: then the
+supervisor is gone, however that happened. A thread waits for that, so that a broker ends which is too busy to notice.
 """
 
 from __future__ import annotations
@@ -22,6 +22,7 @@ from typing import TYPE_CHECKING, Any
 from penstock.broker.logs import LogFormat, configure
 from penstock.broker.processes.foundation import foundation_among
 from penstock.broker.processes.plan import BETWEEN_BROKERS, Plan
+from penstock.broker.processes.supervisor import BEAT_SECONDS
 from penstock.broker.run import remarks
 from penstock.broker.server import Broker
 
@@ -38,10 +39,14 @@ class Reports:
     """The pipe to the supervisor, from the child's side."""
 
     def __init__(self, descriptor: int) -> None:
+        os.set_blocking(descriptor, False)
         self._descriptor = descriptor
 
     def ready(self, addresses: str, lines: Sequence[str]) -> None:
         self._send({"ready": addresses, "remarks": list(lines)})
+
+    def alive(self) -> None:
+        self._send({"alive": True})
 
     def failed(self, why: str) -> None:
         self._send({"failed": why})
@@ -50,7 +55,7 @@ class Reports:
         try:
             os.write(self._descriptor, json.dumps(report).encode() + b"\n")
         except OSError:
-            pass  # nobody is there to read it
+            pass  # nobody reads it: the supervisor is gone, or stands still
 
 
 def run_child(
@@ -104,4 +109,10 @@ async def _serve(plan: Plan, bound: Sequence[socket.socket], reports: Reports, l
     loop.add_signal_handler(signal.SIGTERM, broker.stop)
     addresses = [str(address) for name, address in broker.parts.cluster.advertised.items() if name != BETWEEN_BROKERS]
     reports.ready(",".join(addresses), remarks(broker))
+
+    def beat() -> None:
+        reports.alive()
+        loop.call_later(BEAT_SECONDS, beat)
+
+    beat()
     await broker.serve()

@@ -5,6 +5,9 @@ anything can happen to it. It waits for signals, for what its processes report, 
 When one fails before all were ready for the first time, all are ended and the failure is raised: that is how a mistake
 in the settings shows. Later ones are started again, at once the first time and after pauses that grow while it goes on
 failing.
+
+A process that is ready gives a sign of life with every beat of its event loop. One that is silent for too long hangs:
+it is killed, and started again like any other that ends. What does not end in time when it is to stop is killed too.
 """
 
 from __future__ import annotations
@@ -30,6 +33,8 @@ _SETTLED_SECONDS = 10.0
 """Who has been ready for this long has not failed to start."""
 _SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGCHLD)
 _MAX_REPORT_BYTES = 1 << 16
+BEAT_SECONDS = 1.0
+"""How often a process gives a sign of life."""
 
 RunChild = Callable[[int, int], int]
 """Given its place and the descriptor to report to, does the work of a process; returns its exit code."""
@@ -37,6 +42,19 @@ RunChild = Callable[[int, int], int]
 
 class ProcessesFailed(Exception):
     """Not all processes could be started; the message says why, and what to do."""
+
+
+@dataclass(frozen=True, slots=True)
+class Patience:
+    """How long the supervisor waits before it takes a process for hung."""
+
+    round_seconds: float = BEAT_SECONDS
+    silent_rounds_max: int = 30
+    """Time in which the supervisor itself stood still does not count, so these are not seconds."""
+    stop_seconds: float = 60.0
+    again_seconds: float = 1.0
+    """A signal that comes this long after the first one ends everything at once. Programs that start others often pass
+    a signal on that these have got already."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,6 +74,7 @@ class _Process:
         self.unread = b""
         self.ready: Ready | None = None
         self.ready_at = 0.0
+        self.silent_rounds = 0
         self.failure = ""
         self.pause_seconds = 0.0
         self.start_at: float | None = 0.0
@@ -72,6 +91,7 @@ class Supervisor:
         on_stopping: Callable[[], None],
         every: float = 0.0,
         beat: Callable[[], None] = lambda: None,
+        patience: Patience | None = None,
     ) -> None:
         """`names` of the processes, for messages. `on_ready` is called once, when all are, and `on_stopping` before
         they are told to end. `beat` is called `every` so many seconds from then on, if that is not 0."""
@@ -82,6 +102,10 @@ class Supervisor:
         self._every = every
         self._beat = beat
         self._beat_at: float | None = None
+        self._patience = patience or Patience()
+        self._round_at = 0.0
+        self._kill_at: float | None = None
+        self._stopping_since = 0.0
         self._selector: selectors.BaseSelector
         self._was_ready = False
         self._is_stopping = False
@@ -123,8 +147,9 @@ class Supervisor:
 
     def _wait(self) -> None:
         times = [] if self._is_stopping else [each.start_at for each in self._processes if each.start_at is not None]
-        if self._beat_at is not None:
-            times.append(self._beat_at)
+        times += [each for each in (self._beat_at, self._kill_at) if each is not None]
+        if self._was_ready and not self._is_stopping:
+            times.append(self._round_at)
         timeout = max(0.0, min(times) - time.monotonic()) if times else None
         numbers: set[int] = set()
         for key, _ in self._selector.select(timeout):
@@ -133,11 +158,28 @@ class Supervisor:
             else:
                 self._read(key.data)
         if numbers & {signal.SIGINT, signal.SIGTERM}:
-            self._stop()
+            self._told_to_stop()
         self._reap()
-        if self._beat_at is not None and time.monotonic() >= self._beat_at:
+        now = time.monotonic()
+        if self._beat_at is not None and now >= self._beat_at:
             self._beat()
-            self._beat_at = time.monotonic() + self._every
+            self._beat_at = now + self._every
+        if self._kill_at is not None and now >= self._kill_at:
+            self._kill_at = None
+            self._kill_all()
+        if now >= self._round_at:
+            self._round_at = now + self._patience.round_seconds
+            self._look_for_hung()
+
+    def _look_for_hung(self) -> None:
+        for process in self._processes:
+            if self._is_stopping or not process.process_id or process.ready is None:
+                continue  # to read the logs at the start takes as long as it takes
+            process.silent_rounds += 1
+            if process.silent_rounds > self._patience.silent_rounds_max:
+                process.silent_rounds = 0
+                log.error("%s (process %d) hangs and is killed", process.name, process.process_id)
+                os.kill(process.process_id, signal.SIGKILL)
 
     def _signals(self) -> bytes:
         try:
@@ -162,6 +204,9 @@ class Supervisor:
         return True
 
     def _heard(self, process: _Process, report: dict[str, object]) -> None:
+        process.silent_rounds = 0
+        if "alive" in report:
+            return
         if "failed" in report:
             process.failure = str(report["failed"])
             return
@@ -194,6 +239,7 @@ class Supervisor:
 
     def _start(self, process: _Process) -> None:
         process.start_at = process.ready = None
+        process.silent_rounds = 0
         process.failure, process.unread = "", b""
         reading, writing = os.pipe()
         sys.stdout.flush()
@@ -258,9 +304,23 @@ class Supervisor:
         log.error("%s (process %d) %s and is started again%s", process.name, process_id, how, why)
         process.pause_seconds = min(max(_FIRST_PAUSE_SECONDS, 2 * process.pause_seconds), _LONGEST_PAUSE_SECONDS)
 
+    def _told_to_stop(self) -> None:
+        is_impatient = self._is_stopping and time.monotonic() >= self._stopping_since + self._patience.again_seconds
+        self._stop()
+        if is_impatient:
+            self._kill_all()
+
+    def _kill_all(self) -> None:
+        for process in self._processes:
+            if process.process_id:
+                log.error("%s (process %d) has not stopped and is killed", process.name, process.process_id)
+                os.kill(process.process_id, signal.SIGKILL)
+
     def _stop(self) -> None:
         if not self._is_stopping:
             self._is_stopping = True
+            self._stopping_since = time.monotonic()
+            self._kill_at = self._stopping_since + self._patience.stop_seconds
             self._on_stopping()
         for process in self._processes:
             if process.process_id:
