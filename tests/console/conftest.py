@@ -61,11 +61,15 @@ class Visitor(TestClient):
         form = {"csrf": self.token("/login"), "user": user, "password": user if password is None else password}
         return self.post("/login", data={**form, **fields}, headers={"origin": ORIGIN}, follow_redirects=False)
 
-    def submit(self, path: str, consent: bool = True, **fields: object) -> Any:
+    def submit(self, path: str, consent: bool = True, secret: str = "", **fields: object) -> Any:
+        """Fill in a form, and consent to what is asked then; the answer to the first of the two that is refused."""
         form = {"csrf": self.token(), **{name: str(value) for name, value in fields.items()}}
-        if consent:
-            form["consent"] = "yes"
-        return self.post(path, data=form, headers={"origin": ORIGIN})
+        asked = self.post(path, data=form, headers={"origin": ORIGIN})
+        found = re.search(r'name="consent" value="([^"]+)"', asked.text)
+        if not consent or found is None:
+            return asked
+        answer = {"csrf": form["csrf"], "consent": found[1], **({"password": secret} if secret else {})}
+        return self.post(path, data=answer, headers={"origin": ORIGIN})
 
     def topic_names(self) -> list[str]:
         return [row["name"] for row in self.get("/topics.json").json()["topics"]]

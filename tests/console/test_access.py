@@ -71,11 +71,11 @@ def test_a_user_is_added_logs_in_gets_another_password_and_is_removed(root: Visi
     assert "Add user dave?" in asked.text
     assert "never shown" not in asked.text
     assert re.search(r'<input type="password" name="password"', asked.text)
-    assert root.submit("/access/users/password", user="dave", password="").status_code == 400
-    root.submit("/access/users/password", user="dave", password="first")
+    assert root.submit("/access/users/password", user="dave", secret="").status_code == 400
+    root.submit("/access/users/password", user="dave", secret="first")
     assert root.log_in("dave", "first").status_code == 303
     root.log_in("root")
-    assert "The password of dave is changed" in root.submit("/access/users/password", user="dave", password="2").text
+    assert "The password of dave is changed" in root.submit("/access/users/password", user="dave", secret="2").text
     assert root.log_in("dave", "2").status_code == 303
     root.log_in("root")
     assert "User dave is removed" in root.submit("/access/users/remove", user="dave").text

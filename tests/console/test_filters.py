@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 pytest.importorskip("re2")
 
 from penstock.client.types import ConsumerRecord
-from penstock.console.filters import Filter, FilterError, Record, containing, parse
+from penstock.console.filters import Filter, FilterError, Record, containing, is_expression, parse
 
 VALUE = b'{"user": {"name": "ada", "age": 36, "vip": true}, "tags": ["x", "y"], "note": "caf\\u00e9", "none": null}'
 
@@ -109,6 +109,26 @@ def test_text_is_found_in_key_value_and_headers() -> None:
 def test_what_is_not_of_the_language_is_refused_with_a_reason(expression: str, words: str) -> None:
     with pytest.raises(FilterError, match=words.replace("(", r"\(").replace(")", r"\)")):
         parse(expression)
+
+
+@pytest.mark.parametrize(
+    ("text", "wanted"),
+    [
+        ('$.user.name = "ada"', True),
+        ("$[0] exists", True),
+        ('key matches "^k"', True),
+        ("not (header.region exists)", True),
+        ("offset>=5", True),
+        ("$.n == 5", True),
+        ("ada", False),
+        ("$5.99", False),
+        ("the key is under the mat", False),
+        ("values = 5", False),
+        ("", False),
+    ],
+)
+def test_an_expression_is_told_from_text_by_how_it_begins(text: str, wanted: bool) -> None:
+    assert is_expression(text) is wanted
 
 
 def test_a_pattern_that_would_hang_others_ends() -> None:

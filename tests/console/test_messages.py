@@ -10,7 +10,6 @@ from urllib.parse import quote
 import pytest
 
 from penstock.client.producer import Producer
-from penstock.console.searching import NEVER, Place
 from penstock.testing.broker import Broker
 from tests.console.conftest import ORIGIN, Visitor, run
 
@@ -65,6 +64,9 @@ def test_a_search_begins_at_an_offset_or_a_time_and_keeps_to_its_partitions(cons
 @pytest.mark.parametrize(
     ("by", "text", "wanted"),
     [
+        ("auto", "$.n = 5", [5]),
+        ("auto", "user-6", list(range(6, 300, 7))),
+        ("text", "$.n = 5", []),
         ("text", "k29", [29, *range(290, 300)]),
         ("key", "k299", [299]),
         ("value", "user-6", list(range(6, 300, 7))),
@@ -88,14 +90,6 @@ def test_a_search_goes_on_where_it_was_interrupted(console: Visitor, topic: str)
     seen = [json.loads(record["value"])["n"] for part in (first, rest) for record in part["records"]]
     assert sorted(seen) == list(range(300))
     assert rest["resume"] is None
-
-
-def test_a_place_is_written_and_read_again() -> None:
-    place = Place("t", {0: (5, 9), 3: (7, NEVER)}, 10, 20, 3)
-    assert Place.read("t", place.write()) == place
-    for text in ("", "1.2~", "1.2.3~0:1", "1.2.-3~", "1.2.3~0:1:x"):
-        with pytest.raises(ValueError, match=r"."):
-            Place.read("t", text)
 
 
 def test_large_records_are_cut_in_lists_and_whole_on_their_own(

@@ -47,6 +47,11 @@ def spark_settings(bootstrap: str) -> tuple[str, dict[str, object]]:
     return config.bootstrap_servers, config.given()
 
 
+def client_config_file() -> str:
+    """The file of --client-config, if the command that runs was given one."""
+    return str(connection_choices(click.get_current_context()).get("client_config", ""))
+
+
 def login_settings(bootstrap: str, *, required: bool) -> dict[str, object]:
     """The settings of a client that may be without a user, for a program that asks people who they are."""
     ctx = click.get_current_context()

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import click
 
-from penstock.cli.connecting import login_settings
+from penstock.cli.connecting import client_config_file, login_settings
 from penstock.cli.failures import Failure
 from penstock.cli.options import CONTEXT_SETTINGS, Command, bootstrap_option, option
 
@@ -104,6 +104,7 @@ def console(
             Place(listen, names, tls_cert, tls_key, listen_fd),
             rules=Rules(idle_seconds=idle_minutes * 60, life_seconds=session_hours * 3600),
             pipelines=pipelines,
+            client_config=client_config_file(),
             until_stdin_closes=until_stdin_closes,
         )
     except ListenError as error:

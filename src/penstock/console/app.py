@@ -51,19 +51,21 @@ def create_app(
     is_secure: bool = False,
     rules: Rules | None = None,
     pipelines: Path = Path(DEFAULT_PIPELINES),
+    client_config: str = "",
 ) -> Starlette:
     """The console of the cluster that `settings` of `penstock.client` reach, for browsers that name one of `hosts`.
 
     Where the settings name no user and the cluster wants one, people log in, by `rules`. `is_secure` says that it is
-    served over TLS. `pipelines` is the folder in which pipelines note their runs.
+    served over TLS. `pipelines` is the folder in which pipelines note their runs, `client_config` the
+    file that the settings come from, if it is one.
     """
     web.NAVIGATION[:] = [entry for family in FAMILIES for entry in getattr(family, "NAVIGATION", [])]
     has_logins = wants_login(settings)
 
     @asynccontextmanager
     async def life(app: Starlette) -> AsyncIterator[None]:
-        logins = Logins(settings, rules) if has_logins else None
-        session = None if has_logins else Session(settings)
+        logins = Logins(settings, rules, client_config=client_config) if has_logins else None
+        session = None if has_logins else Session(settings, client_config)
         app.state.web = web.Web(session, logins, pipelines)
         watch = asyncio.ensure_future(logins.watch()) if logins is not None else None
         yield

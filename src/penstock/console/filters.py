@@ -50,6 +50,13 @@ _TOKEN = re.compile(
          )""",
     re.VERBOSE,
 )
+_EXPRESSION = re.compile(
+    r"""[\s(]*(?:not[\s(]+)*
+        (?: \$[.\[]
+          | (?:key|value|header[.\[]\S+|offset|partition|timestamp|size)\s*(?:[=<>]|!=|(?:contains|matches|exists)\b)
+        )""",
+    re.VERBOSE,
+)
 _STEP = re.compile(r"""\.([\w\-]+)|\[(\d+)\]|\[("(?:[^"\\]|\\.)*")\]""")
 _PLAIN = re.compile(rb"[ !#-.0-\[\]-~]+")  # what JSON writes in one way only, but for \u escapes
 _ANCHORS = re.compile(r"[\^$]|\\[AzbBZ]")
@@ -118,6 +125,11 @@ def containing(text: str) -> Filter:
         )
 
     return Filter(test, _holds(needle))
+
+
+def is_expression(text: str) -> bool:
+    """Whether a search is meant as an expression: it begins with a field that is tested, and no other text does."""
+    return _EXPRESSION.match(text) is not None
 
 
 def parse(text: str) -> Filter:

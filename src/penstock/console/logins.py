@@ -104,9 +104,15 @@ class Logins:
     """The logins of all browsers, by the id in the cookie. Bounded: the one unused for longest makes room."""
 
     def __init__(
-        self, settings: Mapping[str, object], rules: Rules | None = None, now: Callable[[], float] = time.monotonic
+        self,
+        settings: Mapping[str, object],
+        rules: Rules | None = None,
+        now: Callable[[], float] = time.monotonic,
+        *,
+        client_config: str = "",
     ) -> None:
         self._settings = dict(settings)
+        self._client_config = client_config
         self._rules = rules or Rules()
         self._now = now
         self._logins: OrderedDict[str, _Login] = OrderedDict()
@@ -118,7 +124,8 @@ class Logins:
         """Log in; returns the id for the cookie. Raises TooManyTries, AuthenticationFailed or another error."""
         self.attempts.begin(user, address)
         try:
-            session = Session({**self._settings, "sasl_username": user, "sasl_password": password})
+            settings = {**self._settings, "sasl_username": user, "sasl_password": password}
+            session = Session(settings, self._client_config)
             async with self._few:
                 await session.admin()
         except (AuthenticationFailed, UsageError) as error:

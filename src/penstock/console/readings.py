@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import time
+from collections import deque
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Generic, TypeVar
@@ -19,7 +20,10 @@ from penstock.wire.errors import KafkaError
 
 T = TypeVar("T")
 _FRESH_SECONDS = 1.0
-_RATE_SECONDS = 1.5  # the shortest time over which a rate means anything
+_RATE_SECONDS = 10.0  # that a rate looks back over
+_SHORTEST_SECONDS = 1.5  # over which a rate means anything
+_APART_SECONDS = 1.0
+_FORGOTTEN_SECONDS = 60.0
 
 
 class Cached(Generic[T]):
@@ -92,26 +96,49 @@ async def read_both(admin: Admin, topics: list[TopicInfo]) -> tuple[Offsets, dic
     return await asyncio.gather(read_offsets(admin, topics), read_sizes(admin))
 
 
+def topic_rates(rates: Rates, offsets: Offsets) -> dict[str, float]:
+    """Records per second by topic, from end offsets."""
+    ends: dict[str, list[int]] = {}
+    for tp, end in offsets.end.items():
+        ends.setdefault(tp.topic, []).append(end)
+    # A partition that is created, or has no leader for a moment, begins another count.
+    counters = {f"topic {topic}/{len(each)}": float(sum(each)) for topic, each in ends.items()}
+    found = rates.update(counters)
+    return {topic: found[name] for topic, each in ends.items() if (name := f"topic {topic}/{len(each)}") in found}
+
+
 class Rates:
-    """Rates of counters that are read now and then. Bounded: what is no longer read is dropped."""
+    """Rates of counters that are read now and then, by several pages at once.
 
-    def __init__(self) -> None:
-        self._last: dict[str, tuple[float, int]] = {}
-        self._rates: dict[str, float] = {}
+    A rate is over the last seconds, so that it does not jump with each reading. A counter that nobody has read for a
+    minute is forgotten; until then a page that reads other counters takes nothing away from it.
+    """
 
-    def update(self, counters: Mapping[str, int], now: float) -> dict[str, float]:
+    def __init__(self, now: Callable[[], float] = time.monotonic) -> None:
+        self._now = now
+        self._readings: dict[str, deque[tuple[float, float]]] = {}
+        self._swept = 0.0
+
+    def update(self, counters: Mapping[str, float]) -> dict[str, float]:
         """Rates per second for those counters that were read before."""
-        kept: dict[str, tuple[float, int]] = {}
+        now = self._now()
         rates: dict[str, float] = {}
         for name, value in counters.items():
-            at, before = self._last.get(name, (now, value))
-            if now - at < _RATE_SECONDS and name in self._last:
-                kept[name] = (at, before)
-                if name in self._rates:
-                    rates[name] = self._rates[name]
-                continue
-            kept[name] = (now, value)
-            if now > at:
-                rates[name] = max(0.0, (value - before) / (now - at))
-        self._last, self._rates = kept, rates
+            readings = self._readings.setdefault(name, deque())
+            while len(readings) > 1 and now - readings[1][0] >= _RATE_SECONDS:
+                readings.popleft()
+            if readings and now - readings[0][0] >= _SHORTEST_SECONDS:
+                began, before = readings[0]
+                rates[name] = max(0.0, (value - before) / (now - began))
+            if not readings or now - readings[-1][0] >= _APART_SECONDS:
+                readings.append((now, value))
+        self._sweep(now)
         return rates
+
+    def _sweep(self, now: float) -> None:
+        if now - self._swept < _FORGOTTEN_SECONDS / 4:
+            return
+        self._swept = now
+        self._readings = {
+            name: readings for name, readings in self._readings.items() if now - readings[-1][0] < _FORGOTTEN_SECONDS
+        }

@@ -9,7 +9,8 @@ from starlette.exceptions import HTTPException
 
 from penstock.client.admin import Admin
 from penstock.client.types import OffsetSpec, TopicPartition
-from penstock.console.web import Form, field_of, number_of
+from penstock.console.questions import Form
+from penstock.console.web import field_of, number_of
 
 KINDS = ("earliest", "latest", "offset", "datetime", "shift")
 

@@ -67,6 +67,7 @@ def run(
     *,
     rules: Rules | None = None,
     pipelines: str = DEFAULT_PIPELINES,
+    client_config: str = "",
     until_stdin_closes: bool = False,
 ) -> None:
     """Serve until SIGINT or SIGTERM, or until the process that started this one is gone."""
@@ -74,7 +75,14 @@ def run(
     host, port = bound.getsockname()[:2]
     address = f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
     hosts = allowed_hosts(address, place.names)
-    app = create_app(settings, hosts, is_secure=place.has_tls, rules=rules, pipelines=Path(pipelines))
+    app = create_app(
+        settings,
+        hosts,
+        is_secure=place.has_tls,
+        rules=rules,
+        pipelines=Path(pipelines),
+        client_config=client_config,
+    )
     config = uvicorn.Config(
         app,
         log_level="warning",

@@ -8,10 +8,11 @@ search that was interrupted goes on from its `Place`.
 from __future__ import annotations
 
 import asyncio
+import secrets
 import time
-from collections import deque
+from collections import OrderedDict, deque
 from collections.abc import AsyncIterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from penstock.client.batches import RecordBatch
 from penstock.client.consumer import Consumer
@@ -26,6 +27,9 @@ _TURN_SECONDS = 0.02
 _TELL_SECONDS = 0.25
 _MOST_ROWS_AT_ONCE = 100
 _MOST_BYTES_AT_ONCE = 8 << 20
+_MOST_SEARCHES = 100
+_MOST_PLACES = 64  # of one search
+_MOST_RANGES = 20_000  # in all places of one search
 
 
 @dataclass(slots=True)
@@ -42,27 +46,47 @@ class Place:
     def is_endless(self) -> bool:
         return any(end == NEVER for _, end in self.ranges.values())
 
-    def write(self) -> str:
-        """As a part of an address."""
-        parts = ",".join(f"{number}:{at}:{'' if end == NEVER else end}" for number, (at, end) in self.ranges.items())
-        return f"{self.scanned}.{self.total}.{self.hits}~{parts}"
-
-    @classmethod
-    def read(cls, topic: str, text: str) -> Place:
-        """Raises ValueError for what `write` never makes."""
-        head, _, tail = text.partition("~")
-        scanned, total, hits = (_natural(word) for word in head.split("."))
-        ranges = {}
-        for part in tail.split(",") if tail else ():
-            number, at, end = part.split(":")
-            ranges[_natural(number)] = (_natural(at), _natural(end) if end else NEVER)
-        return cls(topic, ranges, scanned, total, hits)
+    def copy(self) -> Place:
+        return replace(self, ranges=dict(self.ranges))
 
 
-def _natural(word: str) -> int:
-    if not word.isascii() or not word.isdigit() or len(word) > 19:
-        raise ValueError(f"{word[:20]!r} is no number of an interrupted search")
-    return int(word)
+class Places:
+    """Where searches can go on: of each the last few places that its reader was told, by an id.
+
+    A page that was hidden knows the id of the last event that it received, which need not be the last that was sent.
+    The places themselves stay here, because that of a topic with thousands of partitions fits into no address.
+    """
+
+    def __init__(self) -> None:
+        self._searches: OrderedDict[str, deque[tuple[int, Place]]] = OrderedDict()
+
+    def begin(self) -> str:
+        """The name of a new search."""
+        name = secrets.token_urlsafe(9)
+        self._searches[name] = deque()
+        while len(self._searches) > _MOST_SEARCHES:
+            self._searches.popitem(last=False)
+        return name
+
+    def keep(self, search: str, place: Place) -> str:
+        """Remember a place as it is now; returns its id."""
+        known = self._searches.setdefault(search, deque())
+        if known and known[-1][1] == place:
+            return f"{search}.{known[-1][0]}"
+        number = known[-1][0] + 1 if known else 0
+        known.append((number, place.copy()))
+        while len(known) > max(2, min(_MOST_PLACES, _MOST_RANGES // max(len(place.ranges), 1))):
+            known.popleft()
+        return f"{search}.{number}"
+
+    def find(self, number: str) -> Place | None:
+        """The place of an id, for a search that goes on there."""
+        search, _, wanted = number.rpartition(".")
+        for known, place in self._searches.get(search, ()):
+            if str(known) == wanted:
+                self._searches.move_to_end(search)
+                return place.copy()
+        return None
 
 
 @dataclass(slots=True)

@@ -16,6 +16,8 @@ from penstock.client.consumer import Consumer
 from penstock.client.errors import UsageError
 from penstock.client.producer import Producer
 from penstock.console.monitoring import Monitoring
+from penstock.console.readings import Rates
+from penstock.console.searching import Places
 
 _CLIENT_ID = "penstock-console"
 _PATIENCE_MS = 10_000
@@ -25,8 +27,10 @@ _MOST_CONSUMERS = 12
 class Session:
     """The clients of one user, or of everybody where the cluster knows no users."""
 
-    def __init__(self, settings: Mapping[str, object]) -> None:
+    def __init__(self, settings: Mapping[str, object], client_config: str = "") -> None:
+        """`client_config` is the file that settings come from, for commands to name."""
         self.settings = dict(settings)
+        self.client_config = client_config
         self._admin: Admin | None = None
         self._producer: Producer | None = None
         self._making = asyncio.Lock()
@@ -36,6 +40,9 @@ class Session:
         self.is_over = asyncio.Event()
         """Set when the user has logged out, or has been."""
         self.monitoring = Monitoring(self.admin, self.settings)
+        self.rates = Rates()
+        """Of everything that this session's pages count, whichever page or tab it is."""
+        self.places = Places()
 
     @property
     def user(self) -> str | None:

@@ -5,7 +5,8 @@ serves it as HTML, with `.json` behind the path as data, and with `.live` behind
 `live` of its template, rendered again every `live_seconds` and sent when it has changed.
 
 A change is a function of a request and its form that returns a `Change`. `change(path, function)` shows what would be
-done and the command that does the same; once the person agrees it is performed, and the browser goes back to a page.
+done and the command that does the same; once the person agrees it is performed (`questions`), and the browser goes back
+to a page.
 """
 
 from __future__ import annotations
@@ -13,13 +14,12 @@ from __future__ import annotations
 import asyncio
 import json
 import secrets
-import shlex
 import time
 from collections import OrderedDict
-from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from urllib.parse import parse_qsl, urlencode
+from urllib.parse import parse_qsl, urlencode, urlsplit
 
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
 from starlette.exceptions import HTTPException
@@ -40,16 +40,15 @@ from penstock.console import formats
 from penstock.console.guard import TOKEN_FIELD, TOKEN_HEADER, Tokens
 from penstock.console.logins import Logins
 from penstock.console.names import decode_name, encode_name
-from penstock.console.readings import Rates
+from penstock.console.questions import Change, Form, Questions
 from penstock.console.session import Session
 from penstock.wire.errors import ErrorCode, KafkaError
 
 TEMPLATES = Path(__file__).parent / "templates"
-DEFAULT_BOOTSTRAP = "127.0.0.1:9092"
 _MAX_FIELDS = 2_000
 _MAX_NOTICES = 1_000
 _NOTICE = "notice"
-_MAX_RATES = 200
+_CONSENT = "consent"
 _STREAMS = 400  # at once; a tab has one, and none while it is hidden
 _STREAMS_OF_SESSION = 64
 _IDLE_SECONDS = 15.0
@@ -69,23 +68,6 @@ class Page:
     status: int = 200
 
 
-@dataclass(slots=True)
-class Change:
-    """A change that waits for a person's consent."""
-
-    question: str
-    command: str
-    back: str
-    perform: Callable[[], Awaitable[str]]
-    button: str = "Do it"
-    danger: bool = False
-    columns: Sequence[str] = ()
-    rows: Sequence[Sequence[object]] = ()
-    secret: str = ""
-    """The name of a field that is asked for together with the consent, and stands in no page."""
-
-
-Form = Mapping[str, str]
 PageFunction = Callable[[Request], Awaitable[Page]]
 ChangeFunction = Callable[[Request, Form], Awaitable[Change]]
 
@@ -99,10 +81,10 @@ class Web:
         self.session = session
         self.logins = logins
         self.tokens = Tokens()
+        self.questions = Questions()
         self.streams = asyncio.Semaphore(_STREAMS)
         self.is_closing = asyncio.Event()
         self._notices: OrderedDict[tuple[str, str], str] = OrderedDict()
-        self._rates: OrderedDict[str, Rates] = OrderedDict()
         self.templates = Environment(
             loader=FileSystemLoader(TEMPLATES),
             autoescape=True,
@@ -131,14 +113,6 @@ class Web:
         """What the id in the request's address stands for, if anything."""
         return self._notices.get((request.state.browser, request.query_params.get(_NOTICE, "")), "")
 
-    def rates(self, what: str) -> Rates:
-        """The rates of the counters of one page, which live as long as somebody looks."""
-        found = self._rates.setdefault(what, Rates())
-        self._rates.move_to_end(what)
-        while len(self._rates) > _MAX_RATES:
-            self._rates.popitem(last=False)
-        return found
-
 
 def web_of(request: Request) -> Web:
     web = request.app.state.web
@@ -156,16 +130,6 @@ def session_of(request: Request) -> Session:
 def name_in(request: Request, parameter: str = "name") -> str:
     """The name of a topic or group in the request's address."""
     return decode_name(str(request.path_params[parameter]))
-
-
-def command(session: Session, *words: object) -> str:
-    """A `penstock` command line that does what a page does."""
-    line = ["penstock", *(str(word) for word in words)]
-    if session.bootstrap != DEFAULT_BOOTSTRAP:
-        line += ["--bootstrap", session.bootstrap]
-    if session.user:
-        line += ["--user", session.user]
-    return shlex.join(line)
 
 
 # Pages
@@ -281,13 +245,18 @@ def change(path: str, function: ChangeFunction) -> list[BaseRoute]:
     """The route of a change: first what it would do, then, with consent, the deed."""
 
     async def post(request: Request) -> Response:
-        form = await read_form(request)
+        form, session = await read_form(request), session_of(request)
+        web, browser, address = web_of(request), request.state.browser, request.url.path
+        if _CONSENT in form:
+            question = web.questions.find(form[_CONSENT], browser, address, session)
+            if question is None:
+                raise HTTPException(409, "This question is no longer open. Go back to the page and begin again.")
+            request.state.back = question.change.back
+            done = await question.consent(form)
+            return RedirectResponse(web.notice(browser, done, question.change.onward or question.change.back), 303)
         wanted = await function(request, form)
-        if form.get("consent") == "yes":
-            done = await wanted.perform()
-            return RedirectResponse(web_of(request).notice(request.state.browser, done, wanted.back), 303)
-        fields = [(name, value) for name, value in form.items() if name not in (TOKEN_FIELD, "consent", wanted.secret)]
-        made = Page("confirm.html", {}, extra={"change": wanted, "fields": fields, "action": request.url.path})
+        number = web.questions.ask(browser, address, session, wanted)
+        made = Page("confirm.html", {}, extra={"change": wanted, "consent": number, "action": address})
         return HTMLResponse(render(request, made))
 
     return [Route(path, post, methods=["POST"])]
@@ -375,8 +344,19 @@ async def failed(request: Request, error: Exception) -> Response:
         text += ". Or start the console with --login, and each person logs in as their own user."
     if request.url.path.endswith(".json"):
         return JSONResponse({"error": text}, status)
-    made = Page("error.html", {}, extra={"status": status, "text": text}, status=status)
+    back = request.url.path if request.method in ("GET", "HEAD") else _page_before(request)
+    made = Page("error.html", {}, extra={"status": status, "text": text, "back": back}, status=status)
     return HTMLResponse(render(request, made), status)
+
+
+def _page_before(request: Request) -> str:
+    """The page that a form was submitted from, to go back to."""
+    if "back" in request.scope["state"]:
+        return str(request.state.back)
+    before = urlsplit(request.headers.get("referer", ""))
+    if before.netloc != request.headers.get("host") or not before.path.startswith("/") or before.path[1:2] == "/":
+        return "/"
+    return f"{before.path}?{before.query}" if before.query else before.path
 
 
 def log_in_first(scope: Scope) -> Response:

@@ -19,8 +19,10 @@ from penstock.client.admin import (
 )
 from penstock.client.admin.base import raise_first
 from penstock.client.admin.quotas import Name
+from penstock.console.commands import command
+from penstock.console.questions import Change, Form
 from penstock.console.session import Session
-from penstock.console.web import Change, Form, Page, change, command, explain, field_of, name_in, page, session_of
+from penstock.console.web import Page, change, explain, field_of, name_in, page, session_of
 from penstock.security.acl_words import OPERATION_WORDS, RESOURCES, arguments_of, rule_of, sentence_of
 from penstock.security.acls import WILDCARD, AclBinding, AclFilter
 from penstock.security.authorizer import Authorizer
@@ -146,7 +148,7 @@ async def add_rule(request: Request, form: Form) -> Change:
     admin = await session.admin()
     await admin.describe_acls(AclFilter(principal=rule.principal))  # who may not see the rules is told now
 
-    async def perform() -> str:
+    async def perform(_: Form) -> str:
         await admin.create_acls([rule])
         return f"From now on {sentence_of(rule)}."
 
@@ -170,7 +172,7 @@ async def remove_rule(request: Request, form: Form) -> Change:
         rule.pattern_type,
     )
 
-    async def perform() -> str:
+    async def perform(_: Form) -> str:
         await admin.delete_acls([exactly])
         return f"The rule is gone: {sentence_of(rule)}."
 
@@ -187,8 +189,8 @@ async def set_password(request: Request, form: Form) -> Change:
     admin = await session.admin()
     is_known = name in await admin.describe_user_scram_credentials()
 
-    async def perform() -> str:
-        password = form.get("password", "")
+    async def perform(consent: Form) -> str:
+        password = consent.get("password", "")
         if not 1 <= len(password) <= _LONGEST:
             raise HTTPException(400, "The password is empty or too long.")
         for mechanism in ScramMechanism:  # one by one: Kafka takes a user once in a request
@@ -208,7 +210,7 @@ async def remove_user(request: Request, form: Form) -> Change:
     if not known:
         raise HTTPException(404, f"There is no user {name} with a password.")
 
-    async def perform() -> str:
+    async def perform(_: Form) -> str:
         for info in known:
             deletion = ScramDeletion(name, info.mechanism)
             raise_first(await admin.alter_user_scram_credentials(deletions=[deletion]))
@@ -242,7 +244,7 @@ async def set_quota(request: Request, form: Form) -> Change:
 
     await alter(only_check=True)
 
-    async def perform() -> str:
+    async def perform(_: Form) -> str:
         await alter(only_check=False)
         return f"{_who(entity)}: {QUOTAS[key][1]} {'without a limit of its own' if value is None else f'{value:g}'}."
 

@@ -11,9 +11,11 @@ from penstock.client.admin import Admin, GroupListing
 from penstock.client.metadata import TopicInfo
 from penstock.client.types import OffsetSpec, TopicPartition
 from penstock.console import histories, problems, resets
+from penstock.console.commands import command
 from penstock.console.names import encode_name
+from penstock.console.questions import Change, Form
 from penstock.console.session import Session
-from penstock.console.web import Change, Form, Page, change, command, name_in, page, session_of
+from penstock.console.web import Page, change, name_in, page, session_of
 from penstock.wire.errors import GroupIdNotFound, KafkaError
 
 NAVIGATION = [("/groups", "Groups", "g")]
@@ -141,7 +143,7 @@ async def reset(request: Request, form: Form) -> Change:
     current = await _committed(admin, name)
     found = await resets.targets(admin, partitions, current, kind, number)
 
-    async def perform() -> str:
+    async def perform(_: Form) -> str:
         await admin.alter_group_offsets(name, found)
         return f"Group {name} goes on at its new offsets in {words}."
 
@@ -154,15 +156,15 @@ async def reset(request: Request, form: Form) -> Change:
 async def delete(request: Request, form: Form) -> Change:
     session, name = session_of(request), name_in(request)
 
-    async def perform() -> str:
+    async def perform(_: Form) -> str:
         for error in (await (await session.admin()).delete_groups([name])).values():
             if error is not None:
                 raise error
         return f"Group {name} is deleted."
 
-    back = "/groups" if form.get("consent") else _address(name)
     line = command(session, "group", "delete", name)
-    return Change(f"Delete group {name} and its offsets?", line, back, perform, "Delete it", danger=True)
+    question = f"Delete group {name} and its offsets?"
+    return Change(question, line, _address(name), perform, "Delete it", danger=True, onward="/groups")
 
 
 async def ages_of(session: Session, prefix: str) -> dict[str, float | None]:

@@ -19,24 +19,13 @@ from penstock.client.admin import Admin
 from penstock.client.consumer import Consumer
 from penstock.client.types import ConsumerRecord, OffsetSpec, TopicPartition
 from penstock.console import filters, searching
+from penstock.console.commands import command
 from penstock.console.decoders import FORMATS, avro, decode_record, preview
 from penstock.console.names import encode_name
-from penstock.console.searching import Found, Place
+from penstock.console.questions import Change, Form
+from penstock.console.searching import Found, Place, Places
 from penstock.console.session import Session
-from penstock.console.web import (
-    Change,
-    Form,
-    Page,
-    change,
-    command,
-    name_in,
-    number_of,
-    page,
-    read_form,
-    session_of,
-    stream,
-    web_of,
-)
+from penstock.console.web import Page, change, name_in, number_of, page, read_form, session_of, stream, web_of
 
 _KEEP = 500  # rows of a page
 _FEW = 50  # rows of the newest records
@@ -48,7 +37,7 @@ _JSON_SECONDS = 20.0
 _MOST_SCHEMAS = 200
 _MAX_CHARACTERS = 2 << 20
 STARTS = ("newest", "beginning", "offset", "time", "live")
-KINDS = ("text", "key", "value", "header", "expression")
+KINDS = ("auto", "text", "key", "value", "header", "expression")
 
 # Schemas belong to a session, so that what one person has given is read by nobody else.
 _schemas: WeakKeyDictionary[Session, dict[str, tuple[str, avro.Schema]]] = WeakKeyDictionary()
@@ -86,7 +75,7 @@ class _Asked:
         self.start = get("from", "newest")
         self.at = get("at", "").strip()[:40]
         self.partition = get("partition", "").strip()[:200]
-        self.by = get("by", "text")
+        self.by = get("by", "auto")
         self.text = get("q", "")[: filters.MAX_LENGTH + 1]
         self.format = get("format", "auto")
         self.committed = get("committed") == "1"
@@ -99,10 +88,10 @@ class _Asked:
         text = self.text
         if not text.strip():
             return None
-        if self.by == "text":
-            return filters.containing(text)
-        if self.by == "expression":
+        if self.by == "expression" or (self.by == "auto" and filters.is_expression(text)):
             return filters.parse(text)
+        if self.by in ("auto", "text"):
+            return filters.containing(text)
         if self.by == "header":
             name, equals, value = text.partition("=")
             field = f'header["{_escaped(name.strip())}"]'
@@ -128,20 +117,15 @@ def _escaped(text: str) -> str:
     return text.replace("\\", "\\\\").replace('"', '\\"')
 
 
-async def _place(admin: Admin, topic: str, asked: _Asked) -> Place:
+async def _place(admin: Admin, places: Places, topic: str, asked: _Asked) -> Place:
     """Where to begin, and where to stop: at the end as it is now, or never."""
     info = await admin.describe_topic(topic)
     numbers = asked.partitions(sorted(info.partitions))
     led = [TopicPartition(topic, number) for number in numbers if info.partitions[number].leader >= 0]
     if asked.resume:
-        if len(asked.resume) > 60_000:
-            raise HTTPException(400, "The search has too many partitions to go on; start it again.")
-        try:
-            place = Place.read(topic, asked.resume)
-        except ValueError as error:
-            raise HTTPException(400, str(error)) from None
-        if not set(place.ranges) <= {tp.partition for tp in led}:
-            raise HTTPException(400, "The search is of other partitions; start it again.")
+        place = places.find(asked.resume)
+        if place is None or place.topic != topic or not set(place.ranges) <= {tp.partition for tp in led}:
+            raise HTTPException(400, "The search that was interrupted is not known any more; start it again.")
         return place
     first, end = await asyncio.gather(
         admin.list_offsets(dict.fromkeys(led, int(OffsetSpec.EARLIEST))),
@@ -176,38 +160,40 @@ async def _events(consumer: Consumer[bytes, bytes], place: Place, asked: _Asked,
 async def _at_once(request: Request, topic: str, asked: _Asked) -> dict[str, object]:
     """The JSON twin: hits until there are enough or until time is up, and where to go on."""
     session = session_of(request)
-    place = await _place(await session.admin(), topic, asked)
+    place = await _place(await session.admin(), session.places, topic, asked)
     limit = number_of(request.query_params.get("limit", "100"), "limit", 1, 1_000)
     cut = min(max(_PREVIEW, _MAX_ANSWER // limit), _MAX_CHARACTERS - 1)
     rows: list[dict[str, object]] = []
+    search, at = session.places.begin(), place.copy()
     async with session.consumer(committed=asked.committed) as consumer:
         try:
             async with asyncio.timeout(_JSON_SECONDS if asked.start != "live" else 5.0):
                 async for found in _events(consumer, place, asked, limit):
                     rows += [_row(record, asked, session, cut) for record in found.records]
+                    at = found.place.copy()  # what is read after it has not been handed out
         except TimeoutError:
             pass
-    finished = not place.ranges
     return {
         "topic": topic,
         "records": rows[:limit],
-        "scanned": place.scanned,
-        "total": place.total,
-        "hits": place.hits,
-        "resume": None if finished else place.write(),
+        "scanned": at.scanned,
+        "total": at.total,
+        "hits": at.hits,
+        "resume": session.places.keep(search, at) if at.ranges else None,
     }
 
 
 async def live(request: Request) -> Response:
     topic, asked = name_in(request), _Asked(request)
     session = session_of(request)
-    place = await _place(await session.admin(), topic, asked)
+    place = await _place(await session.admin(), session.places, topic, asked)
     return stream(request, _told(request, session, place, asked))
 
 
 async def _told(request: Request, session: Session, place: Place, asked: _Asked) -> AsyncIterator[tuple[str, object]]:
     """Rows as HTML, and progress."""
-    yield "progress", _progress(Found(place), asked)
+    search = session.places.begin()
+    yield "progress", _progress(Found(place), asked, session.places.keep(search, place))
     template = web_of(request).templates.get_template("message_rows.html")
     async with session.consumer(committed=asked.committed) as consumer:
         async for found in _events(consumer, place, asked, max(0, _KEEP - place.hits)):
@@ -216,10 +202,10 @@ async def _told(request: Request, session: Session, place: Place, asked: _Asked)
                 if asked.start == "live":
                     rows.reverse()
                 yield "rows", template.render(rows=rows, topic=place.topic)
-            yield "progress", _progress(found, asked)
+            yield "progress", _progress(found, asked, session.places.keep(search, found.place))
 
 
-def _progress(found: Found, asked: _Asked) -> dict[str, object]:
+def _progress(found: Found, asked: _Asked, resume: str) -> dict[str, object]:
     place = found.place
     if asked.start == "live":
         text = f"following · {place.hits:,} records" + (" found" if asked.filter else "")
@@ -235,7 +221,7 @@ def _progress(found: Found, asked: _Asked) -> dict[str, object]:
         "text": text,
         "done": place.scanned,
         "total": place.total if asked.filter is not None else 0,
-        "resume": place.write(),
+        "resume": resume,
     }
 
 
@@ -351,7 +337,7 @@ async def produce(request: Request, form: Form) -> Change:
     value = None if form.get("tombstone") else form.get("value", "").replace("\r\n", "\n").encode()
     headers = _headers(form.get("headers", ""))
 
-    async def perform() -> str:
+    async def perform(_: Form) -> str:
         producer = await session.producer()
         sent = await producer.send_and_wait(topic, value, key=key, partition=partition, headers=headers)
         return f"Produced to {topic}-{sent.partition} at offset {sent.offset}."
@@ -372,7 +358,7 @@ async def produce(request: Request, form: Form) -> Change:
 async def again(request: Request, form: Form) -> Change:
     session, topic, record = session_of(request), name_in(request), await _one(request)
 
-    async def perform() -> str:
+    async def perform(_: Form) -> str:
         producer = await session.producer()
         sent = await producer.send_and_wait(
             topic, record.value, key=record.key, partition=record.partition, headers=list(record.headers)

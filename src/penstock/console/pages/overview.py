@@ -3,18 +3,19 @@
 from __future__ import annotations
 
 import asyncio
-import time
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 
 from starlette.requests import Request
 
 from penstock.client.admin import Admin, LogDir
 from penstock.client.metadata import TopicInfo
 from penstock.console import problems
+from penstock.console.commands import command
 from penstock.console.pages.groups import commits_of, ends_of
 from penstock.console.problems import Behind, Problem
-from penstock.console.readings import read_offsets
-from penstock.console.web import Page, command, page, session_of, web_of
+from penstock.console.readings import read_offsets, topic_rates
+from penstock.console.session import Session
+from penstock.console.web import Page, page, session_of
 from penstock.wire.errors import KafkaError
 
 NAVIGATION = [("/", "Overview", "o")]
@@ -24,6 +25,7 @@ _MOST_PROBLEMS = 50
 _MOST_GROUPS = 100
 _MOST_PARTITIONS = 20_000
 _TRAFFIC = "kafka_server_brokertopicmetrics_"
+_RATES = ("bytesIn", "bytesOut", "messagesIn")
 
 
 async def overview(request: Request) -> Page:
@@ -35,10 +37,10 @@ async def overview(request: Request) -> Page:
     if metrics:
         groups = problems.behind(metrics.values(), "penstock_group", "_commit_age_seconds")
         queues = problems.behind(metrics.values(), "penstock_share_group", "_acknowledgement_age_seconds")
-        rates = _traffic(request, metrics.values())
+        rates = _traffic(session, metrics)
     else:
         groups, queues = await _behind(admin)
-        rates = await _messages(request, admin, topics)
+        rates = await _messages(session, admin, topics)
     wrong = [
         *problems.of_topics(topics),
         *problems.of_disks(folders or ()),
@@ -89,23 +91,27 @@ async def _folders(admin: Admin) -> list[LogDir] | None:
         return None  # this user may not see them
 
 
-def _traffic(request: Request, brokers: Iterable[Mapping[str, float]]) -> dict[str, float]:
+def _traffic(session: Session, brokers: Mapping[int, Mapping[str, float]]) -> dict[str, float]:
     """Rates of bytes and messages over all brokers; samples with a topic are parts of those without."""
-    totals = {"bytesIn": 0, "bytesOut": 0, "messagesIn": 0}
-    for metrics in brokers:
-        for name in totals:
+    totals: dict[str, float] = {}
+    for broker, metrics in brokers.items():
+        for name in _RATES:
             sample = f"{_TRAFFIC}{name.lower()}_total"
             parts = [value for each, value in metrics.items() if each.startswith(sample + "{")]
-            totals[name] += int(metrics.get(sample, sum(parts)))
-    return web_of(request).rates("overview").update(totals, time.monotonic())
+            totals[f"{name} of broker {broker}"] = metrics.get(sample, sum(parts))
+    rates = session.rates.update(totals)
+    return _sums({name: [rate for each, rate in rates.items() if each.startswith(f"{name} ")] for name in _RATES})
 
 
-async def _messages(request: Request, admin: Admin, topics: list[TopicInfo]) -> dict[str, float]:
+async def _messages(session: Session, admin: Admin, topics: list[TopicInfo]) -> dict[str, float]:
     """Records a second from end offsets, where brokers show no metrics."""
     if sum(len(topic.partitions) for topic in topics) > _MOST_PARTITIONS:
         return {}
-    ends = (await read_offsets(admin, topics)).end
-    return web_of(request).rates("overview ends").update({"messagesIn": sum(ends.values())}, time.monotonic())
+    return _sums({"messagesIn": list(topic_rates(session.rates, await read_offsets(admin, topics)).values())})
+
+
+def _sums(rates: Mapping[str, list[float]]) -> dict[str, float]:
+    return {name: sum(each) for name, each in rates.items() if each}
 
 
 async def _behind(admin: Admin) -> tuple[list[Behind], list[Behind]]:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import math
-import time
 from collections import Counter
 from typing import TypedDict, cast
 
@@ -15,11 +14,13 @@ from penstock.client import dead_letters
 from penstock.client.admin import Admin, ResourceType, ShareOffset
 from penstock.client.types import TopicPartition
 from penstock.console import histories, resets
+from penstock.console.commands import command
 from penstock.console.monitoring import CONFIG
 from penstock.console.names import encode_name
 from penstock.console.pages.groups import ages_of, ends_of
+from penstock.console.questions import Change, Form
 from penstock.console.session import Session
-from penstock.console.web import Change, Form, Page, change, command, name_in, number_of, page, session_of, web_of
+from penstock.console.web import Page, change, name_in, number_of, page, session_of
 from penstock.wire.errors import KafkaError
 
 NAVIGATION = [("/queues", "Queues", "q")]
@@ -108,7 +109,7 @@ async def queue(request: Request) -> Page:
         first_end[cell["memberId"]] = min(cell["remainingMs"], first_end.get(cell["memberId"], cell["remainingMs"]))
     ends = await ends_of(admin, set(offsets))
     lag = sum(max(0, offset.lag) for offset in offsets.values())
-    arrivals, done = _rates(request, name, sum(ends.values()), lag)
+    arrivals, done = _rates(session, name, sum(ends.values()), lag)
     members = [
         {
             "member": member.member_id,
@@ -231,7 +232,7 @@ async def reset(request: Request, form: Form) -> Change:
     current = {tp: offset.start_offset for tp, offset in (await admin.list_share_group_offsets(name)).items()}
     found = await resets.targets(admin, partitions, current, kind, number)
 
-    async def perform() -> str:
+    async def perform(_: Form) -> str:
         await admin.alter_share_group_offsets(name, found)
         return f"Queue {name} begins at its new offsets in {words}."
 
@@ -245,15 +246,15 @@ async def reset(request: Request, form: Form) -> Change:
 async def delete(request: Request, form: Form) -> Change:
     session, name = session_of(request), name_in(request)
 
-    async def perform() -> str:
+    async def perform(_: Form) -> str:
         for error in (await (await session.admin()).delete_groups([name])).values():
             if error is not None:
                 raise error
         return f"Queue {name} is deleted."
 
-    back = "/queues" if form.get("consent") else _address(name)
     line = command(session, "share", "delete", name)
-    return Change(f"Delete queue {name} and its state?", line, back, perform, "Delete it", danger=True)
+    question = f"Delete queue {name} and its state?"
+    return Change(question, line, _address(name), perform, "Delete it", danger=True, onward="/queues")
 
 
 async def letters(request: Request) -> Page:
@@ -293,7 +294,7 @@ async def redrive(request: Request, form: Form) -> Change:
         only = number_of(form.get("partition", ""), "Partition"), number_of(form["offset"], "The offset")
         words += ["--letter", f"{only[0]}:{only[1]}"]
 
-    async def perform() -> str:
+    async def perform(_: Form) -> str:
         async with session.consumer() as consumer:
             outcome = await dead_letters.redrive(admin, consumer, await session.producer(), name, topic, only=only)
         gone = (
@@ -320,9 +321,9 @@ async def _settings(admin: Admin, name: str) -> dict[str, str]:
     return {short: (configs[long].value or "") if long in configs else "" for long, short in _SETTINGS.items()}
 
 
-def _rates(request: Request, name: str, end: int, lag: int) -> tuple[float | None, float | None]:
-    rates = web_of(request).rates(f"queue {name}").update({"end": end, "done": end - lag}, time.monotonic())
-    return rates.get("end"), rates.get("done")
+def _rates(session: Session, name: str, end: int, lag: int) -> tuple[float | None, float | None]:
+    rates = session.rates.update({f"end of {name}": end, f"done of {name}": end - lag})
+    return rates.get(f"end of {name}"), rates.get(f"done of {name}")
 
 
 def _list(told: object) -> list[object]:

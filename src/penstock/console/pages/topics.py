@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import time
 
 from starlette.exceptions import HTTPException
 from starlette.requests import Request
@@ -11,21 +10,11 @@ from starlette.requests import Request
 from penstock.client.admin import ConfigSource, ResourceType
 from penstock.client.types import TopicPartition
 from penstock.console import readers
+from penstock.console.commands import command
 from penstock.console.names import encode_name
-from penstock.console.readings import Rates, read_both
-from penstock.console.web import (
-    Change,
-    Form,
-    Page,
-    change,
-    command,
-    field_of,
-    name_in,
-    number_of,
-    page,
-    session_of,
-    web_of,
-)
+from penstock.console.questions import Change, Form
+from penstock.console.readings import read_both, topic_rates
+from penstock.console.web import Page, change, field_of, name_in, number_of, page, session_of
 
 NAVIGATION = [("/topics", "Topics", "t")]
 _MOST_TOPICS = 1_000
@@ -38,15 +27,13 @@ _MANY_PARTITIONS = 2_000
 async def topic_list(request: Request) -> Page:
     search = request.query_params.get("q", "")[:249]
     internal = bool(request.query_params.get("internal"))
-    admin = await session_of(request).admin()
+    session = session_of(request)
+    admin = await session.admin()
     every = await admin.list_topics(include_internal=internal)
     found = [topic for topic in every if search.lower() in topic.name.lower()]
     shown = found[:_MOST_TOPICS]
-    (offsets, sizes), lags = await asyncio.gather(read_both(admin, shown), readers.lags_of(session_of(request)))
-    totals: dict[str, int] = {}
-    for tp, end in offsets.end.items():
-        totals[tp.topic] = totals.get(tp.topic, 0) + end
-    rates = _rates(request, "topics").update(totals, time.monotonic())
+    (offsets, sizes), lags = await asyncio.gather(read_both(admin, shown), readers.lags_of(session))
+    rates = topic_rates(session.rates, offsets)
     rows = []
     for topic in shown:
         partitions = [TopicPartition(topic.name, number) for number in topic.partitions]
@@ -75,10 +62,10 @@ async def topic_list(request: Request) -> Page:
 
 
 async def topic(request: Request) -> Page:
-    name = name_in(request)
-    admin = await session_of(request).admin()
+    session, name = session_of(request), name_in(request)
+    admin = await session.admin()
     info = await admin.describe_topic(name)
-    (offsets, sizes), lags = await asyncio.gather(read_both(admin, [info]), readers.lags_of(session_of(request)))
+    (offsets, sizes), lags = await asyncio.gather(read_both(admin, [info]), readers.lags_of(session))
     pages = max(1, -(-len(info.partitions) // _PARTITIONS_A_PAGE))
     number = number_of(request.query_params.get("page", "1"), "page", 1, pages)
     begin = (number - 1) * _PARTITIONS_A_PAGE
@@ -97,12 +84,11 @@ async def topic(request: Request) -> Page:
                 "bytes": None if sizes is None else sizes.get(tp, 0),
             }
         )
-    rates = _rates(request, f"topic {name}").update({name: sum(offsets.end.values())}, time.monotonic())
     data = {
         "topic": name,
         "total": len(info.partitions),
-        "records": sum(offsets.end.values()) - sum(offsets.first.values()),
-        "rate": rates.get(name),
+        "records": sum(max(offsets.records(tp), 0) for tp in offsets.end),
+        "rate": topic_rates(session.rates, offsets).get(name),
         "bytes": None if sizes is None else sum(size for tp, size in sizes.items() if tp.topic == name),
         "partitions": rows,
         "page": number,
@@ -148,27 +134,29 @@ async def create(request: Request, form: Form) -> Change:
     admin = await session.admin()
     await admin.create_topic(name, partitions, replicas, configs, validate_only=True)
 
-    async def perform() -> str:
+    async def perform(_: Form) -> str:
         await admin.create_topic(name, partitions, replicas, configs)
         return f"Topic {name} is created."
 
-    return Change(f"Create topic {name}?", command(session, *words), f"/topics/{encode_name(name)}", perform, "Create")
+    created = f"/topics/{encode_name(name)}"
+    return Change(f"Create topic {name}?", command(session, *words), "/topics/new", perform, "Create", onward=created)
 
 
 async def delete(request: Request, form: Form) -> Change:
     session, name = session_of(request), name_in(request)
 
-    async def perform() -> str:
+    async def perform(_: Form) -> str:
         await (await session.admin()).delete_topic(name)
         return f"Topic {name} is deleted."
 
     return Change(
         f"Delete topic {name} and all its records?",
         command(session, "topic", "delete", name),
-        "/topics" if form.get("consent") else f"/topics/{encode_name(name)}",
+        f"/topics/{encode_name(name)}",
         perform,
         "Delete it",
         danger=True,
+        onward="/topics",
     )
 
 
@@ -176,7 +164,7 @@ async def raise_partitions(request: Request, form: Form) -> Change:
     session, name = session_of(request), name_in(request)
     count = number_of(field_of(form, "partitions"), "Partitions", 1, 1_000_000)
 
-    async def perform() -> str:
+    async def perform(_: Form) -> str:
         outcome = await (await session.admin()).create_partitions({name: count})
         for error in outcome.values():
             if error is not None:
@@ -194,7 +182,7 @@ async def set_config(request: Request, form: Form) -> Change:
     admin = await session.admin()
     await admin.alter_configs(ResourceType.TOPIC, name, {config: value}, validate_only=True)
 
-    async def perform() -> str:
+    async def perform(_: Form) -> str:
         await admin.alter_configs(ResourceType.TOPIC, name, {config: value})
         return f"{config} of {name} is {'back at its default' if value is None else value!r}."
 
@@ -206,10 +194,6 @@ async def set_config(request: Request, form: Form) -> Change:
 
 def _live_seconds(partitions: int) -> float:
     return _SLOW_LIVE_SECONDS if partitions > _MANY_PARTITIONS else _LIVE_SECONDS
-
-
-def _rates(request: Request, what: str) -> Rates:
-    return web_of(request).rates(what)
 
 
 def _source(number: int) -> str:

@@ -11,7 +11,9 @@ from starlette.requests import Request
 
 from penstock.client.admin import Admin, TransactionDescription
 from penstock.client.types import IsolationLevel, OffsetSpec, TopicPartition
-from penstock.console.web import Change, Form, Page, change, command, field_of, number_of, page, session_of
+from penstock.console.commands import command
+from penstock.console.questions import Change, Form
+from penstock.console.web import Page, change, field_of, number_of, page, session_of
 from penstock.wire.errors import KafkaError
 
 NAVIGATION = [("/transactions", "Transactions", "x")]
@@ -127,7 +129,10 @@ async def abort(request: Request, form: Form) -> Change:
         if found.state != "Ongoing":
             raise HTTPException(409, f"Transactional id {name} has no open transaction; it is {found.state}.")
 
-        async def fence() -> str:
+        async def fence(_: Form) -> str:
+            now = await admin.describe_transaction(name)
+            if (now.state, now.start_time_ms) != (found.state, found.start_time_ms):
+                raise HTTPException(409, f"The transaction of {name} has ended meanwhile.")
             await admin.fence_producers(name)
             return f"The transaction of {name} is aborted, and its producer is fenced."
 
@@ -140,7 +145,7 @@ async def abort(request: Request, form: Form) -> Change:
     partition = number_of(partition_text, "Partition", 0, 2**31 - 1)
     offset = number_of(offset_text, "Start offset")
 
-    async def mark() -> str:
+    async def mark(_: Form) -> str:
         await admin.abort_transaction((topic, partition), offset)
         return f"The transaction that began in {topic}-{partition} at offset {offset} is aborted there."
 
