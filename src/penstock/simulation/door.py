@@ -12,7 +12,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from penstock.simulation.network import Connection
-from penstock.simulation.world import Simulation
+from penstock.simulation.world import SimulatedWorld
 from penstock.wire import messages as m
 from penstock.wire.api import API_TABLE, ApiKey
 from penstock.wire.codec import decode
@@ -40,7 +40,7 @@ Listener = Callable[[Exchange], object]
 class Door:
     """Listens at every connection of a world. Assign what is to be called."""
 
-    def __init__(self, world: Simulation) -> None:
+    def __init__(self, world: SimulatedWorld) -> None:
         self.on_request: Listener | None = None
         self.on_answer: Listener | None = None
         self.on_unanswered: Listener | None = None
@@ -65,7 +65,7 @@ class Door:
 
 
 class _Listening:
-    def __init__(self, door: Door, world: Simulation, connection: Connection) -> None:
+    def __init__(self, door: Door, world: SimulatedWorld, connection: Connection) -> None:
         self._door = door
         self._world = world
         self._connection = connection

@@ -56,6 +56,8 @@ class Process:
         """Whether it may wait, in threads and in its event loop."""
         self.is_dead = False
         self.is_paused = False
+        self.is_silent = False
+        """Whether it died with its machine, so that nobody heard of it."""
         self.clock_ahead_ms = 0
         """How far its wall clock is ahead of the world's."""
         self.context = contextvars.copy_context()

@@ -133,6 +133,7 @@ class Network:
 
     def process_died(self, process: Process, *, silently: bool) -> None:
         """Its connections are reset by its operating system, or fall silent with the whole machine."""
+        process.is_silent = silently
         for connection in self.of(process):
             connection.fall_silent() if silently else connection.cut()
 

@@ -19,7 +19,7 @@ from penstock.simulation.loop import Process, SimulatedLoop
 from penstock.simulation.strands import SimulatedThreads
 
 if TYPE_CHECKING:
-    from penstock.simulation.world import Simulation
+    from penstock.simulation.world import SimulatedWorld
 
 EPOCH_MS = 1_700_000_000_000
 """What time it is when a world begins."""
@@ -74,7 +74,7 @@ class BrokerWorld(LoopWorld):
 
 
 class Node:
-    def __init__(self, world: Simulation, address: Address, ground: Ground, configs: Mapping[str, str]) -> None:
+    def __init__(self, world: SimulatedWorld, address: Address, ground: Ground, configs: Mapping[str, str]) -> None:
         self.name = address.host
         """Of its machine, as the network knows it."""
         self.address = address

@@ -1,6 +1,6 @@
-"""The simulated world as a whole: one broker, the programs that talk to it, and everything that can happen to them.
+"""The simulated world as a whole: brokers, the programs that talk to them, and everything that can happen to them.
 
-One seed decides all of it. The broker is the one of production; what it stands on and its `World` are handed in.
+One seed decides all of it. Brokers are those of production; what they stand on and their `World` are handed in.
 Programs see the world's time too: while it runs, `time.time`, `time.monotonic`, `uuid.uuid4` and the functions of
 `random` answer from it.
 """
@@ -12,9 +12,10 @@ import contextvars
 import random
 import time
 import uuid
+from abc import ABC, abstractmethod
 from collections import Counter
 from collections.abc import Callable, Coroutine, Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from typing import Generic, TypeVar, TypeVarTuple
 
@@ -66,16 +67,15 @@ class DiskGround:
         return self._disk.power_cut(now_ms)
 
 
-class Simulation:
-    """A world. `configs` are the broker's, on top of what keeps its internal topics small."""
+class SimulatedWorld(ABC):
+    """Time, chance, a network, programs, and the machines of brokers, which subclasses make."""
 
     def __init__(self, seed: int, configs: Mapping[str, str] | None = None) -> None:
+        """`configs` are the brokers', on top of what keeps their internal topics small."""
         self.seed = seed
         self.chance = random.Random(seed)
         self.loop = SimulatedLoop(self.chance)
         self.network = Network(self.loop, self.chance)
-        self.disk = Disk(self.chance)
-        self.catalog = MemoryCatalog()
         self.story: list[tuple[int, str, str]] = []
         """When, who, what."""
         self.faults: Counter[str] = Counter()
@@ -84,14 +84,19 @@ class Simulation:
         """What power cuts took, and when."""
         self.broker_failures: list[BaseException] = []
         """What ended a broker that nobody had killed."""
-        self.nodes: list[Node] = []
+        self.over = ExitStack()
+        """What is done when the world is over."""
+        self.nodes = self._build({**CONFIGS, **(configs or {})})
         """The brokers."""
-        self._build({**CONFIGS, **(configs or {})})
 
-    def _build(self, configs: Mapping[str, str]) -> None:
+    @abstractmethod
+    def _build(self, configs: Mapping[str, str]) -> list[Node]:
         """Make the machines of the brokers, and what they stand on."""
-        ground = DiskGround(self.network, self.catalog, self.disk)
-        self.nodes.append(Node(self, Address("PLAINTEXT", "broker", 9092), ground, configs))
+
+    @property
+    def _counted(self) -> tuple[object, ...]:
+        """What else tells two runs apart."""
+        return ()
 
     # -- running ---------------------------------------------------------------------------------------------------
 
@@ -103,6 +108,7 @@ class Simulation:
             finally:
                 self.loop.bury_tasks()
                 self.loop.close()
+                self.over.close()
 
     @property
     def now_ms(self) -> int:
@@ -119,7 +125,7 @@ class Simulation:
     @property
     def trace(self) -> tuple[object, ...]:
         """Equal for two runs if and only if the same happened in both, byte for byte."""
-        return (self.loop.callbacks, self.network.digest, self.network.delivered_bytes, self.disk.syncs, *self.story)
+        return (self.loop.callbacks, self.network.digest, self.network.delivered_bytes, *self._counted, *self.story)
 
     # -- programs --------------------------------------------------------------------------------------------------
 
@@ -133,7 +139,35 @@ class Simulation:
         self.loop.kill(process)
         self.network.process_died(process, silently=silently)
 
-    # -- the broker, where there is one ------------------------------------------------------------------------------
+    # -- what programs see -----------------------------------------------------------------------------------------
+
+    @contextmanager
+    def _standard_library(self) -> Iterator[None]:
+        state = random.getstate()
+        saved = time.time, time.monotonic, uuid.uuid4
+        random.seed(self.seed)
+        time.time = lambda: EPOCH_MS / 1000 + self.loop.time()
+        time.monotonic = self.loop.time
+        uuid.uuid4 = lambda: uuid.UUID(int=self.chance.getrandbits(128), version=4)
+        try:
+            yield
+        finally:
+            time.time, time.monotonic, uuid.uuid4 = saved
+            random.setstate(state)
+
+
+class Simulation(SimulatedWorld):
+    """One broker, with its disk and its catalog in memory."""
+
+    def _build(self, configs: Mapping[str, str]) -> list[Node]:
+        self.disk = Disk(self.chance)
+        self.catalog = MemoryCatalog()
+        ground = DiskGround(self.network, self.catalog, self.disk)
+        return [Node(self, Address("PLAINTEXT", "broker", 9092), ground, configs)]
+
+    @property
+    def _counted(self) -> tuple[object, ...]:
+        return (self.disk.syncs,)
 
     @property
     def broker(self) -> Broker:
@@ -172,22 +206,6 @@ class Simulation:
     def jump_clock(self, milliseconds: int) -> None:
         """Set the broker's wall clock forward or back."""
         self.nodes[0].jump_clock(milliseconds)
-
-    # -- what programs see -----------------------------------------------------------------------------------------
-
-    @contextmanager
-    def _standard_library(self) -> Iterator[None]:
-        state = random.getstate()
-        saved = time.time, time.monotonic, uuid.uuid4
-        random.seed(self.seed)
-        time.time = lambda: EPOCH_MS / 1000 + self.loop.time()
-        time.monotonic = self.loop.time
-        uuid.uuid4 = lambda: uuid.UUID(int=self.chance.getrandbits(128), version=4)
-        try:
-            yield
-        finally:
-            time.time, time.monotonic, uuid.uuid4 = saved
-            random.setstate(state)
 
 
 @dataclass(slots=True, frozen=True)

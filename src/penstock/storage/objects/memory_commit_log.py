@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Sequence
 from typing import NamedTuple
 
 from penstock.storage.objects.commit_log import (
@@ -32,14 +32,16 @@ class _Writer(NamedTuple):
 class MemoryCommitLog:
     """See `commit_log.CommitLog`. Every topic exists unless `delete` was called for it."""
 
-    def __init__(self) -> None:
+    def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
+        self._clock = clock
         self._lock = threading.Lock()
         self._rows: dict[PartitionKey, PartitionState] = {}
         self._epochs: dict[PartitionKey, list[tuple[int, int]]] = {}
         self._extents: dict[PartitionKey, list[Extent]] = {}
         self._segments: dict[PartitionKey, list[SegmentEntry]] = {}
         self._objects: dict[str, int] = {}
-        self._marked: set[str] = set()
+        self._marked: dict[str, float] = {}
+        """When each object was marked."""
         self._turns: dict[str, float] = {}
         self._writers: dict[str, _Writer] = {}
 
@@ -171,18 +173,19 @@ class MemoryCommitLog:
         with self._lock:
             named = {each.object_key for extents in self._extents.values() for each in extents}
             named |= {each.object_key for segments in self._segments.values() for each in segments}
-            found = set(self._objects) - named - self._marked
-            self._marked |= found
+            found = set(self._objects) - named - self._marked.keys()
+            self._marked.update(dict.fromkeys(sorted(found), self._clock()))
             return len(found)
 
     def marked(self, grace_seconds: float) -> list[str]:
         with self._lock:
-            return sorted(self._marked) if grace_seconds <= 0 else []
+            before = self._clock() - grace_seconds
+            return sorted(key for key, marked_at in self._marked.items() if marked_at <= before)
 
     def forget_objects(self, keys: Iterable[str]) -> None:
         with self._lock:
             for key in keys:
-                self._marked.discard(key)
+                self._marked.pop(key, None)
                 self._objects.pop(key, None)
 
     def known_objects(self) -> dict[str, int]:
@@ -198,7 +201,7 @@ class MemoryCommitLog:
 
     def take_turn(self, task: str, seconds: float) -> bool:
         with self._lock:
-            now = time.monotonic()
+            now = self._clock()
             if self._turns.get(task, now) > now:
                 return False
             self._turns[task] = now + seconds
@@ -206,7 +209,7 @@ class MemoryCommitLog:
 
     def fenced_writers(self) -> dict[str, FencedWriter]:
         with self._lock:
-            now = time.monotonic()
+            now = self._clock()
             return {
                 folder: FencedWriter(
                     now - each.noted_at, None if each.listed_at is None else now - each.listed_at, each.is_done
@@ -217,11 +220,11 @@ class MemoryCommitLog:
     def note_fenced(self, folders: Collection[str]) -> None:
         with self._lock:
             for folder in folders:
-                self._writers.setdefault(folder, _Writer(time.monotonic()))
+                self._writers.setdefault(folder, _Writer(self._clock()))
 
     def note_listed(self, folder: str, is_done: bool) -> None:
         with self._lock:
-            self._writers[folder] = self._writers[folder]._replace(listed_at=time.monotonic(), is_done=is_done)
+            self._writers[folder] = self._writers[folder]._replace(listed_at=self._clock(), is_done=is_done)
 
     def forget_writers(self, folders: Collection[str]) -> None:
         with self._lock:
