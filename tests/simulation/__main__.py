@@ -27,9 +27,8 @@ def run_seeds(name: str, seeds: range) -> tuple[list[str], Counter[str]]:
     for seed in seeds:
         outcome = run(SCENARIOS[name], seed)
         numbers.update({f"fault {kind}": count for kind, count in outcome.world.faults.items()})
-        numbers.update(
-            operations=len(outcome.history.operations), virtual_ms=outcome.world.now_ms, syncs=outcome.world.disk.syncs
-        )
+        numbers.update(operations=len(outcome.history.operations), virtual_ms=outcome.world.now_ms)
+        numbers.update({f"figure {what}": count for what, count in outcome.world.figures.items()})
         if outcome.findings:
             stories.append(shrink(SCENARIOS[name], outcome).story())
     return stories, numbers
@@ -69,9 +68,10 @@ def _run_many(name: str, count: int, workers: int) -> bool:
                 print(story, flush=True)
     seconds = time.perf_counter() - began
     faults = ", ".join(f"{kind[6:]} {number}" for kind, number in sorted(numbers.items()) if kind.startswith("fault "))
+    figures = ", ".join(f"{number} {what[7:]}" for what, number in numbers.items() if what.startswith("figure "))
     print(
         f"{name}: {count} seeds in {seconds:.0f} s, {failing} with findings; {numbers['operations']} operations, "
-        f"{numbers['virtual_ms'] / 3_600_000:.2f} simulated hours, {numbers['syncs']} syncs; faults: {faults}",
+        f"{numbers['virtual_ms'] / 3_600_000:.2f} simulated hours, {figures}; faults: {faults}",
         flush=True,
     )
     return failing > 0

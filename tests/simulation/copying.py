@@ -15,7 +15,6 @@ from penstock.client.consumer import Consumer
 from penstock.client.errors import KafkaError
 from penstock.client.producer import Producer
 from penstock.client.types import ConsumerRecord
-from penstock.simulation.world import BOOTSTRAP
 from tests.simulation.faults import EVERYWHERE
 from tests.simulation.stream_requests import PARTITIONS, TOPIC
 from tests.simulation.streams import Transactions
@@ -43,7 +42,7 @@ class Copying(Transactions):
         }
 
     async def prepare(self) -> None:
-        self.world.broker.parts.topics.create(OUT, PARTITIONS, {})
+        await self.create_topic(OUT, PARTITIONS)
         await super().prepare()
         self.transactions = 0
         for number in range(3):
@@ -75,7 +74,7 @@ class Copying(Transactions):
 
     def _producer(self, name: str) -> Producer:
         return Producer(
-            bootstrap_servers=BOOTSTRAP,
+            bootstrap_servers=self.world.bootstrap,
             transactional_id=name,
             request_timeout_ms=2_000,
             delivery_timeout_ms=20_000,
@@ -86,7 +85,7 @@ class Copying(Transactions):
         classic = self.seed % 4 < 2
         more = {"session_timeout_ms": 4_000, "heartbeat_interval_ms": 500} if classic else {}
         return Consumer(
-            bootstrap_servers=BOOTSTRAP,
+            bootstrap_servers=self.world.bootstrap,
             group_id=GROUP,
             group_protocol="classic" if classic else "consumer",
             isolation_level="read_committed",

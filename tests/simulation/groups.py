@@ -11,7 +11,6 @@ from penstock.client.consumer import Consumer
 from penstock.client.errors import KafkaError
 from penstock.client.producer import Producer
 from penstock.simulation.door import Door
-from penstock.simulation.world import BOOTSTRAP
 from tests.simulation.group_history import GroupHistory
 from tests.simulation.queues import PATIENT, started
 from tests.simulation.scenario import Scenario
@@ -47,7 +46,7 @@ class Groups(Scenario):
         }
 
     async def prepare(self) -> None:
-        topic_id = self.world.broker.parts.topics.create(TOPIC, PARTITIONS, {}).topic_id
+        topic_id = await self.create_topic(TOPIC, PARTITIONS)
         self.stopped = False
         recorded = GroupHistory(self.history, Door(self.world), self.world, {topic_id: TOPIC}, SESSION_MS)
         # With KIP-848 a static member that was killed has to wait until it is expelled (UNRELEASED_INSTANCE_ID).
@@ -61,7 +60,7 @@ class Groups(Scenario):
 
     async def _produce(self) -> None:
         chance = random.Random(f"producer of {self.seed}")
-        async with await started(Producer(bootstrap_servers=BOOTSTRAP, **PATIENT)) as producer:
+        async with await started(Producer(bootstrap_servers=self.world.bootstrap, **PATIENT)) as producer:
             for number in range(_RECORDS):
                 partition = chance.randrange(PARTITIONS)
                 delivery = await producer.send(TOPIC, str(number), partition=partition)
@@ -114,7 +113,7 @@ class Groups(Scenario):
     def _settings(self, name: str, chance: random.Random) -> dict[str, Any]:
         protocol = self._protocol(chance)
         settings: dict[str, Any] = {
-            "bootstrap_servers": BOOTSTRAP,
+            "bootstrap_servers": self.world.bootstrap,
             "group_id": GROUP,
             "group_protocol": protocol,
             "auto_offset_reset": "earliest",
@@ -153,8 +152,7 @@ class Groups(Scenario):
             for each in self.history.operations
             if each["op"] == "offset-commit" and each["result"] == "ok"
         }
-        logs = self.world.disk.logs_of(TOPIC)
-        return all(committed.get(index, 0) == log.log_end_offset for index, log in logs.items())
+        return all(committed.get(index, 0) == end for index, end in self.end_offsets(TOPIC).items())
 
 
 class ConsumerGroups(Groups):

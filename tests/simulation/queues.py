@@ -11,7 +11,6 @@ from penstock.client.errors import KafkaError
 from penstock.client.producer import Producer
 from penstock.client.share_consumer import ShareConsumer
 from penstock.simulation.door import Door
-from penstock.simulation.world import BOOTSTRAP
 from penstock.wire import messages as m
 from tests.simulation.faults import EVERYWHERE
 from tests.simulation.queue_history import QueueHistory
@@ -57,7 +56,7 @@ class Queues(Scenario):
         self.world.catalog.set_configs(ResourceType.GROUP, GROUP, configs)
 
     async def prepare(self) -> None:
-        self.topic_id = self.world.broker.parts.topics.create(TOPIC, PARTITIONS, {}).topic_id
+        self.topic_id = await self.create_topic(TOPIC, PARTITIONS)
         QueueHistory(
             self.history,
             Door(self.world),
@@ -85,7 +84,7 @@ class Queues(Scenario):
 
     async def _produce(self) -> None:
         chance = random.Random(f"producer of {self.seed}")
-        async with await started(Producer(bootstrap_servers=BOOTSTRAP, **PATIENT)) as producer:
+        async with await started(Producer(bootstrap_servers=self.world.bootstrap, **PATIENT)) as producer:
             number = 0
             while number < _RECORDS:
                 pending = []
@@ -104,7 +103,7 @@ class Queues(Scenario):
         while not self.stopped:
             try:
                 async with ShareConsumer(
-                    bootstrap_servers=BOOTSTRAP,
+                    bootstrap_servers=self.world.bootstrap,
                     group_id=GROUP,
                     share_acknowledgement_mode="explicit",
                     fetch_max_wait_ms=200,
@@ -129,7 +128,7 @@ class Queues(Scenario):
         chance = random.Random(f"{name} of {self.seed} at {self.world.now_ms}")
         while not self.stopped:
             try:
-                client = await RawClient.connect(self.world, name)
+                client = await self.connect(name)
                 await self._converse(client, name, chance)
                 client.close()
             except Lost:
@@ -190,7 +189,7 @@ class Queues(Scenario):
 
     async def _take_the_rest(self) -> None:
         async with ShareConsumer(
-            bootstrap_servers=BOOTSTRAP,
+            bootstrap_servers=self.world.bootstrap,
             group_id=GROUP,
             share_acknowledgement_mode="explicit",
             fetch_max_wait_ms=200,

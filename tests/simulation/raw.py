@@ -11,7 +11,8 @@ from collections import deque
 from collections.abc import Callable
 from typing import TypeVar
 
-from penstock.simulation import Simulation
+from penstock.broker.listeners import Address
+from penstock.simulation.world import SimulatedWorld
 from penstock.wire import messages as m
 from penstock.wire.api import api_of
 from penstock.wire.conversation import Conversation
@@ -41,7 +42,7 @@ class _Frames:
 
 class RawClient(asyncio.Protocol):
     def __init__(self, name: str, at_the_door: Callable[[m.Message], object] | None) -> None:
-        self._conversation = Conversation("broker", name)
+        self._conversation = Conversation("a broker", name)
         self._at_the_door = at_the_door
         self._sent = _Frames()
         self._arrived = _Frames()
@@ -52,10 +53,17 @@ class RawClient(asyncio.Protocol):
 
     @classmethod
     async def connect(
-        cls, world: Simulation, name: str, at_the_door: Callable[[m.Message], object] | None = None
+        cls,
+        world: SimulatedWorld,
+        name: str,
+        at_the_door: Callable[[m.Message], object] | None = None,
+        *,
+        address: Address | None = None,
     ) -> RawClient:
+        """To the first broker, or the one at an address. Raises Lost."""
+        host, port = (address.host, address.port) if address else (world.nodes[0].address.host, 9092)
         try:
-            transport, client = await world.loop.create_connection(lambda: cls(name, at_the_door), "broker", 9092)
+            transport, client = await world.loop.create_connection(lambda: cls(name, at_the_door), host, port)
         except OSError as error:
             raise Lost from error
         listening = transport.connection.tap

@@ -11,7 +11,9 @@ from dataclasses import dataclass, field
 from penstock.checks import Finding, check
 from penstock.checks.history import Operation, checked
 from penstock.simulation import Simulation
+from penstock.simulation.world import SimulatedWorld
 from tests.simulation.faults import EVERYWHERE, Crowd, Fault, Stage, carry_out, plan_of
+from tests.simulation.raw import RawClient
 
 _HEALED_SECONDS = 600
 
@@ -19,7 +21,7 @@ _HEALED_SECONDS = 600
 class History:
     """What clients did and saw, in the order in which it became known."""
 
-    def __init__(self, world: Simulation) -> None:
+    def __init__(self, world: SimulatedWorld) -> None:
         self.operations: list[Operation] = []
         self.findings: list[Finding] = []
         """What a scenario finds by itself."""
@@ -78,7 +80,7 @@ class Scenario:
     kinds: Sequence[str] = EVERYWHERE
     lasts_ms = 3000
 
-    def __init__(self, world: Simulation, history: History, seed: int, plan: Sequence[Fault]) -> None:
+    def __init__(self, world: SimulatedWorld, history: History, seed: int, plan: Sequence[Fault]) -> None:
         self.world = world
         self.history = history
         self.seed = seed
@@ -94,6 +96,30 @@ class Scenario:
     @classmethod
     def configs(cls, seed: int) -> dict[str, str]:
         return {}
+
+    # -- the world, for loads that do not care what it is ------------------------------------------------------------
+
+    @classmethod
+    def make_world(cls, seed: int) -> SimulatedWorld:
+        return Simulation(seed, cls.configs(seed))
+
+    async def inject(self) -> None:
+        """Let the faults happen."""
+        await carry_out(Stage(self.world, self.crowd, self.history.crashed), self.plan)
+
+    async def create_topic(self, name: str, partitions: int) -> bytes:
+        """Returns its id."""
+        return self.world.broker.parts.topics.create(name, partitions, {}).topic_id
+
+    def end_offsets(self, topic: str) -> dict[int, int]:
+        """Where each partition of a topic ends."""
+        return {index: log.log_end_offset for index, log in self.world.disk.logs_of(topic).items()}
+
+    async def connect(self, name: str, partition: int = 0) -> RawClient:
+        """A scripted client, connected to whoever leads a partition. Raises Lost."""
+        return await RawClient.connect(self.world, name)
+
+    # -- the story ---------------------------------------------------------------------------------------------------
 
     def before_start(self) -> None:
         """There is no broker yet."""
@@ -113,7 +139,7 @@ class Outcome:
     scenario: str
     seed: int
     plan: list[Fault]
-    world: Simulation
+    world: SimulatedWorld
     history: History
     findings: list[Finding]
     errors: list[str] = field(default_factory=list)
@@ -135,16 +161,16 @@ class Outcome:
 def run(scenario: type[Scenario], seed: int, plan: list[Fault] | None = None) -> Outcome:
     """Run a scenario with a seed; with a plan of one's own instead of the seed's to find out what a fault matters."""
     plan = plan_of(seed, scenario.kinds, scenario.lasts_ms) if plan is None else plan
-    world = Simulation(seed, scenario.configs(seed))
+    world = scenario.make_world(seed)
     history = History(world)
     running = scenario(world, history, seed, plan)
 
     async def main() -> None:
         running.before_start()
-        await world.start_broker()
+        await world.start()
         await running.prepare()
         load = asyncio.get_running_loop().create_task(running.load())
-        await carry_out(Stage(world, running.crowd, history.crashed), plan)
+        await running.inject()
         world.tell("world", "all faults are over")
         running.faults_are_over = True
         async with asyncio.timeout(_HEALED_SECONDS):

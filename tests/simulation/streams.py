@@ -9,7 +9,6 @@ from penstock.checks import Finding
 from penstock.client.accumulator import Delivery
 from penstock.client.errors import KafkaError
 from penstock.client.producer import Producer
-from penstock.simulation.world import BOOTSTRAP
 from penstock.wire import messages as m
 from tests.simulation.raw import Lost, RawClient
 from tests.simulation.scenario import Scenario
@@ -26,7 +25,7 @@ class Streams(Scenario):
     name = "streams"
 
     async def prepare(self) -> None:
-        self.world.broker.parts.topics.create(TOPIC, PARTITIONS, {})
+        await self.create_topic(TOPIC, PARTITIONS)
         self.stopped = False
         for isolation in (_UNCOMMITTED, _COMMITTED):
             self.world.spawn(f"reader-{isolation}", self._read, f"reader-{isolation}", isolation)
@@ -59,7 +58,7 @@ class Streams(Scenario):
             sent = {"process": name, "topic": TOPIC, "partition": partition, "value": value}
             try:
                 if client is None or client.is_lost:
-                    client = await RawClient.connect(self.world, name)
+                    client = await self.connect(name)
                 request = produce_request(partition, value, acks)
                 if acks == 0:
                     client.post(request, 12)
@@ -81,7 +80,7 @@ class Streams(Scenario):
     async def _produce_idempotently(self, name: str) -> None:
         chance = random.Random(f"{name} of {self.seed}")
         settings = {"delivery_timeout_ms": 300_000, "request_timeout_ms": 2_000, "linger_ms": chance.choice([0, 5])}
-        async with await self._started(Producer(bootstrap_servers=BOOTSTRAP, **settings)) as producer:
+        async with await self._started(Producer(bootstrap_servers=self.world.bootstrap, **settings)) as producer:
             number = 0
             while number < 40:
                 pending = []
@@ -122,7 +121,7 @@ class Streams(Scenario):
         while not self.stopped:
             try:
                 if client is None or client.is_lost:
-                    client = await RawClient.connect(self.world, name)
+                    client = await self.connect(name)
                 if self.world.faults["power-cut"] != cuts:
                     cuts = self.world.faults["power-cut"]
                     positions = dict.fromkeys(range(PARTITIONS), 0)
@@ -133,7 +132,7 @@ class Streams(Scenario):
 
     async def read_all(self, name: str, isolation: int, topic: str = TOPIC) -> None:
         """Read everything there is, when all is well."""
-        client = await RawClient.connect(self.world, name)
+        client = await self.connect(name)
         positions = dict.fromkeys(range(PARTITIONS), 0)
         quiet = 0
         while quiet < 3:
@@ -186,7 +185,7 @@ class Transactions(Streams):
         for number in range(4):
             try:
                 async with Producer(
-                    bootstrap_servers=BOOTSTRAP,
+                    bootstrap_servers=self.world.bootstrap,
                     transactional_id=transactional_id,
                     request_timeout_ms=2_000,
                     delivery_timeout_ms=60_000,

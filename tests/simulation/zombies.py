@@ -31,7 +31,7 @@ class Zombies(Streams):
         for number in range(_ROUNDS):
             await asyncio.sleep(chance.uniform(0.05, 0.4))
             try:
-                client = await RawClient.connect(self.world, name)
+                client = await self.connect(name)
                 await self._return_too_late(client, f"{name}-{number}", chance.randrange(PARTITIONS))
                 client.close()
             except Lost:

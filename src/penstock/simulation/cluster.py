@@ -142,17 +142,11 @@ class ClusterSimulation(SimulatedWorld):
         return nodes
 
     @property
-    def _counted(self) -> tuple[object, ...]:
-        return (self.catalog_server.carried_out, self.store_server.carried_out)
-
-    @property
-    def bootstrap(self) -> str:
-        return ",".join(str(node.address) for node in self.nodes)
-
-    async def start(self) -> None:
-        """Start all brokers, one after the other."""
-        for node in self.nodes:
-            await node.start()
+    def figures(self) -> dict[str, int]:
+        return {
+            "requests to the catalog": self.catalog_server.carried_out,
+            "requests to the store": self.store_server.carried_out,
+        }
 
     def wipe(self, node: Node) -> None:
         """Replace the machine of a broker that is down by another one, with an empty disk."""

@@ -94,9 +94,9 @@ class SimulatedWorld(ABC):
         """Make the machines of the brokers, and what they stand on."""
 
     @property
-    def _counted(self) -> tuple[object, ...]:
-        """What else tells two runs apart."""
-        return ()
+    def figures(self) -> dict[str, int]:
+        """How much of what has happened."""
+        return {}
 
     # -- running ---------------------------------------------------------------------------------------------------
 
@@ -109,6 +109,16 @@ class SimulatedWorld(ABC):
                 self.loop.bury_tasks()
                 self.loop.close()
                 self.over.close()
+
+    @property
+    def bootstrap(self) -> str:
+        """What to put into a client's `bootstrap.servers`."""
+        return ",".join(str(node.address) for node in self.nodes)
+
+    async def start(self) -> None:
+        """Start all brokers, one after the other."""
+        for node in self.nodes:
+            await node.start()
 
     @property
     def now_ms(self) -> int:
@@ -125,7 +135,13 @@ class SimulatedWorld(ABC):
     @property
     def trace(self) -> tuple[object, ...]:
         """Equal for two runs if and only if the same happened in both, byte for byte."""
-        return (self.loop.callbacks, self.network.digest, self.network.delivered_bytes, *self._counted, *self.story)
+        return (
+            self.loop.callbacks,
+            self.network.digest,
+            self.network.delivered_bytes,
+            *self.figures.values(),
+            *self.story,
+        )
 
     # -- programs --------------------------------------------------------------------------------------------------
 
@@ -166,8 +182,8 @@ class Simulation(SimulatedWorld):
         return [Node(self, Address("PLAINTEXT", "broker", 9092), ground, configs)]
 
     @property
-    def _counted(self) -> tuple[object, ...]:
-        return (self.disk.syncs,)
+    def figures(self) -> dict[str, int]:
+        return {"syncs": self.disk.syncs}
 
     @property
     def broker(self) -> Broker:
