@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import asyncio
+
 import pytest
 
 from penstock.broker.cluster_view import ClusterView
 from penstock.broker.leader_moves import LeaderMoves, UnderWay
 from penstock.broker.topics import Topic
 from penstock.catalog.memory import MemoryCatalog
-from penstock.catalog.shared import BrokerRow, HostAndPort, PartitionRow, Placement
+from penstock.catalog.shared import BrokerRow, Direction, HostAndPort, Move, PartitionRow, Placement
 from penstock.wire.errors import ErrorCode
 
 ID = bytes(range(16))
@@ -28,14 +30,24 @@ def topic() -> Topic:
 
 
 @pytest.fixture
-def moves(topic: Topic) -> LeaderMoves:
+def view(topic: Topic) -> ClusterView:
     view = ClusterView("c", 1, None)
     at = {"PLAINTEXT": HostAndPort("h", 1)}
     view.set_brokers([BrokerRow(node_id, 1, "i", None, at, is_live=node_id != 9) for node_id in (2, 3, 9)])
     view.add_topic(topic)
     view.set_rows(topic, ROWS)
+    return view
+
+
+@pytest.fixture
+def catalog() -> MemoryCatalog:
     catalog = MemoryCatalog()
     catalog.create_topic("orders", ID, len(ROWS), {}, [Placement(row.leader, row.replicas) for row in ROWS])
+    return catalog
+
+
+@pytest.fixture
+def moves(view: ClusterView, catalog: MemoryCatalog) -> LeaderMoves:
     return LeaderMoves(view, catalog)
 
 
@@ -43,11 +55,20 @@ def test_a_preferred_leader_is_elected_if_it_is_there_and_does_not_lead(moves: L
     assert moves.elect(topic, 0, PREFERRED).code is ErrorCode.ELECTION_NOT_NEEDED
     assert moves.elect(topic, 2, PREFERRED).code is ErrorCode.PREFERRED_LEADER_NOT_AVAILABLE
     verdict = moves.elect(topic, 1, PREFERRED)
-    assert verdict.code is ErrorCode.NONE
-    assert verdict.move is not None
-    moves.make([verdict.move])
-    row = moves._catalog.partitions()[1]
-    assert (row.leader, row.leader_epoch, row.replicas) == (2, 1, (2, 3))
+    assert (verdict.code, verdict.direction) == (ErrorCode.NONE, Direction(ID, 1, elected=2))
+
+
+async def test_an_election_is_over_when_the_elected_leads_or_the_time_is_up(
+    moves: LeaderMoves, catalog: MemoryCatalog, topic: Topic, view: ClusterView
+) -> None:
+    directions = [Direction(ID, 1, elected=2), Direction(ID, 4, elected=2)]
+    moves.give(directions)
+    assert [row.elected for row in catalog.partitions()] == [-1, 2, -1, -1, 2]
+    waiting = asyncio.create_task(moves.until_elected(directions, 0.5))
+    await asyncio.sleep(0)
+    catalog.move_partitions([Move(ID, 1, Placement(2, (2, 3)))])
+    view.set_rows(topic, catalog.partitions())
+    assert await waiting == directions[1:], "nobody has handed over the other one"
 
 
 def test_an_unclean_election_is_never_needed(moves: LeaderMoves, topic: Topic) -> None:
@@ -55,17 +76,24 @@ def test_an_unclean_election_is_never_needed(moves: LeaderMoves, topic: Topic) -
     assert moves.elect(topic, 4, UNCLEAN).code is ErrorCode.ELIGIBLE_LEADERS_NOT_AVAILABLE
 
 
-def test_a_reassignment_names_replicas_and_is_under_way_until_one_of_them_leads(
-    moves: LeaderMoves, topic: Topic
+def test_a_reassignment_is_under_way_until_one_of_the_new_replicas_leads(
+    moves: LeaderMoves, catalog: MemoryCatalog, topic: Topic, view: ClusterView
 ) -> None:
-    verdict = moves.reassign(topic, 0, [3, 1])
-    assert verdict.move is not None
-    assert verdict.move.placement == Placement(2, (3, 1)), "the leader hands over by itself"
+    def give(index: int, replicas: list[int] | None) -> None:
+        direction = moves.reassign(topic, index, replicas).direction
+        assert direction is not None
+        moves.give([direction])
+        view.set_rows(topic, catalog.partitions())
+
+    give(0, [2, 1])
+    assert moves.under_way(topic, 0) is None, "the leader is among them"
+    give(0, [3, 1])
+    assert moves.under_way(topic, 0) == UnderWay(0, [3, 1, 2], [3], [2])
+    give(0, [1])
+    assert moves.under_way(topic, 0) == UnderWay(0, [1, 2], [], [2]), "compared with what was there at first"
+    give(0, None)
     assert moves.under_way(topic, 0) is None
-    assert moves.under_way(topic, 3) == UnderWay(3, [2, 3], [3], [2])
-    cancelled = moves.reassign(topic, 3, None)
-    assert cancelled.move is not None
-    assert cancelled.move.placement == Placement(2, (2,))
+    assert view.assigned(topic, 0) == [2, 1]
     assert moves.reassign(topic, 0, None).code is ErrorCode.NO_REASSIGNMENT_IN_PROGRESS
 
 

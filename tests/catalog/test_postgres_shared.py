@@ -11,7 +11,7 @@ import pytest
 
 from penstock.catalog.contract import CatalogError, CatalogLost, TopicExists
 from penstock.catalog.postgres_shared import NodeIdInUse, SharedPostgresCatalog, channel
-from penstock.catalog.shared import HostAndPort, Kind, PartitionRow, Placement
+from penstock.catalog.shared import Direction, HostAndPort, Kind, Move, PartitionRow, Placement
 from tests.catalog.postgres_catalogs import never_lost, new_schema, open_postgres, open_shared
 from tests.catalog.postgres_proxy import PostgresProxy
 from tests.postgres import PostgresServer
@@ -161,3 +161,27 @@ def test_a_new_cluster_is_in_the_store_that_was_found_to_work_first(postgres: Po
     one.close()
     other.close()
     open_shared(postgres, schema, store="s3://bucket/p").close()
+
+
+def test_directions_are_kept_until_a_leader_has_carried_them_out(catalog: SharedPostgresCatalog) -> None:
+    epoch = catalog.register_broker(1, "first", None, HERE)
+    version = catalog.version()
+    catalog.create_topic("orders", ID, 3, {}, [Placement(1, (1, 2))] * 3)
+    elected, reassigned = Direction(ID, 0, elected=2), Direction(ID, 1, (3, 4), (1, 2))
+    gone = Direction(bytes(16), 0, elected=2)
+    catalog.direct_partitions([reassigned, gone, elected])
+    assert Kind.PARTITIONS in catalog.changes_since(version).kinds
+    untouched = PartitionRow(ID, 2, 1, 0, (1, 2))
+    assert catalog.partitions() == [
+        PartitionRow(ID, 0, 1, 0, (1, 2), 2),
+        PartitionRow(ID, 1, 1, 0, (3, 4), replaced=(1, 2)),
+        untouched,
+    ]
+    catalog.hand_over(1, epoch, [Move(ID, 0, Placement(2, (1, 2))), Move(ID, 1, Placement(9, (3, 4)))])
+    assert catalog.partitions() == [
+        PartitionRow(ID, 0, 2, 1, (1, 2)),
+        PartitionRow(ID, 1, 9, 1, (3, 4), replaced=(1, 2)),  # to none of the new replicas
+        untouched,
+    ]
+    catalog.direct_partitions([Direction(ID, 1, (1, 2), ())])
+    assert catalog.partitions()[1] == PartitionRow(ID, 1, 9, 1, (1, 2))

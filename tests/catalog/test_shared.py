@@ -14,7 +14,6 @@ from penstock.catalog.shared import (
     HostAndPort,
     Kind,
     LeaderEpoch,
-    Move,
     PartitionRow,
     Placement,
     SharedCatalog,
@@ -83,7 +82,6 @@ def test_a_new_catalog_has_no_brokers_and_no_partitions(pair: tuple[SharedCatalo
         pytest.param(lambda catalog: catalog.set_quotas({(("user", None),): {"a": 1.0}}), {Kind.QUOTAS}, id="quotas"),
         pytest.param(lambda catalog: catalog.register_broker(1, "i", None, ENDPOINTS), {Kind.BROKERS}, id="register"),
         pytest.param(lambda catalog: catalog.unregister_broker(7, 1), {Kind.BROKERS}, id="unregister"),
-        pytest.param(lambda catalog: catalog.move_partitions([Move(ID, 0, TWO)]), {Kind.PARTITIONS}, id="move"),
         pytest.param(
             lambda catalog: catalog.raise_leader_epochs(1, [LeaderEpoch(ID, 0, 5)]), {Kind.PARTITIONS}, id="epochs"
         ),
@@ -189,13 +187,6 @@ def test_partitions_go_with_their_topic(pair: tuple[SharedCatalog, SharedCatalog
     one.create_topic("payments", OTHER_ID, 1, {}, [TWO])
     one.delete_topic(ID)
     assert two.partitions() == [PartitionRow(OTHER_ID, 0, 2, 0, (2, 1))]
-
-
-def test_a_new_leader_has_a_higher_epoch(pair: tuple[SharedCatalog, SharedCatalog]) -> None:
-    one, two = pair
-    one.create_topic("orders", ID, 2, {}, [ONE, ONE])
-    one.move_partitions([Move(ID, 0, Placement(2, (1, 2))), Move(ID, 1, Placement(1, (1, 3))), Move(OTHER_ID, 0, ONE)])
-    assert two.partitions() == [PartitionRow(ID, 0, 2, 1, (1, 2)), PartitionRow(ID, 1, 1, 0, (1, 3))]
 
 
 def test_only_the_leader_raises_its_epoch_and_never_lowers_it(pair: tuple[SharedCatalog, SharedCatalog]) -> None:

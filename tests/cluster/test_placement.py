@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from penstock.catalog.shared import NOBODY, BrokerRow, HostAndPort, Move, PartitionRow, Placement
-from penstock.cluster.placement import Node, balance, elect_preferred, hand_over, nodes_of, place, rescue, take_over
+from penstock.cluster.placement import Node, balance, hand_over, nodes_of, place, rescue, take_over
 
 ID = bytes(16)
 NODES = [Node(1), Node(2), Node(3)]
@@ -118,13 +118,6 @@ def test_a_broker_that_comes_back_gets_the_partitions_that_prefer_it() -> None:
     assert {move[1] for move in balance(rows, NODES[:2], 10)} == {2, 3}
 
 
-def test_the_preferred_leader_is_elected_if_it_is_there() -> None:
-    row = PartitionRow(ID, 0, 2, 0, (1, 2))
-    assert elect_preferred(row, NODES) == Move(ID, 0, Placement(1, (1, 2)))
-    assert elect_preferred(row, NODES[1:]) is None
-    assert elect_preferred(row._replace(leader=1), NODES) is None
-
-
 def test_brokers_that_are_gone_or_draining_get_nothing() -> None:
     brokers = [BrokerRow(n, 1, "i", "r", {"PLAINTEXT": HostAndPort("h", n)}, is_live=n != 2) for n in (1, 2, 3)]
     assert nodes_of(brokers, frozenset({3})) == [Node(1, "r")]
@@ -162,6 +155,19 @@ def test_a_partition_goes_back_to_its_replica_that_is_there_again() -> None:
     moves = hand_over(2, brokers(1, 2, 3), [row], frozenset(), 9, is_balancing=False)
     assert moves == [Move(ID, 0, Placement(1, (1, 3)))]
     assert hand_over(2, brokers(1, 2, 3, gone=(1, 3)), [row], frozenset(), 9) == []
+
+
+def test_a_leader_hands_over_to_the_elected_when_that_one_is_there() -> None:
+    row = PartitionRow(ID, 0, 2, 5, (1, 2, 3), elected=1)
+    moves = hand_over(2, brokers(1, 2, 3), [row], frozenset(), 9, is_balancing=False)
+    assert moves == [Move(ID, 0, Placement(1, (1, 2, 3)))]
+    assert hand_over(2, brokers(1, 2, 3, gone=(1,)), [row], frozenset(), 9, is_balancing=False) == []
+    assert hand_over(1, brokers(1, 2, 3), [row._replace(leader=1)], frozenset(), 9, is_balancing=False) == []
+
+
+def test_who_takes_over_from_a_leader_that_is_gone_is_the_elected() -> None:
+    row = PartitionRow(ID, 0, 2, 5, (1, 2, 3), elected=3)
+    assert rescue(brokers(1, 2, 3, gone=(2,)), [row], frozenset()) == [Move(ID, 0, Placement(3, (1, 2, 3)))]
 
 
 def test_who_leads_too_many_gives_its_own_away_and_its_replicas_follow() -> None:

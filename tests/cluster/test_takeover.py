@@ -7,6 +7,8 @@ import subprocess
 import threading
 import time
 from collections import Counter
+from collections.abc import Callable
+from contextlib import ExitStack
 from pathlib import Path
 
 import pytest
@@ -14,8 +16,11 @@ from confluent_kafka import ElectionType, TopicPartition
 from confluent_kafka import Producer as Librdkafka
 from confluent_kafka.admin import AdminClient
 
+from penstock.client.admin import ScramUpsertion
 from penstock.client.sync import Admin, Consumer, Producer, ShareConsumer
+from penstock.security.acls import AclBinding
 from penstock.wire import messages as m
+from penstock.wire.acls import AclOperation, AclResource
 from penstock.wire.config_resources import ResourceType
 from tests.broker.process import BrokerProcess
 from tests.broker.raw import RawClient
@@ -178,20 +183,30 @@ def test_who_cannot_join_is_told_what_to_do(tmp_path: Path, postgres: PostgresSe
         replaced.start()
 
 
-@pytest.mark.long
 def test_changes_on_one_broker_are_seen_on_all(tmp_path: Path, postgres: PostgresServer) -> None:
-    with Members(tmp_path, postgres) as members:
-        first, second, third = members.brokers.values()
-        with Admin(bootstrap_servers=first.address) as admin:
-            admin.create_topic(TOPIC, 3)
-        time.sleep(1)
-        with Admin(bootstrap_servers=third.address) as admin:
-            assert len(admin.describe_topic(TOPIC).partitions) == 3
-            assert len(admin.describe_cluster().nodes) == 3
-            admin.delete_topic(TOPIC)
-        time.sleep(1)
-        with Admin(bootstrap_servers=second.address) as admin:
-            assert TOPIC not in admin.list_topics()
+    rule = AclBinding(AclResource.TOPIC, TOPIC, "User:ann", AclOperation.READ)
+    allowed = {"authorizer_class_name": "org.apache.kafka.metadata.authorizer.StandardAuthorizer"}
+    with Members(tmp_path, postgres, super_users="User:ANONYMOUS", **allowed) as members, ExitStack() as stack:
+        first, *others = (
+            stack.enter_context(Admin(bootstrap_servers=broker.address)) for broker in members.brokers.values()
+        )
+
+        def seen(look: Callable[[Admin], bool]) -> None:
+            """By every other broker itself."""
+            for each in others:
+                until(lambda each=each: [1] if look(each) else [])  # type: ignore[misc]
+
+        first.create_topic(TOPIC, 3)
+        seen(lambda admin: TOPIC in {each.name for each in admin.list_topics()})
+        first.alter_configs(ResourceType.TOPIC, TOPIC, {"retention.ms": "12345"})
+        seen(lambda admin: admin.describe_configs(ResourceType.TOPIC, TOPIC)["retention.ms"].value == "12345")
+        first.create_acls([rule])
+        seen(lambda admin: rule in admin.describe_acls())
+        first.alter_user_scram_credentials([ScramUpsertion("ann", "secret")])
+        seen(lambda admin: "ann" in admin.describe_user_scram_credentials())
+        assert all(len(admin.describe_cluster().nodes) == 3 for admin in others)
+        first.delete_topic(TOPIC)
+        seen(lambda admin: TOPIC not in {each.name for each in admin.list_topics()})
 
 
 @pytest.mark.long

@@ -132,8 +132,7 @@ def _cluster(parts: Parts) -> object:
     if parts.membership is not None:
         from penstock.broker.leader_moves import LeaderMoves
 
-        assert parts.shared is not None
-        moves = LeaderMoves(parts.cluster, parts.shared.catalog)
+        moves = LeaderMoves(parts.cluster, parts.membership.catalog)
     return ClusterHandlers(parts.cluster, parts.features, parts.storage, parts.world, parts.gate, moves)
 
 

@@ -210,6 +210,11 @@ class ClusterView:
         row = self._row(topic, index)
         return [] if row is None else list(row.replicas)
 
+    def replaced(self, topic: Topic, index: int) -> tuple[int, ...]:
+        """The replicas before a reassignment that is under way; none if there is none."""
+        row = self._row(topic, index)
+        return () if row is None else row.replaced
+
     def in_sync_replicas(self, topic: Topic, index: int) -> list[int]:
         """Those of the brokers that keep a partition which could lead it now."""
         replicas = self.replicas(topic, index)

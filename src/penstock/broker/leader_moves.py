@@ -1,34 +1,42 @@
 """Moves leaders where an administrator wants them: elections of preferred leaders, and reassignments of replicas.
 
-Both are changes of rows in the catalog, of which the brokers hear at once. An election names another leader; commits of
-the former are fenced from then on, and it stops serving when it hears of it. A reassignment names other replicas; a
-leader that is not among them hands over to the first that is there, and until then the reassignment is under way.
-Nothing is copied: the records are where all brokers can read them.
+Both are directions in the catalog, of which the brokers hear at once. The leader carries them out: it closes its log
+first and then hands over, so that no two brokers serve a partition (`membership`). An election names the broker to hand
+over to. A reassignment names other replicas; a leader that is not among them hands over to the first that is there, and
+until then the reassignment is under way, and can be taken back. Nothing is copied: the records are where all brokers
+can read them.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import TYPE_CHECKING, NamedTuple
+import asyncio
+from collections.abc import Collection, Sequence
+from typing import TYPE_CHECKING, NamedTuple, Protocol
 
 from penstock.broker.storage_errors import changing
-from penstock.catalog.shared import Move, Placement
+from penstock.catalog.shared import Direction
 from penstock.wire.errors import ErrorCode
 
 if TYPE_CHECKING:
     from penstock.broker.cluster_view import ClusterView
     from penstock.broker.topics import Topic
-    from penstock.catalog.shared import SharedCatalog
 
 _PREFERRED = 0
+_LOOK_SECONDS = 0.05
+_ELECTION_SECONDS_MAX = 30.0
+
+
+class DirectableCatalog(Protocol):
+    def direct_partitions(self, directions: Collection[Direction]) -> None:
+        """See `catalog.leases.MemberCatalog`."""
 
 
 class Verdict(NamedTuple):
-    """What a request for one partition comes to: a move to be made, or what the client is told instead."""
+    """What a request for one partition comes to: a direction to be given, or what the client is told instead."""
 
     code: ErrorCode = ErrorCode.NONE
     message: str | None = None
-    move: Move | None = None
+    direction: Direction | None = None
 
 
 class UnderWay(NamedTuple):
@@ -39,7 +47,7 @@ class UnderWay(NamedTuple):
 
 
 class LeaderMoves:
-    def __init__(self, cluster: ClusterView, catalog: SharedCatalog) -> None:
+    def __init__(self, cluster: ClusterView, catalog: DirectableCatalog) -> None:
         self._cluster = cluster
         self._catalog = catalog
 
@@ -56,15 +64,15 @@ class LeaderMoves:
             return Verdict(
                 ErrorCode.PREFERRED_LEADER_NOT_AVAILABLE, f"The preferred leader {replicas[0]} is not there."
             )
-        return Verdict(move=Move(topic.topic_id, index, Placement(replicas[0], tuple(replicas))))
+        return Verdict(direction=Direction(topic.topic_id, index, elected=replicas[0]))
 
     def reassign(self, topic: Topic, index: int, replicas: Sequence[int] | None) -> Verdict:
         leader = self._cluster.leader(topic, index)
-        now = self._cluster.assigned(topic, index)
+        before = self._cluster.replaced(topic, index)
         if replicas is None:
-            if self.under_way(topic, index) is None or leader is None:
+            if not before:
                 return Verdict(ErrorCode.NO_REASSIGNMENT_IN_PROGRESS)
-            return Verdict(move=Move(topic.topic_id, index, Placement(leader.node_id, (leader.node_id, *now[1:]))))
+            return Verdict(direction=Direction(topic.topic_id, index, before, ()))
         if not replicas:
             return Verdict(ErrorCode.INVALID_REPLICA_ASSIGNMENT, "The manual partition assignment is empty.")
         if len(set(replicas)) != len(replicas):
@@ -75,22 +83,37 @@ class LeaderMoves:
                     ErrorCode.INVALID_REPLICA_ASSIGNMENT,
                     f"The assignment includes broker {node_id}, but no such broker is registered.",
                 )
-        holder = replicas[0] if leader is None else leader.node_id
-        return Verdict(move=Move(topic.topic_id, index, Placement(holder, tuple(replicas))))
+        is_done = leader is not None and leader.node_id in replicas
+        before = () if is_done else before or tuple(self._cluster.assigned(topic, index))
+        return Verdict(direction=Direction(topic.topic_id, index, tuple(replicas), before))
 
     def under_way(self, topic: Topic, index: int) -> UnderWay | None:
-        leader, replicas = self._cluster.leader(topic, index), self._cluster.assigned(topic, index)
-        if leader is None or not replicas or leader.node_id in replicas:
+        before, wanted = self._cluster.replaced(topic, index), self._cluster.assigned(topic, index)
+        if not before:
             return None
-        if not set(replicas) & set(self._cluster.node_ids):
-            return None  # it was taken over, and goes back when one of them is there
-        return UnderWay(index, [leader.node_id, *replicas], list(replicas), [leader.node_id])
+        removing = [node_id for node_id in before if node_id not in wanted]
+        return UnderWay(index, [*wanted, *removing], [node_id for node_id in wanted if node_id not in before], removing)
 
-    def make(self, moves: Sequence[Move]) -> None:
-        """Raises KafkaStorageError, and then nothing has moved."""
-        if moves:
+    def give(self, directions: Sequence[Direction]) -> None:
+        """Raises KafkaStorageError, and then nothing moves."""
+        if directions:
             with changing("leaders of partitions"):
-                self._catalog.move_partitions(moves)
+                self._catalog.direct_partitions(directions)
+
+    async def until_elected(self, directions: Sequence[Direction], timeout_seconds: float) -> list[Direction]:
+        """Wait for the leaders that were elected; return those that do not lead in time."""
+        deadline = asyncio.get_running_loop().time() + min(timeout_seconds, _ELECTION_SECONDS_MAX)
+        left = list(directions)
+        while left := [each for each in left if not self._leads(each)]:
+            if asyncio.get_running_loop().time() >= deadline:
+                break
+            await asyncio.sleep(_LOOK_SECONDS)
+        return left
+
+    def _leads(self, direction: Direction) -> bool:
+        topic = self._cluster.known_topic(direction.topic_id)
+        leader = None if topic is None else self._cluster.leader(topic, direction.partition_index)
+        return topic is None or (leader is not None and leader.node_id == direction.elected)
 
 
 _NOT_NEEDED = Verdict(ErrorCode.ELECTION_NOT_NEEDED, "Leader election not needed for topic partition.")

@@ -104,7 +104,7 @@ class Membership:
     ) -> None:
         """`catalog` belongs to the event loop; `reader` and `leases` to the thread. `on_lost` stops the broker."""
         self._identity = identity
-        self._catalog = catalog
+        self.catalog = catalog
         self._reader = reader
         self._leases = leases
         self._world = world
@@ -233,7 +233,7 @@ class Membership:
     def _take(self, prefetched: Prefetched | None) -> None:
         """Apply what the thread has read, and lead again if the lease is held again."""
         if prefetched is not None and prefetched.version >= self._applied:
-            is_stale = prefetched.local_changes != self._catalog.local_changes
+            is_stale = prefetched.local_changes != self.catalog.local_changes
             if is_stale and self._discarded < _DISCARDS_MAX:
                 self._discarded += 1
                 return
@@ -241,7 +241,7 @@ class Membership:
             if is_stale:  # this broker changes much: read now, and wait for it
                 is_applied = self._apply()
             else:
-                with self._catalog.holding(prefetched):
+                with self.catalog.holding(prefetched):
                     is_applied = self._apply()
             self._applied = prefetched.version if is_applied else 0
         if self.is_suspended and self._clock() < self._held_until:
@@ -333,7 +333,7 @@ class Membership:
     def _read(self, also: frozenset[Kind] = frozenset()) -> None:
         """Have the loop apply what has changed, and `also` what has not."""
         while True:
-            local_changes = self._catalog.local_changes
+            local_changes = self.catalog.local_changes
             prefetched = self._reader.prefetch(self._applied, local_changes, also)
             if prefetched is None and not self.is_suspended:
                 return

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from typing import NamedTuple, Protocol, TypeAlias
 
 from penstock.catalog.contract import CatalogError
-from penstock.catalog.shared import BrokerRow, HostAndPort, Kind, Move, PartitionRow, SharedCatalog
+from penstock.catalog.shared import BrokerRow, Direction, HostAndPort, Kind, Move, PartitionRow, SharedCatalog
 
 
 class NodeIdInUse(CatalogError):
@@ -86,6 +86,12 @@ class MemberCatalog(SharedCatalog, Protocol):
 
     def holding(self, prefetched: Prefetched) -> AbstractContextManager[None]:
         """Inside the block reads are answered from what a thread has read."""
+
+    def direct_partitions(self, directions: Collection[Direction]) -> None:
+        """Say what administrators want of partitions. Leaders carry it out; it is remembered until then.
+
+        A partition that is not there any more is passed over.
+        """
 
 
 class MemberReader(SharedCatalog, Protocol):

@@ -22,6 +22,7 @@ from penstock.catalog.shared import (
     FIRST_LEADER_EPOCH,
     BrokerRow,
     Changes,
+    Direction,
     HostAndPort,
     Kind,
     LeaderEpoch,
@@ -214,13 +215,16 @@ class MemoryCatalog:
     def partitions(self) -> list[PartitionRow]:
         return [self._partitions[key] for key in sorted(self._partitions)]
 
-    def move_partitions(self, moves: Collection[Move]) -> None:
+    def direct_partitions(self, directions: Collection[Direction]) -> None:
         self._check_writable()
-        for topic_id, index, (leader, replicas) in moves:
+        for topic_id, index, replicas, replaced, elected in directions:
             row = self._partitions.get((topic_id, index))
             if row is not None:
-                epoch = row.leader_epoch + (leader != row.leader)
-                self._partitions[topic_id, index] = PartitionRow(topic_id, index, leader, epoch, replicas)
+                self._partitions[topic_id, index] = row._replace(
+                    replicas=row.replicas if replicas is None else replicas,
+                    replaced=row.replaced if replaced is None else replaced,
+                    elected=elected,
+                )
         self._changed(Kind.PARTITIONS)
 
     def raise_leader_epochs(self, node_id: int, epochs: Collection[LeaderEpoch]) -> None:
@@ -236,6 +240,16 @@ class MemoryCatalog:
             self._changed_at[kind] = 1 + self.version()
 
     # What a test can have happen
+
+    def move_partitions(self, moves: Collection[Move]) -> None:
+        """Give partitions other leaders, under higher epochs."""
+        self._check_writable()
+        for topic_id, index, (leader, replicas) in moves:
+            row = self._partitions.get((topic_id, index))
+            if row is not None:
+                epoch = row.leader_epoch + (leader != row.leader)
+                self._partitions[topic_id, index] = PartitionRow(topic_id, index, leader, epoch, replicas)
+        self._changed(Kind.PARTITIONS)
 
     def refuse_changes(self, reason: str) -> None:
         """From now on every change fails, as on a full disk."""

@@ -239,7 +239,16 @@ _SWEEP = Migration(
     ),
 )
 
-MIGRATIONS: tuple[Migration, ...] = (_FIRST, _OBJECTS, _SHARED, _INCARNATIONS, _KNOWLEDGE, _SWEEP)
+# What administrators want of partitions and leaders have not carried out yet.
+_DIRECTIONS = Migration(
+    1,
+    (
+        "ALTER TABLE partition ADD COLUMN elected integer NOT NULL DEFAULT -1",
+        "ALTER TABLE partition ADD COLUMN replaced integer[] NOT NULL DEFAULT '{}'",
+    ),
+)
+
+MIGRATIONS: tuple[Migration, ...] = (_FIRST, _OBJECTS, _SHARED, _INCARNATIONS, _KNOWLEDGE, _SWEEP, _DIRECTIONS)
 _WITH_BROKERS = MIGRATIONS.index(_SHARED) + 1
 _WITH_KNOWLEDGE = MIGRATIONS.index(_KNOWLEDGE) + 1
 

@@ -29,7 +29,7 @@ from penstock.catalog.postgres import PostgresCatalog
 from penstock.catalog.postgres_incarnation import check_lineage, check_place, lineage
 from penstock.catalog.postgres_schema import MIGRATIONS, migrate
 from penstock.catalog.postgres_session import Session, one_line
-from penstock.catalog.shared import BrokerRow, Changes, HostAndPort, Kind, LeaderEpoch, Move, PartitionRow
+from penstock.catalog.shared import BrokerRow, Changes, Direction, HostAndPort, Kind, LeaderEpoch, Move, PartitionRow
 
 LEASE_SECONDS = 9.0
 
@@ -197,8 +197,35 @@ class SharedPostgresCatalog(PostgresCatalog):
     def partitions(self) -> list[PartitionRow]:
         return read_partitions(self._all)
 
-    def move_partitions(self, moves: Collection[Move]) -> None:
-        self._change(lambda connection: write_moves(connection, moves), lambda connection: None, Kind.PARTITIONS)
+    def direct_partitions(self, directions: Collection[Direction]) -> None:
+        """See `leases.MemberCatalog`."""
+
+        def apply(connection: Any) -> None:
+            ordered = sorted(directions, key=lambda each: each[:2])
+            connection.execute(
+                """
+                WITH directed AS (
+                    SELECT * FROM unnest(%s::bytea[], %s::integer[], %s::text[], %s::text[], %s::integer[])
+                        AS directed (topic_id, partition_index, replicas, replaced, elected)
+                ), locked AS (
+                    SELECT topic_id, partition_index FROM partition JOIN directed USING (topic_id, partition_index)
+                    ORDER BY topic_id, partition_index FOR UPDATE OF partition
+                )
+                UPDATE partition SET replicas = coalesce(directed.replicas::integer[], partition.replicas),
+                    replaced = coalesce(directed.replaced::integer[], partition.replaced), elected = directed.elected
+                FROM directed JOIN locked USING (topic_id, partition_index)
+                WHERE partition.topic_id = directed.topic_id AND partition.partition_index = directed.partition_index
+                """,
+                (
+                    [each.topic_id for each in ordered],
+                    [each.partition_index for each in ordered],
+                    [None if each.replicas is None else _array(each.replicas) for each in ordered],
+                    [None if each.replaced is None else _array(each.replaced) for each in ordered],
+                    [each.elected for each in ordered],
+                ),
+            )
+
+        self._change(apply, lambda connection: None, Kind.PARTITIONS)
 
     def hand_over(self, node_id: int, epoch: int, moves: Collection[Move]) -> None:
         """See `leases.MemberReader`."""
@@ -282,7 +309,10 @@ def raise_epochs_of(connection: Any, node_ids: Collection[int]) -> None:
 
 
 def write_moves(connection: Any, moves: Collection[Move], of_leader: int | None = None) -> None:
-    """One statement, with the rows locked in the order in which commits lock them."""
+    """One statement, with the rows locked in the order in which commits lock them.
+
+    An election is over with the next leader, a reassignment when one of the new replicas leads.
+    """
     ordered = sorted(moves)
     connection.execute(
         """
@@ -294,7 +324,8 @@ def write_moves(connection: Any, moves: Collection[Move], of_leader: int | None 
             WHERE %s::integer IS NULL OR partition.leader = %s
             ORDER BY topic_id, partition_index FOR UPDATE OF partition
         )
-        UPDATE partition SET leader = moved.leader, replicas = moved.replicas::integer[],
+        UPDATE partition SET leader = moved.leader, replicas = moved.replicas::integer[], elected = -1,
+            replaced = CASE WHEN moved.leader = ANY(moved.replicas::integer[]) THEN '{}' ELSE partition.replaced END,
             leader_epoch = leader_epoch + CASE WHEN partition.leader = moved.leader THEN 0 ELSE 1 END
         FROM moved JOIN locked USING (topic_id, partition_index)
         WHERE partition.topic_id = moved.topic_id AND partition.partition_index = moved.partition_index
@@ -303,11 +334,16 @@ def write_moves(connection: Any, moves: Collection[Move], of_leader: int | None 
             [move.topic_id for move in ordered],
             [move.partition_index for move in ordered],
             [move.placement.leader for move in ordered],
-            ["{" + ",".join(map(str, move.placement.replicas)) + "}" for move in ordered],
+            [_array(move.placement.replicas) for move in ordered],
             of_leader,
             of_leader,
         ),
     )
+
+
+def _array(numbers: Collection[int]) -> str:
+    """An array of PostgreSQL as text: arrays of one parameter have to be equally long."""
+    return "{" + ",".join(map(str, numbers)) + "}"
 
 
 def read_brokers(read: Callable[[str], list[Any]]) -> list[BrokerRow]:
@@ -328,10 +364,10 @@ def read_brokers(read: Callable[[str], list[Any]]) -> list[BrokerRow]:
 
 def read_partitions(read: Callable[[str], list[Any]]) -> list[PartitionRow]:
     return [
-        PartitionRow(topic_id, index, leader, epoch, tuple(replicas))
-        for topic_id, index, leader, epoch, replicas in read(
+        PartitionRow(topic_id, index, leader, epoch, tuple(replicas), elected, tuple(replaced))
+        for topic_id, index, leader, epoch, replicas, elected, replaced in read(
             """
-            SELECT topic_id, partition_index, leader, leader_epoch, replicas FROM partition
+            SELECT topic_id, partition_index, leader, leader_epoch, replicas, elected, replaced FROM partition
             ORDER BY topic_id, partition_index
             """
         )

@@ -76,6 +76,10 @@ class PartitionRow(NamedTuple):
     leader: int
     leader_epoch: int
     replicas: tuple[int, ...]
+    elected: int = NOBODY
+    """To whom the leader is to hand over."""
+    replaced: tuple[int, ...] = ()
+    """The replicas before a reassignment that is under way."""
 
 
 class Placement(NamedTuple):
@@ -95,6 +99,16 @@ class Move(NamedTuple):
     topic_id: bytes
     partition_index: int
     placement: Placement
+
+
+class Direction(NamedTuple):
+    """What an administrator wants of a partition. None leaves as it is what it stands for."""
+
+    topic_id: bytes
+    partition_index: int
+    replicas: tuple[int, ...] | None = None
+    replaced: tuple[int, ...] | None = None
+    elected: int = NOBODY
 
 
 def check_placements(partitions: int, placements: Sequence[Placement]) -> None:
@@ -142,12 +156,6 @@ class SharedCatalog(Catalog, Protocol):
 
     def set_partitions(self, topic_id: bytes, partitions: int, placements: Sequence[Placement] = ()) -> None:
         """As in `Catalog`, with the placements of those that are new, or of none."""
-
-    def move_partitions(self, moves: Collection[Move]) -> None:
-        """Give partitions other leaders or replicas. The leader epoch of each whose leader is another rises by one.
-
-        A partition that is not there any more is passed over.
-        """
 
     def raise_leader_epochs(self, node_id: int, epochs: Collection[LeaderEpoch]) -> None:
         """Say under which epochs a leader leads. Epochs that are not higher, and partitions that somebody else leads

@@ -33,7 +33,6 @@ from penstock.catalog.shared import (
     HostAndPort,
     Kind,
     LeaderEpoch,
-    Move,
     PartitionRow,
     Placement,
     check_placements,
@@ -357,19 +356,6 @@ class SqliteCatalog:
             for topic_id, partitions in connection.execute("SELECT topic_id, partitions FROM topic").fetchall():
                 first = counts.get(topic_id, 0)
                 self._place(connection, topic_id, first, partitions, [placement] * (partitions - first))
-
-    def move_partitions(self, moves: Collection[Move]) -> None:
-        with self._transaction(Kind.PARTITIONS) as connection:
-            connection.executemany(
-                """
-                UPDATE partition SET leader_epoch = leader_epoch + (leader <> ?1), leader = ?1, replicas = ?2
-                WHERE topic_id = ?3 AND partition_index = ?4
-                """,
-                [
-                    (move.placement.leader, json.dumps(move.placement.replicas), move.topic_id, move.partition_index)
-                    for move in moves
-                ],
-            )
 
     def raise_leader_epochs(self, node_id: int, epochs: Collection[LeaderEpoch]) -> None:
         with self._transaction(Kind.PARTITIONS) as connection:

@@ -9,7 +9,7 @@ reading of what is not yet in segments. So nothing moves without a reason.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import NamedTuple
 
 from penstock.catalog.shared import NOBODY, BrokerRow, Move, PartitionRow, Placement
@@ -77,6 +77,7 @@ def take_over(
         if row.leader in alive or row.leader in kept:
             continue
         candidates = [node_id for node_id in row.replicas if node_id in alive] or sorted(alive)
+        candidates = [row.elected] if row.elected in alive else candidates
         best = min(candidates, key=lambda node_id: (leads[node_id], node_id))
         leads[best] += 1
         moves.append(_to(row, best))
@@ -98,7 +99,8 @@ def hand_over(
     *,
     is_balancing: bool = True,
 ) -> list[Move]:
-    """At most `limit` partitions that a broker gives away by itself.
+    """At most `limit` partitions that a broker gives away by itself: when it drains, when an administrator has elected
+    another leader or named other replicas, or when it leads too many.
 
     Only the leader gives a partition away while it lives: it stops serving first, so that no two brokers serve it.
     """
@@ -109,11 +111,8 @@ def hand_over(
         leads = [row for row in partitions if row.leader != node_id]
         return take_over([*own, *leads], others, frozenset(row.leader for row in leads))[:limit]
     alive = {node.node_id for node in nodes}
-    moves = [
-        _to(row, next(each for each in row.replicas if each in alive))
-        for row in own
-        if node_id not in row.replicas and alive.intersection(row.replicas)
-    ]
+    wanted = [(row, _wanted(row, node_id, alive)) for row in own]
+    moves = [_to(row, leader) for row, leader in wanted if leader is not None]
     if not moves and is_balancing and node_id in alive:
         mine = {row[:2] for row in own}
         moves = [move for move in balance(partitions, nodes, BALANCE_LIMIT) if move[:2] in mine]
@@ -146,11 +145,13 @@ def balance(partitions: Sequence[PartitionRow], nodes: Sequence[Node], limit: in
     return moves
 
 
-def elect_preferred(row: PartitionRow, nodes: Sequence[Node]) -> Move | None:
-    """The move to the preferred leader, if that one is there and does not lead already."""
-    if not row.replicas or row.replicas[0] == row.leader or row.replicas[0] not in {node.node_id for node in nodes}:
+def _wanted(row: PartitionRow, node_id: int, alive: Collection[int]) -> int | None:
+    """Who is to lead in place of a broker, by what administrators want."""
+    if row.elected != node_id and row.elected in alive:
+        return row.elected
+    if node_id in row.replicas:
         return None
-    return _to(row, row.replicas[0])
+    return next((each for each in row.replicas if each in alive), None)
 
 
 def _to(row: PartitionRow, leader: int) -> Move:

@@ -29,8 +29,10 @@ if TYPE_CHECKING:
     from penstock.broker.leader_moves import LeaderMoves
     from penstock.broker.topics import Topic
     from penstock.broker.world import World
-    from penstock.catalog.shared import Move
+    from penstock.catalog.shared import Direction
     from penstock.storage.contract import Storage
+
+    _Election = tuple[Direction, m.ElectLeadersResponse.PartitionResult]
 
 _ELECTION_TYPES = (0, 1)
 _DENIED = ErrorCode.CLUSTER_AUTHORIZATION_FAILED
@@ -57,7 +59,8 @@ class ClusterHandlers:
         self._gate = gate
         self._moves = moves
 
-    def elect_leaders(self, request: Request[m.ElectLeadersRequest]) -> m.ElectLeadersResponse:
+    async def elect_leaders(self, request: Request[m.ElectLeadersRequest]) -> m.ElectLeadersResponse:
+        """Answered when the leaders that were elected lead, or the time is up."""
         body = request.body
         response = m.ElectLeadersResponse()
         if not self._gate.allows_on_cluster(request, AclOperation.ALTER):
@@ -68,12 +71,12 @@ class ClusterHandlers:
         if not is_known and body.topic_partitions:
             response.error_code = ErrorCode.INVALID_REQUEST
         if body.topic_partitions is None and self._moves is not None and is_known:
-            return self._elect_all(self._moves, body.election_type)
+            return await self._elect_all(self._moves, body)
         if body.topic_partitions is None:  # all of them; only elections that are needed are spoken of, and none is
             response.replica_election_results = [
                 m.ElectLeadersResponse.ReplicaElectionResult(topic=topic.name) for topic in self._cluster.topics()
             ]
-        moves: list[Move] = []
+        elections: list[_Election] = []
         for asked in body.topic_partitions or []:
             topic = self._cluster.find_topic(asked.topic)
             result = m.ElectLeadersResponse.ReplicaElectionResult(topic=asked.topic)
@@ -92,38 +95,46 @@ class ClusterHandlers:
                 elif self._moves is not None:
                     verdict = self._moves.elect(topic, index, body.election_type)
                     partition.error_code, partition.error_message = verdict.code, verdict.message
-                    moves += [verdict.move] if verdict.move is not None else []
+                    elections += [(verdict.direction, partition)] if verdict.direction is not None else []
                 else:
                     partition.error_code = ErrorCode.ELECTION_NOT_NEEDED
                     partition.error_message = "Leader election not needed for topic partition."
         if self._moves is not None:
-            try:
-                self._moves.make(moves)
-            except KafkaError as error:
-                response.error_code = error.code
+            await self._hold(self._moves, elections, body.timeout_ms, response)
         return response
 
-    def _elect_all(self, leaders: LeaderMoves, election_type: int) -> m.ElectLeadersResponse:
+    async def _elect_all(self, leaders: LeaderMoves, body: m.ElectLeadersRequest) -> m.ElectLeadersResponse:
         """Only elections that are needed are spoken of."""
         response = m.ElectLeadersResponse()
-        moves: list[Move] = []
+        elections: list[_Election] = []
         for topic in self._cluster.topics():
             result = m.ElectLeadersResponse.ReplicaElectionResult(topic=topic.name)
             response.replica_election_results.append(result)
             for index in range(topic.partition_count):
-                code, message, move = leaders.elect(topic, index, election_type)
+                code, message, direction = leaders.elect(topic, index, body.election_type)
                 if code is not ErrorCode.ELECTION_NOT_NEEDED:
-                    result.partition_result.append(
-                        m.ElectLeadersResponse.PartitionResult(
-                            partition_id=index, error_code=code, error_message=message
-                        )
+                    partition = m.ElectLeadersResponse.PartitionResult(
+                        partition_id=index, error_code=code, error_message=message
                     )
-                moves += [move] if move is not None else []
+                    result.partition_result.append(partition)
+                    elections += [(direction, partition)] if direction is not None else []
+        await self._hold(leaders, elections, body.timeout_ms, response)
+        return response
+
+    async def _hold(
+        self, leaders: LeaderMoves, elections: list[_Election], timeout_ms: int, response: m.ElectLeadersResponse
+    ) -> None:
+        directions = [direction for direction, _ in elections]
         try:
-            leaders.make(moves)
+            leaders.give(directions)
         except KafkaError as error:
             response.error_code = error.code
-        return response
+            return
+        late = await leaders.until_elected(directions, timeout_ms / 1000)
+        for direction, partition in elections:
+            if direction in late:
+                partition.error_code = ErrorCode.REQUEST_TIMED_OUT
+                partition.error_message = f"Broker {direction.elected} was elected and does not lead yet."
 
     def alter_partition_reassignments(
         self, request: Request[m.AlterPartitionReassignmentsRequest]
@@ -134,7 +145,7 @@ class ClusterHandlers:
             response.error_code, response.error_message = _DENIED, ClusterAuthorizationFailed.what
             response.responses = [_denied_reassignment(asked) for asked in body.topics]
             return response
-        moves: list[Move] = []
+        directions: list[Direction] = []
         for asked in body.topics:
             topic = self._cluster.find_topic(asked.name)
             answer = m.AlterPartitionReassignmentsResponse.ReassignableTopicResponse(name=asked.name)
@@ -150,7 +161,7 @@ class ClusterHandlers:
                 elif self._moves is not None:
                     verdict = self._moves.reassign(topic, partition.partition_index, partition.replicas)
                     result.error_code, result.error_message = verdict.code, verdict.message
-                    moves += [verdict.move] if verdict.move is not None else []
+                    directions += [verdict.direction] if verdict.direction is not None else []
                 elif partition.replicas is None:
                     result.error_code = ErrorCode.NO_REASSIGNMENT_IN_PROGRESS
                 elif partition.replicas != [self._cluster.node_id]:
@@ -161,7 +172,7 @@ class ClusterHandlers:
                     )
         if self._moves is not None:
             try:
-                self._moves.make(moves)
+                self._moves.give(directions)
             except KafkaError as error:
                 response.error_code, response.error_message = error.code, error.message
         return response
