@@ -48,14 +48,13 @@ def start_queue(parts: Parts, partitions: int, group: str) -> None:
 
 def produce(parts: Parts, partitions: int) -> None:
     """A few records in each partition, and a note of them."""
-    assert parts.arrivals is not None
+    assert parts.measuring is not None
     topic = parts.cluster.topic(_TOPIC)
     now_ms = parts.world.now_ms()
     for index in range(partitions):
         batch = build_batch((now_ms, None, b"x", ()) for _ in range(5))
         topic.hosted(index).append_internal(batch, now_ms)
-    parts.arrivals.stop()
-    parts.arrivals.start()
+    parts.measuring.note_arrivals()
 
 
 async def scrape(metrics: Metrics) -> tuple[list[float], int]:

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import random
 
+import pytest
+
 from penstock.testing import Broker
 from penstock.wire import messages as m
 from tests.broker.handlers.records import batch, produce, topic_id
@@ -117,3 +119,48 @@ def test_the_lag_of_share_groups_is_what_describe_share_group_offsets_says() -> 
     assert found['penstock_share_group_lag_records_max{group="g",topic="jobs"}'] == lag
     assert found['penstock_share_group_partition_lag_records{group="g",topic="jobs",partition="0"}'] == lag
     assert 0 <= found['penstock_share_group_acknowledgement_age_seconds{group="g",topic="jobs"}'] < 3600
+
+
+def test_single_partitions_beyond_the_bound_are_counted_and_not_made() -> None:
+    with Broker(CONFIGS | {"penstock.metrics.series.max": "4"}) as broker:
+        broker.create_topic("orders", 10)
+        wire = Wire(broker.port)
+        broker._call(lambda: broker._running().parts.groups.runtime.ensure_topic())
+        for index in range(10):
+            commit(wire, "g", "orders", index, 0)
+        found = figures(broker)
+        wire.close()
+    shown = [name for name in found if name.startswith("penstock_group_partition_lag_records{")]
+    assert len(shown) == 4
+    assert found['penstock_metrics_left_out_series{metric="penstock_group_partition_lag_records"}'] == 6
+
+
+def test_one_partition_that_has_stalled_is_seen_beside_others_that_have_not() -> None:
+    with Broker(CONFIGS) as broker:
+        broker.create_topic("orders", 2)
+        wire = Wire(broker.port)
+        parts = broker._running().parts
+        broker._call(lambda: parts.groups.runtime.ensure_topic())
+        for index in range(2):
+            produce(wire, "orders", batch(b"x"), partition=index)
+            commit(wire, "g", "orders", index, 0)
+        measuring = parts.measuring
+        assert measuring is not None
+        later_ms = parts.world.now_ms() + 600_000
+        broker._call(measuring.note_arrivals)
+
+        def look_later() -> dict[str, float]:
+            """As if ten minutes had passed, in which the group committed for one of the partitions."""
+            shard = parts.groups.find("g").shard
+            offsets = shard.state.offsets.of_group("g")["orders"]
+            offsets[1] = offsets[1]._replace(commit_timestamp_ms=later_ms)
+            with pytest.MonkeyPatch.context() as patch:
+                patch.setattr(parts.world, "now_ms", lambda: later_ms)
+                lines = parts.metrics.text().splitlines()
+            return {name: float(value) for name, _, value in (line.rpartition(" ") for line in lines if "{" in line)}
+
+        found = broker._call(look_later)
+        wire.close()
+    labels = '{group="g",topic="orders"}'
+    assert found[f"penstock_group_commit_age_seconds{labels}"] == 0, "the last commit, of whatever partition"
+    assert 590 <= found[f"penstock_group_stalled_seconds{labels}"] <= 600

@@ -9,8 +9,6 @@ import asyncio
 
 import pytest
 
-from penstock.broker.arrivals import Arrivals
-from penstock.broker.lag_metrics import Ends, share_group_lag
 from penstock.records.builder import build_batch
 from penstock.records.record import iter_batches_records
 from penstock.storage.memory import MemoryLog
@@ -334,26 +332,6 @@ class TestQueues:
             broker.storage.gain_leadership(log)
             taken, _ = await take(client, topic, epoch + 2)
             assert [(first, last) for first, last, _ in taken] == [(0, 0)]
-
-    async def test_the_lag_of_a_lost_partition_is_left_to_its_leader(self) -> None:
-        async with MemoryBroker() as broker:
-            broker.create_topic("orders")
-            client = broker.connect()
-            topic = await join_queue(client)
-            await produce(client, "orders", b"one")
-            await take(client, topic, 0)
-            parts = broker.parts
-            arrivals = Arrivals(parts.cluster, parts.world)
-
-            def partitions_with_lag() -> int:
-                ends = Ends(parts.world.precise)
-                coordinator = parts.share_groups.coordinator
-                figures = share_group_lag(coordinator, parts.cluster, arrivals, ends, 0, partitions=True)
-                return sum(len(metric.samples) for metric in figures if metric is not None)
-
-            assert partitions_with_lag() > 0
-            broker.storage.lose_leadership(log_of(broker, "orders"))
-            assert partitions_with_lag() == 0
 
     async def test_an_acceptance_is_confirmed_when_it_is_committed(self) -> None:
         async with MemoryBroker() as broker:

@@ -3,32 +3,43 @@
 The timestamps of records are their producers' (they may be missing, or in the future), and reading them may mean to
 read from the disk. So the broker notes once a second how far each log has come. A record is as old as the first note
 that has it: to within a second if it is recent, and more coarsely the older it is, because few notes are kept and those
-of the past are thinned out. What was there when the broker started counts from the start.
+of the past are thinned out. Logs that other brokers lead are noted as far as they are known here.
+
+What a partition held when this broker first knew it, after a start or a move, is as old as its timestamps say: where a
+group needs to know, `broker.older_arrivals` looks them up, and what it finds is added to the notes of the past.
 
 A note holds the ends of up to a thousand partitions of a topic, a *span*: comparing a note with the positions of a
-group is then one step, not a thousand. With 150 groups on a thousand partitions nothing slower would do.
+group is then one step, not a thousand. With 150 groups on a thousand partitions nothing slower would do. An end in a
+note is a lower bound: at the time of the note the log had come at least that far.
 """
 
 from __future__ import annotations
 
 from array import array
-from bisect import bisect_right
-from operator import gt, itemgetter, lt
+from bisect import bisect_left, bisect_right
+from collections.abc import Callable
+from operator import gt, lt
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
     from penstock.broker.cluster_view import ClusterView
-    from penstock.broker.topics import Partition, Topic
+    from penstock.broker.topics import Topic
     from penstock.broker.world import Timer, World
 
 SPAN = 1000
-NOT_HOSTED = -1
+NOT_KNOWN = -1
+
+FindEnds = Callable[["Topic", int], list[int]]
+"""The high watermarks of the partitions of a span, NOT_KNOWN for those that are not known here."""
 
 _LOOK_SECONDS = 1.0
-_NOTES_MAX = 32
+_NOTES_MAX = 64
+_FOUND_NOTES_MAX = 96
 _PARTITIONS_PER_TURN = 500
+_SAME_AGE = 1.1
+_FORGOTTEN_MS = 10_000
 
 
 def spans(topic: Topic) -> range:
@@ -40,37 +51,65 @@ def span_range(topic: Topic, span: int) -> range:
     return range(span * SPAN, min((span + 1) * SPAN, topic.partition_count))
 
 
-def high_watermarks(topic: Topic, span: int) -> list[int]:
+def hosted_ends(topic: Topic, span: int) -> list[int]:
+    """The high watermarks of a span's partitions that are led from here."""
     find = topic.find_hosted
     return [
-        NOT_HOSTED if (partition := find(index)) is None else partition.log.high_watermark
+        NOT_KNOWN if (partition := find(index)) is None else partition.log.high_watermark
         for index in span_range(topic, span)
     ]
 
 
-class _Notes:
+class Notes:
     """At which time which offsets were the next ones; no offset is lower than in the note before."""
 
-    __slots__ = ("ends", "times_ms")
+    __slots__ = ("_missing", "ends", "first_ends", "known_since_ms", "times_ms")
 
     def __init__(self) -> None:
         self.ends: list[array[int]] = []
         self.times_ms: list[int] = []
+        self.known_since_ms: array[int] = array("q")
+        self.first_ends: array[int] = array("q")
+        """Where each log ended then: when its records before that arrived was not seen from here."""
+        self._missing: dict[int, int] = {}
+        """The logs that are not known at the moment, and since when."""
 
-    def add(self, ends: array[int], now_ms: int) -> None:
+    def add(self, ends: Sequence[int], now_ms: int) -> None:
+        self._grow(len(ends), now_ms)
+        noted = array("q", ends)
+        if self._missing or NOT_KNOWN in noted:
+            self._fill(noted, now_ms)
         if self.ends:
-            if any(map(lt, ends, self.ends[-1])):
-                self._cut(ends)
-            if ends == self.ends[-1]:
+            if any(map(lt, noted, self.ends[-1])):
+                self._cut(noted)
+            if noted == self.ends[-1]:
                 return
-        if len(self.ends) == _NOTES_MAX:
+        if len(self.ends) >= _NOTES_MAX:
             self._forget_one(now_ms)
-        self.ends.append(ends)
+        self.ends.append(noted)
         self.times_ms.append(now_ms)
 
+    def _grow(self, partitions: int, now_ms: int) -> None:
+        """A topic may get more partitions; one that has never been known has been missing for ever."""
+        more = partitions - len(self.first_ends)
+        if more:
+            self._missing.update(dict.fromkeys(range(len(self.first_ends), partitions), now_ms - _FORGOTTEN_MS))
+            for column in (self.first_ends, self.known_since_ms, *self.ends):
+                column.extend([0] * more)
+
+    def _fill(self, noted: array[int], now_ms: int) -> None:
+        """What is not known now ends where it was known to end; what was not known for long is known anew."""
+        for at, end in enumerate(noted):
+            if end == NOT_KNOWN:
+                noted[at] = self.ends[-1][at] if self.ends else 0
+                self._missing.setdefault(at, now_ms)
+            elif at in self._missing and now_ms - self._missing.pop(at) >= _FORGOTTEN_MS:
+                self.first_ends[at], self.known_since_ms[at] = end, now_ms
+
     def _cut(self, ends: array[int]) -> None:
-        """A log lost its end, or is hosted elsewhere now: what was noted of it beyond that never was."""
+        """A log lost its end: what was noted of it beyond that never was."""
         self.ends = [array("q", map(min, noted, ends)) for noted in self.ends]
+        self.first_ends = array("q", map(min, self.first_ends, ends))
 
     def _forget_one(self, now_ms: int) -> None:
         """Forget the note whose neighbours are closest, measured by their age: what is recent stays precise."""
@@ -79,23 +118,77 @@ class _Notes:
         at = gaps.index(min(gaps)) + 1
         del self.ends[at], times[at]
 
+    def found(self, at: int, end: int, time_ms: int, now_ms: int) -> None:
+        """Add to the past that a log had come so far by then, at least."""
+        times = self.times_ms
+        place = bisect_left(times, time_ms)
+        if place == len(times):
+            return
+        if now_ms - time_ms > (now_ms - times[place]) * _SAME_AGE:
+            if len(times) >= _FOUND_NOTES_MAX:
+                self._forget_one(now_ms)
+                place = bisect_left(times, time_ms)
+            before = self.ends[place - 1] if place else bytes(8 * len(self.first_ends))
+            self.ends.insert(place, array("q", before))
+            times.insert(place, time_ms)
+        for noted in self.ends[place:]:
+            if noted[at] >= end:
+                break
+            noted[at] = end
+
     def first_past(self, positions: Sequence[int]) -> int | None:
         """The time of the first note with a record at or past any of these positions."""
-        low, high = 0, len(self.ends)
+        found = self._search(lambda at: any(map(gt, self.ends[at], positions)))
+        return self.times_ms[found] if found < len(self.ends) else None
+
+    def stalled_since(self, positions: Sequence[int], progress_ms: Sequence[int]) -> int | None:
+        """Since when a partition has had a record at or past its position, and made no progress. The time of the last
+        progress of each is never 0 where there is such a record."""
+        first = self.first_past(positions)
+        if first is None or max(progress_ms) <= first:
+            return first
+        earliest = min(filter(None, progress_ms), default=0)  # no note from before that holds anything
+        found = self._search(lambda at: self._has_stalled(at, positions, progress_ms), earliest)
+        times = self.times_ms[found : found + 1]
+        if found:  # what was noted before, and has made progress after that
+            noted, at = self.ends[found - 1], progress_ms.index(earliest)
+            if noted[at] > positions[at]:
+                times.append(earliest)
+            else:
+                columns = zip(noted, positions, progress_ms, strict=False)
+                times += [time for end, position, time in columns if end > position]
+        return min(times, default=None)
+
+    def _has_stalled(self, at: int, positions: Sequence[int], progress_ms: Sequence[int]) -> bool:
+        time = self.times_ms[at]
+        return any(
+            end > position and progress <= time
+            for end, position, progress in zip(self.ends[at], positions, progress_ms, strict=False)
+        )
+
+    def _search(self, holds: Callable[[int], bool], from_ms: int = 0) -> int:
+        """The first note, from a time on, of which something holds that holds of all later ones too."""
+        low, high = bisect_left(self.times_ms, from_ms) if from_ms else 0, len(self.ends)
         while low < high:
             middle = (low + high) // 2
-            if any(map(gt, self.ends[middle], positions)):
+            if holds(middle):
                 high = middle
             else:
                 low = middle + 1
-        return self.times_ms[low] if low < len(self.ends) else None
+        return low
+
+    def first_past_one(self, at: int, position: int) -> int | None:
+        """The same for one partition."""
+        found = bisect_right(self.ends, position, key=lambda noted: noted[at])
+        return self.times_ms[found] if found < len(self.ends) else None
 
 
 class Arrivals:
-    def __init__(self, cluster: ClusterView, world: World) -> None:
+    def __init__(self, cluster: ClusterView, world: World, ends: FindEnds = hosted_ends) -> None:
         self._cluster = cluster
         self._world = world
-        self._notes: dict[tuple[bytes, int], _Notes] = {}
+        self._ends = ends
+        self._notes: dict[tuple[bytes, int], Notes] = {}
         self._timer: Timer | None = None
 
     def start(self) -> None:
@@ -110,22 +203,28 @@ class Arrivals:
         for span in spans(topic):
             self._notes.pop((topic.topic_id, span), None)
 
-    def age_ms(self, partition: Partition, offset: int) -> int:
+    def notes(self, topic: Topic, span: int) -> Notes | None:
+        return self._notes.get((topic.topic_id, span))
+
+    def age_ms(self, topic: Topic, index: int, offset: int) -> int:
         """How long ago the record at this offset, which is in the log, arrived."""
-        span, at = divmod(partition.index, SPAN)
-        notes = self._notes.get((partition.topic.topic_id, span))
-        if notes is None:
-            return 0
-        with_it = [
-            (ends[at], time_ms) for ends, time_ms in zip(notes.ends, notes.times_ms, strict=True) if at < len(ends)
-        ]
-        found = bisect_right(with_it, offset, key=itemgetter(0))
-        return max(0, self._world.now_ms() - with_it[found][1]) if found < len(with_it) else 0
+        span, at = divmod(index, SPAN)
+        notes = self.notes(topic, span)
+        known = notes is not None and at < len(notes.first_ends)
+        return self._age_ms(notes.first_past_one(at, offset) if notes is not None and known else None)
 
     def oldest_age_ms(self, topic: Topic, span: int, positions: Sequence[int]) -> int:
         """How long ago the oldest record arrived that is at or past the position of its partition in a span."""
-        notes = self._notes.get((topic.topic_id, span))
-        time_ms = None if notes is None else notes.first_past(positions)
+        notes = self.notes(topic, span)
+        return self._age_ms(None if notes is None else notes.first_past(positions))
+
+    def stalled_ms(self, topic: Topic, span: int, positions: Sequence[int], progress_ms: Sequence[int]) -> int:
+        """For how long a partition has had a record at or past its position, and made no progress; of several, the
+        longest."""
+        notes = self.notes(topic, span)
+        return self._age_ms(None if notes is None else notes.stalled_since(positions, progress_ms))
+
+    def _age_ms(self, time_ms: int | None) -> int:
         return 0 if time_ms is None else max(0, self._world.now_ms() - time_ms)
 
     def _look(self, unseen: Iterator[tuple[Topic, int]]) -> None:
@@ -133,10 +232,10 @@ class Arrivals:
         now_ms = self._world.now_ms()
         seen = 0
         for topic, span in unseen:
-            ends = array("q", high_watermarks(topic, span))
+            ends = self._ends(topic, span)
             notes = self._notes.get((topic.topic_id, span))
             if notes is None and self._cluster.topic_by_id(topic.topic_id) is topic:
-                notes = self._notes[topic.topic_id, span] = _Notes()
+                notes = self._notes[topic.topic_id, span] = Notes()
             if notes is not None:
                 notes.add(ends, now_ms)
             seen += len(ends)

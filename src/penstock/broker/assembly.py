@@ -16,6 +16,7 @@ from penstock.wire.api import ApiKey
 
 if TYPE_CHECKING:
     from penstock.broker.parts import Parts
+    from penstock.broker.traffic import Traffic
     from penstock.coordination.runtime import CoordinatorRuntime
 
 
@@ -146,7 +147,7 @@ def _fetch(parts: Parts) -> object:
     from penstock.broker.handlers.fetch import FetchHandlers
 
     return FetchHandlers(
-        parts.cluster, parts.fetch_sessions, parts.config, parts.world, parts.gate, parts.quotas, parts.traffic
+        parts.cluster, parts.fetch_sessions, parts.config, parts.world, parts.gate, parts.quotas, _traffic(parts)
     )
 
 
@@ -196,7 +197,7 @@ def _produce(parts: Parts) -> object:
     from penstock.broker.handlers.produce import ProduceHandlers
 
     return ProduceHandlers(
-        parts.cluster, parts.durability, parts.world, lambda: parts.transactional_writes, parts.gate, parts.traffic
+        parts.cluster, parts.durability, parts.world, lambda: parts.transactional_writes, parts.gate, _traffic(parts)
     )
 
 
@@ -298,6 +299,10 @@ def _versions(parts: Parts) -> object:
     from penstock.broker.handlers.versions import VersionHandlers
 
     return VersionHandlers(parts.dispatcher.advertised, parts.features)
+
+
+def _traffic(parts: Parts) -> Traffic | None:
+    return None if parts.measuring is None else parts.measuring.traffic
 
 
 BUILDERS: dict[str, Callable[[Parts], object]] = {

@@ -54,7 +54,7 @@ class _Ring:
 
 class GroupHistory:
     def __init__(
-        self, lag: Callable[[], Iterator[Metric | None]], groups: Callable[[], GroupCoordinator], world: World
+        self, lag: Callable[[], Iterator[Metric | None]], groups: Callable[[], GroupCoordinator | None], world: World
     ) -> None:
         """`lag` collects the lag metrics of all groups; see `broker.metrics` for what it yields."""
         self._lag = lag
@@ -75,14 +75,13 @@ class GroupHistory:
 
     def view(self, query: Mapping[str, str]) -> object:
         """The groups of which something is known, or what is known of one, the latest last."""
-        timeline, time = self._groups().timeline, self._groups().time
-        group_id = query.get("group")
+        groups, group_id = self._groups(), query.get("group")
         if group_id is None:
-            return sorted({*self._rings, *timeline.group_ids()})
-        ring, events = self._rings.get(group_id), timeline.of(group_id)
+            return sorted({*self._rings, *(() if groups is None else groups.timeline.group_ids())})
+        ring, events = self._rings.get(group_id), [] if groups is None else groups.timeline.of(group_id)
         if ring is None and not events:
             raise LookupError(f"nothing is known of a group {group_id!r}")
-        ahead_ms = self._world.now_ms() - time.now_ms()
+        ahead_ms = 0 if groups is None else self._world.now_ms() - groups.time.now_ms()
         return {
             "group": group_id,
             "lag": [] if ring is None else ring.points(),

@@ -5,6 +5,9 @@ numbers are those of Kafka's tools: of a consumer group the high watermark less 
 what DescribeShareGroupOffsets answers. A position beyond the end of a log, which is left after records were lost,
 counts as no lag.
 
+The broker that coordinates a group shows all of its lag, whoever leads the partitions and keeps the states; what it
+knows of others is in `broker.lag_elsewhere`. A topic is left out until that has been read for the first time.
+
 A broker may have a hundred groups on a thousand partitions, so a scrape must not look at each of them by itself: the
 partitions of a topic are taken a span at a time, as lists that stand beside each other, and what is done to them is
 done by functions that walk over lists in C.
@@ -15,9 +18,9 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from operator import lt, sub
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Protocol
 
-from penstock.broker.arrivals import high_watermarks, span_range, spans
+from penstock.broker.arrivals import NOT_KNOWN, SPAN, span_range, spans
 from penstock.broker.metrics import Metric
 from penstock.queues.state import UNKNOWN
 
@@ -25,42 +28,143 @@ if TYPE_CHECKING:
     from penstock.broker.arrivals import Arrivals
     from penstock.broker.cluster_view import ClusterView
     from penstock.broker.group_coordinator import GroupCoordinator
+    from penstock.broker.lag_elsewhere import LagElsewhere, QueueKey
     from penstock.broker.share.coordinator import ShareCoordinator
     from penstock.broker.topics import Topic
     from penstock.groups.offset_store import CommittedOffset
     from penstock.queues.state import ShareGroupState
 
-_FRESH_SECONDS = 0.01
+_FRESH_SECONDS = 0.02
+_NOWHERE = 2**62  # behind every log
+_SINGLES_PER_SLICE = 50
+
+
+class Want(Protocol):
+    """Hears the positions of a group in a span, to find out when older records arrived (`broker.older_arrivals`)."""
+
+    def __call__(self, topic: Topic, span: int, positions: Sequence[int]) -> None: ...
 
 
 class Ends:
     """Where the logs of a topic end and start. They are read again after a while, since a scrape may take long."""
 
-    def __init__(self, precise: Callable[[], float]) -> None:
+    def __init__(self, precise: Callable[[], float], elsewhere: LagElsewhere | None = None) -> None:
         self._precise = precise
+        self._elsewhere = elsewhere
         self._read: dict[tuple[bytes, int], tuple[float, list[int], list[int]]] = {}
 
     def of(self, topic: Topic, span: int) -> tuple[list[int], list[int]]:
         now = self._precise()
         known = self._read.get((topic.topic_id, span))
         if known is None or now - known[0] > _FRESH_SECONDS:
-            find = topic.find_hosted
-            starts = [
-                0 if (partition := find(index)) is None else partition.log.log_start_offset
-                for index in span_range(topic, span)
-            ]
-            known = self._read[topic.topic_id, span] = (now, high_watermarks(topic, span), starts)
+            known = self._read[topic.topic_id, span] = (now, *self._of(topic, span_range(topic, span)))
         return known[1], known[2]
+
+    def _of(self, topic: Topic, indexes: range) -> tuple[list[int], list[int]]:
+        hosted = list(map(topic.find_hosted, indexes))
+        if None not in hosted:
+            logs = [partition.log for partition in hosted if partition is not None]
+            return [log.high_watermark for log in logs], [log.log_start_offset for log in logs]
+        bounds = {} if self._elsewhere is None else self._elsewhere.bounds(topic)
+        unknown = (_NOWHERE, NOT_KNOWN)
+        found = [
+            bounds.get(index, unknown)
+            if partition is None
+            else (partition.log.log_start_offset, partition.log.high_watermark)
+            for index, partition in zip(indexes, hosted, strict=True)
+        ]
+        return [end for _, end in found], [start for start, _ in found]
+
+
+class LagReader:
+    """Makes the metrics of lag. What it needs of the broker is handed to it once."""
+
+    def __init__(
+        self,
+        cluster: ClusterView,
+        groups: GroupCoordinator,
+        share: ShareCoordinator,
+        arrivals: Arrivals,
+        ends: Ends,
+        elsewhere: LagElsewhere | None,
+        now_ms: int,
+        *,
+        singles_max: int = 0,
+        want: Want | None = None,
+    ) -> None:
+        """`singles_max` is how many single partitions of each kind of groups are shown."""
+        self._cluster = cluster
+        self._groups = groups
+        self._share = share
+        self._arrivals = arrivals
+        self._ends = ends
+        self._elsewhere = elsewhere
+        self._now_ms = now_ms
+        self._singles_max = singles_max
+        self._want = want
+
+    def metrics(self) -> Iterator[Metric | None]:
+        yield from self._of_groups()
+        yield from self._of_queues()
+
+    def _of_groups(self) -> Iterator[Metric | None]:
+        behind = self._behind("penstock_group", "commit")
+        for handle in self._groups.runtime.loaded_handles():
+            for group_id, topics in list(handle.shard.state.offsets.groups()):
+                for name, offsets in list(topics.items()):
+                    topic = self._cluster.find_topic(name)
+                    if topic is None or (self._elsewhere is not None and not self._elsewhere.is_known(topic)):
+                        continue
+                    for span in spans(topic):
+                        yield from _add_commits(behind, group_id, topic, span, offsets, *self._ends.of(topic, span))
+                        yield None
+                    behind.topic(group_id, name)
+        yield from behind.metrics()
+
+    def _of_queues(self) -> Iterator[Metric | None]:
+        behind = self._behind("penstock_share_group", "acknowledgement")
+        by_topic: defaultdict[QueueKey, dict[int, ShareGroupState]] = defaultdict(dict)
+        for handle in self._share.runtime.loaded_handles():
+            for key, states in handle.shard.states_by_topic().items():
+                by_topic[key].update(states)
+            yield None
+        found = by_topic if self._elsewhere is None else self._coordinated_here(by_topic, self._elsewhere)
+        for (group_id, topic_id), states_of_it in sorted(found.items(), key=lambda item: item[0]):
+            topic = self._cluster.topic_by_id(topic_id)
+            if topic is None or not states_of_it:
+                continue
+            for span in spans(topic):
+                yield from _add_states(behind, group_id, topic, span, states_of_it, *self._ends.of(topic, span))
+                yield None
+            behind.topic(group_id, topic.name)
+        yield from behind.metrics()
+
+    def _coordinated_here(
+        self, kept_here: Mapping[QueueKey, dict[int, ShareGroupState]], elsewhere: LagElsewhere
+    ) -> dict[QueueKey, dict[int, ShareGroupState]]:
+        return {
+            key: {**elsewhere.states(key), **kept_here.get(key, {})}
+            for handle in self._groups.runtime.loaded_handles()
+            for group_id, topics in handle.shard.share_groups()
+            for topic_id in topics
+            if elsewhere.knows_queue(key := (group_id, topic_id))
+        }
+
+    def _behind(self, prefix: str, progress: str) -> _Behind:
+        return _Behind(prefix, progress, self._arrivals, self._now_ms, self._singles_max, self._want)
 
 
 class _Behind:
     """The metrics of one kind of groups, being filled."""
 
-    def __init__(self, prefix: str, progress: str, arrivals: Arrivals, now_ms: int, *, partitions: bool) -> None:
+    def __init__(
+        self, prefix: str, progress: str, arrivals: Arrivals, now_ms: int, singles_max: int, want: Want | None
+    ) -> None:
         self._sum = Metric(f"{prefix}_lag_records_sum")
         self._max = Metric(f"{prefix}_lag_records_max")
         self._age = Metric(f"{prefix}_lag_age_seconds")
         self._progress = Metric(f"{prefix}_{progress}_age_seconds")
+        self._stalled = Metric(f"{prefix}_stalled_seconds")
         self._singles = (
             Metric(f"{prefix}_partition_lag_records"),
             Metric(f"{prefix}_partition_lag_age_seconds"),
@@ -68,64 +172,62 @@ class _Behind:
         )
         self._arrivals = arrivals
         self._now_ms = now_ms
-        self.partitions = partitions
-        self._total = self._largest = self._age_ms = self._last_ms = 0
+        self.singles_max = singles_max
+        self._want = want
+        self._total = self._largest = self._age_ms = self._last_ms = self._stalled_ms = 0
 
     def span(
-        self, topic: Topic, span: int, lags: Sequence[int], positions: list[int], starts: list[int], last_ms: int
+        self,
+        topic: Topic,
+        span: int,
+        lags: Sequence[int],
+        positions: list[int],
+        starts: list[int],
+        times_ms: Sequence[int],
     ) -> None:
         """Partitions of the topic that `topic` is called for next; a position is the first offset not done, or the
-        end of a partition that counts for nothing."""
+        end of a partition that counts for nothing. Each has the time of its last progress, 0 without any."""
+        self._last_ms = max(self._last_ms, max(times_ms, default=0))
         largest = max(lags, default=0)
-        if largest:
-            if any(map(lt, positions, starts)):
-                positions = list(map(max, positions, starts))
-            self._age_ms = max(self._age_ms, self._arrivals.oldest_age_ms(topic, span, positions))
-            self._total += sum(lags)
-            self._largest = max(self._largest, largest)
-        self._last_ms = max(self._last_ms, last_ms)
-
-    def partition(self, group_id: str, topic: Topic, index: int, lag: int, position: int, progress_ms: int) -> None:
-        partition = topic.find_hosted(index)
-        if partition is None:
+        if not largest:
             return
-        oldest = max(position, partition.log.log_start_offset)
-        age_ms = self._arrivals.age_ms(partition, oldest) if lag else 0
-        figures = (lag, age_ms / 1000, self._seconds_since(progress_ms))
+        if any(map(lt, positions, starts)):
+            positions = list(map(max, positions, starts))
+        self._total += sum(lags)
+        self._largest = max(self._largest, largest)
+        age_ms = self._arrivals.oldest_age_ms(topic, span, positions)
+        self._age_ms = max(self._age_ms, age_ms)
+        if age_ms > self._stalled_ms:
+            self._stalled_ms = max(self._stalled_ms, self._arrivals.stalled_ms(topic, span, positions, times_ms))
+        if self._want is not None:
+            self._want(topic, span, positions)
+
+    def partition(self, group_id: str, topic: Topic, index: int, lag: int, position: int, time_ms: int) -> None:
+        if len(self._singles[0].samples) >= self.singles_max:
+            for metric in self._singles:
+                metric.leave_out()
+            return
+        age_ms = self._arrivals.age_ms(topic, index, position) if lag else 0
+        labels = (group_id, topic.name, str(index))
+        figures = (lag, age_ms / 1000, self._seconds_since(time_ms))
         for metric, value in zip(self._singles, figures, strict=True):
-            metric.add(value, group_id, topic.name, str(index))
+            metric.add_labelled(value, labels)
 
     def topic(self, group_id: str, name: str) -> None:
         self._sum.add(self._total, group_id, name)
         self._max.add(self._largest, group_id, name)
         self._age.add(self._age_ms / 1000, group_id, name)
         self._progress.add(self._seconds_since(self._last_ms), group_id, name)
-        self._total = self._largest = self._age_ms = self._last_ms = 0
+        self._stalled.add(self._stalled_ms / 1000, group_id, name)
+        self._total = self._largest = self._age_ms = self._last_ms = self._stalled_ms = 0
 
     def _seconds_since(self, moment_ms: int) -> float:
         return max(0, self._now_ms - moment_ms) / 1000
 
     def metrics(self) -> Iterator[Metric]:
-        yield from (self._sum, self._max, self._age, self._progress)
-        if self.partitions:
+        yield from (self._sum, self._max, self._age, self._progress, self._stalled)
+        if self.singles_max:
             yield from self._singles
-
-
-def group_lag(
-    groups: GroupCoordinator, cluster: ClusterView, arrivals: Arrivals, ends: Ends, now_ms: int, *, partitions: bool
-) -> Iterator[Metric | None]:
-    behind = _Behind("penstock_group", "commit", arrivals, now_ms, partitions=partitions)
-    for handle in groups.runtime.loaded_handles():
-        for group_id, topics in list(handle.shard.state.offsets.groups()):
-            for name, offsets in list(topics.items()):
-                topic = cluster.find_topic(name)
-                if topic is None:
-                    continue
-                for span in spans(topic):
-                    _add_commits(behind, group_id, topic, span, offsets, *ends.of(topic, span))
-                    yield None
-                behind.topic(group_id, name)
-    yield from behind.metrics()
 
 
 def _add_commits(
@@ -136,45 +238,17 @@ def _add_commits(
     offsets: Mapping[int, CommittedOffset],
     ends: list[int],
     starts: list[int],
-) -> None:
-    indexes = span_range(topic, span)
-    commits = list(map(offsets.get, indexes))
+) -> Iterator[None]:
+    commits = list(map(offsets.get, span_range(topic, span)))
     positions = [
         end if commit is None or commit[0] > end else commit[0] for commit, end in zip(commits, ends, strict=False)
     ]
     lags = list(map(sub, ends, positions))
-    last_ms = max([commit[3] for commit in commits if commit is not None], default=0)
-    behind.span(topic, span, lags, positions, starts, last_ms)
-    if behind.partitions:
-        for index, commit, lag, position in zip(indexes, commits, lags, positions, strict=False):
-            if commit is not None:
-                behind.partition(group_id, topic, index, lag, position, commit.commit_timestamp_ms)
-
-
-def share_group_lag(
-    coordinator: ShareCoordinator,
-    cluster: ClusterView,
-    arrivals: Arrivals,
-    ends: Ends,
-    now_ms: int,
-    *,
-    partitions: bool,
-) -> Iterator[Metric | None]:
-    behind = _Behind("penstock_share_group", "acknowledgement", arrivals, now_ms, partitions=partitions)
-    by_topic: defaultdict[tuple[str, bytes], dict[int, ShareGroupState]] = defaultdict(dict)
-    for handle in coordinator.runtime.loaded_handles():
-        for key, states in handle.shard.states_by_topic().items():
-            by_topic[key].update(states)
-        yield None
-    for (group_id, topic_id), found in sorted(by_topic.items(), key=lambda item: item[0]):
-        topic = cluster.topic_by_id(topic_id)
-        if topic is None or not any(map(topic.find_hosted, found)):
-            continue
-        for span in spans(topic):
-            _add_states(behind, group_id, topic, span, found, *ends.of(topic, span))
-            yield None
-        behind.topic(group_id, topic.name)
-    yield from behind.metrics()
+    times_ms = [0 if commit is None else commit[3] for commit in commits]
+    behind.span(topic, span, lags, positions, starts, times_ms)
+    if behind.singles_max:
+        shown = [at for at, (commit, end) in enumerate(zip(commits, ends, strict=False)) if commit and end != NOT_KNOWN]
+        yield from _add_singles(behind, group_id, topic, span, shown, lags, positions, starts, times_ms)
 
 
 def _add_states(
@@ -185,9 +259,8 @@ def _add_states(
     found: Mapping[int, ShareGroupState],
     ends: list[int],
     starts: list[int],
-) -> None:
-    indexes = span_range(topic, span)
-    states = list(map(found.get, indexes))
+) -> Iterator[None]:
+    states = list(map(found.get, span_range(topic, span)))
     positions = [
         end if state is None or not UNKNOWN < state.start_offset < end else state.start_offset
         for state, end in zip(states, ends, strict=False)
@@ -199,9 +272,31 @@ def _add_states(
     if any(done):
         lags = [max(0, lag) for lag in lags]
         positions = [position if lag else end for position, lag, end in zip(positions, lags, ends, strict=False)]
-    last_ms = max([state.progress_ms for state in states if state is not None], default=0)
-    behind.span(topic, span, lags, positions, starts, last_ms)
-    if behind.partitions:
-        for index, state, lag, position in zip(indexes, states, lags, positions, strict=False):
-            if state is not None and state.start_offset != UNKNOWN:
-                behind.partition(group_id, topic, index, lag, position, state.progress_ms)
+    times_ms = [0 if state is None else state.progress_ms for state in states]
+    behind.span(topic, span, lags, positions, starts, times_ms)
+    if behind.singles_max:
+        shown = [
+            at
+            for at, (state, end) in enumerate(zip(states, ends, strict=False))
+            if state is not None and state.start_offset != UNKNOWN and end != NOT_KNOWN
+        ]
+        yield from _add_singles(behind, group_id, topic, span, shown, lags, positions, starts, times_ms)
+
+
+def _add_singles(
+    behind: _Behind,
+    group_id: str,
+    topic: Topic,
+    span: int,
+    shown: Sequence[int],
+    lags: Sequence[int],
+    positions: Sequence[int],
+    starts: Sequence[int],
+    times_ms: Sequence[int],
+) -> Iterator[None]:
+    """The partitions of a span by themselves, some of them in each slice of the scrape."""
+    for number, at in enumerate(shown, 1):
+        position = max(positions[at], starts[at])
+        behind.partition(group_id, topic, span * SPAN + at, lags[at], position, times_ms[at])
+        if number % _SINGLES_PER_SLICE == 0:
+            yield None

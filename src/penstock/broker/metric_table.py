@@ -272,6 +272,12 @@ SECTIONS: dict[str, tuple[Spec, ...]] = {
             "Time since the last commit; 0 if its time is in the future.",
         ),
         (
+            "penstock_group_stalled_seconds",
+            GAUGE,
+            "group topic",
+            "For how long a partition has had records that are not done, and no commit; the longest.",
+        ),
+        (
             "penstock_group_partition_lag_records",
             GAUGE,
             "group topic partition",
@@ -312,6 +318,12 @@ SECTIONS: dict[str, tuple[Spec, ...]] = {
             GAUGE,
             "group topic",
             "Time since the last acknowledgement; 0 if its time is in the future.",
+        ),
+        (
+            "penstock_share_group_stalled_seconds",
+            GAUGE,
+            "group topic",
+            "For how long a partition has had records that are not done, and completed no delivery; the longest.",
         ),
         (
             "penstock_share_group_partition_lag_records",

@@ -25,7 +25,7 @@ Labels = tuple[str, ...]
 class Metric:
     """The samples of one metric of the table."""
 
-    __slots__ = ("help", "histograms", "kind", "label_names", "name", "samples")
+    __slots__ = ("_left_out", "help", "histograms", "kind", "label_names", "name", "samples")
 
     def __init__(self, name: str) -> None:
         from penstock.broker.metric_table import TABLE
@@ -37,6 +37,7 @@ class Metric:
         self.label_names = spec.labels
         self.samples: list[tuple[Labels, float]] = []
         self.histograms: list[tuple[Labels, Histogram]] = []
+        self._left_out = 0
 
     def add(self, value: float, *labels: str) -> Metric:
         """Add a sample, with the values of the labels in the order of the table."""
@@ -44,20 +45,35 @@ class Metric:
         self.samples.append((labels, value))
         return self
 
+    def add_labelled(self, value: float, labels: Labels) -> None:
+        """The same with labels that several metrics share."""
+        self.samples.append((labels, value))
+
     def add_histogram(self, histogram: Histogram, *labels: str) -> Metric:
         assert len(labels) == len(self.label_names), (self.name, labels)
         self.histograms.append((labels, histogram))
         return self
+
+    def leave_out(self) -> None:
+        """Count a series beyond the bound, for who knows the bound and spares the work of making it."""
+        self._left_out += 1
 
     def cut(self, most: int) -> int:
         """Keep the first `most` series; returns how many were left out."""
         surplus = max(0, len(self.samples) - most)
         if surplus:
             del self.samples[most:]
-        return surplus
+        return surplus + self._left_out
+
+    def drain(self, size: int) -> Iterator[list[tuple[Labels, float]]]:
+        """The samples, so many at a time, which it then no longer has: to free 100,000 at once would take long."""
+        self.samples.reverse()
+        while self.samples:
+            yield self.samples[: -size - 1 : -1]
+            del self.samples[-size:]
 
     def pieces(self) -> Iterator[str]:
-        """Prometheus' own text format, 0.0.4."""
+        """Prometheus' own text format, 0.0.4. It can be made once."""
         yield f"# HELP {self.name} {self.help}\n# TYPE {self.name} {self.kind}\n"
         yield from self._samples_text()
 
@@ -76,11 +92,8 @@ class Metric:
         yield from self._samples_text()
 
     def _samples_text(self) -> Iterator[str]:
-        for start in range(0, len(self.samples), _LINES_PER_PIECE):
-            yield "".join(
-                f"{self.name}{self._label_text(labels)} {value}\n"
-                for labels, value in self.samples[start : start + _LINES_PER_PIECE]
-            )
+        for samples in self.drain(_LINES_PER_PIECE):
+            yield "".join([f"{self.name}{self._label_text(labels)} {value}\n" for labels, value in samples])
         for labels, histogram in self.histograms:
             yield self._histogram_text(labels, histogram)
 
@@ -111,7 +124,7 @@ class Metrics:
     def __init__(self, precise: Callable[[], float], series_max: Callable[[], int] = lambda: _SERIES_MAX) -> None:
         """`series_max` says how many series a metric may have; what exceeds it is left out, and counted."""
         self._precise = precise
-        self._series_max = series_max
+        self.series_max = series_max
         self._collectors: list[Collector] = []
 
     def register(self, collector: Collector) -> None:
@@ -122,7 +135,7 @@ class Metrics:
 
     def _collected(self) -> Iterator[Metric | None]:
         """Every metric within its bound; the last one tells what the others had too much."""
-        most = self._series_max()
+        most = self.series_max()
         left_out = Metric("penstock_metrics_left_out_series")
         for collector in list(self._collectors):
             for metric in collector():

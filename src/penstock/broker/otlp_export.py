@@ -137,10 +137,9 @@ def _encoded(metric: Metric, times: bytes) -> Iterator[bytes]:
     """The metric, after empty pieces that mark where the event loop may serve others."""
     points: list[bytes] = []
     names = metric.label_names
-    for labels, value in metric.samples:
-        points.append(encode_number(value, tuple(zip(names, labels, strict=True)), times))
-        if len(points) % _POINTS_PER_PIECE == 0:
-            yield b""
+    for samples in metric.drain(_POINTS_PER_PIECE):
+        points += [encode_number(value, tuple(zip(names, labels, strict=True)), times) for labels, value in samples]
+        yield b""
     for labels, histogram in metric.histograms:
         attributes = tuple(zip(names, labels, strict=True))
         points.append(encode_histogram_point(histogram.counts, histogram.milliseconds, _BOUNDS, attributes, times))

@@ -40,22 +40,18 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
     from penstock.broker.admission import TransactionalWrites
-    from penstock.broker.arrivals import Arrivals
     from penstock.broker.authentication import Authenticator
     from penstock.broker.catalog_follower import CatalogFollower
     from penstock.broker.cleaning import Cleaning
     from penstock.broker.credentials import Users
     from penstock.broker.foundation import Foundation, Shared
     from penstock.broker.group_coordinator import GroupCoordinator
-    from penstock.broker.group_history import GroupHistory
-    from penstock.broker.otlp_export import OtlpExport
+    from penstock.broker.measuring import Coordinators, Measuring
     from penstock.broker.peers import Peers
-    from penstock.broker.process_metrics import LoopLag
     from penstock.broker.sasl_listeners import SaslListeners
     from penstock.broker.share.groups import ShareGroups
     from penstock.broker.telemetry import Telemetry
     from penstock.broker.topics import Partition
-    from penstock.broker.traffic import Traffic
     from penstock.broker.transaction_calls import TransactionCalls
     from penstock.broker.transaction_coordinator import TransactionCoordinator
     from penstock.broker.visitors import LoggedInVisitors
@@ -107,14 +103,10 @@ class Parts:
             self.dispatcher.may_answer = self.membership.may_answer
             self.cluster.on_leadership_changed.append(self._load_coordinator)
         self.metrics = Metrics(world.precise, lambda: config.penstock_metrics_series_max)
-        self.traffic: Traffic | None = None
-        self.loop_lag: LoopLag | None = None
-        self.arrivals: Arrivals | None = None
-        self.group_history: GroupHistory | None = None
         self.monitoring = MonitoringEndpoint(self.metrics, self._not_ready)
-        self.otlp_export: OtlpExport | None = None
+        self.measuring: Measuring | None = None
         if config.measures:
-            self._measure()
+            self.measuring = self._measure()
         self.newcomers = Newcomers(config, world.monotonic)
         rates = ConnectionRates(config, self.quotas)
         self.acceptor = Acceptor(
@@ -341,43 +333,29 @@ class Parts:
         for callback in self.on_connection_closed:
             guard.attempt("clearing up after a closed connection", callback, connection)
 
-    def _measure(self) -> None:
+    def _measure(self) -> Measuring:
         """Measure what costs a little with every request."""
-        from penstock.broker.arrivals import Arrivals
-        from penstock.broker.group_history import GroupHistory
-        from penstock.broker.process_metrics import LoopLag, process_metrics
-        from penstock.broker.request_times import RequestTimes
-        from penstock.broker.traffic import Traffic
+        from penstock.broker.measuring import Measuring
 
-        config, world = self.config, self.world
-        times = RequestTimes(world.precise, world.monotonic, lambda: config.penstock_request_slow_ms)
-        self.dispatcher.times = times
-        self.traffic = Traffic(self.cluster)
-        self.topics.on_topic_deleted.append(self.traffic.topic_deleted)
-        self.loop_lag = LoopLag(world)
-        self.arrivals = Arrivals(self.cluster, world)
-        self.topics.on_topic_deleted.append(self.arrivals.topic_deleted)
-        self.group_history = GroupHistory(lambda: self._lag(partitions=False), lambda: self.groups, world)
-        self.monitoring.register("/groups/history", self.group_history.view, about_groups=True)
-        for collector in (times.metrics, self.traffic.metrics, self.loop_lag.metrics, process_metrics):
-            self.metrics.register(collector)
-        self.metrics.register(lambda: self._lag(partitions=config.penstock_metrics_partitions))
-        if config.penstock_otlp_endpoint:
-            from penstock import __version__
-            from penstock.broker.otlp_export import OtlpExport
+        measuring = Measuring(
+            self.config,
+            self.cluster,
+            self.world,
+            self.metrics,
+            self.monitoring,
+            self._coordinators,
+            lambda: self.peers,
+            self.topics.on_topic_deleted,
+        )
+        self.dispatcher.times = measuring.times
+        return measuring
 
-            self.otlp_export = OtlpExport(self.metrics, config, self.catalog.cluster_id, __version__, world)
-            self.metrics.register(self.otlp_export.metrics)
+    def _coordinators(self) -> Coordinators | None:
+        if not self.is_built("groups"):
+            return None
+        from penstock.broker.measuring import Coordinators
 
-    def _lag(self, *, partitions: bool) -> Iterator[Metric | None]:
-        from penstock.broker.lag_metrics import Ends, group_lag, share_group_lag
-
-        assert self.arrivals is not None
-        ends = Ends(self.world.precise)
-        now_ms = self.world.now_ms()
-        yield from group_lag(self.groups, self.cluster, self.arrivals, ends, now_ms, partitions=partitions)
-        coordinator = self.share_groups.coordinator
-        yield from share_group_lag(coordinator, self.cluster, self.arrivals, ends, now_ms, partitions=partitions)
+        return Coordinators(self.groups, self.share_groups)
 
     def _is_deleted(self, name: str, index: int) -> bool:
         """Whether a partition is certain not to exist: the catalog knows, also what this broker has not heard of."""
@@ -404,23 +382,13 @@ class Parts:
             reasons.append("the lease of this broker is over, see whether it reaches the cluster's database")
         return reasons
 
-    def start_measuring(self) -> None:
-        for part in (self.loop_lag, self.arrivals, self.group_history, self.otlp_export):
-            if part is not None:
-                part.start()
-
-    def stop_measuring(self) -> None:
-        for part in (self.loop_lag, self.arrivals, self.group_history, self.otlp_export):
-            if part is not None:
-                part.stop()
-
     def _success_ages(self) -> dict[str, float]:
         now, confirmed = self.world.monotonic(), self._foundation.ownership_confirmed
         ages = self.upkeep.success_ages() | self.internal_topics.success_ages()
         if confirmed is not None:
             ages["ownership of the catalog"] = now - confirmed()
-        if self.otlp_export is not None:
-            ages |= self.otlp_export.success_ages()
+        if self.measuring is not None:
+            ages |= self.measuring.success_ages()
         if self.membership is not None:
             ages["renewal of the lease"] = self.membership.age_seconds
         return ages

@@ -47,6 +47,7 @@ class Lane(Enum):
     TRANSACTIONS = "additions to transactions, which may wait for the end of the one before"
     SHARE_STATE = "states of share-partitions"
     RECORDS = "dead letters and look-ups"
+    TIMES = "look-ups by time, which may wait for a disk"
 
 
 def client_id_of(node_id: int) -> str:

@@ -75,7 +75,8 @@ class Broker:
                 self._join(parts.shared)
             undo.pop_all()
         parts.upkeep.start()
-        parts.start_measuring()
+        if parts.measuring is not None:
+            parts.measuring.start()
 
     def _join(self, shared: Shared) -> None:
         """Tell the other brokers where this one is, now that it is ready, and begin to follow what they change."""
@@ -155,7 +156,8 @@ class Broker:
             parts.authenticator.stop()
         if parts.is_built("peers"):
             parts.peers.stop()
-        parts.stop_measuring()
+        if parts.measuring is not None:
+            parts.measuring.stop()
         await parts.monitoring.stop()
         await parts.dispatcher.stop()
         parts.stop_coordinators()

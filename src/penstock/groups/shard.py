@@ -451,6 +451,11 @@ class GroupShard:
         group = self.state.groups.get(group_id)
         return group.state_partitions.assignable() if isinstance(group, ShareGroup) else {}
 
+    def share_groups(self) -> list[tuple[str, dict[bytes, frozenset[int]]]]:
+        """Every share group, with its share-partitions whose state is initialized."""
+        groups = [group for group in self.state.groups.values() if isinstance(group, ShareGroup)]
+        return [(group.group_id, group.state_partitions.assignable()) for group in groups]
+
     def begin_alter_share_offsets(self, group_id: str, start_offsets: dict[bytes, dict[int, int]]) -> Effects:
         """Raises KafkaError; the shell carries out the action and reports it with `share_state_initialized`."""
         return self._share.begin_alter_offsets(group_id, start_offsets)

@@ -190,7 +190,7 @@ class ShareCoordinator:
 
     def _take_over_elsewhere(self, key: SharePartitionKey, leader_epoch: int) -> tuple[Ownership, ShareGroupState]:
         now = self._world.monotonic()
-        state_partition = self.runtime.partition_for(coordinator_key(key))
+        state_partition = self.state_partition(key)
         reading = self._reading.get(key)
         if reading is not None and reading.is_of_use(leader_epoch, now):
             if reading.answer is None:
@@ -327,11 +327,15 @@ class ShareCoordinator:
         for node_id, there in elsewhere.items():
             self._elsewhere.delete(node_id, group_id, there, gathering.add)
 
+    def state_partition(self, key: SharePartitionKey) -> int:
+        """The partition of the state topic that keeps a share-partition."""
+        return self.runtime.partition_for(coordinator_key(key))
+
     def _keeper_elsewhere(self, key: SharePartitionKey) -> int | None:
         """The other broker that keeps a share-partition's state, if one is known to."""
         if not self._cluster.is_shared:
             return None
-        return self._cluster.leader_elsewhere(SHARE_STATE_TOPIC, self.runtime.partition_for(coordinator_key(key)))
+        return self._cluster.leader_elsewhere(SHARE_STATE_TOPIC, self.state_partition(key))
 
     def states(self, group_id: str, partitions: Iterable[TopicIdPartition], done: States) -> None:
         """The states of share-partitions, wherever they are kept: None for one that has none, or what went wrong.
