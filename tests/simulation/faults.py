@@ -21,11 +21,19 @@ class Crowd:
 
     def __init__(self, world: Simulation) -> None:
         self.on_killed: Callable[[str], object] | None = None
+        self.failures: list[str] = []
+        """What ended programs that were not killed."""
         self._world = world
         self._running: dict[str, tuple[Program[None], Start]] = {}
 
     def start(self, name: str, program: Start) -> None:
-        self._running[name] = (self._world.spawn(name, program, name), program)
+        running = self._world.spawn(name, program, name)
+        running.task.add_done_callback(lambda task: self._ended(name, task))
+        self._running[name] = (running, program)
+
+    def _ended(self, name: str, task: asyncio.Task[None]) -> None:
+        if not task.cancelled() and task.exception() is not None:
+            self.failures.append(f"{name} failed: {task.exception()!r}")
 
     def names(self) -> list[str]:
         return sorted(self._running)

@@ -2,6 +2,15 @@
 
 from __future__ import annotations
 
+from tests.simulation.clusters import (
+    ClusterConsumerGroups,
+    ClusterCopying,
+    ClusterGroups,
+    ClusterMigration,
+    ClusterStreams,
+    ClusterTransactions,
+    ClusterZombies,
+)
 from tests.simulation.copying import Copying
 from tests.simulation.groups import ClockJumps, ConsumerGroups, Groups, Migration, StaticMembers
 from tests.simulation.queues import FlushedQueues, Queues
@@ -25,6 +34,13 @@ SCENARIOS: dict[str, type[Scenario]] = {
         Migration,
         ClockJumps,
         StaticMembers,
+        ClusterStreams,
+        ClusterTransactions,
+        ClusterZombies,
+        ClusterCopying,
+        ClusterGroups,
+        ClusterConsumerGroups,
+        ClusterMigration,
     )
 }
 
@@ -42,5 +58,12 @@ SEEDS = {
     "migration": 30,
     "clock-jumps": 20,
     "static-members": 30,
+    "cluster-streams": 100,
+    "cluster-transactions": 50,
+    "cluster-zombies": 20,
+    "cluster-exactly-once": 30,
+    "cluster-groups": 30,
+    "cluster-groups-848": 30,
+    "cluster-migration": 20,
 }
 """How many seeds of each the default tests run."""

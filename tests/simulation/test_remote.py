@@ -23,7 +23,7 @@ class Stage:
 
         def thread() -> None:
             try:
-                self.server.ask(self.process, lambda: self.done.append(what))
+                self.server.ask(self.process, what, lambda: self.done.append(what))
                 self.heard.append(what)
             except NoAnswer as error:
                 self.heard.append(str(error))

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
 from datetime import UTC, datetime
+from functools import partial
 from typing import TYPE_CHECKING, Any, ParamSpec, TypeVar
 
 from penstock.simulation.remote import Server
@@ -65,7 +66,7 @@ class _Obstore:
         self._process = process
 
     def _ask(self, work: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T:
-        return self._server.ask(self._process, lambda: work(*args, **kwargs))
+        return self._server.ask(self._process, work.__name__, partial(work, *args, **kwargs))
 
     def put(self, store: object, key: str, data: bytes | Iterator[bytes], **options: object) -> None:
         self._ask(self._bucket.put, key, data if isinstance(data, bytes) else b"".join(data))

@@ -32,6 +32,7 @@ if TYPE_CHECKING:
     from penstock.broker.foundation import Foundation, OnFailure
     from penstock.broker.world import World
     from penstock.catalog.leases import MemberCatalog, MemberReader
+    from penstock.catalog.memory import MemoryCatalog
     from penstock.catalog.shared import HostAndPort
     from penstock.simulation.loop import Process
     from penstock.storage.contract import LeasedStorage
@@ -147,6 +148,11 @@ class ClusterSimulation(SimulatedWorld):
             "requests to the catalog": self.catalog_server.carried_out,
             "requests to the store": self.store_server.carried_out,
         }
+
+    @property
+    def catalog(self) -> MemoryCatalog:
+        """What the database has, for whoever looks, or changes something, from outside."""
+        return self.database.catalog
 
     def wipe(self, node: Node) -> None:
         """Replace the machine of a broker that is down by another one, with an empty disk."""

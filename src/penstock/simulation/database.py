@@ -104,7 +104,7 @@ class Database:
         for callback in list(self.on_change):
             callback()
 
-    # -- brokers -----------------------------------------------------------------------------------------------------
+    # -- brokers -------------------------------------------------------------------------------------------------------
 
     def register(
         self,
@@ -141,7 +141,7 @@ class Database:
     def _brokers(self) -> list[tuple[tuple[int, int], bool]]:
         return [((row.node_id, row.epoch), row.is_live) for row in self.catalog.brokers()]
 
-    # -- leases ------------------------------------------------------------------------------------------------------
+    # -- leases --------------------------------------------------------------------------------------------------------
 
     def renew(self, node_id: int, epoch: int, lease_seconds: float, session: Session) -> bool | None:
         """Whether the broker is to drain; None if it has no lease any more."""

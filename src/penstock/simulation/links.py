@@ -59,7 +59,7 @@ class Link:
     def ask(self, work: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T:
         """Raises NoAnswer, or what the work raises."""
         try:
-            return self.server.ask(self.process, partial(work, *args, **kwargs))
+            return self.server.ask(self.process, work.__name__, partial(work, *args, **kwargs))
         except NoAnswer:
             # The database hears of it, unless nothing passes.
             if not self.server.world.network.is_parted(self.process, self.server.name):

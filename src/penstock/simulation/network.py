@@ -117,9 +117,12 @@ class Network:
         """Let nothing pass between some machines and others."""
         self._parted.update(_pair(*each) for each in product(machines, others))
 
-    def heal(self) -> None:
-        """End every partition: what has waited arrives."""
-        self._parted.clear()
+    def heal(self, machines: Iterable[str] | None = None, others: Iterable[str] = ()) -> None:
+        """End every partition, or those between some machines and others: what has waited arrives."""
+        if machines is None:
+            self._parted.clear()
+        else:
+            self._parted.difference_update(_pair(*each) for each in product(machines, others))
         for connection in self.connections:
             connection.go_on()
 

@@ -107,7 +107,7 @@ class Node:
     def node_id(self) -> int:
         return int(self.configs.get("node.id", "1"))
 
-    # -- life --------------------------------------------------------------------------------------------------------
+    # -- life ----------------------------------------------------------------------------------------------------------
 
     async def start(self) -> None:
         """Start the broker. Raises what keeps it from starting."""
@@ -135,20 +135,25 @@ class Node:
             await server.start()
             started.set_result(server)
             await server.serve()
+            world.tell(self.name, "has stopped")
         except Exception as error:
-            world.broker_failures.append(error)
             world.tell(self.name, f"failed: {error!r}")
-            if not started.done():
+            if started.done():
+                world.broker_failures.append(error)
+            else:
                 started.set_exception(error)
+        if self._process is process:
+            self._server = None
 
     async def stop(self) -> None:
-        """A clean stop."""
+        """A clean stop, unless the broker is killed before it has ended."""
         process, server = self.process, self.broker
         self._world.fault("clean-stop", self._label)
         self._server = None
         self._world.loop.call_soon(server.stop, context=process.context)
         await asyncio.wait([self._serving])
-        self._world.loop.kill(process)
+        if not process.is_dead:
+            self._world.loop.kill(process)
 
     def kill(self) -> None:
         """As by SIGKILL: everything in memory is gone, the operating system keeps what was written."""
@@ -177,7 +182,7 @@ class Node:
         self._world.network.process_died(self.process, silently=silently)
         self._server = None
 
-    # -- the machine -------------------------------------------------------------------------------------------------
+    # -- the machine ---------------------------------------------------------------------------------------------------
 
     def pause(self) -> None:
         self._world.fault("pause", self._label)

@@ -49,21 +49,26 @@ class Server:
         """How many of the next requests are refused."""
         self.lost_answers = 0
         """How many of the next requests are carried out and not answered."""
+        self.on_request: Callable[[Process, str], object] | None = None
+        """Called with who requests what, when a request has arrived and before it is carried out."""
+        self.on_carried_out: Callable[[Process, str], object] | None = None
+        """Called before the answer is on its way."""
         self.requests = 0
         self.carried_out = 0
 
-    def ask(self, process: Process, work: Callable[[], T]) -> T:
+    def ask(self, process: Process, what: str, work: Callable[[], T]) -> T:
         """Have work done by the server, for a thread of a process. Raises NoAnswer, or what the work raises."""
-        return _Request(self, process, work).answer()
+        return _Request(self, process, what, work).answer()
 
     def latency(self) -> float:
         return self.world.chance.uniform(*self.latency_seconds)
 
 
 class _Request(Generic[T]):
-    def __init__(self, server: Server, process: Process, work: Callable[[], T]) -> None:
+    def __init__(self, server: Server, process: Process, what: str, work: Callable[[], T]) -> None:
         self._server = server
         self._process = process
+        self._what = what
         self._work = work
         self._wait = Wait(server.world.loop.strands)
         self._result: T
@@ -95,6 +100,8 @@ class _Request(Generic[T]):
             if not self._is_given_up:
                 self._later(_KNOCK_SECONDS, self._arrive)
             return
+        if server.on_request is not None:
+            server.on_request(self._process, self._what)
         if server.is_away or server.refusals > 0:
             server.refusals -= not server.is_away
             self._failure = Refused(f"{server.name} is away")
@@ -104,6 +111,8 @@ class _Request(Generic[T]):
                 self._result = self._work()
             except Exception as error:
                 self._failure = error
+            if server.on_carried_out is not None:
+                server.on_carried_out(self._process, self._what)
             if server.lost_answers > 0:
                 server.lost_answers -= 1
                 server.world.tell(server.name, "the connection is lost before an answer")

@@ -73,7 +73,7 @@ class Wait:
             self._is_over = self.was_ended = True
             self._strands.go_on_soon(self._strand)
 
-    # -- as an entry of the loop, when its time is over ------------------------------------------------------------
+    # -- as an entry of the loop, when its time is over ----------------------------------------------------------------
 
     def cancelled(self) -> bool:
         return self._is_over
@@ -136,7 +136,7 @@ class Strands:
         except Exception:
             logger.exception("a thread of the broker failed")
 
-    # -- the event loop of a process ---------------------------------------------------------------------------------
+    # -- the event loop of a process -----------------------------------------------------------------------------------
 
     def call(self, process: Process, handle: asyncio.Handle) -> None:
         """Run a callback of a process, as far as it gets without waiting."""
@@ -150,7 +150,7 @@ class Strands:
             handle._run()
             handle = self._hub.switch()
 
-    # -- waiting -----------------------------------------------------------------------------------------------------
+    # -- waiting -------------------------------------------------------------------------------------------------------
 
     def switch_away(self, strand: Strand) -> None:
         """Let the loop go on, until this strand may."""

@@ -1,0 +1,195 @@
+"""The loads of one broker on a cluster of three, where leaders move, brokers are replaced, and servers fail."""
+
+from __future__ import annotations
+
+import asyncio
+import random
+import re
+from collections.abc import Sequence
+
+from penstock.client.admin import Admin
+from penstock.client.consumer import Consumer
+from penstock.client.errors import KafkaError
+from penstock.client.types import TopicPartition
+from penstock.simulation.cluster import ClusterSimulation
+from penstock.storage.objects.commit_log import PartitionKey
+from penstock.wire import messages as m
+from tests.simulation.cluster_faults import EVERYWHERE, ClusterStage
+from tests.simulation.copying import OUT, Copying
+from tests.simulation.groups import TOPIC as EVENTS
+from tests.simulation.groups import ConsumerGroups, Groups, Migration
+from tests.simulation.raw import Lost, RawClient
+from tests.simulation.scenario import Scenario
+from tests.simulation.stream_requests import PARTITIONS, TOPIC, produce_request
+from tests.simulation.streams import Streams, Transactions
+from tests.simulation.zombies import Zombies
+
+_OF_SERVERS = re.compile(r"(catalog|store)(: the connection was lost| is away| does not answer)")
+_RETRY_SECONDS = 0.1
+_QUIET_POLLS = 3
+
+
+class OnCluster(Scenario):
+    """What loads need to know of a cluster."""
+
+    world: ClusterSimulation
+    kinds: Sequence[str] = EVERYWHERE
+    lasts_ms = 6_000
+    topics: Sequence[str] = (TOPIC,)
+
+    @classmethod
+    def make_world(cls, seed: int) -> ClusterSimulation:
+        return ClusterSimulation(seed, cls.configs(seed))
+
+    def expects(self, error: str) -> bool:
+        return bool(_OF_SERVERS.search(error))
+
+    async def inject(self) -> None:
+        await ClusterStage(self.world, self.crowd, self.topics).carry_out(self.plan)
+
+    async def create_topic(self, name: str, partitions: int) -> bytes:
+        async def create() -> None:
+            async with Admin(bootstrap_servers=self.world.bootstrap) as admin:
+                await admin.create_topic(name, partitions, replication_factor=3)
+
+        await self.world.spawn("creator", create).task
+        return self._topic_id(name)
+
+    def _topic_id(self, name: str) -> bytes:
+        return next(row.topic_id for row in self.world.database.catalog.topics() if row.name == name)
+
+    def end_offsets(self, topic: str) -> dict[int, int]:
+        commits, topic_id = self.world.database.commits, self._topic_id(topic)
+        states = commits.states([key for key in commits.partitions() if key.topic_id == topic_id])
+        return {key.partition: state.end_offset for key, state in states.items()}
+
+    def _leader(self, topic: str, partition: int) -> int:
+        commits = self.world.database.commits
+        key = PartitionKey(self._topic_id(topic), partition)
+        return commits.states([key])[key].leader
+
+    async def connect(self, name: str, partition: int = 0) -> RawClient:
+        leader = self._leader(self.topics[0], partition)
+        return await RawClient.connect(self.world, name, address=self.world.nodes[leader - 1].address)
+
+
+class ClusterStreams(OnCluster, Streams):
+    """Producers with every acks, idempotent ones, and readers of both isolation levels."""
+
+    name = "cluster-streams"
+
+    async def _produce(self, name: str, acks: int) -> None:
+        """One record after the other, each sent once to whoever leads at the time."""
+        chance = random.Random(f"{name} of {self.seed}")
+        for number in range(25):
+            value, partition = f"{name}-{number}", chance.randrange(PARTITIONS)
+            await asyncio.sleep(chance.uniform(0, 0.4))
+            sent = {"process": name, "topic": TOPIC, "partition": partition, "value": value}
+            try:
+                client = await self.connect(name, partition)
+                request = produce_request(partition, value, acks)
+                if acks == 0:
+                    client.post(request, 12)
+                    self.history.add("send", **sent, result="unknown")
+                    continue
+                answer = await client.ask(request, m.ProduceResponse, 12)
+                client.close()
+            except Lost:
+                self.history.add("send", **sent, result="unknown")
+                continue
+            [result] = answer.responses[0].partition_responses
+            # acks=1 waits for the commit as well: a broker can be replaced at any time.
+            outcome = (
+                {"result": "ok", "offset": result.base_offset} if result.error_code == 0 else {"result": "unknown"}
+            )
+            self.history.add("send", **sent, **outcome)
+
+    # -- readers -------------------------------------------------------------------------------------------------------
+
+    def _follower(self, isolation: int) -> Consumer[bytes, bytes]:
+        return Consumer(
+            bootstrap_servers=self.world.bootstrap,
+            auto_offset_reset="none",
+            isolation_level=("read_uncommitted", "read_committed")[isolation],
+            request_timeout_ms=2_000,
+            fetch_max_wait_ms=200,
+        )
+
+    async def _read(self, name: str, isolation: int) -> None:
+        """Follow both partitions from the beginning."""
+        while not self.stopped:
+            try:
+                async with self._follower(isolation) as consumer:
+                    self._from_the_beginning(consumer, name)
+                    while not self.stopped:
+                        await self._saw(consumer, name, isolation)
+            except KafkaError as error:
+                self.world.tell(name, f"begins anew: {error!r}")
+                await asyncio.sleep(_RETRY_SECONDS)
+
+    def _from_the_beginning(self, consumer: Consumer[bytes, bytes], name: str, topic: str = TOPIC) -> None:
+        places = [TopicPartition(topic, index) for index in range(PARTITIONS)]
+        consumer.assign(places)
+        for place in places:
+            consumer.seek(place, 0)
+        self.history.add("moved", process=name)
+
+    async def _saw(self, consumer: Consumer[bytes, bytes], name: str, isolation: int) -> bool:
+        records = await consumer.poll(300)
+        seen = [[each.topic, each.partition, each.offset, bytes(each.value).decode()] for each in records]
+        if seen:
+            level = "read_committed" if isolation else "read_uncommitted"
+            self.history.add("poll", process=name, records=seen, how="assign", isolation=level)
+        return bool(seen)
+
+    async def read_all(self, name: str, isolation: int, topic: str = TOPIC) -> None:
+        """Read everything there is, when all is well."""
+
+        async def read() -> None:
+            async with self._follower(isolation) as consumer:
+                self._from_the_beginning(consumer, name, topic)
+                quiet = 0
+                while quiet < _QUIET_POLLS:
+                    quiet = 0 if await self._saw(consumer, name, isolation) else quiet + 1
+
+        await self.world.spawn(name, read).task
+
+
+class ClusterTransactions(ClusterStreams, Transactions):
+    """Transactions over partitions of several brokers, whose coordinators move too."""
+
+    name = "cluster-transactions"
+
+
+class ClusterZombies(ClusterStreams, Zombies):
+    """Producers of an earlier epoch, whose requests arrive at one leader or at its successor."""
+
+    name = "cluster-zombies"
+
+
+class ClusterCopying(ClusterStreams, Copying):
+    """Exactly-once copying."""
+
+    name = "cluster-exactly-once"
+    topics = (TOPIC, OUT)
+
+
+class ClusterGroups(OnCluster, Groups):
+    """Groups of the classic protocol."""
+
+    name = "cluster-groups"
+    topics = (EVENTS,)
+
+
+class ClusterConsumerGroups(OnCluster, ConsumerGroups):
+    """Groups of the protocol of KIP-848."""
+
+    name = "cluster-groups-848"
+    topics = (EVENTS,)
+
+
+class ClusterMigration(OnCluster, Migration):
+    """Groups that change from one protocol to the other."""
+
+    name = "cluster-migration"
+    topics = (EVENTS,)
