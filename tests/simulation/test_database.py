@@ -12,7 +12,7 @@ from penstock.catalog.contract import CatalogError
 from penstock.catalog.leases import NodeIdInUse
 from penstock.catalog.postgres_membership import PostgresMembership
 from penstock.catalog.postgres_shared import SharedPostgresCatalog
-from penstock.catalog.shared import HostAndPort, Move, Placement
+from penstock.catalog.shared import NOBODY, Direction, HostAndPort, Move, Placement
 from penstock.cluster.placement import rescue
 from penstock.simulation.database import Database, Session
 from penstock.simulation.loop import Process
@@ -62,7 +62,7 @@ class InTheWorld:
 
     def do(self, name: str, *arguments: Any) -> object:
         database = self.database
-        if name in ("create_topic", "unregister_broker", "move_partitions"):
+        if name in ("create_topic", "unregister_broker", "direct_partitions"):
             return getattr(database.catalog, name)(*arguments)
         calls: Mapping[str, Any] = {
             "register_broker": lambda *each: database.register(*each, LEASE),
@@ -84,6 +84,14 @@ def some_moves(chance: random.Random) -> Collection[Move]:
     return [Move(chance.choice(IDS), index, Placement(leader, (leader, 1))) for index, leader in enumerate(leaders)]
 
 
+def some_directions(chance: random.Random) -> Collection[Direction]:
+    wanted = [chance.choice([(None, None), ((3, 1), (1, 2)), ((2, 1, 3), None), ((1, 2), ())]) for _ in range(2)]
+    return [
+        Direction(chance.choice(IDS), index, replicas, replaced, chance.choice([NOBODY, 1, 2]))
+        for index, (replicas, replaced) in enumerate(wanted)
+    ]
+
+
 def steps(seed: int) -> list[tuple[Any, ...]]:
     chance = random.Random(seed)
     made: list[tuple[Any, ...]] = []
@@ -99,7 +107,7 @@ def steps(seed: int) -> list[tuple[Any, ...]]:
                     ("register_broker", node_id, "another folder", None, AT),
                     ("announce_broker", node_id, epoch, AT),
                     ("unregister_broker", node_id, epoch),
-                    ("move_partitions", some_moves(chance)),
+                    ("direct_partitions", some_directions(chance)),
                     ("hand_over", node_id, epoch, some_moves(chance)),
                     ("renew", node_id, epoch),
                     ("settle", [(node_id, epoch)], rescue),

@@ -248,7 +248,9 @@ class MemoryCatalog:
             row = self._partitions.get((topic_id, index))
             if row is not None:
                 epoch = row.leader_epoch + (leader != row.leader)
-                self._partitions[topic_id, index] = PartitionRow(topic_id, index, leader, epoch, replicas)
+                replaced = () if leader in replicas else row.replaced
+                moved = PartitionRow(topic_id, index, leader, epoch, replicas, replaced=replaced)
+                self._partitions[topic_id, index] = moved
         self._changed(Kind.PARTITIONS)
 
     def refuse_changes(self, reason: str) -> None:
