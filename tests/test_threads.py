@@ -49,3 +49,14 @@ def test_waits_end_when_somebody_notifies_and_say_so_when_nobody_does() -> None:
     assert has_ended.wait(10)
     with changed:
         assert not changed.wait(0.001)
+
+
+def test_a_module_runs_in_a_process_of_its_own_and_is_killed() -> None:
+    helper = THREADS.helper("penstock.log.cleaner.process")
+    helper.send(b"/there/is/no/such/job")
+    answer = next(helper.answers())
+    assert b"FileNotFoundError" in answer
+    assert helper.poll() is None
+    helper.kill(10)
+    assert helper.poll() not in (None, 0)
+    helper.release()

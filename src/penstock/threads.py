@@ -1,4 +1,4 @@
-"""Threads, and what they wait with: a part that is handed to whatever works beside the event loop.
+"""Threads, processes, and what they wait with: a part that is handed to whatever works beside the event loop.
 
 Code that waits in threads of its own (the flusher, the committer, the thread that holds a broker's lease) takes them
 from the `Threads` that it is handed. `THREADS` are those of the operating system, and the default everywhere. Whoever
@@ -10,11 +10,13 @@ A lock under which nobody waits need not come from here: `threading.Lock` serves
 from __future__ import annotations
 
 import queue
+import subprocess
+import sys
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import AbstractContextManager
+from contextlib import AbstractContextManager, suppress
 from typing import ParamSpec, Protocol, TypeVar
 
 P = ParamSpec("P")
@@ -63,6 +65,25 @@ class Pool(Protocol):
     def shutdown(self, wait: bool = True, *, cancel_futures: bool = False) -> None: ...
 
 
+class Helper(Protocol):
+    """A process that computes: it reads lines, and answers with lines."""
+
+    def send(self, line: bytes) -> None:
+        """Raises OSError if it is gone."""
+
+    def answers(self) -> Iterator[bytes]:
+        """Its lines, until it has ended. For one thread."""
+
+    def poll(self) -> int | None:
+        """Its exit code, if it has ended."""
+
+    def kill(self, patience_seconds: float) -> None:
+        """End it. One that waits for the disk dies when the disk answers: it is not waited for any longer than this."""
+
+    def release(self) -> None:
+        """It has ended, and nobody reads its answers any more."""
+
+
 class Threads(Protocol):
     def start(self, name: str, run: Callable[[], object]) -> Thread:
         """Run a function in a thread that does not keep the process from ending."""
@@ -80,6 +101,9 @@ class Threads(Protocol):
         """Without a bound; cheaper for whoever puts than a condition."""
 
     def sleep(self, seconds: float) -> None: ...
+
+    def helper(self, module: str) -> Helper:
+        """Run a module in a process of its own, which ends with this one. Raises OSError."""
 
 
 class SystemThreads:
@@ -101,6 +125,38 @@ class SystemThreads:
 
     def queue(self) -> Queue[T]:
         return queue.SimpleQueue()
+
+    def helper(self, module: str) -> Helper:
+        return _SystemHelper(module)
+
+
+class _SystemHelper:
+    def __init__(self, module: str) -> None:
+        command = [sys.executable, "-m", module]
+        self.process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, start_new_session=True)
+
+    def send(self, line: bytes) -> None:
+        assert self.process.stdin is not None
+        self.process.stdin.write(line + b"\n")
+        self.process.stdin.flush()
+
+    def answers(self) -> Iterator[bytes]:
+        assert self.process.stdout is not None
+        with self.process.stdout:
+            yield from self.process.stdout
+
+    def poll(self) -> int | None:
+        return self.process.poll()
+
+    def kill(self, patience_seconds: float) -> None:
+        self.process.kill()
+        with suppress(subprocess.TimeoutExpired):
+            self.process.wait(patience_seconds)
+
+    def release(self) -> None:
+        assert self.process.stdin is not None
+        with suppress(OSError):  # of a line that a dead process did not take
+            self.process.stdin.close()
 
 
 THREADS: Threads = SystemThreads()

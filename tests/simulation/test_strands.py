@@ -188,3 +188,32 @@ def test_the_same_seed_runs_threads_in_the_same_order_and_another_one_in_another
 
     assert order(1) == order(1)
     assert order(1) != order(2)
+
+
+def test_a_process_that_computes_reads_lines_answers_and_ends_with_its_code() -> None:
+    stage = Stage()
+
+    def main() -> None:
+        helper = stage.threads.helper("tests.simulation.echo")
+        helper.send(b"hello")
+        helper.send(b"")
+        stage.tell(b"".join(helper.answers()).decode())
+        stage.tell(str(helper.poll()))
+        with pytest.raises(BrokenPipeError):
+            helper.send(b"more")
+
+    stage.soon(main)
+    assert [what for what, _ in stage.run()] == ["echo of hello", "0"]
+
+
+def test_a_process_that_was_killed_answers_no_more() -> None:
+    stage = Stage()
+
+    def main() -> None:
+        helper = stage.threads.helper("tests.simulation.echo")
+        helper.send(b"hello")
+        helper.kill(1)
+        stage.tell(f"{list(helper.answers())} {helper.poll()}")
+
+    stage.soon(main)
+    assert [what for what, _ in stage.run()] == ["[] -9"]

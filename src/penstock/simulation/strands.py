@@ -11,15 +11,16 @@ A strand that may go on does so a moment later, as chance decides: threads are n
 from __future__ import annotations
 
 import asyncio
+import importlib
 import logging
 import random
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from concurrent.futures import CancelledError
 from functools import partial
 from typing import TYPE_CHECKING, Any, Generic, ParamSpec, TypeVar
 
-from penstock.threads import Pool, Queue, Result, Thread
+from penstock.threads import Helper, Pool, Queue, Result, Thread
 
 if TYPE_CHECKING:
     from greenlet import greenlet
@@ -33,6 +34,7 @@ T = TypeVar("T")
 
 _GO_ON_SECONDS = (0.00001, 0.0004)
 _UNWINDINGS_MAX = 100
+_COMPUTING_SECONDS = (0.0005, 0.05)
 
 
 class CannotWait(Exception):
@@ -169,8 +171,11 @@ class Strands:
             asyncio.tasks._enter_task(loop, task)
 
     def go_on_soon(self, strand: Strand) -> None:
-        moment = self._chance.uniform(*_GO_ON_SECONDS)
+        moment = self.moment(_GO_ON_SECONDS)
         self.loop.run_at(self.loop.time() + moment, strand.process, _GoOn(self, strand))
+
+    def moment(self, seconds: tuple[float, float]) -> float:
+        return self._chance.uniform(*seconds)
 
     def go_on(self, strand: Strand) -> None:
         """Called by the loop."""
@@ -226,6 +231,9 @@ class SimulatedThreads:
 
     def sleep(self, seconds: float) -> None:
         Wait(self._strands).until_ended(seconds)
+
+    def helper(self, module: str) -> Helper:
+        return _Helper(self._strands, self._process, module)
 
 
 class _Lock:
@@ -388,3 +396,62 @@ class _Pool:
         if wait:
             for thread in self._threads:
                 thread.join()
+
+
+class _Helper:
+    """A process that computes, as a thread of the broker: it dies with it. Runs the `serve` of its module."""
+
+    def __init__(self, strands: Strands, process: Process, module: str) -> None:
+        self._strands = strands
+        self._lines: _Queue[bytes] = _Queue(strands)
+        self._answers: _Queue[bytes | None] = _Queue(strands)
+        self._exit_code: int | None = None
+        self._serve = importlib.import_module(module).serve
+        _Thread(strands, process, self._run)
+
+    def _run(self) -> None:
+        try:
+            self._serve(self, self)
+            self._end(0)
+        except Exception:  # a process ends with a code, whatever has failed
+            self._end(1)
+
+    def _end(self, exit_code: int) -> None:
+        if self._exit_code is None:
+            self._exit_code = exit_code
+            self._answers.put(None)
+
+    # -- for the broker ----------------------------------------------------------------------------------------------
+
+    def send(self, line: bytes) -> None:
+        if self._exit_code is not None:
+            raise BrokenPipeError("the process has ended")
+        self._lines.put(line)
+
+    def answers(self) -> Iterator[bytes]:
+        while (answer := self._answers.get()) is not None:
+            yield answer
+
+    def poll(self) -> int | None:
+        return self._exit_code
+
+    def kill(self, patience_seconds: float) -> None:
+        self._lines.put(b"")
+        self._end(-9)
+
+    def release(self) -> None:
+        """There are no pipes."""
+
+    # -- for the module, as its standard input and output ------------------------------------------------------------
+
+    def readline(self) -> str:
+        return self._lines.get().decode() + "\n"
+
+    def write(self, text: str, /) -> None:
+        Wait(self._strands).until_ended(self._strands.moment(_COMPUTING_SECONDS))
+        if self._exit_code is not None:
+            raise BrokenPipeError("the process was killed")
+        self._answers.put(text.encode())
+
+    def flush(self) -> None:
+        """What is written is there."""

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import signal
 import threading
 import time
 from collections.abc import Callable, Iterator
@@ -142,8 +141,7 @@ def test_a_killed_process_is_started_again_after_the_backoff(manager: CleanerMan
     before = latest(records(log))
     manager.poll(NOW)
     assert manager._process is not None
-    os.kill(manager._process.pid, signal.SIGKILL)
-    manager._process.wait()
+    manager._process.kill(60)
     poll_until(manager, lambda: manager.status(NOW).failures == 1)
     assert latest(records(log)) == before
     poll_until(manager, lambda: manager.status(NOW).rounds == 1, NOW + 20_000)
@@ -255,8 +253,7 @@ def test_the_end_of_a_process_is_reported_at_once(manager: CleanerManager, log: 
     process = manager._process
     assert process is not None
     _progress.clear()
-    process.kill()
-    process.wait()
+    process.kill(60)
     while manager.status(NOW).failures == 0:
         assert _progress.wait(60)
         _progress.clear()

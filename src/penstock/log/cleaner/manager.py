@@ -11,11 +11,8 @@ failures (a full disk, a killed process) are retried after `log.cleaner.backoff.
 
 from __future__ import annotations
 
-import subprocess
-import sys
 from collections import deque
 from collections.abc import Callable, Iterable
-from contextlib import suppress
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -29,7 +26,7 @@ from penstock.log.cleaner.swap import discard_leftovers
 from penstock.log.errors import ColdRead, StorageError
 from penstock.log.files import remove_if_there, write_file
 from penstock.log.partition import PartitionLog
-from penstock.threads import THREADS, Thread, Threads
+from penstock.threads import THREADS, Helper, Thread, Threads
 
 _JOB_FILE = ".cleaner-job"
 _KILL_SECONDS = 0.1
@@ -118,7 +115,7 @@ class CleanerManager:
         self._errors: dict[TopicPartition, str] = {}
         self._uncleanable: set[TopicPartition] = set()
         self._retry_at_ms: dict[TopicPartition, int] = {}
-        self._process: subprocess.Popen[bytes] | None = None
+        self._process: Helper | None = None
         self._answers: deque[bytes] = deque()
         self._reading: Thread | None = None
         self._current: PartitionLog | None = None
@@ -255,23 +252,17 @@ class CleanerManager:
     def _send(self, line: str) -> None:
         process = self._process
         if process is None:
-            command = [sys.executable, "-m", "penstock.log.cleaner.process"]
-            process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, start_new_session=True)
-            self._process = process
+            process = self._process = self._threads.helper("penstock.log.cleaner.process")
             self._answers = deque()
             read = partial(self._read, process, self._answers)
             self._reading = self._threads.start("penstock-cleaner-answers", read)
-        assert process.stdin is not None
-        process.stdin.write(line.encode() + b"\n")
-        process.stdin.flush()
+        process.send(line.encode())
 
-    def _read(self, process: subprocess.Popen[bytes], answers: deque[bytes]) -> None:
+    def _read(self, process: Helper, answers: deque[bytes]) -> None:
         """Until the process has ended. Runs in a thread."""
-        assert process.stdout is not None
-        with process.stdout:
-            for line in process.stdout:
-                answers.append(line)
-                self._on_progress()
+        for line in process.answers():
+            answers.append(line)
+            self._on_progress()
         if self._process is process:
             self._on_progress()
 
@@ -281,19 +272,14 @@ class CleanerManager:
         if process is None or reading is None:
             return
         self._answers = deque()
-        process.kill()
-        with suppress(subprocess.TimeoutExpired):
-            # A process that waits for the disk dies when the disk answers; the event loop must not wait with it.
-            process.wait(_KILL_SECONDS)
+        process.kill(_KILL_SECONDS)
         reading.join(_KILL_SECONDS)
-        assert process.stdin is not None
-        with suppress(OSError):  # of a line that a dead process did not take
-            process.stdin.close()
+        process.release()
         remove_if_there(self._job_path)
 
     def _process_died(self, now_ms: int) -> None:
         assert self._process is not None
-        code = self._process.returncode
+        code = self._process.poll()
         log, self._current = self._current, None
         self._end_process()
         if log is not None:

@@ -12,7 +12,7 @@ import signal
 import sys
 import time
 from collections.abc import Callable
-from typing import TextIO
+from typing import Protocol
 
 from penstock import portable
 from penstock.log.cleaner.background import move_to_background
@@ -61,7 +61,17 @@ def die_with_parent() -> None:
         prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
 
 
-def serve(lines: TextIO, answers: TextIO) -> None:
+class Lines(Protocol):
+    def readline(self) -> str: ...
+
+
+class Answers(Protocol):
+    def write(self, text: str, /) -> object: ...
+
+    def flush(self) -> object: ...
+
+
+def serve(lines: Lines, answers: Answers) -> None:
     """Work through jobs until the input ends."""
 
     def answer(outcome: Outcome) -> None:

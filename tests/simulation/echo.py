@@ -1,0 +1,11 @@
+"""What a process of the tests computes."""
+
+from __future__ import annotations
+
+from penstock.log.cleaner.process import Answers, Lines
+
+
+def serve(lines: Lines, answers: Answers) -> None:
+    while line := lines.readline().strip():
+        answers.write(f"echo of {line}")
+        answers.flush()
