@@ -133,6 +133,7 @@ def object_storage(
     from penstock.storage.objects.committer import CommitSettings
     from penstock.storage.objects.storage import EngineSettings, ObjectStorage
     from penstock.storage.objects.sweep import SweepSettings
+    from penstock.storage.objects.tails import TailSettings
 
     folder = data / CACHE_FOLDER
     folder.mkdir(exist_ok=True)
@@ -150,6 +151,13 @@ def object_storage(
             list_seconds=min(sweep.list_seconds, orphan_seconds / 2),
             round_seconds=min(sweep.round_seconds, orphan_seconds / 2),
             idle_seconds=min(sweep.idle_seconds, orphan_seconds),
+        ),
+        tails=TailSettings(
+            bytes=config.penstock_store_tail_bytes,
+            extents=config.penstock_store_tail_extents,
+            seconds=config.penstock_store_tail_age_ms / 1000,
+            all_bytes=config.penstock_store_tails_bytes,
+            inline_bytes=2 * config.penstock_store_tails_bytes,
         ),
         cache_bytes=config.penstock_store_cache_bytes,
     )

@@ -166,7 +166,7 @@ class _Exporter:
     def _write_partition(self, topic: TopicRow, index: int, layout: Layout) -> None:
         """What is not in segments becomes the last one of them, whose indexes and producer state are made here."""
         folder = self._data / f"{topic.name}-{index}"
-        write_tail_folder(folder, topic.topic_id, layout, self._store)
+        write_tail_folder(folder, PartitionKey(topic.topic_id, index), layout, self._commits, self._store)
         epochs = (folder / LEADER_EPOCHS_FILE).read_bytes()
         state = layout.state
         log = PartitionLog.open(

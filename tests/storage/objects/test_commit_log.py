@@ -133,9 +133,8 @@ def test_a_commit_moves_the_end_and_keeps_the_bytes(log: CommitLog, epoch: int) 
     assert log.commit(OBJECT, [in_object(FIRST, epoch, 3, 5, 7)]) == [Outcome.COMMITTED]
     assert end(log) == 5
     first, second = log.layouts([FIRST])[FIRST].extents
-    assert (first.base_offset, first.end_offset, first.object_key, first.data) == (0, 3, None, b"abc")
+    assert (first.base_offset, first.end_offset, first.object_key, first.size) == (0, 3, None, 3)
     assert (second.base_offset, second.object_key, second.position, second.size) == (3, OBJECT.key, 7, 50)
-    assert second.data is None
     assert log.known_objects() == {OBJECT.key: OBJECT.size}
 
 
@@ -318,3 +317,16 @@ def test_fenced_writers_are_noted_once_and_remembered_until_they_are_forgotten(l
     assert log.fenced_writers()["c/wal/1-1-x/"].is_done
     log.forget_writers(["c/wal/1-1-x/"])
     assert set(log.fenced_writers()) == {"c/wal/2-1-y/"}
+
+
+def test_bytes_without_an_object_are_read_by_ranges_of_offsets(log: CommitLog, epoch: int) -> None:
+    for base in (0, 2, 6):
+        log.commit(None, [inline(FIRST, epoch, base, base + 2, b"\x00from %d" % base)])
+        if base == 2:
+            log.commit(OBJECT, [in_object(FIRST, epoch, 4, 6)])
+    log.commit(None, [inline(SECOND, epoch, 0, 1, b"of another")])
+    assert log.read_inline(FIRST, 0, 5) == [(0, b"\x00from 0"), (2, b"\x00from 2")]
+    assert log.read_inline(FIRST, 2, 6) == [(2, b"\x00from 2"), (6, b"\x00from 6")]
+    assert log.read_inline(FIRST, 7, 9) == []
+    log.add_segment(FIRST, epoch, segment(0, 3))
+    assert log.read_inline(FIRST, 0, 6) == [(2, b"\x00from 2"), (6, b"\x00from 6")]

@@ -108,7 +108,7 @@ def test_what_a_running_broker_has_replaced_meanwhile_is_no_finding(
 
 
 def layout(start: int, end: int, *ranges: tuple[int, int]) -> Layout:
-    extents = [Extent(base, until_, None, 0, 1, b"x") for base, until_ in ranges]
+    extents = [Extent(base, until_, None, 0, 1) for base, until_ in ranges]
     return Layout(PartitionState(1, 0, start, end), extents=extents)
 
 

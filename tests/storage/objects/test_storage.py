@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import shutil
 import time
+from collections import deque
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -39,23 +41,54 @@ class World:
         self.store = ObjectStore.open("memory://")
         self.failures: list[StorageError] = []
         self.started: list[ObjectStorage] = []
+        self.settings = EngineSettings(node_id=1)
 
     def start(self, commit: CommitSettings | None = None, sweep: SweepSettings = _NO_SWEEP) -> ObjectStorage:
+        storage = self.make(commit, sweep)
+        storage.opened()
+        return storage
+
+    def make(self, commit: CommitSettings | None = None, sweep: SweepSettings = _NO_SWEEP) -> ObjectStorage:
+        """A storage whose logs have yet to be opened."""
         shutil.rmtree(self.folder, ignore_errors=True)
         self.folder.mkdir()
-        settings = EngineSettings(node_id=1, sweep=sweep, commit=commit or CommitSettings())
         storage = ObjectStorage(
             self.folder,
             lambda: NOW,
-            lambda function: function(),
+            self.call_soon,
             self.failures.append,
             self.commits,
             self.store,
-            settings,
+            replace(self.settings, sweep=sweep, commit=commit or self.settings.commit),
         )
-        storage.opened()
         self.started.append(storage)
         return storage
+
+    def call_soon(self, function: Callable[[], None]) -> None:
+        """Here: at once, in whatever thread. Enough as long as the test does nothing at the same time."""
+        function()
+
+
+class LoopWorld(World):
+    """Calls wait until the test looks at something."""
+
+    def __init__(self, folder: Path) -> None:
+        super().__init__(folder)
+        self._calls: deque[Callable[[], None]] = deque()
+        self.call_soon = self._calls.append  # type: ignore[method-assign]
+
+    def until(self, condition: Callable[[], object]) -> None:
+        def look() -> object:
+            while self._calls:
+                self._calls.popleft()()
+            return condition()
+
+        until(look)
+
+    def append(self, log: ObjectLog, value: str) -> None:
+        batch = plain(value)
+        appended = log.append(batch, parse_header(batch), now_ms=NOW)
+        self.until(lambda: log.high_watermark >= appended.position)
 
 
 @pytest.fixture

@@ -348,6 +348,14 @@ penstock.store.orphan.age.ms long =300000 >=1
     With --store, how old an object whose commit never came must be before it is removed.
 penstock.store.quiet.ms int =5 >=0
     With --store, larger appends are no longer gathered when nobody has appended for so long.
+penstock.store.tail.age.ms long =3600000 >=1
+    With --store, records that are in no stored segment for so long are moved into one.
+penstock.store.tail.bytes long =67108864 >=1
+    With --store, so many bytes of a partition that are in no stored segment are moved into one.
+penstock.store.tail.extents int =512 >=1
+    With --store, the same when they are in so many pieces in the store, or 16 times as many in PostgreSQL.
+penstock.store.tails.bytes long =536870912 >=1
+    With --store, the same for the partitions that have most of it when all that a broker leads have so many bytes.
 penstock.store.window.ms int =250 >=1
     With --store, how long larger appends are gathered into one object; small ones are committed at once.
 penstock.unauthenticated.bytes.max long =67108864 >=1

@@ -129,6 +129,10 @@ class BrokerValues:
     penstock_store_delete_delay_ms: int
     penstock_store_orphan_age_ms: int
     penstock_store_quiet_ms: int
+    penstock_store_tail_age_ms: int
+    penstock_store_tail_bytes: int
+    penstock_store_tail_extents: int
+    penstock_store_tails_bytes: int
     penstock_store_window_ms: int
     penstock_unauthenticated_bytes_max: int
     penstock_unauthenticated_connections_max: int

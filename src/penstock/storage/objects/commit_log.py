@@ -72,9 +72,9 @@ class Extent(NamedTuple):
     base_offset: int
     end_offset: int
     object_key: str | None
+    """None if the commit log has the bytes: see `read_inline`."""
     position: int
     size: int
-    data: bytes | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -152,6 +152,9 @@ class CommitLog(Protocol):
 
     def layouts(self, partitions: Collection[PartitionKey]) -> Mapping[PartitionKey, Layout]:
         """Whoever reads them to lead has been made the leader before: then nobody else changes them."""
+
+    def read_inline(self, partition: PartitionKey, first: int, last: int) -> list[tuple[int, bytes]]:
+        """Base offsets and bytes of the extents without an object whose base offsets are in this range, in order."""
 
     def add_segment(self, partition: PartitionKey, leader_epoch: int, segment: SegmentEntry) -> Outcome:
         """Have a segment take the place of the extents that it covers."""

@@ -113,6 +113,7 @@ class Committer:
         on_outcomes: OnOutcomes,
         on_orphan: Callable[[str], None],
         is_urgent: Callable[[ObjectLog], bool],
+        may_go_inline: Callable[[], bool],
         threads: Threads = THREADS,
     ) -> None:
         self._commits = commits
@@ -123,6 +124,7 @@ class Committer:
         self._on_outcomes = on_outcomes
         self._on_orphan = on_orphan
         self._is_urgent = is_urgent
+        self._may_go_inline = may_go_inline
         self._threads = threads
         self._changed = threads.condition()
         self._pending: dict[ObjectLog, _Pending] = {}
@@ -257,7 +259,7 @@ class Committer:
         self._budget = min(self._budget, settings.inline_bytes_per_second, 4 * settings.inline_bytes)
         self._budget_at = now
         inline, rest = [], []
-        room = min(float(settings.inline_bytes), self._budget)
+        room = min(float(settings.inline_bytes), self._budget) if self._may_go_inline() else -1.0
         for log in sorted(self._dirty, key=lambda each: self._pending[each].size):
             size = self._pending[log].size
             last = self._last_job.get(log)

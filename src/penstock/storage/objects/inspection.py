@@ -7,7 +7,7 @@ which is listed and not known was not committed; while it is young, its commit m
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from enum import Enum
@@ -16,7 +16,7 @@ from typing import NamedTuple
 from penstock.records.batch import LOG_OVERHEAD, Buffer, CorruptBatch, crc_is_valid, iter_headers
 from penstock.storage.objects.commit_log import CommitLog, Extent, Layout, PartitionKey, SegmentEntry
 from penstock.storage.objects.key_space import KeySpace
-from penstock.storage.objects.loading import read_extent
+from penstock.storage.objects.loading import pages
 from penstock.storage.objects.store import ObjectMissing, ObjectStore, StoreError
 
 _PARTITIONS_AT_A_TIME = 200
@@ -59,14 +59,18 @@ class Inspection:
 
 
 class Piece(NamedTuple):
-    """What is read at once."""
+    """What is read at once: a segment, an extent in the store, or several in the commit log."""
 
     partition: PartitionKey
-    entry: SegmentEntry | Extent
+    entries: Sequence[SegmentEntry] | Sequence[Extent]
 
     @property
     def size(self) -> int:
-        return self.entry.size
+        return sum(entry.size for entry in self.entries)
+
+    @property
+    def key(self) -> str | None:
+        return self.entries[0].object_key
 
 
 OnProgress = Callable[[int, int], object]
@@ -118,9 +122,9 @@ def _pieces(layouts: Mapping[PartitionKey, Layout], result: Inspection) -> Itera
         result.extents += len(layout.extents)
         result.findings += [Finding(Trouble.HOLE, key, None, text) for text in holes(layout)]
         for segment in layout.segments:
-            yield Piece(key, segment)
-        for extent in layout.extents:
-            yield Piece(key, extent)
+            yield Piece(key, [segment])
+        for page in pages(layout.extents):
+            yield Piece(key, page)
 
 
 def holes(layout: Layout) -> list[str]:
@@ -146,34 +150,47 @@ def holes(layout: Layout) -> list[str]:
 def _look(
     piece: Piece, commits: CommitLog, store: ObjectStore, listed: Mapping[str, object], reads: bool
 ) -> list[Finding]:
-    key = piece.entry.object_key
+    wrong: list[tuple[SegmentEntry | Extent, str]] = []
+    trouble = Trouble.DAMAGED
     try:
-        if not reads:
-            # What is not in the listing may have been written after it.
-            if key is not None and key not in listed:
-                store.get(key, 0, 1)
-            return []
-        text = _damage(piece.entry, store)
-        trouble = Trouble.DAMAGED
+        if reads:
+            wrong = _damaged(piece, commits, store)
+        elif piece.key is not None and piece.key not in listed:
+            store.get(piece.key, 0, 1)  # what is not in the listing may have been written after it
     except ObjectMissing:
-        trouble, text = Trouble.MISSING, "is not in the store"
+        trouble, wrong = Trouble.MISSING, [(piece.entries[0], "is not in the store")]
     except StoreError as error:
-        trouble, text = Trouble.UNREADABLE, str(error)
-    if text is None or not _is_named(piece, commits):
+        trouble, wrong = Trouble.UNREADABLE, [(piece.entries[0], str(error))]
+    if not wrong:
         return []
-    range_ = f"offsets {piece.entry.base_offset} to {piece.entry.end_offset - 1}"
-    return [Finding(trouble, piece.partition, key, f"{range_}: {text}")]
-
-
-def _is_named(piece: Piece, commits: CommitLog) -> bool:
-    """Whether it still counts."""
     layout = commits.layouts([piece.partition]).get(piece.partition)
-    return layout is not None and (piece.entry in layout.segments or piece.entry in layout.extents)
+    return [
+        Finding(trouble, piece.partition, piece.key, f"offsets {entry.base_offset} to {entry.end_offset - 1}: {text}")
+        for entry, text in wrong
+        if layout is not None and (entry in layout.segments or entry in layout.extents)  # it still counts
+    ]
 
 
-def _damage(entry: SegmentEntry | Extent, store: ObjectStore) -> str | None:
-    if isinstance(entry, Extent):
-        return damage(read_extent(entry, store), entry.base_offset, entry.end_offset, is_dense=True)
+def _damaged(piece: Piece, commits: CommitLog, store: ObjectStore) -> list[tuple[SegmentEntry | Extent, str]]:
+    """What is wrong with which entry."""
+    first = piece.entries[0]
+    if isinstance(first, SegmentEntry):
+        return [(first, text) for text in [_segment_damage(first, store)] if text is not None]
+    extents = [entry for entry in piece.entries if isinstance(entry, Extent)]
+    if first.object_key is not None:
+        found = {first.base_offset: store.get(first.object_key, first.position, first.size)}
+    else:
+        found = dict(commits.read_inline(piece.partition, first.base_offset, extents[-1].base_offset))
+    return [(extent, text) for extent in extents if (text := _extent_damage(extent, found)) is not None]
+
+
+def _extent_damage(extent: Extent, found: Mapping[int, bytes]) -> str | None:
+    if extent.base_offset not in found:
+        return "is not in PostgreSQL"
+    return damage(found[extent.base_offset], extent.base_offset, extent.end_offset, is_dense=True)
+
+
+def _segment_damage(entry: SegmentEntry, store: ObjectStore) -> str | None:
     pieces = store.read(entry.object_key, 0, entry.log_size)
     found = damage_in_pieces(pieces, entry.log_size, entry.base_offset, entry.end_offset, is_dense=False)
     for _ in store.read(entry.object_key, entry.log_size, entry.size - entry.log_size):

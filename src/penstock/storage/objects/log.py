@@ -36,6 +36,7 @@ class ObjectLog(PartitionLog):
 
     __slots__ = (
         "_ended",
+        "_is_shipped",
         "committed_end",
         "entries",
         "epoch_min",
@@ -76,6 +77,8 @@ class ObjectLog(PartitionLog):
         self.on_start_moved: Callable[[ObjectLog], None] | None = None
         self.has_room: Callable[[], bool] = lambda: True
         """Whether another append may wait for its commit."""
+        self._is_shipped = False
+        """Whether nothing waits to be stored, so that nobody has to look."""
         self._ended: list[tuple[int, int]] = []
         """First offset and marker of transactions whose end is not committed yet."""
 
@@ -92,6 +95,7 @@ class ObjectLog(PartitionLog):
         self.committed_end = self.log_end_offset
         self.start_committed = self.log_start_offset
         self._ended.clear()
+        self._is_shipped = False
         self.holds_office = True
         self.is_leader = not is_suspended
 
@@ -134,13 +138,24 @@ class ObjectLog(PartitionLog):
 
     def unshipped(self) -> tuple[Segment, int] | None:
         """The first rolled segment that is committed as a whole and in no object, and where it ends."""
+        if self._is_shipped:
+            return None
         for slot, segment in enumerate(self._segments[:-1]):
             end_offset = self._bases[slot + 1]
             if end_offset > self.committed_end:
                 return None
             if not isinstance(segment, RemoteSegment) and self.shipped.get(segment.base_offset) is not segment:
                 return segment, end_offset
+        self._is_shipped = True
         return None
+
+    def _add_segment(self, segment: Segment) -> None:
+        super()._add_segment(segment)
+        self._is_shipped = False
+
+    def replace_segments(self, base_offsets: list[int], now_ms: int) -> bool:
+        self._is_shipped = False
+        return super().replace_segments(base_offsets, now_ms)
 
     def has_segment(self, segment: Segment) -> bool:
         return any(each is segment for each in self._segments)

@@ -38,6 +38,7 @@ class MemoryCommitLog:
         self._rows: dict[PartitionKey, PartitionState] = {}
         self._epochs: dict[PartitionKey, list[tuple[int, int]]] = {}
         self._extents: dict[PartitionKey, list[Extent]] = {}
+        self._inline: dict[PartitionKey, dict[int, bytes]] = {}
         self._segments: dict[PartitionKey, list[SegmentEntry]] = {}
         self._objects: dict[str, int] = {}
         self._marked: dict[str, float] = {}
@@ -89,13 +90,20 @@ class MemoryCommitLog:
             assert stored is not None
             object_key = stored.key
             self._objects[stored.key] = stored.size
-        extent = Extent(tail.base_offset, tail.end_offset, object_key, tail.position, tail.size, tail.data)
+        else:
+            self._inline.setdefault(key, {})[tail.base_offset] = tail.data
+        extent = Extent(tail.base_offset, tail.end_offset, object_key, tail.position, tail.size)
         self._extents.setdefault(key, []).append(extent)
         return outcome
 
     def layouts(self, partitions: Collection[PartitionKey]) -> dict[PartitionKey, Layout]:
         with self._lock:
             return {key: self._layout(key) for key in partitions if key in self._rows}
+
+    def read_inline(self, partition: PartitionKey, first: int, last: int) -> list[tuple[int, bytes]]:
+        with self._lock:
+            kept = self._inline.get(partition, {})
+            return [(base, kept[base]) for base in sorted(kept) if first <= base <= last]
 
     def _layout(self, key: PartitionKey) -> Layout:
         segments = list(self._segments.get(key, ()))
@@ -115,11 +123,10 @@ class MemoryCommitLog:
                     return Outcome.DIVERGED
                 segments.append(segment)
                 self._objects[segment.object_key] = segment.size
-            self._extents[partition] = [
-                each
-                for each in self._extents.get(partition, ())
-                if not segment.base_offset <= each.base_offset < each.end_offset <= segment.end_offset
-            ]
+            covered = segment.base_offset
+            self._keep_extents(
+                partition, lambda each: not covered <= each.base_offset < each.end_offset <= segment.end_offset
+            )
             return Outcome.COMMITTED
 
     def replace_segments(
@@ -150,8 +157,14 @@ class MemoryCommitLog:
             start = max(row.log_start_offset, log_start_offset)
             self._rows[partition] = row._replace(log_start_offset=start)
             self._segments[partition] = [each for each in self._segments.get(partition, ()) if each.end_offset > start]
-            self._extents[partition] = [each for each in self._extents.get(partition, ()) if each.end_offset > start]
+            self._keep_extents(partition, lambda each: each.end_offset > start)
             return Outcome.COMMITTED
+
+    def _keep_extents(self, partition: PartitionKey, is_kept: Callable[[Extent], bool]) -> None:
+        kept = self._extents[partition] = [each for each in self._extents.get(partition, ()) if is_kept(each)]
+        bases = {each.base_offset for each in kept}
+        inline = self._inline.get(partition, {})
+        self._inline[partition] = {base: data for base, data in inline.items() if base in bases}
 
     def _guard(self, partition: PartitionKey, leader_epoch: int) -> Outcome | None:
         row = self._rows.get(partition)
@@ -167,6 +180,7 @@ class MemoryCommitLog:
             for table in (self._extents, self._segments, self._epochs):
                 for key in [key for key in table if key not in self._rows]:
                     count += len(table.pop(key))
+                    self._inline.pop(key, None)
             return count
 
     def mark_unreferenced(self) -> int:
@@ -238,7 +252,7 @@ class MemoryCommitLog:
                 len(self._objects),
                 sum(self._objects.values()),
                 len(extents),
-                sum(each.size for each in extents if each.data is not None),
+                sum(each.size for each in extents if each.object_key is None),
                 sum(map(len, self._segments.values())),
                 len(self._marked),
             )

@@ -218,7 +218,8 @@ class _Line:
         self._lock = threading.Lock()
         self._prepared: Any = None
 
-    def call(self, statement: str, parameters: Any = None) -> list[Any]:
+    def call(self, statement: str, parameters: Any = None, *, binary: bool = False) -> list[Any]:
+        """Bytes that come as they are, in binary, cost a third of what their text costs."""
         with self._lock:
             try:
                 connection = self._connections.connection()
@@ -226,7 +227,7 @@ class _Line:
                     connection.execute("SET statement_timeout = 0")
                     connection.prepare_threshold = 2
                     self._prepared = connection
-                cursor = connection.execute(statement, parameters)
+                cursor = connection.execute(statement, parameters, binary=binary)
                 return cursor.fetchall() if cursor.description is not None else []
             except (psycopg.OperationalError, psycopg.InterfaceError) as error:
                 raise CommitLogAway(f"PostgreSQL does not take commits: {_one_line(error)}") from error
@@ -301,7 +302,7 @@ class PostgresCommitLog:
                 layouts[PartitionKey(topic_id, index)].segments.append(SegmentEntry(*values))
         for topic_id, index, *values in self._others.call(
             f"""
-            SELECT topic_id, partition_index, base_offset, end_offset, object_key, position, size, data
+            SELECT topic_id, partition_index, base_offset, end_offset, object_key, position, size
             FROM extent {_OF_PARTITIONS} ORDER BY base_offset
             """,
             wanted,
@@ -310,6 +311,13 @@ class PostgresCommitLog:
             if layout is not None and (not layout.segments or values[1] > layout.segments[-1].end_offset):
                 layout.extents.append(Extent(*values))
         return layouts
+
+    def read_inline(self, partition: PartitionKey, first: int, last: int) -> list[tuple[int, bytes]]:
+        statement = """
+            SELECT base_offset, data FROM extent WHERE topic_id = %s AND partition_index = %s
+            AND base_offset BETWEEN %s AND %s AND object_key IS NULL ORDER BY base_offset
+        """
+        return self._others.call(statement, (*partition, first, last), binary=True)
 
     # Changes of one partition
 

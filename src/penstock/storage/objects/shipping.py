@@ -64,7 +64,7 @@ class Shipper:
         store: ObjectStore,
         new_key: Callable[[ObjectLog, int], str],
         call_soon: Callable[[Callable[[], None]], object],
-        on_shipped: Callable[[ObjectLog], None],
+        on_shipped: Callable[[ObjectLog, SegmentEntry], None],
         on_fenced: Callable[[ObjectLog, int], None],
         on_orphan: Callable[[str], None],
         threads: Threads = THREADS,
@@ -249,7 +249,7 @@ class Shipper:
             if log.holds_office and log.leader_epoch == shipment.leader_epoch:
                 if entry is not None:
                     log.was_shipped(shipment.segment, entry)
-                    self._on_shipped(log)
+                    self._on_shipped(log, entry)
                 self.look_at(log)
 
         self._call_soon(tell)

@@ -30,17 +30,20 @@ from penstock.log.files import FileOwner, OpenFiles
 from penstock.log.flusher import Callback
 from penstock.portable import disk_space
 from penstock.storage.contract import Log, StoreFigures, Volume
-from penstock.storage.objects.commit_log import CommitLog, Layout, Outcome, PartitionKey, PartitionState, Tail
+from penstock.storage.objects.commit_log import CommitLog, Layout, Outcome, SegmentEntry, Tail
 from penstock.storage.objects.committer import CommitSettings, Committer
 from penstock.storage.objects.key_space import KeySpace
-from penstock.storage.objects.loading import load_log
+from penstock.storage.objects.loader import Loader
+from penstock.storage.objects.loading import open_loaded
 from penstock.storage.objects.log import ObjectLog
 from penstock.storage.objects.log_starts import LogStarts
 from penstock.storage.objects.remote import SegmentCache
 from penstock.storage.objects.shipping import Shipper
 from penstock.storage.objects.store import ObjectStore
 from penstock.storage.objects.sweep import Sweep, SweepSettings, Writer
-from penstock.threads import THREADS, Thread, Threads
+from penstock.storage.objects.tails import Tails, TailSettings
+from penstock.storage.objects.takeover import Loaded, TakeOver
+from penstock.threads import THREADS, Threads
 
 if TYPE_CHECKING:
     from penstock.log.partition import PartitionLog
@@ -48,9 +51,7 @@ if TYPE_CHECKING:
 
 logger = logging.getLogger("penstock.storage")
 
-_LOADING_THREADS = 8
-_LOOK_SECONDS = 0.05
-_LOOK_SECONDS_MAX = 1.0
+_ROLLS_AT_A_TIME = 4
 _CLOSE_SECONDS = 15.0
 _CACHE_FOLDER = "objects"
 
@@ -64,6 +65,7 @@ class EngineSettings:
     is_alone: bool = True
     """Whether this broker makes itself the leader of every partition that it opens."""
     commit: CommitSettings = field(default_factory=CommitSettings)
+    tails: TailSettings = field(default_factory=TailSettings)
     sweep: SweepSettings = field(default_factory=SweepSettings)
     cache_bytes: int = 4 << 30
     """What local files of segments that are in the store may take."""
@@ -126,6 +128,7 @@ class ObjectStorage:
         self._open_files = SharedOpenFiles()
         self.writer = Writer(settings.keys.prefix, settings.node_id, settings.broker_epoch, os.urandom(6).hex())
         self.sweep = Sweep(commits, store, self.writer, settings.sweep, settings.keys, threads)
+        self.tails = Tails(settings.tails)
         numbers = itertools.count()
         self.committer = Committer(
             commits,
@@ -136,6 +139,7 @@ class ObjectStorage:
             self._settle,
             self.sweep.doom,
             lambda log: log.topic in internal_topics,
+            lambda: self.tails.may_go_inline,
             threads,
         )
         self.shipper = Shipper(
@@ -153,8 +157,16 @@ class ObjectStorage:
         self.log_starts = LogStarts(commits, call_soon, self._start_committed, self._fenced, threads)
         self.sweep.start()
         self._threads = threads
-        self._loader = _Loader(self, threads)
-        self._pool = threads.pool("penstock-load", _LOADING_THREADS)
+        self._take_over = TakeOver(folder, commits, store, self._open_loaded, threads)
+        self._loader = Loader(
+            commits,
+            settings,
+            lambda log: log.topic in internal_topics,
+            self._take_over.begin,
+            self.adopt,
+            call_soon,
+            threads,
+        )
 
     def _clear_folder(self) -> None:
         """What an earlier run has left is a cache that nobody vouches for."""
@@ -206,7 +218,8 @@ class ObjectStorage:
         log.on_append = self.committer.append
         log.on_folder_lost = self._on_fatal
         log.has_room = self.committer.has_room
-        log.on_start_moved = self.log_starts.move
+        log.on_start_moved = self._start_moved
+        log.on_roll = self._rolled
         self._logs[topic, partition] = log
         if self._is_open and self.settings.is_alone:
             guard.attempt(f"leading {topic}-{partition}", self._loader.load_now, log)
@@ -234,7 +247,7 @@ class ObjectStorage:
 
     def resign(self, log: Log) -> None:
         log.on_leadership = None
-        self._pool.submit(self.delete_log(log))
+        self._take_over.clear(self.delete_log(log))
 
     def _set_aside(self, log: ObjectLog) -> Path:
         """The log may be opened again before the files of this one are gone."""
@@ -246,36 +259,37 @@ class ObjectStorage:
     def _give_up(self, log: ObjectLog) -> None:
         self._loader.remove(log)
         self.committer.end(log)
+        self.tails.end(log)
         self.shipper.forget(log)
         self.log_starts.forget(log)
         self._refuse(log)
         log.resign()
         log.release_files()
 
-    def load(self, log: ObjectLog, layout: Layout) -> ObjectLog:
-        """In a thread."""
-        return load_log(
+    def _open_loaded(self, log: ObjectLog, layout: Layout) -> ObjectLog:
+        return open_loaded(
             self.folder, log, log.config, layout, self._store, self._cache, self._open_files, self._now_ms()
         )
 
-    def adopt(self, log: ObjectLog, loaded: ObjectLog) -> None:
+    def adopt(self, loaded: Loaded) -> None:
         """Lead a log that was loaded, unless it was closed in the meantime."""
+        log = loaded.wanted
         if self._logs.get((log.topic, log.partition)) is not log or self._is_closed:
-            loaded.release_files()
+            loaded.log.release_files()
             return
-        if loaded.leader_epoch < log.epoch_min:
-            loaded.release_files()
+        if loaded.log.leader_epoch < log.epoch_min:
+            loaded.log.release_files()
             self._loader.add(log)
             return
-        log.on_roll = None
-        log.take_over(loaded, is_suspended=self._is_suspended)
+        log.take_over(loaded.log, is_suspended=self._is_suspended)
         took = time.monotonic() - log.wanted_since
         self._take_overs += 1
         self._take_over_seconds += took
         self._take_over_longest_seconds = max(self._take_over_longest_seconds, took)
         self.committer.begin(log)
+        self.tails.begin(log, loaded.extents, time.monotonic())
         log.announce()
-        self.shipper.look_at(log)
+        self._look_at_tail(log)
 
     def compactor(self, config: CleanerConfig, on_progress: Callable[[], None]) -> Compactor:
         from penstock.log.cleaner.manager import CleanerManager
@@ -303,13 +317,15 @@ class ObjectStorage:
         """Every append is committed as soon as can be, awaited or not."""
 
     def _settle(self, outcomes: Sequence[tuple[ObjectLog, Tail, Outcome]]) -> None:
+        now = time.monotonic()
         for log, tail, outcome in outcomes:
             if not log.holds_office or log.leader_epoch != tail.leader_epoch:
                 continue
             if outcome is Outcome.COMMITTED:
                 guard.attempt("telling of a commit", log.committed, tail.end_offset)
+                self.tails.committed(log, tail, now)
                 self._tell_waiting(log)
-                guard.attempt("shipping a segment", self.shipper.look_at, log)
+                self._look_at_tail(log)
             elif outcome is Outcome.DIVERGED:
                 self._on_fatal(
                     StorageError(
@@ -320,6 +336,36 @@ class ObjectStorage:
                 )
             else:
                 self._fenced(log, tail.leader_epoch)
+
+        for log in self.tails.excess(now):
+            self._begin_segment(log)
+
+    def _look_at_tail(self, log: ObjectLog) -> None:
+        if self.tails.is_due(log):
+            self._begin_segment(log)
+        guard.attempt("shipping a segment", self.shipper.look_at, log)
+
+    def _begin_segment(self, log: ObjectLog) -> None:
+        """The one before is stored once all of it is committed."""
+        if log.is_leader:
+            guard.attempt(f"beginning a segment of {log.topic}-{log.partition}", log.roll, self._now_ms())
+            guard.attempt("shipping a segment", self.shipper.look_at, log)
+
+    def _begin_segments(self, logs: Iterator[ObjectLog]) -> None:
+        """A few at a time, so that nobody waits for many of them."""
+        some = list(itertools.islice(logs, _ROLLS_AT_A_TIME))
+        for log in some:
+            self._begin_segment(log)
+        if some:
+            self._call_soon(partial(self._begin_segments, logs))
+
+    def _rolled(self, log: PartitionLog) -> None:
+        assert isinstance(log, ObjectLog)
+        self.tails.rolled(log)
+
+    def _start_moved(self, log: ObjectLog) -> None:
+        self.tails.stored(log, log.log_start_offset)
+        self.log_starts.move(log)
 
     def _tell_waiting(self, log: ObjectLog) -> None:
         waiting = self._waiting.get(log)
@@ -339,7 +385,8 @@ class ObjectStorage:
         self.sweep.note_work()
         self._tell_waiting(log)
 
-    def _shipped(self, log: ObjectLog) -> None:
+    def _shipped(self, log: ObjectLog, entry: SegmentEntry) -> None:
+        self.tails.stored(log, entry.end_offset)
         self.sweep.note_work()
 
     def _refuse(self, log: ObjectLog) -> None:
@@ -388,6 +435,7 @@ class ObjectStorage:
     def save_progress(self) -> None:
         """Called now and then: keeps the local files within their bounds."""
         now_ms = self._now_ms()
+        self._begin_segments(self.tails.old(time.monotonic()))
         for log in self.logs():
             guard.attempt("shipping a segment", self.shipper.look_at, log)
         used = sum(log.shipped_bytes for log in self.logs())
@@ -400,141 +448,17 @@ class ObjectStorage:
 
     def close(self) -> None:
         self._is_closed = True
+        self._take_over.give_up()
         self._loader.close()
         if not self.committer.close(_CLOSE_SECONDS):
             logger.error("not all records could be committed before the end; nobody was told that they were")
         self.log_starts.close(_CLOSE_SECONDS)
         self.shipper.close(_CLOSE_SECONDS)
         self.sweep.close(_CLOSE_SECONDS)
-        self._pool.shutdown(wait=True, cancel_futures=True)
+        self._take_over.close()
         for log in self._logs.values():
             log.release_files()
         self._commits.close()
-
-
-class _Loader:
-    """Finds out which of the opened logs this broker leads, and has threads load them."""
-
-    def __init__(self, storage: ObjectStorage, threads: Threads) -> None:
-        self._storage = storage
-        self._settings = storage.settings
-        self._threads = threads
-        self._changed = threads.condition()
-        self._wanted: dict[ObjectLog, None] = {}
-        """The logs that are not led."""
-        self._has_news = False
-        self._loading = threads.lock()
-        self._thread: Thread | None = None
-        self._closing = False
-
-    def add(self, log: ObjectLog) -> None:
-        log.wanted_since = time.monotonic()
-        with self._changed:
-            self._wanted[log] = None
-            self._has_news = True
-            self._changed.notify_all()
-
-    def look(self) -> None:
-        """Look again now: this broker has become the leader of something."""
-        with self._changed:
-            self._has_news = True
-            self._changed.notify_all()
-
-    def remove(self, log: ObjectLog) -> None:
-        with self._changed:
-            self._wanted.pop(log, None)
-
-    def start(self) -> None:
-        self._thread = self._threads.start("penstock-loader", self._run)
-
-    def close(self) -> None:
-        with self._changed:
-            self._closing = True
-            self._changed.notify_all()
-        if self._thread is not None:
-            self._thread.join()
-
-    def load_now(self, *logs: ObjectLog) -> None:
-        """Load these logs too, and lead on return what can be led. Raises StorageError."""
-        loaded: list[tuple[ObjectLog, ObjectLog]] = []
-        with self._loading:
-            with self._changed:
-                self._wanted.update(dict.fromkeys(logs))
-            for each in logs:
-                each.wanted_since = time.monotonic()
-            self._load(lambda log, each: loaded.append((log, each)))
-        for log, each in loaded:
-            self._storage.adopt(log, each)
-        with self._changed:
-            self._changed.notify_all()
-
-    def _run(self) -> None:
-        pause = _LOOK_SECONDS
-        while True:
-            with self._changed:
-                while not self._wanted and not self._closing:
-                    self._changed.wait()
-                    pause = _LOOK_SECONDS
-                if self._closing:
-                    return
-                self._has_news = False
-            found = 0
-            try:
-                with self._loading:
-                    found = self._load(self._hand_over)
-            except StorageError as error:
-                logger.warning("cannot load the logs that this broker leads: %s", error)
-            with self._changed:
-                if self._has_news or found:
-                    pause = _LOOK_SECONDS
-                elif self._wanted and not self._closing:
-                    was_added = self._changed.wait(pause)
-                    pause = _LOOK_SECONDS if was_added else min(2 * pause, _LOOK_SECONDS_MAX)
-
-    def _hand_over(self, log: ObjectLog, loaded: ObjectLog) -> None:
-        self._storage._call_soon(partial(self._storage.adopt, log, loaded))
-
-    def _load(self, done: Callable[[ObjectLog, ObjectLog], None]) -> int:
-        """Load what is led; each is handed over when it is there. Returns how many were."""
-        with self._changed:
-            wanted = list(self._wanted)
-        led = self._led(wanted)
-        if not led:
-            return 0
-        layouts = self._storage._commits.layouts([log.key for log in led])
-        due = [(log, layouts[log.key]) for log in led if log.key in layouts]
-        loading = [(log, self._storage._pool.submit(self._storage.load, log, layout)) for log, layout in due]
-        count = 0
-        for log, future in loading:
-            try:
-                loaded = future.result()
-            except StorageError as error:
-                logger.error("%s-%d cannot be led: %s", log.topic, log.partition, error)
-                continue
-            with self._changed:
-                self._wanted.pop(log, None)
-            done(log, loaded)
-            count += 1
-        return count
-
-    def _led(self, wanted: list[ObjectLog]) -> list[ObjectLog]:
-        """Coordinators' logs first: whole groups wait for them."""
-        keys = [log.key for log in wanted]
-        states: dict[PartitionKey, PartitionState]
-        if not keys:
-            return []
-        if self._settings.is_alone:
-            states = dict(self._storage._commits.lead(self._settings.node_id, keys))
-        else:
-            states = dict(self._storage._commits.states(keys))
-        led = [
-            log
-            for log in wanted
-            if (state := states.get(log.key)) is not None
-            and state.leader == self._settings.node_id
-            and state.leader_epoch >= log.epoch_min
-        ]
-        return sorted(led, key=lambda log: log.topic not in self._storage._internal_topics)
 
 
 def _leadership_lost(log: ObjectLog) -> LeadershipLost:
