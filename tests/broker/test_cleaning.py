@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable
+from pathlib import Path
 from typing import TypeVar
 
 from confluent_kafka import Consumer, Producer, TopicPartition
@@ -152,3 +153,21 @@ def test_committed_offsets_outlive_the_cleaning_of_their_topic_while_groups_comm
         assert metric(broker, "penstock_log_cleaner_failures_total") == 0
         broker.restart()
         wait_for(lambda: committed() == [offset] * len(groups))
+
+
+def test_a_damaged_log_shows_in_the_age_of_compaction_and_in_the_metrics_of_its_topic(tmp_path: Path) -> None:
+    with Broker({"log.cleaner.backoff.ms": 100, "penstock.metrics.partitions": "true"}, data=tmp_path) as broker:
+        broker.create_topic("t", **COMPACT)
+        produce(broker, "t", [(f"key {n % 10}", "x" * 100) for n in range(500)])
+        broker.stop()
+        path = min((tmp_path / "t-0").glob("*.log"))
+        data = bytearray(path.read_bytes())
+        data[100] ^= 1
+        path.write_bytes(data)
+        broker.start()
+        uncleanable = "kafka_log_logcleanermanager_uncleanable_partitions_count"
+        wait_for(lambda: metric(broker, uncleanable) == 1)
+        wait_for(lambda: inside(broker, lambda server: server.parts.vitals.success_ages()["compaction"]) > 1.5)
+        found = inside(broker, lambda server: server.parts.metrics.text())
+    assert 'penstock_log_cleaner_dirty_ratio{topic="t"}' in found
+    assert 'penstock_log_cleaner_partition_dirty_ratio{topic="t",partition="0"}' in found

@@ -2,11 +2,8 @@
 
 from __future__ import annotations
 
-import os
 import subprocess
 import sys
-from pathlib import Path
-from types import SimpleNamespace
 from typing import cast
 
 import pytest
@@ -15,7 +12,6 @@ from penstock.broker.connection import Connection
 from penstock.broker.features import SAFE_DOWNGRADE, SHARE_VERSION, Update
 from penstock.broker.parts import Parts
 from penstock.broker.topics import OFFSETS_TOPIC, SHARE_STATE_TOPIC, TRANSACTIONS_TOPIC
-from penstock.storage.contract import Volume
 from penstock.wire.api import ApiKey
 from tests.broker.memory_parts import MemoryFoundation
 
@@ -143,21 +139,3 @@ class TestJoints:
         before = len(parts.metrics.text().splitlines())
         parts.build("groups")
         assert len(parts.metrics.text().splitlines()) > before
-
-
-def test_a_broker_whose_folder_cannot_be_written_is_not_ready(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    parts = MemoryFoundation().parts()
-    assert parts._not_ready() == []
-    monkeypatch.setattr(parts.storage, "volume", lambda: Volume(str(tmp_path), 1, 1))
-    monkeypatch.setattr(os, "access", lambda path, mode: False)
-    assert parts._not_ready() == ["the data folder cannot be written"]
-
-
-def test_a_broker_whose_lease_is_over_is_not_ready() -> None:
-    parts = MemoryFoundation().parts()
-    held = [True]
-    parts.membership = SimpleNamespace(check=lambda: held[0])  # type: ignore[assignment]
-    assert parts._not_ready() == []
-    held[0] = False
-    (reason,) = parts._not_ready()
-    assert "the lease of this broker is over" in reason

@@ -146,6 +146,6 @@ def test_how_long_ago_each_task_ended_well_is_told() -> None:
     shell.world.pass_ms(12_500)
     ages = shell.upkeep.success_ages()
     assert ages["compaction"] >= 12
-    assert ages["waiting"] < 2
+    assert ages["bounds on waiting"] < 2
     assert ages["retention"] < 3
     shell.upkeep.stop()

@@ -13,6 +13,7 @@ import yaml
 
 from penstock.broker.metric_specs import COUNTER, HISTOGRAM
 from penstock.broker.metric_table import TABLE
+from penstock.broker.vitals import LEASE, OWNERSHIP, STORE, UNTIMED
 
 FOLDER = Path(__file__).parents[2] / "packaging" / "monitoring"
 DASHBOARD = FOLDER / "grafana-dashboard.json"
@@ -91,27 +92,67 @@ PANELS: dict[str, tuple[tuple[str, str, str, str], ...]] = {
 RULES: tuple[tuple[str, str, str, str, str, str], ...] = (
     (
         "PenstockGroupStuck",
-        "penstock_group_lag_records_sum > 0 and penstock_group_commit_age_seconds > 300",
-        "5m",
+        "penstock_group_stalled_seconds > 300",
+        "2m",
         "warning",
-        "Consumer group {{ $labels.group }} is behind on {{ $labels.topic }} and has not committed for 5 minutes",
+        "Consumer group {{ $labels.group }} has records of {{ $labels.topic }} to read, and no commit for 5 minutes",
         "penstock group describe {{ $labels.group }}",
     ),
     (
         "PenstockQueueStuck",
-        "penstock_share_group_lag_records_sum > 0 and penstock_share_group_acknowledgement_age_seconds > 300",
-        "5m",
+        "penstock_share_group_stalled_seconds > 300",
+        "2m",
         "warning",
-        "Share group {{ $labels.group }} is behind on {{ $labels.topic }} and has completed nothing for 5 minutes",
+        "Share group {{ $labels.group }} has records of {{ $labels.topic }} to do, and none completed for 5 minutes",
         "penstock share inspect {{ $labels.group }}",
     ),
     (
         "PenstockTaskStopped",
-        'penstock_success_age_seconds{task!="expiry of producers"} > 900',
+        f'penstock_success_age_seconds{{task!~"{"|".join((*UNTIMED, OWNERSHIP, LEASE, STORE))}"}} > 900',
         "1m",
         "critical",
         "{{ $labels.task }} has not succeeded for 15 minutes",
         "read the broker's log; penstock doctor",
+    ),
+    (
+        "PenstockLeaseLate",
+        f'penstock_success_age_seconds{{task="{LEASE}"}} > ignoring(task) 0.5 * penstock_lease_seconds',
+        "0m",
+        "critical",
+        "A broker has not renewed its lease for half its time; when it is over, others take its partitions",
+        "see whether the broker reaches the database, and whether it is overloaded: penstock cluster status",
+    ),
+    (
+        "PenstockCatalogUnreachable",
+        f'penstock_success_age_seconds{{task="{OWNERSHIP}"}} > 30',
+        "0m",
+        "critical",
+        "A broker has not reached the database with its catalog for 30 seconds",
+        "see whether the database runs and can be reached from the broker",
+    ),
+    (
+        "PenstockStoreStalled",
+        f'penstock_success_age_seconds{{task="{STORE}"}} > 30',
+        "0m",
+        "critical",
+        "Records have waited for 30 seconds to be committed to the store; producers with acks=all wait with them",
+        "read the broker's log for failing uploads and commits; penstock cluster check",
+    ),
+    (
+        "PenstockLogUncleanable",
+        "kafka_log_logcleanermanager_uncleanable_partitions_count > 0",
+        "0m",
+        "warning",
+        "Damaged logs ({{ $value }}) are not compacted any more, and grow",
+        "penstock cleaner",
+    ),
+    (
+        "PenstockDiskNearlyFull",
+        "penstock_disk_usable_bytes / penstock_disk_total_bytes < 0.1",
+        "5m",
+        "critical",
+        "Less than a tenth of the disk with the data folder is free",
+        "see penstock_topic_size_bytes; give large topics less retention, or the broker more disk",
     ),
     (
         "PenstockCoordinatorCannotWrite",
@@ -127,7 +168,7 @@ RULES: tuple[tuple[str, str, str, str, str, str], ...] = (
         "1m",
         "warning",
         "A transaction has been open for more than 15 minutes; read_committed consumers wait for it",
-        "find and abort it with kafka-transactions",
+        "find and abort it: penstock txn list",
     ),
     (
         "PenstockEventLoopLate",

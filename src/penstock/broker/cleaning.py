@@ -2,12 +2,12 @@
 
 The work is done by the storage (the embedded engine has a process of its own for it); here are only its timer and what
 it tells of itself. A cleaner that silently stopped is what fills disks, so the time of its last look and of its last
-success stand beside how dirty each log is.
+success, and for how long work has waited, stand beside how dirty each log is.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from typing import TYPE_CHECKING
 
 from penstock.broker.metrics import Metric
@@ -18,7 +18,11 @@ if TYPE_CHECKING:
     from penstock.broker.config import Configs
     from penstock.broker.topics import Topic
     from penstock.broker.world import World
+    from penstock.storage.compaction import LogStatus
     from penstock.storage.contract import Storage
+
+
+_LOG = "penstock_log_cleaner_"
 
 
 class Cleaning:
@@ -47,6 +51,10 @@ class Cleaning:
             backoff_ms=config.log_cleaner_backoff_ms,
         )
 
+    def waiting_seconds(self) -> float:
+        """For how long a log has been worth cleaning while nothing was cleaned."""
+        return self._compactor.waiting_ms(self._world.now_ms()) / 1000
+
     def topic_deleted(self, topic: Topic) -> None:
         try:
             for partition in topic.hosted_partitions():
@@ -65,6 +73,7 @@ class Cleaning:
             "lastLookMs": status.last_look_ms,
             "lastSuccessMs": status.last_success_ms,
             "lastError": status.last_error,
+            "waitingMs": self._compactor.waiting_ms(self._world.now_ms()),
             "bytesRead": status.bytes_read,
             "bytesWritten": status.bytes_written,
             "logs": [
@@ -96,13 +105,33 @@ class Cleaning:
         yield Metric("penstock_log_cleaner_failures_total").add(status.failures)
         yield Metric("penstock_log_cleaner_read_bytes_total").add(status.bytes_read)
         yield Metric("penstock_log_cleaner_written_bytes_total").add(status.bytes_written)
-        success = Metric("penstock_log_cleaner_last_success_ms")
-        dirty = Metric("penstock_log_cleaner_dirty_bytes")
-        ratio = Metric("penstock_log_cleaner_dirty_ratio")
-        for log in status.logs:
-            labels = (log.topic, str(log.partition))
-            dirty.add(log.dirty_bytes, *labels)
-            ratio.add(log.dirty_ratio, *labels)
-            if log.last_success_ms is not None:
-                success.add(log.last_success_ms, *labels)
-        yield from (success, dirty, ratio)
+        yield from _by_topic(status.logs)
+        if self._broker_config.penstock_metrics_partitions:
+            yield from _by_partition(status.logs)
+
+
+def _by_topic(logs: Iterable[LogStatus]) -> Iterator[Metric]:
+    success, dirty, ratio = Metric(f"{_LOG}last_success_ms"), Metric(f"{_LOG}dirty_bytes"), Metric(f"{_LOG}dirty_ratio")
+    topics: dict[str, list[LogStatus]] = {}
+    for log in logs:
+        topics.setdefault(log.topic, []).append(log)
+    for topic, its_logs in topics.items():
+        dirty.add(sum(log.dirty_bytes for log in its_logs), topic)
+        ratio.add(max(log.dirty_ratio for log in its_logs), topic)
+        successes = [log.last_success_ms for log in its_logs if log.last_success_ms is not None]
+        if successes:
+            success.add(max(successes), topic)
+    yield from (success, dirty, ratio)
+
+
+def _by_partition(logs: Iterable[LogStatus]) -> Iterator[Metric]:
+    success, dirty, ratio = (
+        Metric(f"{_LOG}partition_{name}") for name in ("last_success_ms", "dirty_bytes", "dirty_ratio")
+    )
+    for log in logs:
+        labels = (log.topic, str(log.partition))
+        dirty.add(log.dirty_bytes, *labels)
+        ratio.add(log.dirty_ratio, *labels)
+        if log.last_success_ms is not None:
+            success.add(log.last_success_ms, *labels)
+    yield from (success, dirty, ratio)

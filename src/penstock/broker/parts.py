@@ -7,7 +7,6 @@ broker is up before the code of every capability has been loaded.
 
 from __future__ import annotations
 
-import os
 from functools import cached_property
 from typing import TYPE_CHECKING, Protocol, TypeVar
 
@@ -32,6 +31,7 @@ from penstock.broker.state_topic import InternalTopics
 from penstock.broker.topic_manager import TopicManager
 from penstock.broker.topics import OFFSETS_TOPIC, SHARE_STATE_TOPIC, TRANSACTIONS_TOPIC
 from penstock.broker.upkeep import Upkeep
+from penstock.broker.vitals import COMPACTION, Vitals
 from penstock.broker.world import SteadyTime, World
 from penstock.catalog.contract import CatalogError
 from penstock.wire.api import ApiKey
@@ -103,7 +103,10 @@ class Parts:
             self.dispatcher.may_answer = self.membership.may_answer
             self.cluster.on_leadership_changed.append(self._load_coordinator)
         self.metrics = Metrics(world.precise, lambda: config.penstock_metrics_series_max)
-        self.monitoring = MonitoringEndpoint(self.metrics, self._not_ready)
+        self.vitals = Vitals(
+            self.storage, self.membership, foundation.ownership_confirmed, world.monotonic, self._loading
+        )
+        self.monitoring = MonitoringEndpoint(self.metrics, self.vitals.not_ready)
         self.measuring: Measuring | None = None
         if config.measures:
             self.measuring = self._measure()
@@ -116,6 +119,9 @@ class Parts:
         if not config.measures:
             self.dispatcher.unadvertised = _TELEMETRY
         self.upkeep = Upkeep(config, self.cluster, self.storage, world, sweep=self._sweep, clean=self._clean)
+        self.vitals.ages += [self.upkeep.success_ages, self.internal_topics.success_ages, self._cleaner_age]
+        if self.measuring is not None:
+            self.vitals.ages.append(self.measuring.success_ages)
         self.metrics.register(self._own_metrics)
         self.metrics.register(self.internal_topics.metrics)
         self.metrics.register(self.quotas.metrics)
@@ -366,42 +372,26 @@ class Parts:
         except CatalogError:
             return False
 
-    def _not_ready(self) -> list[str]:
-        """Why this broker should not be sent clients now."""
-        reasons = []
+    def _loading(self) -> list[str]:
+        """The internal topics that are being loaded."""
+        names = []
         for name in _COORDINATORS:
             if self.is_built(name):
                 part = getattr(self, name)
                 runtime = part.coordinator.runtime if name == "share_groups" else part.runtime
                 if runtime.is_loading:
-                    reasons.append(f"{runtime.topic_name} is being loaded")
-        folder = self.storage.volume().path
-        if os.path.isdir(folder) and not os.access(folder, os.W_OK):
-            reasons.append("the data folder cannot be written")
-        if self.membership is not None and not self.membership.check():
-            reasons.append("the lease of this broker is over, see whether it reaches the cluster's database")
-        return reasons
+                    names.append(runtime.topic_name)
+        return names
 
-    def _success_ages(self) -> dict[str, float]:
-        now, confirmed = self.world.monotonic(), self._foundation.ownership_confirmed
-        ages = self.upkeep.success_ages() | self.internal_topics.success_ages()
-        if confirmed is not None:
-            ages["ownership of the catalog"] = now - confirmed()
-        if self.measuring is not None:
-            ages |= self.measuring.success_ages()
-        if self.membership is not None:
-            ages["renewal of the lease"] = self.membership.age_seconds
-        return ages
+    def _cleaner_age(self) -> dict[str, float]:
+        return {COMPACTION: self.cleaning.waiting_seconds()} if self.is_built("cleaning") else {}
 
     def _own_metrics(self) -> Iterator[Metric | None]:
         from penstock.broker.connection_metrics import connection_metrics
         from penstock.broker.log_metrics import log_metrics
         from penstock.broker.store_metrics import MeasuredStore, store_metrics
 
-        ages = Metric("penstock_success_age_seconds")
-        for task, seconds in self._success_ages().items():
-            ages.add(seconds, task)
-        yield ages
+        yield from self.vitals.metrics()
         yield Metric("kafka_log_logflushstats_logflushrateandtimems").add_histogram(self._foundation.flush_times)
         yield Metric("penstock_retention_deleted_segments_total").add(self.upkeep.deleted_segments)
         if isinstance(self.storage, MeasuredStore):
@@ -418,6 +408,7 @@ class Parts:
         self.newcomers.sweep()
         self.acceptor.refresh()
         self.durability.end_late_waits()
+        self.vitals.sweep()
 
     def _clean(self) -> None:
         """Compaction is not even imported before there is a compacted topic."""

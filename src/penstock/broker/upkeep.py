@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 from penstock import guard
 from penstock.broker.cold_reads import when_fetched
+from penstock.broker.vitals import COMPACTION
 from penstock.storage.contract import ColdRead
 
 if TYPE_CHECKING:
@@ -54,9 +55,9 @@ class Upkeep:
 
     def start(self) -> None:
         config = self._config
-        self.every("waiting", _SWEEP_SECONDS, self._sweep)
+        self.every("bounds on waiting", _SWEEP_SECONDS, self._sweep)
         self.every("checkpoints", _CHECKPOINT_SECONDS, self._storage.save_progress)
-        self.every("compaction", _CLEAN_SECONDS, self._clean)
+        self.every(COMPACTION, _CLEAN_SECONDS, self._clean)
         self.every("retention", config.log_retention_check_interval_ms / 1000, self._apply_retention_in_time)
         self.every("expiry of producers", config.producer_id_expiration_check_interval_ms / 1000, self.expire_producers)
 

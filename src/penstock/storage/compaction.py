@@ -9,6 +9,7 @@ from typing import Protocol
 
 from penstock.log.cleaner.manager import CleanerConfig as CleanerConfig
 from penstock.log.cleaner.manager import CleanerStatus as CleanerStatus
+from penstock.log.cleaner.manager import LogStatus as LogStatus
 from penstock.storage.contract import Log
 
 
@@ -22,6 +23,9 @@ class Compactor(Protocol):
         """The log is about to be deleted: no result of a round that is under way will be put in place."""
 
     def status(self, now_ms: int) -> CleanerStatus: ...
+
+    def waiting_ms(self, now_ms: int) -> int:
+        """For how long there has been a log worth cleaning, since anything was last cleaned; 0 without one."""
 
     def update_config(self, config: CleanerConfig) -> None: ...
 

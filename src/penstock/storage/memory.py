@@ -455,6 +455,9 @@ class NoCompaction:
             logs=[],
         )
 
+    def waiting_ms(self, now_ms: int) -> int:
+        return 0
+
     def update_config(self, config: CleanerConfig) -> None:
         pass
 

@@ -9,6 +9,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import replace
 from pathlib import Path
 
+import psutil
 import pytest
 
 from penstock.log.checkpoints import CLEANER_OFFSETS, read_checkpoint
@@ -26,6 +27,13 @@ def fill(log: PartitionLog, count: int = 100) -> None:
     for n in range(count):
         write(log, (f"key {n % 5}", f"{n}"))
     log.roll(NOW)
+
+
+def damage(log: PartitionLog) -> None:
+    path = log.folder / "00000000000000000000.log"
+    data = bytearray(path.read_bytes())
+    data[100] ^= 1
+    path.write_bytes(data)
 
 
 _progress = threading.Event()
@@ -121,10 +129,7 @@ def test_a_damaged_log_is_set_aside_and_the_others_are_cleaned(tmp_path: Path) -
     logs = [PartitionLog.open(tmp_path, "t", n, TOPIC_ID, COMPACT, NOW) for n in range(2)]
     for log in logs:
         fill(log)
-    path = logs[0].folder / "00000000000000000000.log"
-    data = bytearray(path.read_bytes())
-    data[100] ^= 1
-    path.write_bytes(data)
+    damage(logs[0])
     manager = manager_of(tmp_path, lambda: logs)
     poll_until(manager, lambda: manager.status(NOW).rounds == 1 and manager.status(NOW).failures == 1)
     status = manager.status(NOW)
@@ -259,3 +264,63 @@ def test_the_end_of_a_process_is_reported_at_once(manager: CleanerManager, log: 
         _progress.clear()
         manager.poll(NOW)
     assert "ended with code" in (manager.status(NOW).last_error or "")
+
+
+def test_work_that_waits_is_seen_until_it_is_done(tmp_path: Path, log: PartitionLog) -> None:
+    config = CleanerConfig(backoff_ms=1_000)
+    manager = manager_of(tmp_path, lambda: [log], config)
+    manager.poll(NOW)
+    assert manager.waiting_ms(NOW + 60_000) == 0, "there is nothing to clean"
+    fill(log)
+    manager.poll(NOW + 1_000)
+    assert manager.waiting_ms(NOW + 61_000) == 60_000
+    poll_until(manager, lambda: manager.status(NOW).rounds == 1 and not manager.has_process, NOW + 90_000)
+    assert manager.waiting_ms(NOW + 200_000) == 0
+    manager.close()
+
+
+def test_a_process_that_hangs_makes_work_wait(tmp_path: Path, log: PartitionLog) -> None:
+    manager = manager_of(tmp_path, lambda: [log])
+    fill(log)
+    manager.poll(NOW)
+    [process] = [each for each in psutil.Process().children() if "penstock.log.cleaner.process" in each.cmdline()]
+    process.suspend()
+    for seconds in range(1, 1_000, 100):
+        manager.poll(NOW + 1000 * seconds)
+    assert manager.waiting_ms(NOW + 1_000_000) >= 999_000
+    manager.close()
+
+
+def test_a_damaged_log_is_in_the_log_once_and_makes_work_wait(
+    tmp_path: Path, log: PartitionLog, caplog: pytest.LogCaptureFixture
+) -> None:
+    config = CleanerConfig(backoff_ms=0)
+    manager = manager_of(tmp_path, lambda: [log], config)
+    fill(log)
+    damage(log)
+    poll_until(manager, lambda: manager.status(NOW).uncleanable_logs == 1)
+    for _ in range(5):
+        manager.poll(NOW)
+    [line] = [record.getMessage() for record in caplog.records if record.name == "penstock.log"]
+    assert "t-0 is damaged and will not be compacted any more" in line
+    assert manager.waiting_ms(NOW + 5_000) == 5_000
+    manager.close()
+
+
+def test_a_failure_that_repeats_itself_is_in_the_log_once(
+    tmp_path: Path, log: PartitionLog, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    manager = manager_of(tmp_path, lambda: [log], CleanerConfig(backoff_ms=0))
+    fill(log)
+
+    def refuse(*_: object) -> None:
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr(manager, "_send", refuse)
+    for seconds in range(5):
+        manager.poll(NOW + 1000 * seconds)
+    assert manager.status(NOW).failures == 5
+    [line] = [record.getMessage() for record in caplog.records]
+    assert "the compaction of t-0 failed and will be tried again: cannot start" in line
+    assert "No space left on device" in line
+    manager.close()

@@ -4,13 +4,15 @@ Nothing here blocks: `poll` takes the next step. A thread reads what the cleaner
 operating system lets an event loop do, and reports that there is something to poll for. The process and the thread are
 started when there is something to clean and ended when there is nothing more, so an idle broker has neither.
 
-A dead cleaner is what fills disks, so how dirty each log is, when a round last succeeded and what went wrong can be
-asked for at any time. A log that turned out to be damaged is not tried again (Kafka calls it uncleanable); other
-failures (a full disk, a killed process) are retried after `log.cleaner.backoff.ms`.
+A dead cleaner is what fills disks, so how dirty each log is, when a round last succeeded, for how long work has waited
+and what went wrong can be asked for at any time, and each failure is in the log once. A log that turned out to be
+damaged is not tried again (Kafka calls it uncleanable); other failures (a full disk, a killed process) are retried
+after `log.cleaner.backoff.ms`.
 """
 
 from __future__ import annotations
 
+import logging
 from collections import deque
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
@@ -27,6 +29,8 @@ from penstock.log.errors import ColdRead, StorageError
 from penstock.log.files import remove_if_there, write_file
 from penstock.log.partition import PartitionLog
 from penstock.threads import THREADS, Helper, Thread, Threads
+
+logger = logging.getLogger("penstock.log")
 
 _JOB_FILE = ".cleaner-job"
 _KILL_SECONDS = 0.1
@@ -122,6 +126,8 @@ class CleanerManager:
         self._fetching: Thread | None = None
         self._next_look_ms = 0
         self._last_look_ms: int | None = None
+        self._waiting_since_ms: int | None = None
+        """Since when a log has been worth cleaning and nothing was cleaned."""
         self._rounds = self._failures = self._bytes_read = self._bytes_written = 0
 
     def poll(self, now_ms: int) -> None:
@@ -184,9 +190,15 @@ class CleanerManager:
             logs=logs,
         )
 
+    def waiting_ms(self, now_ms: int) -> int:
+        """For how long there has been a log worth cleaning, since anything was last cleaned; 0 without one."""
+        return 0 if self._waiting_since_ms is None else max(0, now_ms - self._waiting_since_ms)
+
     def update_config(self, config: CleanerConfig) -> None:
         self._config = config
         self._next_look_ms = 0
+        if not config.enable:
+            self._waiting_since_ms = None
 
     def close(self) -> None:
         """End the process. A round that is under way is lost, the log is as it was."""
@@ -202,17 +214,23 @@ class CleanerManager:
         self._last_look_ms = now_ms
         best: tuple[float, PartitionLog, Dirtiness] | None = None
         missing: list[Callable[[], None]] = []
+        is_waiting = False
         for log in self._compacted_logs():
             key = (log.topic, log.partition)
-            if key in self._uncleanable or now_ms < self._retry_at_ms.get(key, 0):
-                continue
+            is_held_back = key in self._uncleanable or now_ms < self._retry_at_ms.get(key, 0)
             try:
                 dirtiness = measure(log, self._cleaned.get(key), now_ms)
             except ColdRead as cold:
-                missing += cold.fetches
+                missing += () if is_held_back else cold.fetches
                 continue
-            if is_worth_cleaning(log, dirtiness) and (best is None or dirtiness.ratio > best[0]):
-                best = (dirtiness.ratio, log, dirtiness)
+            if is_worth_cleaning(log, dirtiness):
+                is_waiting = True
+                if not is_held_back and (best is None or dirtiness.ratio > best[0]):
+                    best = (dirtiness.ratio, log, dirtiness)
+        if not is_waiting:
+            self._waiting_since_ms = None
+        elif self._waiting_since_ms is None:
+            self._waiting_since_ms = now_ms
         if missing:
             self._fetch(missing)
         if best is None:
@@ -304,6 +322,7 @@ class CleanerManager:
     def _put_in_place(self, log: PartitionLog, group: CleanedGroup, now_ms: int) -> None:
         try:
             if log.replace_segments(group.base_offsets, now_ms):
+                self._waiting_since_ms = now_ms
                 self._send("next")
                 return
             message = "segments were deleted while they were being cleaned"
@@ -324,6 +343,7 @@ class CleanerManager:
         self._bytes_read += done.bytes_read
         self._bytes_written += done.bytes_written
         self._next_look_ms = 0
+        self._waiting_since_ms = now_ms
         try:
             write_checkpoint(self._checkpoint_path, self._cleaned)
         except StorageError as error:
@@ -336,6 +356,10 @@ class CleanerManager:
     def _failed(self, log: PartitionLog, message: str, now_ms: int) -> None:
         key = (log.topic, log.partition)
         self._failures += 1
-        self._errors.pop(key, None)
+        known = self._errors.pop(key, None)
         self._errors[key] = message
+        if key in self._uncleanable:
+            logger.error("%s-%d is damaged and will not be compacted any more: %s", *key, message)
+        elif message != known:
+            logger.error("the compaction of %s-%d failed and will be tried again: %s", *key, message)
         self._retry_at_ms[key] = now_ms + self._config.backoff_ms
