@@ -5,71 +5,50 @@ from __future__ import annotations
 import asyncio
 import json
 import threading
+from dataclasses import replace
 
 import pytest
 
-from penstock.cli.failures import Failure
 from penstock.cli.main import run
-from penstock.cli.scrapes import Samples, parse
-from penstock.cli.share_advice import advise, explain
+from penstock.cli.share_advice import explain
 from penstock.client import Producer, ShareConsumer
 from penstock.client.admin import Admin, ResourceType
+from penstock.client.queue_advice import Advice
 from penstock.testing import Broker
 from tests.cli.test_cleaner import free_port
 
+ADVICE = Advice(
+    group="resize",
+    topics=["images"],
+    workers=10,
+    lag=4_500,
+    oldest_seconds=180,
+    arrivals_per_second=40,
+    done_per_second=25,
+    handling_seconds=0.4,
+    workers_to_keep_up=20,
+    workers_to_catch_up=28,
+    catch_up_seconds=300,
+)
 
-def scrape(arrived: int, delivered: int, lag: int, held: int, age: float = 0) -> Samples:
-    return parse(
-        f'kafka_server_brokertopicmetrics_messagesin_total{{topic="images"}} {arrived}\n'
-        f'kafka_server_brokertopicmetrics_messagesin_total{{topic="others"}} {arrived * 7}\n'
-        f'penstock_share_deliveries_total{{group="resize",topic="images"}} {delivered}\n'
-        f'penstock_share_deliveries_total{{group="others",topic="images"}} {delivered * 7}\n'
-        f'penstock_share_group_lag_records_sum{{group="resize",topic="images"}} {lag}\n'
-        f'penstock_share_group_held_records{{group="resize",topic="images"}} {held}\n'
-        f'penstock_share_group_lag_age_seconds{{group="resize",topic="images"}} {age}\n'
-    )
 
-
-BEHIND = [(0.0, scrape(1_000, 500, 4_350, 10)), (10.0, scrape(1_400, 750, 4_500, 10, 180))]
-
-
-def test_the_time_that_a_worker_has_a_record_follows_from_how_many_are_held() -> None:
-    advice = advise(BEHIND, "resize", 10)
-    assert advice.arrivals_per_second == 40
-    assert advice.done_per_second == 25
-    assert advice.handling_seconds == 0.4
-    assert advice.workers_to_keep_up == 20  # 40/s of 0.4 s are 16 busy workers, busy for 80 % of the time
-    assert advice.workers_to_catch_up == 28  # and 15/s more work off 4,500 in five minutes
-    assert explain(advice) == [
+def test_advice_is_explained_in_lines() -> None:
+    assert explain(ADVICE) == [
         "Queue 'resize' (images): 40.0 records/s arrive, 25.0/s are done, 4,500 wait, the oldest for 3 min.",
         "A worker has a record for 400 ms; there are 10 now.",
         "  To keep up:                        20 workers",
         "  To catch up within 5 min:          28 workers",
     ]
+    quiet = replace(ADVICE, workers=1, handling_seconds=2.0, workers_to_keep_up=1, workers_to_catch_up=1)
+    assert explain(quiet)[1:] == [
+        "A worker has a record for 2.0 s; there is 1 now.",
+        "  To keep up:                        1 worker",
+    ]
 
 
-def test_who_knows_the_time_better_says_so() -> None:
-    advice = advise(BEHIND, "resize", 10, handling_seconds=0.1, concurrency=2, catch_up_seconds=30)
-    assert (advice.workers_to_keep_up, advice.workers_to_catch_up) == (3, 12)
-
-
-def test_a_queue_that_nobody_works_on_cannot_tell_how_long_a_record_takes() -> None:
-    idle = [(0.0, scrape(0, 0, 5, 0)), (10.0, scrape(0, 0, 5, 0))]
-    advice = advise(idle, "resize", 0)
-    assert advice.workers_to_keep_up is None
-    assert "--handling-time" in explain(advice)[-1]
-
-
-def test_a_quiet_queue_needs_one_worker() -> None:
-    quiet = [(0.0, scrape(0, 0, 0, 0)), (10.0, scrape(0, 0, 0, 0))]
-    lines = explain(advise(quiet, "resize", 1, handling_seconds=2.0))
-    assert lines[1].startswith("A worker has a record for 2.0 s")
-    assert lines[2:] == ["  To keep up:                        1 worker"]
-
-
-def test_a_queue_that_the_broker_does_not_show_is_named() -> None:
-    with pytest.raises(Failure, match="no queue of a share group 'nobody'"):
-        advise(BEHIND, "nobody", 0)
+def test_who_knows_how_long_a_record_takes_is_asked_where_nobody_took_one() -> None:
+    idle = replace(ADVICE, handling_seconds=None, workers_to_keep_up=None, workers_to_catch_up=None)
+    assert "--handling-time" in explain(idle)[-1]
 
 
 async def _work(servers: str, ready: threading.Event, done: threading.Event) -> None:

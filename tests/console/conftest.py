@@ -13,6 +13,7 @@ import re
 import socket
 import subprocess
 import sys
+import time
 from collections.abc import Awaitable, Callable, Coroutine, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from typing import TYPE_CHECKING, Any, TypeVar
@@ -45,6 +46,17 @@ def run(work: Coroutine[Any, Any, T]) -> T:
     """Run in a thread: Playwright's synchronous face has an event loop in this one."""
     with ThreadPoolExecutor(1) as pool:
         return pool.submit(asyncio.run, work).result(60)
+
+
+def until(look: Callable[[], T | None], what: str) -> T:
+    """What `look` finds once there is something; the console shows metrics that are up to two seconds old."""
+    deadline = time.monotonic() + 30
+    while time.monotonic() < deadline:
+        found = look()
+        if found is not None:
+            return found
+        time.sleep(0.05)
+    raise AssertionError(f"{what} did not come")
 
 
 class Visitor(TestClient):

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from penstock.console.monitoring import metrics_in
 from penstock.testing.broker import Broker
 from tests.console.conftest import Visitor
 
@@ -42,8 +41,3 @@ def test_what_is_about_the_cluster_is_not_shown_to_who_may_not_describe_it(login
     assert (shown["ages"], shown["operations"], shown["folders"] or None) == ([], [], None)
     login_console.log_in("root")
     assert login_console.get("/clients.json").json()["connections"]
-
-
-def test_samples_are_found_by_the_beginning_of_their_names() -> None:
-    text = '# HELP a_b x\na_b{what="c d"} 1.5\na_c 2\nb 3\n'
-    assert metrics_in(text, ("a_b", "b")) == {'a_b{what="c d"}': 1.5, "b": 3.0}

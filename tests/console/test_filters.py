@@ -100,7 +100,7 @@ def test_text_is_found_in_key_value_and_headers() -> None:
         ('(key = "a"', "')' is missing"),
         ("key ~ 3", "cannot be read"),
         ('offset = "x"', "is a number"),
-        ('timestamp > "soon"', "is no time"),
+        ('timestamp > "soon"', "is not a time"),
         ("(" * 60, "nested"),
         ("key = " + "x" * 3_000, "at most"),
         ("$.a < null", "only be compared"),

@@ -7,7 +7,7 @@ from typing import Any
 from penstock.client.admin import GroupDescription
 from penstock.client.admin.groups import MemberDescription
 from penstock.client.types import TopicPartition
-from penstock.console.histories import assignment, curve, read, waits
+from penstock.console.histories import assignment, cause_of, curve, read
 
 T0, T1 = TopicPartition("t", 0), TopicPartition("t", 1)
 
@@ -45,13 +45,15 @@ def test_cells_are_coloured_by_member() -> None:
     assert [(cell["colour"], cell["words"]) for cell in cells] == [("none", "nobody"), ("m0", "x, lag 7")]
 
 
-def test_what_a_group_waits_for_is_said() -> None:
-    _, events = read([{"events": [{"at": 1, "event": "joined", "clientId": "c"}]}])
-    assert waits(described("Stable"), 5, []) == []
-    assert waits(described("Empty"), 0, []) == []
-    assert "nobody reads them" in waits(described("Empty"), 5, [])[0]
-    assert "came with c" in waits(described("PreparingRebalance", kind="Classic"), 0, events)[0]
-    assert "leader" in waits(described("CompletingRebalance", kind="Classic"), 0, events)[0]
-    assert "coordinator" in waits(described("Assigning"), 0, events)[0]
-    slow = MemberDescription("a", "x", "h", assignment=[T0, T1], target=[T1])
-    assert waits(described("Reconciling", slow), 0, []) == ["x has to give up t-0 first."]
+def test_the_cause_of_a_rebalance_is_the_last_event_that_can_be_one() -> None:
+    told: list[Any] = [
+        {
+            "events": [
+                {"at": 1, "event": "left", "clientId": "a"},
+                {"at": 2, "event": "session timed out", "clientId": "b", "host": "/10.0.0.1"},
+                {"at": 3, "event": "rebalance began"},
+            ]
+        }
+    ]
+    assert cause_of(read(told)[1]) == "It began when b at 10.0.0.1 timed out."
+    assert cause_of([]) == ""

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from typing import Any
 
 from penstock.testing.broker import Broker
-from tests.console.conftest import Visitor
+from tests.console.conftest import Visitor, until
 
 
 def test_it_counts_what_is_there_and_shows_who_is_behind(
@@ -16,10 +16,17 @@ def test_it_counts_what_is_there_and_shows_who_is_behind(
     produce(fresh, *[b"x"] * 1_000)
     with_admin(lambda admin: admin.alter_group_offsets(fresh, {(fresh, 0): 1}))
     with_admin(lambda admin: admin.alter_share_group_offsets(f"q-{fresh}", {(fresh, 0): 2}))
-    shown = console.get("/index.json").json()
+
+    def measured() -> Any:
+        shown = console.get("/index.json").json()
+        return shown if f"q-{fresh}" in [row["name"] for row in shown["queues"]] else None
+
+    shown = until(measured, "the queue")
     assert shown["watched"]
     assert shown["topics"] == len(with_admin(lambda admin: admin.list_topics()))
-    assert {"name": fresh, "lag": 999}.items() <= {row["name"]: row for row in shown["groups"]}[fresh].items()
+    assert {"name": fresh, "lag": 999, "state": "Empty"}.items() <= {row["name"]: row for row in shown["groups"]}[
+        fresh
+    ].items()
     assert {row["name"]: row["lag"] for row in shown["queues"]}[f"q-{fresh}"] == 998
     assert [problem for problem in shown["problems"] if fresh in problem["text"]] == []
     assert f"/groups/{fresh}" in console.get("/").text

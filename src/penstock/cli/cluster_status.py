@@ -11,10 +11,9 @@ import click
 
 from penstock.cli.cluster_options import cluster_option, records_of, session_of, store_option
 from penstock.cli.failures import Failure
-from penstock.cli.monitoring import read_text
+from penstock.cli.monitoring import read_samples
 from penstock.cli.options import CONTEXT_SETTINGS, Command, json_option
 from penstock.cli.output import Cell, note, print_json, print_table
-from penstock.cli.scrapes import parse
 from penstock.cli.top import duration, size
 from penstock.cli.watching import again_and_again, watch_option
 
@@ -82,7 +81,7 @@ def status(cluster: str, store: str | None, metrics: tuple[str, ...], watch: flo
 def _figures(address: str) -> Figures:
     """What one broker says of itself; `failure` if it does not answer."""
     try:
-        samples = parse(read_text(address, "/metrics"))
+        samples = read_samples(address)
     except Failure as failure:
         return {"address": address, "failure": str(failure).splitlines()[0]}
     found: Figures = {"address": address}

@@ -22,9 +22,9 @@ from penstock.cli.running import with_admin
 from penstock.cli.watching import again_and_again, watch_option
 
 if TYPE_CHECKING:
-    from penstock.cli.group_waits import Wait
     from penstock.client.admin import Admin, GroupDescription
     from penstock.client.admin.groups import MemberDescription
+    from penstock.client.group_waits import Wait
     from penstock.client.types import OffsetAndMetadata, TopicPartition
 
 _TYPES = ("classic", "consumer")

@@ -1,104 +1,26 @@
-"""`penstock share advise`: how many workers a queue needs.
-
-The broker is watched for a while. By Little's law the mean time that a worker has a record is the mean number of
-records held divided by the rate at which they are delivered, so the broker can tell it although it sees no handler.
-Workers that take more than they handle at once make it look longer; whoever knows the time better says so.
-"""
+"""`penstock share advise`: how many workers a queue needs, from watching its broker for a while."""
 
 from __future__ import annotations
 
-import math
 import time
-from collections.abc import Callable, Sequence
-from dataclasses import asdict, dataclass
+from collections.abc import Callable
+from dataclasses import asdict
 from typing import TYPE_CHECKING
 
 import click
 
 from penstock.cli.failures import Failure
 from penstock.cli.group_parts import describe_groups
-from penstock.cli.monitoring import address_or_failure, read_text
+from penstock.cli.monitoring import address_or_failure, read_samples
 from penstock.cli.options import bootstrap_option, json_option, option
 from penstock.cli.output import print_json
 from penstock.cli.running import with_admin
-from penstock.cli.scrapes import Between, Samples, parse
 from penstock.cli.top import duration
+from penstock.client.queue_advice import Advice, UnknownQueue, advise
+from penstock.client.scrapes import Samples
 
 if TYPE_CHECKING:
     from penstock.client.admin import Admin
-
-_LAG = "penstock_share_group_lag_records_sum"
-_AGE = "penstock_share_group_lag_age_seconds"
-_HELD = "penstock_share_group_held_records"
-_DELIVERIES = "penstock_share_deliveries_total"
-_IN = "kafka_server_brokertopicmetrics_messagesin_total"
-_BUSY = 0.8  # a worker that is busier than this makes records wait for no good reason
-
-
-@dataclass(frozen=True, slots=True)
-class Advice:
-    group: str
-    topics: list[str]
-    workers: int
-    lag: int
-    oldest_seconds: float
-    arrivals_per_second: float
-    done_per_second: float
-    handling_seconds: float | None
-    """The mean time that a worker has a record; None if it is not known."""
-    workers_to_keep_up: int | None
-    workers_to_catch_up: int | None
-    catch_up_seconds: float
-
-
-def advise(
-    scrapes: Sequence[tuple[float, Samples]],
-    group: str,
-    workers: int,
-    *,
-    handling_seconds: float | None = None,
-    concurrency: int = 1,
-    catch_up_seconds: float = 300.0,
-) -> Advice:
-    """What two or more scrapes, each with its time, say about a queue."""
-    (began, before), (ended, after) = scrapes[0], scrapes[-1]
-    between = Between(before, after, ended - began)
-    topics = sorted({dict(labels)["topic"] for labels in after.get(_LAG, {}) if dict(labels)["group"] == group})
-    if not topics:
-        raise Failure(
-            f"The broker shows no queue of a share group '{group}'.\n"
-            "  See which there are:  penstock share list\n"
-            "  A cluster's brokers show those that they coordinate: name one with --monitoring"
-        )
-    arrivals = sum(rate for (topic,), rate in between.rates(_IN, "topic").items() if topic in topics)
-    delivered = sum(rate for (owner,), rate in between.rates(_DELIVERIES, "group").items() if owner == group)
-    lag_before, lag = (_total(samples, _LAG, group) for samples in (before, after))
-    held = sum(_total(samples, _HELD, group) for _, samples in scrapes) / len(scrapes)
-    if handling_seconds is None and delivered > 0:
-        handling_seconds = held / delivered
-    wanted = [arrivals, arrivals + lag / catch_up_seconds]
-    needed: list[int | None] = [None, None]
-    if handling_seconds is not None:
-        needed = [max(1, math.ceil(rate * handling_seconds / concurrency / _BUSY - 1e-9)) for rate in wanted]
-    return Advice(
-        group=group,
-        topics=topics,
-        workers=workers,
-        lag=int(lag),
-        oldest_seconds=max(
-            (value for labels, value in after.get(_AGE, {}).items() if dict(labels)["group"] == group), default=0.0
-        ),
-        arrivals_per_second=arrivals,
-        done_per_second=max(0.0, arrivals - (lag - lag_before) / between.seconds),
-        handling_seconds=handling_seconds,
-        workers_to_keep_up=needed[0],
-        workers_to_catch_up=needed[1],
-        catch_up_seconds=catch_up_seconds,
-    )
-
-
-def _total(samples: Samples, name: str, group: str) -> float:
-    return sum(value for labels, value in samples.get(name, {}).items() if dict(labels)["group"] == group)
 
 
 @click.command("advise")
@@ -146,27 +68,34 @@ def advise_command(
         return monitoring or await address_or_failure(admin, bootstrap, "its queues"), len(found.members)
 
     address, workers = with_admin(bootstrap, ask)
-    scrapes = watch(lambda: read_text(address, "/metrics"), seconds)
-    advice = advise(
-        scrapes,
-        group,
-        workers,
-        handling_seconds=handling_time,
-        concurrency=concurrency,
-        catch_up_seconds=catch_up,
-    )
+    scrapes = watch(lambda: read_samples(address), seconds)
+    try:
+        advice = advise(
+            scrapes,
+            group,
+            workers,
+            handling_seconds=handling_time,
+            concurrency=concurrency,
+            catch_up_seconds=catch_up,
+        )
+    except UnknownQueue:
+        raise Failure(
+            f"The broker shows no queue of a share group '{group}'.\n"
+            "  See which there are:  penstock share list\n"
+            "  A cluster's brokers show those that they coordinate: name one with --monitoring"
+        ) from None
     if as_json:
         print_json(asdict(advice))
     else:
         click.echo("\n".join(explain(advice)))
 
 
-def watch(read: Callable[[], str], seconds: float) -> list[tuple[float, Samples]]:
+def watch(read: Callable[[], Samples], seconds: float) -> list[tuple[float, Samples]]:
     """Scrapes over so many seconds, ten or so."""
     scrapes: list[tuple[float, Samples]] = []
     ends = time.monotonic() + seconds
     while True:
-        scrapes.append((time.monotonic(), parse(read())))
+        scrapes.append((time.monotonic(), read()))
         left = ends - time.monotonic()
         if left <= 0 and len(scrapes) > 1:
             return scrapes

@@ -8,11 +8,11 @@ from dataclasses import asdict, dataclass
 
 import click
 
-from penstock.cli.monitoring import address_or_failure, read_text
+from penstock.cli.monitoring import address_or_failure, read_samples
 from penstock.cli.options import bootstrap_option, json_option, option
 from penstock.cli.output import Cell, note, print_json, print_table
 from penstock.cli.running import with_admin
-from penstock.cli.scrapes import Between, parse
+from penstock.client.scrapes import Between
 
 _REQUESTS = "kafka_network_requestmetrics_totaltimems"
 _HANDLING = "kafka_network_requestmetrics_localtimems"
@@ -128,10 +128,10 @@ def top(interval: float, rows: int, once: bool, monitoring: str | None, bootstra
       penstock top --once --json
     """
     address = monitoring or with_admin(bootstrap, lambda admin: address_or_failure(admin, bootstrap, "what it does"))
-    before, since = parse(read_text(address, "/metrics")), time.monotonic()
+    before, since = read_samples(address), time.monotonic()
     while True:
         time.sleep(interval)
-        after, now = parse(read_text(address, "/metrics")), time.monotonic()
+        after, now = read_samples(address), time.monotonic()
         found = view(Between(before, after, now - since))
         if as_json:
             print_json(asdict(found))

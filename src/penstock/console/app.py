@@ -22,6 +22,7 @@ from penstock.console.door import Door
 from penstock.console.filters import FilterError
 from penstock.console.guard import Guard
 from penstock.console.logins import Logins, Rules, wants_login
+from penstock.console.moments import MalformedMoment
 from penstock.console.names import MalformedName
 from penstock.console.pages import (
     access,
@@ -88,6 +89,7 @@ def create_app(
             UsageError: web.failed,
             MalformedName: web.failed,
             FilterError: web.failed,
+            MalformedMoment: web.failed,
             MalformedSchema: web.failed,
             HTTPException: web.failed,
         },

@@ -21,10 +21,10 @@ import operator
 import re
 from collections.abc import Callable
 from dataclasses import dataclass
-from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 from penstock.client.types import ConsumerRecord
+from penstock.console.moments import MalformedMoment, milliseconds
 
 if TYPE_CHECKING:
     from re2 import _Regexp
@@ -327,7 +327,10 @@ def _holds(needle: bytes) -> Screen | None:
 def _number_test(word: str, sign: str, value: Literal) -> Filter:
     get = _NUMBERS[word]
     if isinstance(value, str) and word == "timestamp" and sign != "contains" and sign != "matches":
-        value = milliseconds(value)
+        try:
+            value = milliseconds(value)
+        except MalformedMoment as error:
+            raise FilterError(str(error)) from None
     if isinstance(value, str | bool) or value is None or sign in ("contains", "matches"):
         raise FilterError(f"cannot be compared with {word}, which is a number")
     if sign in ("=", "!="):
@@ -335,15 +338,6 @@ def _number_test(word: str, sign: str, value: Literal) -> Filter:
         return Filter(lambda subject: (get(subject.record) == value) is same)
     compare = _ORDER[sign]
     return Filter(lambda subject: compare(get(subject.record), value))
-
-
-def milliseconds(text: str) -> int:
-    """A time as people write it, in UTC unless it says otherwise, as a record's timestamp."""
-    try:
-        at = datetime.fromisoformat(text)
-    except ValueError:
-        raise FilterError(f"{text[:40]!r} is no time; it must look like 2026-08-01T12:00:00") from None
-    return int((at if at.tzinfo else at.replace(tzinfo=UTC)).timestamp() * 1000)
 
 
 # Tests of values that are JSON

@@ -51,8 +51,29 @@ def span(seconds: float | None) -> str:
     return f"{whole} s"
 
 
+def about(seconds: float) -> str:
+    """A length of time in its largest unit alone."""
+    for unit, length in (("d", 86_400), ("h", 3_600), ("min", 60)):
+        if seconds >= 2 * length:
+            return f"{round(seconds / length):,} {unit}"
+    return f"{max(1, round(seconds))} s"
+
+
 def plural(number: int, word: str) -> str:
     return f"{count(number)} {word}" if number == 1 else f"{count(number)} {word}s"
+
+
+def trend(lag: int | float | None, per_second: float | None) -> str:
+    """Where a lag is going, in words."""
+    if not lag or lag < 0:
+        return "–" if lag is None or lag < 0 else "caught up"
+    if per_second is None:
+        return "…"
+    if abs(per_second) < 0.05:
+        return "does not move"
+    if per_second > 0:
+        return f"grows by {count(round(per_second, 1))}/s"
+    return f"caught up in {about(lag / -per_second)}"
 
 
 FILTERS: dict[str, Callable[..., str]] = {
@@ -61,4 +82,5 @@ FILTERS: dict[str, Callable[..., str]] = {
     "moment": moment,
     "span": span,
     "plural": plural,
+    "trend": trend,
 }

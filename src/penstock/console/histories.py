@@ -1,4 +1,4 @@
-"""What a broker remembers of a group, and what follows from it: the curve of its lag, its timeline, what it waits for.
+"""What a broker remembers of a group, and what follows from it: the curve of its lag, its timeline, who has what.
 
 Pure functions over `/groups/history` of the monitoring endpoint and over a group as it is described. Apache Kafka
 remembers nothing, so every part may be empty.
@@ -18,10 +18,10 @@ _MOST_CELLS = 2_000
 _WORDS = {
     "joined": "joined",
     "returned": "came back under a new member id",
-    "rejoined": "asked for a rebalance",
+    "rejoined": "rejoined, for a rebalance",
     "resubscribed": "subscribed to other topics",
     "left": "left",
-    "away": "went away, and is expected back",
+    "away": "left for a while (a static member)",
     "session timed out": "timed out: no heartbeat came in time",
     "rebalance timed out": "timed out in a rebalance",
     "topics changed": "topics changed",
@@ -30,6 +30,14 @@ _WORDS = {
     "assigned": "partitions were assigned",
 }
 _BAD = ("session timed out", "rebalance timed out")
+_CAUSES = {
+    "joined": "joined",
+    "rejoined": "rejoined",
+    "resubscribed": "subscribed to other topics",
+    "left": "left",
+    "session timed out": "timed out",
+    "rebalance timed out": "timed out in a rebalance",
+}
 
 
 class Point(TypedDict):
@@ -111,24 +119,7 @@ def assignment(
     return [{"topic": topic, "cells": cells} for topic, cells in topics.items()]
 
 
-def waits(told: GroupDescription, lag: int, events: Sequence[Event]) -> list[str]:
-    """What a group waits for, in plain words; nothing where all is well."""
-    if told.state == "Empty":
-        return [f"It waits for a member: {lag:,} records are there, and nobody reads them."] if lag else []
-    found: list[str] = []
-    if told.state == "PreparingRebalance":
-        last = next((event["who"] for event in events if event["event"] in ("joined", "left", "rejoined", *_BAD)), "")
-        found.append(
-            "It waits for its members to rejoin; each may take as long as its max.poll.interval.ms."
-            + (f" The rebalance came with {last}." if last else "")
-        )
-    elif told.state == "CompletingRebalance":
-        found.append("It waits for the leader among its members to send the assignment.")
-    elif told.state == "Assigning":
-        found.append("It waits for the coordinator to assign the partitions.")
-    for member in told.members:
-        held = [tp for tp in member.assignment if tp not in member.target] if member.target else []
-        if told.type.lower() == "consumer" and held:
-            names = ", ".join(str(tp) for tp in held[:5]) + (" …" if len(held) > 5 else "")
-            found.append(f"{member.client_id or member.member_id} has to give up {names} first.")
-    return found
+def cause_of(events: Sequence[Event]) -> str:
+    """What the last rebalance came with, as a sentence; nothing where it is not known."""
+    last = next((event for event in events if event["event"] in _CAUSES), None)
+    return "" if last is None or not last["who"] else f"It began when {last['who']} {_CAUSES[last['event']]}."

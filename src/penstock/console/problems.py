@@ -1,38 +1,29 @@
-"""What is wrong now: from the metrics of brokers and from what the cluster says of itself, each with where to look and
-the command that fixes it, or that says more.
+"""What is wrong now, from the metrics of brokers and from what the cluster says of itself.
+
+Each problem comes with a link to the place, what to do, and the command that fixes it or says more.
 
 Pure functions. The bounds are those of the alert rules in `packaging/monitoring`.
 """
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
-from penstock.client.admin import LogDir
+from penstock.client.admin import LogDir, TransactionDescription
 from penstock.client.metadata import TopicInfo
-from penstock.console.formats import count, plural, size, span
+from penstock.client.scrapes import Samples
+from penstock.console.formats import plural, size, span
 from penstock.console.names import encode_name
 
-METRICS = (
-    "penstock_group_",
-    "penstock_share_group_lag_",
-    "penstock_share_group_acknowledgement_age_",
-    "penstock_success_age_seconds",
-    "penstock_coordinator_writes_failing_seconds",
-    "penstock_transaction_oldest_open_seconds",
-    "kafka_server_brokertopicmetrics_",
-)
 _STUCK_SECONDS = 300
 _STOPPED_SECONDS = 900
 _FAILING_SECONDS = 30
 _LEASE_SECONDS = 20
-_HANGING_SECONDS = 900
+HANGING_SECONDS = 900
 _FREE_SHARE = 0.10
-_LEASE = "ownership of the catalog"
+_LEASES = ("ownership of the catalog", "renewal of the lease")
 _UNTIMED = ("expiry of producers",)
-_LABEL = re.compile(r'(\w+)="((?:[^"\\]|\\.)*)"')
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,6 +33,8 @@ class Problem:
     text: str
     link: str
     command: tuple[str, ...]
+    advice: str = ""
+    """What the command is for, where it does not stand for itself."""
     urgent: bool = False
 
 
@@ -55,39 +48,48 @@ class Behind:
     idle_seconds: float | None = None
 
 
-def labels_of(sample: str) -> dict[str, str]:
-    """The labels of a sample's name."""
-    return {name: re.sub(r"\\(.)", r"\1", value) for name, value in _LABEL.findall(sample)}
+@dataclass(frozen=True, slots=True)
+class Uncleanable:
+    """A log that the cleaner has given up."""
+
+    broker: int
+    topic: str
+    partition: int
+    error: str
 
 
-def behind(brokers: Iterable[Mapping[str, float]], prefix: str, idle: str) -> list[Behind]:
-    """Groups by lag, the furthest behind first: `prefix` is penstock_group or penstock_share_group."""
+def values_of(samples: Samples, name: str) -> list[tuple[dict[str, str], float]]:
+    """The samples of one metric with their labels."""
+    return [(dict(labels), value) for labels, value in samples.get(name, {}).items()]
+
+
+def behind(brokers: Iterable[Samples], prefix: str, idle: str) -> dict[str, Behind]:
+    """Groups by name: `prefix` is penstock_group or penstock_share_group."""
     found: dict[str, Behind] = {}
-    for metrics in brokers:
-        for sample, value in metrics.items():
-            kind = sample.partition("{")[0].removeprefix(prefix)
-            if not sample.startswith(prefix) or kind not in ("_lag_records_sum", "_lag_age_seconds", idle):
-                continue
-            name = labels_of(sample).get("group", "")
-            group = found.setdefault(name, Behind(name))
-            if kind == "_lag_records_sum":
-                group.lag += value
-            elif kind == "_lag_age_seconds":
-                group.age_seconds = max(value, group.age_seconds or 0.0)
-            else:
-                group.idle_seconds = max(value, group.idle_seconds or 0.0)
-    return sorted(found.values(), key=lambda group: (-group.lag, group.name))
+    for samples in brokers:
+        for labels, value in values_of(samples, f"{prefix}_lag_records_sum"):
+            group = found.setdefault(labels["group"], Behind(labels["group"]))
+            group.lag += value
+        for labels, value in values_of(samples, f"{prefix}_lag_age_seconds"):
+            group = found.setdefault(labels["group"], Behind(labels["group"]))
+            group.age_seconds = max(value, group.age_seconds or 0.0)
+        for labels, value in values_of(samples, f"{prefix}{idle}"):
+            group = found.setdefault(labels["group"], Behind(labels["group"]))
+            group.idle_seconds = max(value, group.idle_seconds or 0.0)
+    return found
 
 
 def of_groups(groups: Iterable[Behind], *, queues: bool) -> list[Problem]:
     """Groups that are behind and have finished nothing for minutes."""
-    word, address, line = (
-        ("Queue", "queues", ("share", "inspect")) if queues else ("Group", "groups", ("group", "describe"))
+    word, address, line, done = (
+        ("Queue", "queues", ("share", "inspect"), "completed")
+        if queues
+        else ("Group", "groups", ("group", "describe"), "committed")
     )
     return [
         Problem(
-            f"{word} {group.name} is {count(group.lag)} records behind and has "
-            f"{'completed' if queues else 'committed'} nothing for {span(group.idle_seconds)}.",
+            f"{word} {group.name} is {plural(int(group.lag), 'record')} behind and has {done} nothing for "
+            f"{span(group.idle_seconds)}.",
             f"/{address}/{encode_name(group.name)}",
             (*line, group.name),
         )
@@ -96,41 +98,115 @@ def of_groups(groups: Iterable[Behind], *, queues: bool) -> list[Problem]:
     ]
 
 
-def of_brokers(brokers: Mapping[int, Mapping[str, float]]) -> list[Problem]:
-    """Tasks of brokers that have stopped, leases that are late, writes that fail, transactions that hang."""
+def of_brokers(
+    brokers: Mapping[int, Samples], folders: Iterable[LogDir], addresses: Mapping[int, str]
+) -> list[Problem]:
+    """Tasks of brokers that have stopped, leases that are late, writes that fail."""
     found: list[Problem] = []
-    for node, metrics in brokers.items():
-        for sample, value in metrics.items():
-            labels = labels_of(sample)
-            task = labels.get("task", "")
-            if sample.startswith("penstock_success_age_seconds") and task not in _UNTIMED:
-                text = f"Broker {node}: {task} has not succeeded for {span(value)}."
-                if task == _LEASE:
-                    text = f"Broker {node}: its lease is late; {task} was last confirmed {span(value)} ago."
-                if value > (_LEASE_SECONDS if task == _LEASE else _STOPPED_SECONDS):
-                    found.append(Problem(text, "/cluster", ("doctor",), urgent=True))
-            elif sample.startswith("penstock_coordinator_writes_failing_seconds") and value > _FAILING_SECONDS:
-                text = f"Broker {node}: writes to {labels.get('topic', '')} have failed for {span(value)}."
-                found.append(Problem(text, "/cluster", ("doctor",), urgent=True))
-            elif sample.startswith("penstock_transaction_oldest_open_seconds") and value > _HANGING_SECONDS:
-                text = f"A transaction has been open for {span(value)}; readers of committed records wait for it."
-                found.append(Problem(text, "/transactions", ("txn", "list")))
+    paths = {folder.broker: folder.path for folder in folders}
+    for broker, samples in brokers.items():
+        path = paths.get(broker)
+        doctor = ("doctor", "--data", path) if path else ("doctor",)
+        advice = f"The log of broker {broker} says why. On its machine, look for a full or read-only disk"
+        for labels, seconds in values_of(samples, "penstock_success_age_seconds"):
+            task = labels["task"]
+            if task in _LEASES and seconds > _LEASE_SECONDS:
+                text = f"Broker {broker}: its lease is late; {task} was last confirmed {span(seconds)} ago."
+                line = f"The log of broker {broker} says why. See whether it answers, and whether its clock is right"
+                found.append(Problem(text, "/cluster", ("doctor",), line, urgent=True))
+            elif task not in (*_LEASES, *_UNTIMED) and seconds > _STOPPED_SECONDS:
+                text = f"Broker {broker}: {task} has not succeeded for {span(seconds)}."
+                found.append(
+                    Problem(text, "/cluster", _cleaner(broker, addresses), urgent=True)
+                    if task == "compaction"
+                    else Problem(text, "/cluster", doctor, advice, urgent=True)
+                )
+        for labels, seconds in values_of(samples, "penstock_coordinator_writes_failing_seconds"):
+            if seconds > _FAILING_SECONDS:
+                text = f"Broker {broker}: writes to {labels['topic']} have failed for {span(seconds)}."
+                found.append(Problem(text, "/cluster", doctor, advice, urgent=True))
     return found
 
 
-def of_disks(folders: Iterable[LogDir]) -> list[Problem]:
-    """Folders whose disk is nearly full."""
+def of_stores(brokers: Mapping[int, Samples], failures: Mapping[int, float]) -> list[Problem]:
+    """Object stores, or their PostgreSQL, that take no records; `failures` a second by broker."""
+    found: list[Problem] = []
+    advice = "Records wait in the broker. Its log names the server that fails. See whether this broker is reachable"
+    for broker, samples in brokers.items():
+        waiting = sum(samples.get("penstock_store_backlog_bytes", {}).values())
+        age = max(samples.get("penstock_store_commit_age_seconds", {}).values(), default=-1)
+        if waiting > 0 and age > _FAILING_SECONDS:
+            text = f"Broker {broker}: no commit to its store for {span(age)}, and {size(int(waiting))} wait."
+            found.append(Problem(text, "/cluster", ("doctor",), advice, urgent=True))
+        elif failures.get(broker, 0) > 0:
+            text = f"Broker {broker}: uploads or commits to its store fail, and are tried again."
+            found.append(Problem(text, "/cluster", ("doctor",), advice))
+    return found
+
+
+def of_cleaner(logs: Iterable[Uncleanable], addresses: Mapping[int, str]) -> list[Problem]:
+    """Logs that are no longer compacted."""
     return [
         Problem(
-            f"Broker {folder.broker}: the disk of {folder.path} has {size(folder.usable_bytes)} of "
-            f"{size(folder.total_bytes)} left.",
-            "/topics",
-            ("config", "set", "topic", "TOPIC", "retention.bytes=BYTES"),
+            f"Broker {log.broker}: {log.topic}-{log.partition} cannot be compacted any more: {log.error}",
+            f"/topics/{encode_name(log.topic)}",
+            _cleaner(log.broker, addresses),
+            "It grows without end. See where the cleaner stopped; the broker's log has the offset",
             urgent=True,
         )
-        for folder in folders
-        if folder.total_bytes > 0 and 0 <= folder.usable_bytes < folder.total_bytes * _FREE_SHARE
+        for log in logs
     ]
+
+
+def _cleaner(broker: int, addresses: Mapping[int, str]) -> tuple[str, ...]:
+    """The command that shows what the cleaner of a broker does."""
+    return (
+        ("cleaner", "--monitoring", addresses[broker]) if len(addresses) > 1 and broker in addresses else ("cleaner",)
+    )
+
+
+def of_transactions(described: Iterable[TransactionDescription], now_ms: int) -> list[Problem]:
+    """Transactions that hold back readers of committed records."""
+    return [
+        Problem(
+            f"The transaction of {each.transactional_id} has been open for "
+            f"{span((now_ms - each.start_time_ms) / 1000)}; readers of committed records wait for it.",
+            "/transactions",
+            ("txn", "abort", each.transactional_id),
+        )
+        for each in described
+        if each.start_time_ms >= 0 and now_ms - each.start_time_ms > HANGING_SECONDS * 1000
+    ]
+
+
+def of_disks(folders: Iterable[LogDir]) -> list[Problem]:
+    """Folders whose disk is nearly full, and what would halve the largest topic in each."""
+    found: list[Problem] = []
+    for folder in folders:
+        if folder.total_bytes <= 0 or not 0 <= folder.usable_bytes < folder.total_bytes * _FREE_SHARE:
+            continue
+        text = f"Broker {folder.broker}: {size(folder.usable_bytes)} of {size(folder.total_bytes)} are left on the disk"
+        text += f" of {folder.path}."
+        topics: dict[str, list[int]] = {}
+        for tp, held in folder.sizes.items():
+            if not tp.topic.startswith("__"):
+                topics.setdefault(tp.topic, []).append(held)
+        largest = max(topics, key=lambda name: sum(topics[name]), default=None)
+        if largest is None:
+            found.append(Problem(text, "/cluster", ("doctor", "--data", folder.path), urgent=True))
+            continue
+        half = max(1, max(topics[largest]) // 2)
+        found.append(
+            Problem(
+                text,
+                f"/topics/{encode_name(largest)}/configs",
+                ("config", "set", "topic", largest, f"retention.bytes={half}"),
+                f"Topic {largest} takes {size(sum(topics[largest]))} of it. This deletes the older half of its largest "
+                "partition",
+                urgent=True,
+            )
+        )
+    return found
 
 
 def of_topics(topics: Iterable[TopicInfo]) -> list[Problem]:

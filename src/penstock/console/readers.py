@@ -11,14 +11,14 @@ from weakref import WeakKeyDictionary
 
 from penstock.client.admin import Admin
 from penstock.console.pages.groups import commits_of, ends_of
-from penstock.console.problems import labels_of
+from penstock.console.problems import values_of
 from penstock.console.readings import Cached
 from penstock.console.session import Session
 from penstock.wire.errors import KafkaError
 
 _FRESH_SECONDS = 5.0
 _MOST_GROUPS = 100
-_LAGS = ("penstock_group_lag_records_sum", "penstock_share_group_lag_records_sum")
+_LAGS = {"penstock_group_lag_records_sum": False, "penstock_share_group_lag_records_sum": True}
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,14 +42,14 @@ async def lags_of(session: Session) -> Lags:
 
 
 async def _read(session: Session) -> Lags:
-    metrics = await session.monitoring.metrics(*_LAGS)
+    metrics = await session.monitoring.metrics()
     found: dict[tuple[str, str, bool], int] = {}
     if metrics:
         for samples in metrics.values():
-            for sample, value in samples.items():
-                labels = labels_of(sample)
-                key = labels.get("topic", ""), labels.get("group", ""), sample.startswith(_LAGS[1])
-                found[key] = found.get(key, 0) + int(value)
+            for name, is_queue in _LAGS.items():
+                for labels, value in values_of(samples, name):
+                    key = labels["topic"], labels["group"], is_queue
+                    found[key] = found.get(key, 0) + int(value)
     else:
         found = await _from_offsets(await session.admin())
     lags: Lags = {}

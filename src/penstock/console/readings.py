@@ -119,8 +119,8 @@ class Rates:
         self._readings: dict[str, deque[tuple[float, float]]] = {}
         self._swept = 0.0
 
-    def update(self, counters: Mapping[str, float]) -> dict[str, float]:
-        """Rates per second for those counters that were read before."""
+    def update(self, counters: Mapping[str, float], *, may_fall: bool = False) -> dict[str, float]:
+        """Rates per second for those counters that were read before. What falls has begun anew, unless it may fall."""
         now = self._now()
         rates: dict[str, float] = {}
         for name, value in counters.items():
@@ -129,7 +129,8 @@ class Rates:
                 readings.popleft()
             if readings and now - readings[0][0] >= _SHORTEST_SECONDS:
                 began, before = readings[0]
-                rates[name] = max(0.0, (value - before) / (now - began))
+                rate = (value - before) / (now - began)
+                rates[name] = rate if may_fall else max(0.0, rate)
             if not readings or now - readings[-1][0] >= _APART_SECONDS:
                 readings.append((now, value))
         self._sweep(now)

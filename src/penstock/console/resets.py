@@ -9,6 +9,7 @@ from starlette.exceptions import HTTPException
 
 from penstock.client.admin import Admin
 from penstock.client.types import OffsetSpec, TopicPartition
+from penstock.console.moments import MalformedMoment, milliseconds
 from penstock.console.questions import Form
 from penstock.console.web import field_of, number_of
 
@@ -38,13 +39,11 @@ def options_of(form: Form) -> tuple[str, int, list[str]]:
         number = number_of(field_of(form, "value"), "The number of records", -(2**62), 2**62)
         return kind, number, ["--shift-by", str(number)]
     if kind == "datetime":
-        text = field_of(form, "value", limit=40)
         try:
-            at = datetime.fromisoformat(text)
-        except ValueError:
-            raise HTTPException(400, f"{text!r} is no time; it must look like 2026-08-01T12:00:00.") from None
-        at = at if at.tzinfo else at.replace(tzinfo=UTC)
-        return kind, int(at.timestamp() * 1000), ["--to-datetime", at.isoformat()]
+            at = milliseconds(field_of(form, "value", limit=40))
+        except MalformedMoment as error:
+            raise HTTPException(400, f"{error}.") from None
+        return kind, at, ["--to-datetime", datetime.fromtimestamp(at / 1000, UTC).isoformat()]
     raise HTTPException(400, f"Say where to: one of {', '.join(KINDS)}.")
 
 

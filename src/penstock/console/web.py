@@ -42,6 +42,7 @@ from penstock.console.logins import Logins
 from penstock.console.names import decode_name, encode_name
 from penstock.console.questions import Change, Form, Questions
 from penstock.console.session import Session
+from penstock.console.sorting import reverse_of
 from penstock.wire.errors import ErrorCode, KafkaError
 
 TEMPLATES = Path(__file__).parent / "templates"
@@ -96,6 +97,7 @@ class Web:
         self.templates.filters.update(formats.FILTERS)
         self.templates.filters["name"] = encode_name
         self.templates.globals["navigation"] = NAVIGATION
+        self.templates.globals["reverse_of"] = reverse_of
 
     def notice(self, browser: str, text: str, address: str) -> str:
         """`address` with an id under which this browser is shown `text` there, and nowhere else.
@@ -161,11 +163,19 @@ def render(request: Request, made: Page, block: str | None = None) -> str:
     web = web_of(request)
     browser = request.state.browser
     template = web.templates.get_template(made.template)
+    query = [item for item in request.query_params.multi_items() if item[0] != _NOTICE]
+
+    def address_with(**changes: object) -> str:
+        """This page with another order, or another part of it."""
+        kept = [item for item in query if item[0] not in changes]
+        return f"?{urlencode([*kept, *changes.items()])}"
+
     context = {
         **made.data,
         **made.extra,
         "path": request.url.path.removesuffix(".live"),
-        "query": urlencode([item for item in request.query_params.multi_items() if item[0] != _NOTICE]),
+        "query": urlencode(query),
+        "address_with": address_with,
         "token": web.tokens.of(browser),
         "token_field": TOKEN_FIELD,
         "session": request.state.session,

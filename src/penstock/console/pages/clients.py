@@ -8,7 +8,7 @@ from typing import cast
 from starlette.exceptions import HTTPException
 from starlette.requests import Request
 
-from penstock.console.monitoring import CONFIG
+from penstock.client.monitoring import CONFIG
 from penstock.console.web import Page, name_in, page, session_of
 
 NAVIGATION = [("/clients", "Clients", "c")]

@@ -3,23 +3,32 @@
 from __future__ import annotations
 
 import asyncio
-import re
 from collections import Counter
 from collections.abc import Mapping
 
 from starlette.requests import Request
 
 from penstock.client.admin import Admin, LogDir
+from penstock.client.monitoring import CONFIG
+from penstock.client.scrapes import Samples
 from penstock.client.types import Node
-from penstock.console.monitoring import CONFIG
+from penstock.console.problems import values_of
 from penstock.console.web import Page, page, session_of
 from penstock.wire.acls import AclOperation
 from penstock.wire.errors import KafkaError
 
 NAVIGATION = [("/cluster", "Cluster", "u")]
-_AGE = re.compile(r'penstock_success_age_seconds\{\w+="([^"]*)"\}')
 _LIVE_SECONDS = 5.0  # each time the brokers collect all of their metrics
-_STORE = "penstock_store_"
+_STORE = {
+    "backlogBytes": "backlog_bytes",
+    "commitAgeSeconds": "commit_age_seconds",
+    "uploadsUnderWay": "uploads_under_way",
+    "uploads": "uploads_total",
+    "failures": "failures_total",
+    "cacheBytes": "cache_bytes",
+    "choresWaiting": "chores_waiting",
+}
+_TASKS = {"waiting": "expiry of requests that wait"}
 
 
 async def cluster(request: Request) -> Page:
@@ -28,7 +37,7 @@ async def cluster(request: Request) -> Page:
     found, topics, folders = await asyncio.gather(
         admin.describe_cluster(include_operations=True), admin.list_topics(include_internal=True), _folders(admin)
     )
-    measured = await session.monitoring.metrics("penstock_success_age_seconds", _STORE)
+    measured = await session.monitoring.metrics()
     leads: Counter[int] = Counter()
     copies: Counter[int] = Counter()
     behind: Counter[int] = Counter()
@@ -78,38 +87,36 @@ def _folder(folder: LogDir) -> dict[str, object]:
     return {
         "broker": folder.broker,
         "path": folder.path,
-        "records": sum(folder.sizes.values()),
+        "bytes": sum(folder.sizes.values()),
         "partitions": len(folder.sizes),
         "total": folder.total_bytes,
         "usable": folder.usable_bytes,
     }
 
 
-def _ages(nodes: list[Node], measured: Mapping[int, Mapping[str, float]]) -> list[dict[str, object]]:
+def _ages(nodes: list[Node], measured: Mapping[int, Samples]) -> list[dict[str, object]]:
     """How long ago each broker last did what must not silently stop: renew its lease, commit, clean, ..."""
     return [
-        {"broker": node.node_id, "what": match[1], "seconds": value}
+        {"broker": node.node_id, "task": _TASKS.get(labels["task"], labels["task"]), "seconds": seconds}
         for node in nodes
-        for name, value in sorted(measured.get(node.node_id, {}).items())
-        if (match := _AGE.fullmatch(name)) is not None
+        for labels, seconds in sorted(
+            values_of(measured.get(node.node_id, {}), "penstock_success_age_seconds"), key=lambda each: each[0]["task"]
+        )
     ]
 
 
-def _store(measured: Mapping[int, Mapping[str, float]]) -> list[dict[str, object]]:
+def _store(measured: Mapping[int, Samples]) -> list[dict[str, object]]:
     """What the object store of each broker has to do, for brokers that have one."""
     return [
-        {
-            "broker": broker,
-            "backlogBytes": values.get(f"{_STORE}backlog_bytes"),
-            "uploadsUnderWay": values.get(f"{_STORE}uploads_under_way"),
-            "uploads": values.get(f"{_STORE}uploads_total"),
-            "failures": values.get(f"{_STORE}failures_total"),
-            "cacheBytes": values.get(f"{_STORE}cache_bytes"),
-            "choresWaiting": values.get(f"{_STORE}chores_waiting"),
-        }
-        for broker, values in measured.items()
-        if f"{_STORE}commits_total" in values
+        {"broker": broker, **{key: _only(samples, f"penstock_store_{name}") for key, name in _STORE.items()}}
+        for broker, samples in measured.items()
+        if "penstock_store_commits_total" in samples
     ]
+
+
+def _only(samples: Samples, name: str) -> float | None:
+    """The value of a metric without labels."""
+    return next(iter(samples.get(name, {}).values()), None)
 
 
 ROUTES = page("/cluster", cluster)

@@ -3,23 +3,29 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Mapping, Sequence
 
 from starlette.exceptions import HTTPException
 from starlette.requests import Request
 
-from penstock.client.admin import Admin, GroupListing
+from penstock.client import group_waits
+from penstock.client.admin import Admin, GroupDescription, GroupListing
 from penstock.client.metadata import TopicInfo
 from penstock.client.types import OffsetSpec, TopicPartition
 from penstock.console import histories, problems, resets
 from penstock.console.commands import command
+from penstock.console.formats import plural
 from penstock.console.names import encode_name
 from penstock.console.questions import Change, Form
 from penstock.console.session import Session
+from penstock.console.sorting import ordered
 from penstock.console.web import Page, change, name_in, page, session_of
 from penstock.wire.errors import GroupIdNotFound, KafkaError
 
 NAVIGATION = [("/groups", "Groups", "g")]
 _MOST_GROUPS = 500
+_COLUMNS = ("group", "state", "lag", "ageSeconds")
+_PARTITION_COLUMNS = ("topic", "lag", "client")
 _MOST_PARTITIONS = 1_000
 _AT_ONCE = 16
 _LIVE_SECONDS = 2.0
@@ -33,11 +39,11 @@ async def group_list(request: Request) -> Page:
     admin = await session.admin()
     every = [group for group in await admin.list_groups() if group.type.lower() != _SHARE]
     found = [group for group in every if search.lower() in group.group_id.lower()]
+    known = await behind_of(session, "penstock_group")
+    found.sort(key=lambda group: -known[group.group_id].lag if group.group_id in known else 0)  # of many, the worst
     shown = found[:_MOST_GROUPS]
     committed = await commits_of(admin, shown)
-    ends, ages = await asyncio.gather(
-        ends_of(admin, {tp for offsets in committed.values() for tp in offsets}), ages_of(session, "penstock_group")
-    )
+    ends = await ends_of(admin, {tp for offsets in committed.values() for tp in offsets})
     rows = []
     for group in shown:
         offsets = committed[group.group_id]
@@ -48,19 +54,24 @@ async def group_list(request: Request) -> Page:
                 "state": group.state,
                 "topics": sorted({tp.topic for tp in offsets}),
                 "lag": sum(max(0, ends[tp] - offset) for tp, offset in offsets.items() if tp in ends),
-                "ageSeconds": ages.get(group.group_id),
+                "ageSeconds": known[group.group_id].age_seconds if group.group_id in known else None,
             }
         )
-    rows.sort(key=lambda row: (-int(str(row["lag"])), str(row["group"])))
-    data = {"groups": rows, "search": search, "left_out": len(found) - len(shown)}
+    trends = lag_trends(session, {str(row["group"]): int(str(row["lag"])) for row in rows})
+    rows = [{**row, "lagPerSecond": trends.get(str(row["group"]))} for row in rows]
+    rows.sort(key=lambda row: str(row["group"]))
+    rows, sort = ordered(rows, request.query_params.get("sort", ""), _COLUMNS, "lag")
+    data = {"groups": rows, "sort": sort, "search": search, "left_out": len(found) - len(shown)}
     return Page("groups.html", data, _LIVE_SECONDS, extra={"unsettled": _UNSETTLED})
 
 
 async def group(request: Request) -> Page:
     session, name = session_of(request), name_in(request)
     admin = await session.admin()
-    told, history = await asyncio.gather(
-        admin.describe_group(name), session.monitoring.read("/groups/history", group=name)
+    told, history, shown = await asyncio.gather(
+        admin.describe_group(name),
+        session.monitoring.read("/groups/history", group=name),
+        session.monitoring.read("/groups", group=name),
     )
     if told.type.lower() == _SHARE:
         raise HTTPException(404, f"{name} is a share group; it is under Queues.")
@@ -80,7 +91,7 @@ async def group(request: Request) -> Page:
                 "lag": max(0, ends[tp] - committed[tp]) if tp in ends and tp in committed else -1,
                 "member": "" if owner is None else owner.member_id,
                 "client": "" if owner is None else owner.client_id,
-                "host": "" if owner is None else owner.host,
+                "host": "" if owner is None else owner.host.lstrip("/"),
             }
         )
     lags = {tp: max(0, ends[tp] - offset) for tp, offset in committed.items() if tp in ends}
@@ -88,7 +99,7 @@ async def group(request: Request) -> Page:
         {
             "member": member.member_id,
             "client": member.client_id,
-            "host": member.host,
+            "host": member.host.lstrip("/"),
             "instance": member.group_instance_id or "",
             "epoch": member.epoch,
             "assignment": _by_topic(member.assignment),
@@ -98,7 +109,12 @@ async def group(request: Request) -> Page:
         for member in told.members
     ]
     points, events = histories.read(history)
+    rows, sort = ordered(rows, request.query_params.get("sort", ""), _PARTITION_COLUMNS, "topic")
+    known = (await behind_of(session, "penstock_group")).get(name)
     data = {
+        "sort": sort,
+        "lagPerSecond": lag_trends(session, {name: sum(lags.values())}).get(name),
+        "ageSeconds": None if known is None else known.age_seconds,
         "group": name,
         "type": told.type,
         "state": told.state,
@@ -106,7 +122,7 @@ async def group(request: Request) -> Page:
         "assignor": told.assignor,
         "epoch": told.epoch,
         "lag": sum(lags.values()),
-        "waits": histories.waits(told, sum(lags.values()), events),
+        "waits": _waits(told, shown, sum(lags.values()), events),
         "history": points,
         "events": events,
         "members": members,
@@ -125,6 +141,16 @@ async def group(request: Request) -> Page:
         "remembers": bool(history),
     }
     return Page("group.html", data, _LIVE_SECONDS, extra=extra)
+
+
+def _waits(told: GroupDescription, shown: Sequence[object], lag: int, events: Sequence[histories.Event]) -> list[str]:
+    """What the group waits for, as `penstock group describe` explains it, and what the rebalance came with."""
+    if told.state == "Empty":
+        return [f"Waiting for a member: {plural(lag, 'record')} to read, and nobody reads them."] if lag else []
+    rows = [row for view in shown if isinstance(view, list) for row in view]  # only its coordinator has any
+    sentences = group_waits.explain(told, group_waits.waits_of(told, rows if shown else None))
+    cause = histories.cause_of(events) if sentences else ""
+    return [*sentences, cause] if cause else sentences
 
 
 async def reset(request: Request, form: Form) -> Change:
@@ -167,10 +193,16 @@ async def delete(request: Request, form: Form) -> Change:
     return Change(question, line, _address(name), perform, "Delete it", danger=True, onward="/groups")
 
 
-async def ages_of(session: Session, prefix: str) -> dict[str, float | None]:
-    """How long the oldest record of each group has waited, where brokers tell: `prefix` as in `problems.behind`."""
-    metrics = await session.monitoring.metrics(f"{prefix}_lag_age_seconds")
-    return {group.name: group.age_seconds for group in problems.behind(metrics.values(), prefix, "")}
+async def behind_of(session: Session, prefix: str) -> dict[str, problems.Behind]:
+    """Lag and age of groups by name, where brokers show them: `prefix` as in `problems.behind`."""
+    metrics = await session.monitoring.metrics()
+    return problems.behind(metrics.values(), prefix, "")
+
+
+def lag_trends(session: Session, lags: Mapping[str, float]) -> dict[str, float]:
+    """By how much the lag of each group grows a second, or falls."""
+    found = session.rates.update({f"lag of {name}": lag for name, lag in lags.items()}, may_fall=True)
+    return {name: found[f"lag of {name}"] for name in lags if f"lag of {name}" in found}
 
 
 async def commits_of(admin: Admin, groups: list[GroupListing]) -> dict[str, dict[TopicPartition, int]]:

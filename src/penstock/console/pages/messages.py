@@ -21,6 +21,7 @@ from penstock.client.types import ConsumerRecord, OffsetSpec, TopicPartition
 from penstock.console import filters, searching
 from penstock.console.commands import command
 from penstock.console.decoders import FORMATS, avro, decode_record, preview
+from penstock.console.moments import MalformedMoment, milliseconds
 from penstock.console.names import encode_name
 from penstock.console.questions import Change, Form
 from penstock.console.searching import Found, Place, Places
@@ -52,7 +53,7 @@ async def messages(request: Request) -> Page:
     try:
         asked.check()
         asked.partitions(sorted(info.partitions))
-    except (filters.FilterError, HTTPException) as error:
+    except (filters.FilterError, MalformedMoment, HTTPException) as error:
         problem = error.detail if isinstance(error, HTTPException) else str(error)
     query = [item for item in request.query_params.multi_items() if item[0] not in ("notice", "resume")]
     extra = {
@@ -102,7 +103,7 @@ class _Asked:
         """Raise what is wrong with the place and the filter, before anything is read."""
         _ = self.filter
         if self.start == "time":
-            filters.milliseconds(self.at)
+            milliseconds(self.at)
         elif self.start == "offset":
             number_of(self.at or "0", "The offset")
 
@@ -139,7 +140,7 @@ async def _place(admin: Admin, places: Places, topic: str, asked: _Asked) -> Pla
     elif asked.start == "offset":
         at = number_of(asked.at or "0", "The offset")
     elif asked.start == "time":
-        by_time = await admin.list_offsets(dict.fromkeys(led, filters.milliseconds(asked.at)))
+        by_time = await admin.list_offsets(dict.fromkeys(led, milliseconds(asked.at)))
         at = {tp.partition: found.offset for tp, found in by_time.items() if found.offset >= 0}
     elif asked.start == "newest" and asked.filter is None:
         each = max(1, min(_FEW, _MOST_NEWEST // max(len(ends), 1)))
@@ -201,7 +202,7 @@ async def _told(request: Request, session: Session, place: Place, asked: _Asked)
                 rows = [_row(record, asked, session, _PREVIEW) for record in found.records]
                 if asked.start == "live":
                     rows.reverse()
-                yield "rows", template.render(rows=rows, topic=place.topic)
+                yield "rows", template.render(rows=rows, topic=place.topic, formats="")
             yield "progress", _progress(found, asked, session.places.keep(search, found.place))
 
 

@@ -3,35 +3,38 @@
 from __future__ import annotations
 
 import asyncio
-import math
-from collections import Counter
-from typing import TypedDict, cast
 
 from starlette.exceptions import HTTPException
 from starlette.requests import Request
 
 from penstock.client import dead_letters
 from penstock.client.admin import Admin, ResourceType, ShareOffset
+from penstock.client.errors import UsageError
+from penstock.client.monitoring import CONFIG
+from penstock.client.queue_advice import Advice, UnknownQueue, advise
 from penstock.client.types import TopicPartition
-from penstock.console import histories, resets
+from penstock.console import histories, resets, windows
 from penstock.console.commands import command
-from penstock.console.monitoring import CONFIG
+from penstock.console.decoders import preview
+from penstock.console.formats import plural
 from penstock.console.names import encode_name
-from penstock.console.pages.groups import ages_of, ends_of
+from penstock.console.pages.groups import behind_of, ends_of, lag_trends
 from penstock.console.questions import Change, Form
 from penstock.console.session import Session
+from penstock.console.sorting import ordered
 from penstock.console.web import Page, change, name_in, number_of, page, session_of
 from penstock.wire.errors import KafkaError
 
 NAVIGATION = [("/queues", "Queues", "q")]
 _MOST_GROUPS = 200
+_COLUMNS = ("queue", "state", "lag", "ageSeconds")
 _MOST_WINDOWS = 50
-_MOST_CELLS = 4_000
 _AT_ONCE = 16
 _LIVE_SECONDS = 0.3  # with the reading, less than half a second behind the broker
 _TYPES = ("share",)
 _KINDS = tuple(kind for kind in resets.KINDS if kind != "shift")  # the command has no --shift-by for share groups
 _MOST_LETTERS = 200
+_PREVIEW = 200
 _SETTINGS = {
     "share.record.lock.duration.ms": "lock_ms",
     "share.delivery.count.limit": "limit",
@@ -39,33 +42,15 @@ _SETTINGS = {
     "penstock.share.retry.backoff.multiplier": "multiplier",
     "penstock.share.retry.backoff.max.ms": "backoff_max_ms",
 }
-STATES = ("AVAILABLE", "DELAYED", "ACQUIRED", "STAGED", "ACKNOWLEDGED", "ARCHIVING", "ARCHIVED")
-
-
-class Cell(TypedDict):
-    offset: int
-    state: str
-    deliveryCount: int
-    memberId: str
-    remainingMs: int
-
-
-class Window(TypedDict):
-    topic: str
-    partition: int
-    startOffset: int
-    endOffset: int
-    logEndOffset: int
-    waitingFetches: int
-    maxRecordLocks: int
-    deliveryCountLimit: int
-    records: list[Cell]
 
 
 async def queue_list(request: Request) -> Page:
+    search = request.query_params.get("q", "")[:249]
     session = session_of(request)
     admin = await session.admin()
-    groups, ages = await asyncio.gather(admin.list_groups(types=_TYPES), ages_of(session, "penstock_share_group"))
+    every, known = await asyncio.gather(admin.list_groups(types=_TYPES), behind_of(session, "penstock_share_group"))
+    groups = [group for group in every if search.lower() in group.group_id.lower()]
+    groups.sort(key=lambda group: -known[group.group_id].lag if group.group_id in known else 0)  # of many, the worst
     few = asyncio.Semaphore(_AT_ONCE)
 
     async def offsets_of(group_id: str) -> dict[TopicPartition, ShareOffset]:
@@ -77,18 +62,26 @@ async def queue_list(request: Request) -> Page:
 
     shown = groups[:_MOST_GROUPS]
     found = await asyncio.gather(*(offsets_of(group.group_id) for group in shown))
+    lags = {
+        group.group_id: sum(max(0, offset.lag) for offset in offsets.values())
+        for group, offsets in zip(shown, found, strict=True)
+    }
+    trends = lag_trends(session, lags)
     rows = [
         {
             "queue": group.group_id,
             "state": group.state,
             "topics": sorted({tp.topic for tp in offsets}),
-            "lag": sum(max(0, offset.lag) for offset in offsets.values()),
-            "ageSeconds": ages.get(group.group_id),
+            "lag": lags[group.group_id],
+            "lagPerSecond": trends.get(group.group_id),
+            "ageSeconds": known[group.group_id].age_seconds if group.group_id in known else None,
         }
         for group, offsets in zip(shown, found, strict=True)
     ]
-    rows.sort(key=lambda row: (-int(str(row["lag"])), str(row["queue"])))
-    return Page("queues.html", {"queues": rows, "left_out": len(groups) - len(shown)}, 2.0)
+    rows.sort(key=lambda row: str(row["queue"]))
+    rows, sort = ordered(rows, request.query_params.get("sort", ""), _COLUMNS, "lag")
+    data = {"queues": rows, "sort": sort, "search": search, "left_out": len(groups) - len(shown)}
+    return Page("queues.html", data, 2.0)
 
 
 async def queue(request: Request) -> Page:
@@ -97,38 +90,21 @@ async def queue(request: Request) -> Page:
     told, offsets = await asyncio.gather(admin.describe_group(name), admin.list_share_group_offsets(name))
     if told.type.lower() not in _TYPES:
         raise HTTPException(404, f"{name} is a consumer group; it is under Groups.")
-    windows = cast(
-        "list[Window]",
-        [window for broker in await session.monitoring.read("/share-groups", group=name) for window in _list(broker)],
-    )
-    windows.sort(key=lambda window: (window["topic"], window["partition"]))
-    acquired = [cell for window in windows for cell in window["records"] if cell["state"] == "ACQUIRED"]
-    held = Counter(cell["memberId"] for cell in acquired)
-    first_end: dict[str, int] = {}
-    for cell in acquired:
-        first_end[cell["memberId"]] = min(cell["remainingMs"], first_end.get(cell["memberId"], cell["remainingMs"]))
+    found = windows.read(await session.monitoring.read("/share-groups", group=name))
     ends = await ends_of(admin, set(offsets))
     lag = sum(max(0, offset.lag) for offset in offsets.values())
+    advice = await _advice(session, name, len(told.members))
     arrivals, done = _rates(session, name, sum(ends.values()), lag)
-    members = [
-        {
-            "member": member.member_id,
-            "client": member.client_id,
-            "host": member.host,
-            "partitions": len(member.assignment),
-            "holds": held[member.member_id],
-            "nextLockEndsSeconds": first_end[member.member_id] / 1000 if member.member_id in first_end else None,
-        }
-        for member in told.members
-    ]
+    if advice is not None:
+        arrivals, done = advice.arrivals_per_second, advice.done_per_second
     data = {
         "queue": name,
         "state": told.state,
         "lag": lag,
         "arrivals": arrivals,
         "done": done,
-        "advice": advice(len(members), lag, arrivals, done),
-        "members": members,
+        "outlook": windows.outlook(len(told.members), lag, arrivals, done, advice),
+        "members": windows.workers(told.members, found),
         "partitions": [
             {
                 "topic": tp.topic,
@@ -139,17 +115,18 @@ async def queue(request: Request) -> Page:
             }
             for tp, offset in sorted(offsets.items())
         ],
-        "retries": retries(windows),
-        "windows": windows[:_MOST_WINDOWS],
-        "left_out": max(0, len(windows) - _MOST_WINDOWS),
+        "retries": windows.retries(found),
+        "windows": found[:_MOST_WINDOWS],
+        "left_out": max(0, len(found) - _MOST_WINDOWS),
         "has_windows": await session.monitoring.is_there(),
     }
     is_live = request.url.path.endswith(".live")  # what only the rest of the page shows is not read twice a second
+    clients = {member.member_id: member.client_id for member in told.members}
     extra = {
-        "strips": [strip(window) for window in windows[:_MOST_WINDOWS]],
-        "states": STATES,
+        "strips": [windows.strip(window, clients) for window in found[:_MOST_WINDOWS]],
+        "states": windows.STATES,
         "curve": None if is_live else await _curve(session, name),
-        "has_letters": None if is_live else await dead_letters.dead_letter_topic(admin, name),
+        "letters": None if is_live else await _waiting_letters(session, name),
         "settings": {} if is_live else await _settings(admin, name),
         "topics": sorted({tp.topic for tp in offsets}),
         "kinds": _KINDS,
@@ -158,65 +135,29 @@ async def queue(request: Request) -> Page:
     return Page("queue.html", data, _LIVE_SECONDS, extra=extra)
 
 
-def strip(window: Window) -> dict[str, object]:
-    """The window's records as runs that look alike, for drawing; a digit marks a delivery after the first."""
-    runs: list[dict[str, object]] = []
-    last: tuple[object, ...] = ()
-    limit = window["deliveryCountLimit"]
-    for cell in window["records"][:_MOST_CELLS]:
-        seconds = -(-cell["remainingMs"] // 1000)
-        looks = (cell["state"], cell["deliveryCount"], cell["memberId"], seconds)
-        if looks != last:
-            last = looks
-            words = [cell["state"].lower()]
-            words += [f"by {cell['memberId']}"] if cell["memberId"] else []
-            words += [f"{seconds} s left"] if cell["remainingMs"] else []
-            words += [f"delivery {cell['deliveryCount']} of {limit}"] if cell["deliveryCount"] else []
-            open_ = cell["state"] in ("ACQUIRED", "AVAILABLE", "DELAYED") and cell["deliveryCount"] > 1
-            mark = str(min(cell["deliveryCount"], 9)) if open_ else ""
-            runs.append({"state": cell["state"].lower(), "words": ", ".join(words), "mark": mark, "offsets": []})
-        cast("list[int]", runs[-1]["offsets"]).append(cell["offset"])
-    return {"runs": runs, "counts": Counter(cell["state"].lower() for cell in window["records"])}
+async def _advice(session: Session, name: str, workers: int) -> Advice | None:
+    """What the brokers' metrics of the last half minute say; None until there are two readings of them."""
+    scrapes = await session.monitoring.recent()
+    if len(scrapes) < 2:
+        return None
+    try:
+        return advise(scrapes, name, workers)
+    except UnknownQueue:
+        return None
 
 
-def retries(windows: list[Window]) -> list[dict[str, object]]:
-    """Records that were delivered before and are not done: how many by delivery, and when the next of them is due."""
-    found: dict[tuple[int, int], list[Cell]] = {}
-    for window in windows:
-        for cell in window["records"]:
-            again = cell["deliveryCount"] > 1 or (cell["deliveryCount"] == 1 and cell["state"] != "ACQUIRED")
-            if again and cell["state"] in ("ACQUIRED", "AVAILABLE", "DELAYED"):
-                found.setdefault((cell["deliveryCount"], window["deliveryCountLimit"]), []).append(cell)
-    rows: list[dict[str, object]] = []
-    for (deliveries, limit), cells in sorted(found.items(), reverse=True):
-        delayed = [cell["remainingMs"] for cell in cells if cell["state"] == "DELAYED"]
-        rows.append(
-            {
-                "deliveries": deliveries,
-                "limit": limit,
-                "records": len(cells),
-                "acquired": sum(cell["state"] == "ACQUIRED" for cell in cells),
-                "delayed": len(delayed),
-                "nextSeconds": min(delayed) / 1000 if delayed else None,
-            }
-        )
-    return rows
-
-
-def advice(workers: int, lag: int, arrivals: float | None, done: float | None) -> str:
-    """How many workers the queue needs, from what arrives and what is done now."""
-    if not workers:
-        return f"{lag:,} records wait, and no worker takes them." if lag else "No worker is here, and nothing waits."
-    if arrivals is None or done is None:
-        return "The rates are not known yet; a few seconds will tell."
-    if not lag:
-        return f"{workers} workers keep up."
-    if done <= 0:
-        return f"{lag:,} records wait, and the {workers} workers finish none: look at what they do."
-    if done >= arrivals * 1.05:
-        return f"The {workers} workers catch up: done in about {math.ceil(lag / max(done - arrivals, 0.1)):,} s."
-    needed = max(workers + 1, math.ceil(workers * arrivals / done * 1.2))
-    return f"The {workers} workers fall behind; {needed} would keep up with what arrives, with a fifth to spare."
+async def _waiting_letters(session: Session, name: str) -> dict[str, object] | None:
+    """The queue's dead-letter topic, and how many letters wait there, up to a number; None without one."""
+    admin = await session.admin()
+    topic = await dead_letters.dead_letter_topic(admin, name)
+    if topic is None:
+        return None
+    try:
+        async with session.consumer() as consumer:
+            found, more = await dead_letters.read_letters(admin, consumer, name, topic, limit=_MOST_LETTERS)
+    except (KafkaError, UsageError):
+        return {"topic": topic, "count": None, "more": False}  # it cannot be read, or too much else is being read
+    return {"topic": topic, "count": len(found), "more": more}
 
 
 async def reset(request: Request, form: Form) -> Change:
@@ -275,6 +216,7 @@ async def letters(request: Request) -> Page:
             "record": {"topic": letter.topic, "partition": letter.partition, "offset": letter.record_offset},
             "deliveries": letter.deliveries,
             "message": letter.message,
+            "value": None if letter.record.value is None else preview(letter.record.value, _PREVIEW).text,
         }
         for letter in found
     ]
@@ -297,10 +239,8 @@ async def redrive(request: Request, form: Form) -> Change:
     async def perform(_: Form) -> str:
         async with session.consumer() as consumer:
             outcome = await dead_letters.redrive(admin, consumer, await session.producer(), name, topic, only=only)
-        gone = (
-            f"; {outcome.gone} are nowhere any more, neither in their topics nor in the letters" if outcome.gone else ""
-        )
-        return f"Put back: {outcome.back} records{gone}."
+        done = f"Put back: {plural(outcome.back, 'record')}"
+        return f"{done}; of {plural(outcome.gone, 'letter')} no record exists any more." if outcome.gone else f"{done}."
 
     what = f"the letter {topic}-{only[0]} offset {only[1]}" if only else f"all dead letters of queue {name}"
     question = f"Put back {what}? Every group that reads the topic gets the records again."
@@ -324,10 +264,6 @@ async def _settings(admin: Admin, name: str) -> dict[str, str]:
 def _rates(session: Session, name: str, end: int, lag: int) -> tuple[float | None, float | None]:
     rates = session.rates.update({f"end of {name}": end, f"done of {name}": end - lag})
     return rates.get(f"end of {name}"), rates.get(f"done of {name}")
-
-
-def _list(told: object) -> list[object]:
-    return told if isinstance(told, list) else []
 
 
 def _address(name: str) -> str:

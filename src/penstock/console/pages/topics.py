@@ -14,11 +14,14 @@ from penstock.console.commands import command
 from penstock.console.names import encode_name
 from penstock.console.questions import Change, Form
 from penstock.console.readings import read_both, topic_rates
+from penstock.console.sorting import ordered
 from penstock.console.web import Page, change, field_of, name_in, number_of, page, session_of
 
 NAVIGATION = [("/topics", "Topics", "t")]
 _MOST_TOPICS = 1_000
 _PARTITIONS_A_PAGE = 500
+_COLUMNS = ("name", "partitions", "records", "rate", "bytes", "groups", "lag")
+_PARTITION_COLUMNS = ("partition", "end", "records", "bytes")
 _LIVE_SECONDS = 2.0
 _SLOW_LIVE_SECONDS = 10.0  # with thousands of partitions, of which every reading takes a while
 _MANY_PARTITIONS = 2_000
@@ -51,8 +54,10 @@ async def topic_list(request: Request) -> Page:
                 "lag": max((reader.lag for reader in lags.get(topic.name, ())), default=None),
             }
         )
+    rows, sort = ordered(rows, request.query_params.get("sort", ""), _COLUMNS, "name")
     data = {
         "topics": rows,
+        "sort": sort,
         "search": search,
         "internal": internal,
         "left_out": len(found) - len(shown),
@@ -70,7 +75,7 @@ async def topic(request: Request) -> Page:
     number = number_of(request.query_params.get("page", "1"), "page", 1, pages)
     begin = (number - 1) * _PARTITIONS_A_PAGE
     rows = []
-    for partition in sorted(info.partitions)[begin : begin + _PARTITIONS_A_PAGE]:
+    for partition in sorted(info.partitions):
         tp, known = TopicPartition(name, partition), info.partitions[partition]
         rows.append(
             {
@@ -84,13 +89,15 @@ async def topic(request: Request) -> Page:
                 "bytes": None if sizes is None else sizes.get(tp, 0),
             }
         )
+    rows, sort = ordered(rows, request.query_params.get("sort", ""), _PARTITION_COLUMNS, "-partition")
     data = {
         "topic": name,
+        "sort": sort,
         "total": len(info.partitions),
         "records": sum(max(offsets.records(tp), 0) for tp in offsets.end),
         "rate": topic_rates(session.rates, offsets).get(name),
         "bytes": None if sizes is None else sum(size for tp, size in sizes.items() if tp.topic == name),
-        "partitions": rows,
+        "partitions": rows[begin : begin + _PARTITIONS_A_PAGE],
         "page": number,
         "pages": pages,
         "groups": [

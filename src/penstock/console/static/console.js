@@ -1,8 +1,10 @@
-// What htmx does not do: the one live stream of a tab, the messages of a search, and keys.
+// What the server cannot do alone: the one live stream of a tab, the messages of a search, a queue's records under the
+// pointer, and keys.
 "use strict";
 
 const main = document.getElementById("main");
 const pulse = document.getElementById("pulse");
+const live = document.getElementById("live");
 
 // A notice belongs to one visit: a reload shows the page without it.
 const here = new URL(location.href);
@@ -11,7 +13,7 @@ if (here.searchParams.has("notice")) {
   history.replaceState(null, "", here);
 }
 
-// A browser allows six connections per origin, so a tab has one stream, and none while nobody looks.
+// The live part. A browser allows six connections per origin, so a tab has one stream, and none while nobody looks.
 let source = null;
 
 function listen() {
@@ -20,23 +22,38 @@ function listen() {
   source = new EventSource(address);
   source.addEventListener("live", (event) => {
     const selection = document.getSelection();
-    const live = document.getElementById("live");
-    if (selection && !selection.isCollapsed && live.contains(selection.anchorNode)) return; // somebody copies
-    const held = document.activeElement && live.contains(document.activeElement) ? document.activeElement.id : "";
-    live.innerHTML = JSON.parse(event.data);
-    if (held && document.getElementById(held)) document.getElementById(held).focus();
-    pulse.className = "pulse on";
+    if (selection && !selection.isCollapsed && live.contains(selection.anchorNode)) {
+      say("on", "Live, and waiting while text is selected");
+      return;
+    }
+    morph(JSON.parse(event.data));
+    say("on", "Live: the page follows the cluster");
   });
-  source.addEventListener("failed", (event) => { pulse.className = "pulse lost"; pulse.title = JSON.parse(event.data); stop(); setTimeout(listen, 3000); });
+  source.addEventListener("failed", (event) => { say("lost", JSON.parse(event.data)); stop(); setTimeout(listen, 3000); });
   source.addEventListener("over", () => { stop(); location.reload(); }); // logged out
   source.addEventListener("error", () => {
-    pulse.className = "pulse lost";
-    if (source && source.readyState === EventSource.CLOSED) askForLogin();
+    say("lost", "The console does not answer");
+    if (source && source.readyState === EventSource.CLOSED) loginIfNeeded();
   });
 }
 
+function say(state, words) {
+  pulse.className = "pulse " + state;
+  pulse.title = words;
+}
+
+// Elements that stay the same are kept, so that focus, scroll positions and what is under the pointer survive.
+function morph(html) {
+  Idiomorph.morph(live, html, {
+    morphStyle: "innerHTML",
+    ignoreActiveValue: true,
+    callbacks: { beforeNodeMorphed: (old, fresh) => !(old.dataset && "keep" in old.dataset) && !old.isEqualNode(fresh) },
+  });
+  showPointed();
+}
+
 // A stream that is refused may mean that nobody is logged in any more: then the page leads to the login.
-function askForLogin() {
+function loginIfNeeded() {
   fetch(location.href, { method: "HEAD", redirect: "manual" }).then((answer) => { if (answer.type === "opaqueredirect") location.reload(); }, () => {});
 }
 
@@ -47,7 +64,64 @@ function stop() {
 
 document.addEventListener("visibilitychange", () => (document.hidden ? stop() : listen()));
 window.addEventListener("pagehide", stop);
-listen();
+
+// The records of a queue: the one under the pointer, or chosen by the arrow keys, is described below its strip.
+let pointed = null; // the id of a strip, and an offset
+
+const runOf = (strip, offset) => [...strip.children].find((run) => offset >= +run.dataset.first && offset < +run.dataset.first + run.children.length);
+
+function showPointed() {
+  for (const cell of document.querySelectorAll(".strip i.here")) cell.classList.remove("here");
+  const strip = pointed && document.getElementById(pointed.strip);
+  const run = strip && runOf(strip, pointed.offset);
+  for (const line of document.querySelectorAll(".pointed")) line.hidden = !run || line.dataset.strip !== pointed.strip;
+  if (!run) return;
+  run.children[pointed.offset - run.dataset.first].classList.add("here");
+  const line = document.querySelector(`.pointed[data-strip="${CSS.escape(strip.id)}"]`);
+  const link = line.querySelector("a");
+  link.textContent = `offset ${pointed.offset.toLocaleString("en")}`;
+  link.href = strip.dataset.records + pointed.offset;
+  line.querySelector("span").textContent = run.dataset.words;
+}
+
+function offsetOf(cell) {
+  return +cell.parentElement.dataset.first + [...cell.parentElement.children].indexOf(cell);
+}
+
+function pointAt(event) {
+  const cell = event.target.closest && event.target.closest(".strip[data-records] i");
+  if (!cell) return null;
+  pointed = { strip: cell.closest(".strip").id, offset: offsetOf(cell) };
+  showPointed();
+  return cell;
+}
+
+document.addEventListener("pointerover", pointAt);
+document.addEventListener("click", (event) => {
+  const cell = pointAt(event);
+  if (cell && event.pointerType !== "touch") location.href = cell.closest(".strip").dataset.records + pointed.offset;
+});
+
+function moveInStrip(event) {
+  const strip = event.target.closest(".strip[data-records]");
+  if (!strip || !strip.children.length) return false;
+  const first = +strip.firstElementChild.dataset.first;
+  const last = +strip.lastElementChild.dataset.first + strip.lastElementChild.children.length - 1;
+  const at = pointed && pointed.strip === strip.id ? pointed.offset : null;
+  const next = { ArrowRight: at === null ? first : at + 1, ArrowLeft: at === null ? last : at - 1, Home: first, End: last }[event.key];
+  if (event.key === "Enter" && at !== null) location.href = strip.dataset.records + at;
+  else if (next === undefined) return false;
+  else {
+    // An offset without a record is passed over.
+    const step = next < (at ?? 0) ? -1 : 1;
+    let offset = Math.min(Math.max(next, first), last);
+    while (!runOf(strip, offset)) offset += step;
+    pointed = { strip: strip.id, offset };
+    showPointed();
+  }
+  event.preventDefault();
+  return true;
+}
 
 // The messages of a topic: rows arrive as HTML that the server has escaped. A page keeps so many: a search the first,
 // which the server sees to, live messages the newest. A hidden tab lets its stream go, and goes on from there.
@@ -62,8 +136,8 @@ if (search) {
   let resume = "";
   let state = "searching";
   let stream = null;
-  const let_go = () => { if (stream) stream.close(); stream = null; };
-  const finish = (how) => { let_go(); state = how; button.hidden = true; bar.hidden = true; search.dataset.state = how; };
+  const letGo = () => { if (stream) stream.close(); stream = null; };
+  const finish = (how) => { letGo(); state = how; button.hidden = true; bar.hidden = true; search.dataset.state = how; };
   const begin = () => {
     if (stream || document.hidden || state !== "searching") return;
     stream = new EventSource(search.dataset.stream + (resume ? "&resume=" + encodeURIComponent(resume) : ""));
@@ -79,30 +153,56 @@ if (search) {
     });
     stream.addEventListener("failed", (event) => { words.textContent = JSON.parse(event.data); words.className = "failure"; finish("failed"); });
     stream.addEventListener("end", () => { finish("done"); if (!rows.children.length) document.getElementById("none").hidden = false; });
-    stream.addEventListener("error", () => { if (stream) { words.textContent += " · the console has ended the stream"; finish("failed"); } });
+    stream.addEventListener("error", () => { if (stream) { words.textContent += " · the connection to the console is lost"; finish("failed"); } });
   };
   button.addEventListener("click", () => { words.textContent += " · stopped"; finish("stopped"); });
-  document.addEventListener("visibilitychange", () => (document.hidden ? let_go() : begin()));
-  window.addEventListener("pagehide", let_go);
+  document.addEventListener("visibilitychange", () => (document.hidden ? letGo() : begin()));
+  window.addEventListener("pagehide", letGo);
   begin();
   rows.addEventListener("click", (event) => {
     const row = event.target.closest("tr");
-    if (row && !event.target.closest("a") && document.getSelection().isCollapsed) row.classList.toggle("open");
+    if (row && !event.target.closest("a, button") && document.getSelection().isCollapsed) toggle(row);
+    else if (event.target.closest("button")) toggle(row);
   });
+  const toggle = (row) => row.querySelector("button").setAttribute("aria-expanded", String(row.classList.toggle("open")));
 }
 
-// Keys: g and a letter goes to a page, / to the search field.
-let gone = 0;
+// A field that only some choices of a form need is there with them alone.
+for (const field of document.querySelectorAll("[data-only-with]")) {
+  const [name, ...values] = field.dataset.onlyWith.split(" ");
+  const choice = field.closest("form").elements[name];
+  const show = () => { field.hidden = !values.includes(choice.value); };
+  choice.addEventListener("change", show);
+  show();
+}
+
+// A command can be copied, where the browser allows it.
+if (navigator.clipboard) {
+  document.addEventListener("click", (event) => {
+    const button = event.target.closest("button[data-copy]");
+    if (button) navigator.clipboard.writeText(button.dataset.copy).then(() => { button.textContent = "Copied"; });
+  });
+  document.documentElement.classList.add("can-copy");
+}
+
+// Keys: g and a letter goes to a page, / to the search field, ? lists them.
+let wentAt = 0;
 document.addEventListener("keydown", (event) => {
   if (event.target.closest("input, textarea, select") || event.ctrlKey || event.metaKey || event.altKey) return;
+  if (moveInStrip(event)) return;
   if (event.key === "/") {
     const field = document.querySelector("[data-focus='/']");
     if (field) { field.focus(); event.preventDefault(); }
+  } else if (event.key === "?") {
+    const keys = document.getElementById("keys");
+    if (keys && !keys.open) keys.showModal();
   } else if (event.key === "g") {
-    gone = Date.now();
-  } else if (Date.now() - gone < 1500) {
+    wentAt = Date.now();
+  } else if (Date.now() - wentAt < 1500) {
     const link = document.querySelector(`nav a[data-key='${CSS.escape(event.key)}']`);
     if (link) link.click();
-    gone = 0;
+    wentAt = 0;
   }
 });
+
+listen();

@@ -4,10 +4,8 @@ from __future__ import annotations
 
 import re
 from collections import defaultdict
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
-
-from penstock.cli.failures import Failure
 
 _SAMPLE = re.compile(r"([A-Za-z_:][\w:]*)(?:\{(.*)\})? (\S+)")
 _LABEL = re.compile(r'(\w+)="((?:[^"\\]|\\.)*)"')
@@ -17,15 +15,19 @@ Labels = tuple[tuple[str, str], ...]
 Samples = dict[str, dict[Labels, float]]
 
 
-def parse(text: str) -> Samples:
-    """The samples of Prometheus text by the name of the metric and its labels."""
+class MalformedScrape(ValueError):
+    """A text is not what a broker shows under /metrics."""
+
+
+def parse(text: str, prefixes: tuple[str, ...] = ("",)) -> Samples:
+    """The samples of Prometheus text whose names begin with one of `prefixes`, by name and labels."""
     found: defaultdict[str, dict[Labels, float]] = defaultdict(dict)
     for line in text.splitlines():
-        if not line or line.startswith("#"):
+        if not line or line[0] == "#" or not line.startswith(prefixes):
             continue
         match = _SAMPLE.fullmatch(line)
         if match is None:
-            raise Failure(f"this is no line of Prometheus text: {line[:100]!r}; is it the broker's /metrics?")
+            raise MalformedScrape(f"{line[:100]!r} is not a line of Prometheus text")
         name, labels, value = match.groups()
         found[name][tuple((key, _unescaped(text)) for key, text in _LABEL.findall(labels or ""))] = float(value)
     return dict(found)
@@ -33,6 +35,17 @@ def parse(text: str) -> Samples:
 
 def _unescaped(text: str) -> str:
     return _ESCAPED.sub(lambda match: "\n" if match[1] == "n" else match[1], text)
+
+
+def merged(brokers: Iterable[Samples]) -> Samples:
+    """The samples of several brokers as those of one: what two of them count is summed."""
+    found: defaultdict[str, dict[Labels, float]] = defaultdict(dict)
+    for samples in brokers:
+        for name, values in samples.items():
+            held = found[name]
+            for labels, value in values.items():
+                held[labels] = held.get(labels, 0.0) + value
+    return dict(found)
 
 
 @dataclass(frozen=True, slots=True)

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from penstock.cli.failures import Failure
-from penstock.cli.scrapes import Between, parse
+from penstock.client.scrapes import Between, MalformedScrape, merged, parse
 
 BEFORE = """# HELP a_total A.
 # TYPE a_total counter
@@ -34,8 +33,17 @@ def test_labels_are_unescaped() -> None:
 
 
 def test_what_is_no_prometheus_text_is_refused() -> None:
-    with pytest.raises(Failure, match="no line of Prometheus text"):
+    with pytest.raises(MalformedScrape, match="not a line of Prometheus text"):
         parse("<html>\n")
+
+
+def test_only_samples_with_one_of_the_prefixes_are_read() -> None:
+    assert parse("a_b 1\na_c 2\nb 3\nbroken\n", ("a_", "b 3")) == {"a_b": {(): 1}, "a_c": {(): 2}, "b": {(): 3}}
+
+
+def test_samples_of_several_brokers_are_summed_by_their_labels() -> None:
+    brokers = [parse('m{t="x"} 1\nm{t="y"} 2\n'), parse('m{t="x"} 4\nn 5\n')]
+    assert merged(brokers) == {"m": {(("t", "x"),): 5, (("t", "y"),): 2}, "n": {(): 5}}
 
 
 def test_rates_are_per_second_and_begin_with_a_new_counter() -> None:

@@ -1,0 +1,196 @@
+"""The windows of a queue as brokers show them (`/share-groups?group=ID`), and what follows from them for people: the
+strip of each share-partition, what each worker does, and which records are delivered again.
+
+Pure functions.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Sequence
+from typing import NotRequired, TypedDict, cast
+
+from penstock.client.admin.groups import MemberDescription
+from penstock.client.queue_advice import Advice
+from penstock.console.formats import about, count, plural, span
+
+STATES = ("AVAILABLE", "DELAYED", "ACQUIRED", "STAGED", "ACKNOWLEDGED", "ARCHIVING", "ARCHIVED")
+_OPEN = ("ACQUIRED", "AVAILABLE", "DELAYED")
+_MOST_CELLS = 4_000
+_SILENT_SECONDS = 60
+
+
+class Cell(TypedDict):
+    offset: int
+    state: str
+    deliveryCount: int
+    memberId: str
+    remainingMs: int
+
+
+class MemberView(TypedDict):
+    """What one member does with one share-partition."""
+
+    memberId: str
+    heldRecords: int
+    oldestHeldMs: int | None
+    deliveriesPerSecond: float
+    acknowledgementsPerSecond: float
+    lastAcknowledgementMs: int | None
+
+
+class Window(TypedDict):
+    topic: str
+    partition: int
+    startOffset: int
+    endOffset: int
+    logEndOffset: int
+    waitingFetches: int
+    maxRecordLocks: int
+    deliveryCountLimit: int
+    members: NotRequired[list[MemberView]]
+    records: list[Cell]
+
+
+class Run(TypedDict):
+    """Neighbouring records that look alike, from an offset on."""
+
+    state: str
+    words: str
+    mark: str
+    first: int
+    length: int
+
+
+def read(views: Iterable[object]) -> list[Window]:
+    """The windows of all brokers, in order."""
+    windows = [cast("Window", window) for view in views if isinstance(view, list) for window in view]
+    return sorted(windows, key=lambda window: (window["topic"], window["partition"]))
+
+
+def strip(window: Window, clients: dict[str, str]) -> dict[str, object]:
+    """The window's records as runs that look alike, for drawing; a digit marks a delivery after the first.
+
+    `clients` are the client ids of members, which say more than member ids.
+    """
+    runs: list[Run] = []
+    last: tuple[object, ...] = ()
+    limit = window["deliveryCountLimit"]
+    for cell in window["records"][:_MOST_CELLS]:
+        seconds = -(-cell["remainingMs"] // 1000)
+        looks = (cell["state"], cell["deliveryCount"], cell["memberId"], seconds)
+        if looks != last or cell["offset"] != runs[-1]["first"] + runs[-1]["length"]:
+            last = looks
+            words = [cell["state"].lower()]
+            words += [f"by {clients.get(cell['memberId']) or cell['memberId']}"] if cell["memberId"] else []
+            words += [f"{seconds} s left"] if cell["remainingMs"] else []
+            words += [f"delivery {cell['deliveryCount']} of {limit}"] if cell["deliveryCount"] else []
+            is_again = cell["state"] in _OPEN and cell["deliveryCount"] > 1
+            mark = str(min(cell["deliveryCount"], 9)) if is_again else ""
+            state = cell["state"].lower()
+            runs.append(Run(state=state, words=", ".join(words), mark=mark, first=cell["offset"], length=0))
+        runs[-1]["length"] += 1
+    counts = Counter(cell["state"] for cell in window["records"])
+    return {"runs": runs, "counts": {state.lower(): counts[state] for state in STATES if counts[state]}}
+
+
+def workers(members: Sequence[MemberDescription], windows: Sequence[Window]) -> list[dict[str, object]]:
+    """What each worker has and does, over all share-partitions; those that have left and still hold records too."""
+    views: dict[str, list[MemberView]] = {}
+    first_end: dict[str, int] = {}
+    for window in windows:
+        for view in window.get("members", []):
+            views.setdefault(view["memberId"], []).append(view)
+        for cell in window["records"]:
+            if cell["state"] == "ACQUIRED":
+                holder, left = cell["memberId"], cell["remainingMs"]
+                first_end[holder] = min(left, first_end.get(holder, left))
+    known = {member.member_id: member for member in members}
+    gone = [member_id for member_id, found in views.items() if member_id not in known and _held(found)]
+    rows = []
+    for member_id in [*sorted(known, key=lambda each: (known[each].client_id, each)), *gone]:
+        member, found = known.get(member_id), views.get(member_id, [])
+        held = _held(found)
+        last = min((each for view in found if (each := view["lastAcknowledgementMs"]) is not None), default=None)
+        oldest = max((each for view in found if (each := view["oldestHeldMs"]) is not None), default=None)
+        is_silent = held > 0 and oldest is not None and min(oldest, last or oldest) > _SILENT_SECONDS * 1000
+        rows.append(
+            {
+                "member": member_id,
+                "client": "" if member is None else member.client_id,
+                "host": "" if member is None else member.host.lstrip("/"),
+                "isGone": member is None,
+                "isSilent": is_silent,
+                "partitions": 0 if member is None else len(member.assignment),
+                "holds": held,
+                "oldestHeldSeconds": None if oldest is None else oldest / 1000,
+                "takesPerSecond": sum(view["deliveriesPerSecond"] for view in found) if found else None,
+                "completesPerSecond": sum(view["acknowledgementsPerSecond"] for view in found) if found else None,
+                "lastAcknowledgementSeconds": None if last is None else last / 1000,
+                "nextLockEndsSeconds": first_end[member_id] / 1000 if member_id in first_end else None,
+            }
+        )
+    return rows
+
+
+def _held(views: Iterable[MemberView]) -> int:
+    return sum(view["heldRecords"] for view in views)
+
+
+def retries(windows: Iterable[Window]) -> list[dict[str, object]]:
+    """Records that were delivered before and are not done: how many by delivery, and when the next of them is due."""
+    found: dict[tuple[int, int], list[Cell]] = {}
+    for window in windows:
+        for cell in window["records"]:
+            again = cell["deliveryCount"] > 1 or (cell["deliveryCount"] == 1 and cell["state"] != "ACQUIRED")
+            if again and cell["state"] in _OPEN:
+                found.setdefault((cell["deliveryCount"], window["deliveryCountLimit"]), []).append(cell)
+    rows: list[dict[str, object]] = []
+    for (deliveries, limit), cells in sorted(found.items(), reverse=True):
+        delayed = [cell["remainingMs"] for cell in cells if cell["state"] == "DELAYED"]
+        rows.append(
+            {
+                "deliveries": deliveries,
+                "limit": limit,
+                "records": len(cells),
+                "acquired": sum(cell["state"] == "ACQUIRED" for cell in cells),
+                "delayed": len(delayed),
+                "nextSeconds": min(delayed) / 1000 if delayed else None,
+            }
+        )
+    return rows
+
+
+def outlook(workers: int, lag: int, arrivals: float | None, done: float | None, advice: Advice | None) -> list[str]:
+    """Where the queue is going, and how many workers it needs, in sentences. `advice` is there with metrics only."""
+    if not workers:
+        return [f"{plural(lag, 'record')} to do, and no worker." if lag else "No worker, and nothing to do."]
+    if not lag:
+        return [f"{plural(workers, 'worker')}, and nothing waits."]
+    if arrivals is None or done is None:
+        return ["The rates are being measured."]
+    if done <= 0:
+        sentences = [f"{plural(workers, 'worker')}, and none of them completes a record: look at what they do."]
+    elif done > arrivals * 1.02:
+        sentences = [f"At this pace it is caught up in {about(lag / (done - arrivals))}."]
+    elif done >= arrivals * 0.98:
+        sentences = [f"{plural(workers, 'worker')} {_keep(workers)} pace with what arrives, and the backlog stays."]
+    else:
+        sentences = [f"It falls behind by {count(round(arrivals - done, 1))} records a second."]
+    if advice is not None and advice.handling_seconds is not None and advice.workers_to_keep_up is not None:
+        needed, soon = advice.workers_to_keep_up, advice.workers_to_catch_up
+        sentence = (
+            f"A worker has a record for {_took(advice.handling_seconds)}; {plural(needed, 'worker')} would keep up"
+        )
+        if soon is not None and soon > needed:
+            sentence += f", {count(soon)} would catch up within {span(advice.catch_up_seconds)}"
+        sentences.append(f"{sentence}.")
+    return sentences
+
+
+def _keep(workers: int) -> str:
+    return "keeps" if workers == 1 else "keep"
+
+
+def _took(seconds: float) -> str:
+    return f"{seconds * 1000:,.0f} ms" if seconds < 1 else span(seconds)
