@@ -69,22 +69,26 @@ class PeerError(Exception):
     """A broker or one of the tools it needs is missing or did not start; the message says what to do."""
 
 
-def kafka_jars() -> Path:
+def kafka_jars(version: str = KAFKA_VERSION) -> Path:
     """The folder of Apache Kafka's jars, fetched once."""
-    default = Path.home() / ".cache" / "penstock" / f"kafka-{KAFKA_VERSION}"
-    folder = Path(os.environ.get("PENSTOCK_KAFKA_JARS", default))
-    return maven_jars(Path(__file__).parent / "kafka" / "pom.xml", folder, f"kafka-clients-{KAFKA_VERSION}.jar")
+    folder = Path.home() / ".cache" / "penstock" / f"kafka-{version}"
+    if version == KAFKA_VERSION:
+        folder = Path(os.environ.get("PENSTOCK_KAFKA_JARS", folder))
+    return maven_jars(Path(__file__).parent / "kafka" / "pom.xml", folder, f"kafka-clients-{version}.jar", version)
 
 
-def maven_jars(pom: Path, folder: Path, expected: str) -> Path:
-    """`folder`, which holds the jars that `pom` depends on: fetched unless the jar named `expected` is there."""
+def maven_jars(pom: Path, folder: Path, expected: str, version: str = KAFKA_VERSION) -> Path:
+    """`folder`, which holds the jars that `pom` depends on: fetched unless the jar named `expected` is there.
+
+    With `version` the jars of another release of Kafka, in place of the one that the file names.
+    """
     if (folder / expected).exists():
         return folder
     if shutil.which("mvn") is None:
         raise PeerError("Apache Kafka's jars are missing and so is mvn: apt-get install maven default-jdk-headless")
     with tempfile.TemporaryDirectory(prefix="kafka-jars-") as build:
-        shutil.copy(pom, build)
-        print(f"fetching Apache Kafka {KAFKA_VERSION} from Maven Central into {folder} ...", file=sys.stderr)
+        (Path(build) / "pom.xml").write_text(pom.read_text().replace(KAFKA_VERSION, version))
+        print(f"fetching Apache Kafka {version} from Maven Central into {folder} ...", file=sys.stderr)
         subprocess.run(
             ["mvn", "-q", "-B", "dependency:copy-dependencies", f"-DoutputDirectory={build}/jars"],
             cwd=build,
@@ -95,10 +99,10 @@ def maven_jars(pom: Path, folder: Path, expected: str) -> Path:
     return folder
 
 
-def java_command(*jvm_options: str) -> list[str]:
+def java_command(*jvm_options: str, version: str = KAFKA_VERSION) -> list[str]:
     if shutil.which("java") is None:
         raise PeerError("java is missing: apt-get install default-jdk-headless")
-    return ["java", *jvm_options, "-cp", f"{kafka_jars()}/*"]
+    return ["java", *jvm_options, "-cp", f"{kafka_jars(version)}/*"]
 
 
 def free_ports(count: int) -> int:
@@ -339,10 +343,15 @@ class KafkaPeer(Peer):
         protocol: str = PLAINTEXT,
         tls: ssl.SSLContext | None = None,
         more_listeners: Mapping[str, str] | None = None,
+        version: str = KAFKA_VERSION,
+        features: Mapping[str, int] | None = None,
     ) -> None:
+        """`features` are levels that the cluster is to begin with, in place of the release's own."""
         super().__init__(settings, folder, protocol=protocol, tls=tls, more_listeners=more_listeners)
         self._jvm_options = jvm_options
-        self._controller_port = free_port()
+        self.controller_port = free_port()
+        self.version = version
+        self._features = dict(features or {})
 
     @property
     def data(self) -> Path:
@@ -355,11 +364,21 @@ class KafkaPeer(Peer):
     def prepare(self) -> None:
         if self._properties.exists():
             return
+        self.write_properties()
+        command = java_command("-XX:TieredStopAtLevel=1", version=self.version)
+        command += ["kafka.tools.StorageTool", "format", "--standalone", "-t", CLUSTER_ID, "-c", str(self._properties)]
+        command += [part for name, level in self._features.items() for part in ("--feature", f"{name}={level}")]
+        done = subprocess.run(command, capture_output=True, text=True)
+        if done.returncode:
+            raise PeerError(f"formatting Kafka's folder failed:\n{done.stdout}{done.stderr}")
+
+    def write_properties(self) -> None:
+        """Also for a folder that is formatted already: then with changed settings."""
         settings = {
             **SINGLE_NODE_SETTINGS,
             "process.roles": "broker,controller",
             "node.id": "1",
-            "controller.quorum.bootstrap.servers": f"{HOST}:{self._controller_port}",
+            "controller.quorum.bootstrap.servers": f"{HOST}:{self.controller_port}",
             "controller.listener.names": "CONTROLLER",
             "log.dirs": str(self.data),
             **self._listeners(),
@@ -368,11 +387,6 @@ class KafkaPeer(Peer):
         if self.protocol != PLAINTEXT and "super.users" in settings:
             settings["super.users"] += ";User:ANONYMOUS"  # the broker itself, on its listener and the controller's
         self._properties.write_text("".join(f"{name}={value}\n" for name, value in settings.items()))
-        command = java_command("-XX:TieredStopAtLevel=1")
-        command += ["kafka.tools.StorageTool", "format", "--standalone", "-t", CLUSTER_ID, "-c", str(self._properties)]
-        done = subprocess.run(command, capture_output=True, text=True)
-        if done.returncode:
-            raise PeerError(f"formatting Kafka's folder failed:\n{done.stdout}{done.stderr}")
 
     def _listeners(self) -> dict[str, str]:
         """Where no listener is PLAINTEXT, the broker has one of its own: it talks to itself (share groups' state,
@@ -385,7 +399,7 @@ class KafkaPeer(Peer):
             addresses[PLAINTEXT] = f"{HOST}:{free_port()}"
         advertised = [f"{name}://{address}" for name, address in addresses.items()]
         return {
-            "listeners": ",".join([*advertised, f"CONTROLLER://{HOST}:{self._controller_port}"]),
+            "listeners": ",".join([*advertised, f"CONTROLLER://{HOST}:{self.controller_port}"]),
             "advertised.listeners": ",".join(advertised),
             "inter.broker.listener.name": PLAINTEXT,
             "listener.security.protocol.map": ",".join(
@@ -394,7 +408,7 @@ class KafkaPeer(Peer):
         }
 
     def command(self) -> list[str]:
-        return [*java_command(*self._jvm_options), "kafka.Kafka", str(self._properties)]
+        return [*java_command(*self._jvm_options, version=self.version), "kafka.Kafka", str(self._properties)]
 
 
 class PenstockPeer(Peer):

@@ -7,6 +7,8 @@ Everything is written through clients that nobody here wrote. `fill` leaves an o
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Sequence
+from types import SimpleNamespace
 from typing import Any
 
 from confluent_kafka import Consumer, KafkaException, Producer, TopicPartition
@@ -26,6 +28,7 @@ from confluent_kafka.admin import (
 from confluent_kafka.admin import ResourceType as AclResource
 
 from penstock.client import AcknowledgeType, Admin, ResourceType, ShareConsumer
+from tests.broker.share.share_client import ShareMember, Wire, acquired, topic_id
 
 SETTINGS = {
     "authorizer.class.name": "org.apache.kafka.metadata.authorizer.StandardAuthorizer",
@@ -34,6 +37,7 @@ SETTINGS = {
     "transaction.state.log.num.partitions": "4",
     "share.coordinator.state.topic.num.partitions": "4",
     "log.cleaner.backoff.ms": "200",
+    "group.share.delivery.count.limit": "10",
 }
 RULE = AclBinding(
     AclResource.TOPIC,
@@ -47,8 +51,13 @@ RULE = AclBinding(
 COMPACTED = {"cleanup.policy": "compact", "segment.ms": "500", "min.cleanable.dirty.ratio": "0.01"}
 
 
-def fill(bootstrap: str, records: int = 600) -> Producer:
-    """Returns the producer whose transaction is open, which the caller must keep until the broker is stopped."""
+def fill(
+    bootstrap: str, records: int = 600, *, protocols: Sequence[str] = ("classic", "consumer"), has_queues: bool = True
+) -> Producer:
+    """Returns the producer whose transaction is open, which the caller must keep until the broker is stopped.
+
+    `protocols` and `has_queues` are what the version of Kafka serves.
+    """
     settings = {"bootstrap.servers": bootstrap}
     admin = AdminClient(settings)
     topics = [
@@ -86,9 +95,10 @@ def fill(bootstrap: str, records: int = 600) -> Producer:
             transactional.commit_transaction(30)
         else:
             transactional.abort_transaction(30)
-    _group(settings, "classic-readers", "classic")
-    _group(settings, "new-readers", "consumer")
-    asyncio.run(_half_done(bootstrap))
+    for protocol in protocols:
+        _group(settings, f"{protocol}-readers", protocol)
+    if has_queues:
+        asyncio.run(_half_done(bootstrap))
     open_producer = Producer({**settings, "transactional.id": "left-open"})
     open_producer.init_transactions(30)
     open_producer.begin_transaction()
@@ -114,7 +124,7 @@ def _group(settings: dict[str, Any], group: str, protocol: str) -> None:
 
 
 async def _half_done(bootstrap: str) -> None:
-    """A queue of which some records are accepted, some rejected and some released."""
+    """A queue with records that are accepted, rejected, released once or twice, and not delivered yet."""
     async with Admin(bootstrap_servers=bootstrap) as admin:
         await admin.alter_configs(ResourceType.GROUP, "workers", {"share.auto.offset.reset": "earliest"})
     async with ShareConsumer(
@@ -122,20 +132,22 @@ async def _half_done(bootstrap: str) -> None:
     ) as worker:
         worker.subscribe(["jobs"])
         done = 0
-        while done < 200:
+        while done < 250:
             for record in await worker.poll(5000):
                 done += 1
-                if record.offset % 10 == 3:
+                if record.offset % 10 == 3 and record.delivery_count <= 1 + record.offset % 2:
                     worker.acknowledge(record, AcknowledgeType.RELEASE)
-                elif record.offset % 10 == 7:
+                elif record.offset % 10 in (6, 7):
                     worker.acknowledge(record, AcknowledgeType.REJECT)
+                elif record.offset % 50 == 4 and record.delivery_count <= 2:
+                    worker.acknowledge(record, AcknowledgeType.RELEASE)
                 else:
                     worker.acknowledge(record, AcknowledgeType.ACCEPT)
             await worker.commit()
 
 
-def observe(bootstrap: str) -> dict[str, Any]:
-    """What must be the same before and after."""
+def observe(bootstrap: str, *, has_queues: bool = True) -> dict[str, Any]:
+    """What must be the same before and after; only the queue's records are delivered once more."""
     settings = {"bootstrap.servers": bootstrap}
     admin = AdminClient(settings)
     names = ["orders", "customers", "jobs", "payments"]
@@ -160,10 +172,17 @@ def observe(bootstrap: str) -> dict[str, Any]:
     )
     for isolation in ("read_uncommitted", "read_committed"):
         seen[isolation] = {name: read(settings, name, isolation) for name in names}
-    for group in ("classic-readers", "new-readers"):
+    for group in ("classic-readers", "consumer-readers"):
         seen[group] = _committed(settings, group)
-    seen["queue"] = asyncio.run(_queue(bootstrap))
+    if has_queues:
+        seen["records of the queue"] = _deliver(bootstrap)
+        seen["queue"] = asyncio.run(_queue(bootstrap))
     return seen
+
+
+def delivered_once_more(records: list[list[int]]) -> list[list[int]]:
+    """What the queue delivers after it was observed."""
+    return [[partition, offset, deliveries + 1] for partition, offset, deliveries in records]
 
 
 def _collection(names: list[str]) -> Any:
@@ -175,7 +194,7 @@ def _collection(names: list[str]) -> Any:
 def read(settings: dict[str, Any], topic: str, isolation: str) -> list[tuple[int, int, bytes | None, bytes | None]]:
     consumer = Consumer(
         {**settings, "group.id": "observer", "isolation.level": isolation, "enable.partition.eof": True}
-        | {"auto.offset.reset": "earliest", "enable.auto.commit": False}
+        | {"auto.offset.reset": "earliest", "enable.auto.commit": False, "fetch.wait.max.ms": 20}
     )
     partitions = consumer.list_topics(topic, timeout=30).topics[topic].partitions
     consumer.assign([TopicPartition(topic, index, 0) for index in partitions])
@@ -201,4 +220,27 @@ def _committed(settings: dict[str, Any], group: str) -> list[tuple[int, int]]:
 async def _queue(bootstrap: str) -> Any:
     async with Admin(bootstrap_servers=bootstrap) as admin:
         offsets = await admin.list_share_group_offsets("workers")
-    return sorted((str(partition), str(offset)) for partition, offset in offsets.items())
+    return sorted([str(partition), offset.start_offset, offset.lag] for partition, offset in offsets.items())
+
+
+def _deliver(bootstrap: str) -> list[list[int]]:
+    """Every record that the queue still has to deliver, with its delivery count. All of them are given back at the end.
+
+    Request by request, because a real consumer reads ahead.
+    """
+    address = SimpleNamespace(port=int(bootstrap.rpartition(":")[2]))
+    with Wire(address) as wire:  # type: ignore[arg-type]
+        worker = ShareMember(wire, "workers", "AAAAAAAAAAAAAAAAAAAAAg", topic_id(wire, "jobs"), version=1)
+        seen: list[list[int]] = []
+        silent = 0
+        while silent < 2:
+            answer = worker.fetch(partitions=(0, 1), max_records=10_000, max_wait_ms=100)
+            ranges = [(partition, each) for partition in (0, 1) for each in acquired(answer, partition)]
+            seen += [
+                [partition, offset, deliveries]
+                for partition, (first, last, deliveries) in ranges
+                for offset in range(first, last + 1)
+            ]
+            silent = 0 if ranges or not seen else silent + 1
+        worker.fetch(epoch=-1)
+    return sorted(seen)

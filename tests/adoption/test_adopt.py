@@ -2,100 +2,150 @@
 
 from __future__ import annotations
 
-import json
+import os
+import random
 import shutil
-import tarfile
-from collections.abc import Callable
+import signal
+import subprocess
+import sys
+import time
 from pathlib import Path
-from typing import Any
 
 import pytest
 
-from penstock.adoption import adopt as adoption
 from penstock.adoption.adopt import adopt
-from penstock.adoption.kafka_folder import AdoptionError
+from penstock.adoption.kafka_folder import AdoptionError, KafkaFolder
 from penstock.adoption.plan import make_plan
+from penstock.catalog.contract import CatalogError
 from penstock.testing.broker import Broker
-from tests.adoption import kafka_load
-from tests.adoption.record import OBSERVED, RECORDING, as_json
-
-CONFIGS = {
-    "node.id": "1",
-    "authorizer.class.name": "org.apache.kafka.metadata.authorizer.StandardAuthorizer",
-    "super.users": "User:ANONYMOUS",
-}
+from tests.adoption.folders import CONFIGS, Recorded, tree
+from tests.adoption.record import RELEASES
 
 
-@pytest.fixture
-def kafka(tmp_path: Path) -> Path:
-    """What a real Apache Kafka 4.3.1 with two log.dirs has left, unpacked."""
-    with tarfile.open(RECORDING) as archive:
-        archive.extractall(tmp_path, filter="data")
-    return tmp_path
-
-
-def folders(kafka: Path) -> list[Path]:
-    return [kafka / "data", kafka / "more"]
-
-
-def served(kafka: Path) -> dict[str, Any]:
-    """What Penstock serves from the folder."""
-    with Broker(CONFIGS, data=kafka / "data") as broker:
-        return dict(json.loads(as_json(kafka_load.observe(broker.bootstrap_servers))))
-
-
-def expected(kafka: Path) -> dict[str, Any]:
-    return dict(json.loads((kafka / OBSERVED).read_text()))
-
-
-def tree(folder: Path) -> dict[str, bytes]:
-    return {
-        str(path.relative_to(folder)): path.read_bytes()
-        for path in sorted(folder.rglob("*"))
-        if path.is_file() and path.name != ".lock"
-    }
-
-
-def test_penstock_serves_what_kafka_served(kafka: Path) -> None:
-    adopt(make_plan(folders(kafka)))
-    found = served(kafka)
-    for name, value in expected(kafka).items():
+@pytest.mark.parametrize("version", RELEASES)
+def test_penstock_serves_what_kafka_served(tmp_path: Path, version: str) -> None:
+    kafka = Recorded(tmp_path, version)
+    adopt(make_plan(kafka.folders))
+    found, expected = kafka.served(), kafka.expected()
+    if version == "4.1.1":  # which does not know the lag of queues
+        for queue in (found["queue"], expected["queue"]):
+            queue[:] = [[partition, start] for partition, start, _ in queue]
+    for name, value in expected.items():
         assert found[name] == value, name
 
 
-def test_looking_changes_nothing(kafka: Path) -> None:
-    before = tree(kafka)
-    plan = make_plan(folders(kafka))
-    assert len(plan.partitions) == 21
-    assert tree(kafka) == before
+def move_to(kafka: Recorded, disk: Path) -> list[Path]:
+    """The second folder of the recording, as one on another disk."""
+    shutil.copytree(kafka.more, disk / "more")
+    return [kafka.data, disk / "more"]
 
 
-STEPS = ["_write_catalog", "_gather", "_merge_checkpoints", "_next_epoch", "remove_if_there", "sync_path"]
+def partitions(folder: Path) -> list[str]:
+    return sorted("-".join(map(str, key)) for key in KafkaFolder(folder, "", 1, "").partitions())
 
 
-@pytest.mark.parametrize("step", STEPS)
-@pytest.mark.parametrize("is_done", [False, True], ids=["before", "after"])
-def test_killed_at_any_step_it_can_be_given_again(
-    kafka: Path, monkeypatch: pytest.MonkeyPatch, step: str, is_done: bool
-) -> None:
-    (kafka / "data" / ".kafka_cleanshutdown").unlink()
-    real: Callable[..., object] = getattr(adoption, step)
+def test_folders_on_two_file_systems_become_one(kafka: Recorded, other_disk: Path) -> None:
+    folders = move_to(kafka, other_disk)
+    names = partitions(folders[1])
+    before = tree(folders[1])
+    adopt(make_plan(folders))
+    assert kafka.served() == kafka.expected()
+    assert_all_originals(folders[1], names, before)
 
-    def interrupted(*arguments: object) -> object:
-        if is_done:
-            real(*arguments)
-        raise KeyboardInterrupt
 
-    with monkeypatch.context() as patched:
-        patched.setattr(adoption, step, interrupted)
-        with pytest.raises(KeyboardInterrupt):
-            adopt(make_plan(folders(kafka)))
-    assert not (kafka / "data" / "catalog.sqlite").exists()
-    adopt(make_plan(folders(kafka)))
-    with Broker(CONFIGS, data=kafka / "data") as broker:
-        settings = {"bootstrap.servers": broker.bootstrap_servers}
-        found = kafka_load.read(settings, "orders", "read_uncommitted")
-    assert json.loads(json.dumps(found, default=bytes.decode)) == expected(kafka)["read_uncommitted"]["orders"]
+# The command in a process of its own, which is killed at random moments: each call to the file system is a bit slower
+# than usual, so that the moments are spread over all steps.
+SLOWED = """
+import os, sys, time
+from pathlib import Path
+from penstock.adoption.adopt import adopt
+from penstock.adoption.plan import make_plan
+
+def slowed(real):
+    def call(*arguments, **named):
+        time.sleep(0.002)
+        result = real(*arguments, **named)
+        time.sleep(0.002)
+        return result
+    return call
+
+for name in ("rename", "replace", "open", "unlink", "mkdir", "fsync"):
+    setattr(os, name, slowed(getattr(os, name)))
+print("ready", flush=True)
+adopt(make_plan([Path(each) for each in sys.argv[1:]]))
+"""
+
+
+SEEDS = [*range(2), *(pytest.param(seed, marks=pytest.mark.long) for seed in range(2, 40))]
+
+
+@pytest.mark.parametrize("seed", SEEDS)
+def test_killed_again_and_again_it_is_finished_in_the_end(kafka: Recorded, other_disk: Path, seed: int) -> None:
+    rng = random.Random(seed)
+    folders = move_to(kafka, other_disk)
+    names, before = partitions(folders[1]), tree(folders[1])
+    for _ in range(5):
+        command = [sys.executable, "-c", SLOWED, *map(str, folders)]
+        with subprocess.Popen(command, stdout=subprocess.PIPE) as process:
+            assert process.stdout is not None
+            assert process.stdout.readline() == b"ready\n"
+            time.sleep(rng.uniform(0, 1.0))
+            process.send_signal(signal.SIGKILL)
+        if (kafka.data / "catalog.sqlite").exists():
+            break
+        assert_nobody_starts(kafka.data)
+    if not (kafka.data / "catalog.sqlite").exists():
+        adopt(make_plan(folders))
+    assert kafka.served() == kafka.expected()
+    assert_all_originals(folders[1], names, before)
+
+
+def assert_all_originals(folder: Path, names: list[str], before: dict[str, bytes]) -> None:
+    """The partitions that were copied are still in their old folder, under another name."""
+    assert partitions(folder) == []
+    after = tree(folder)
+    for path, data in before.items():
+        name, _, file = path.partition("/")
+        if name in names:
+            assert after[f"{name}.adopted/{file}"] == data
+
+
+def assert_nobody_starts(data: Path) -> None:
+    with pytest.raises(CatalogError, match="penstock adopt"), Broker(CONFIGS, data=data):
+        pass
+
+
+def test_copies_that_were_finished_before_a_kill_are_not_made_again(kafka: Recorded, other_disk: Path) -> None:
+    folders = move_to(kafka, other_disk)
+    name = partitions(folders[1])[0]
+    shutil.copytree(folders[1] / name, kafka.data / name)
+    plan = make_plan(folders)
+    assert plan.obstacles == []
+    assert plan.originals == [folders[1] / name]
+    adopt(plan)
+    assert kafka.served() == kafka.expected()
+
+
+@pytest.mark.parametrize("has_folder_of_its_own", [False, True], ids=["in the second folder", "--metadata"])
+def test_the_metadata_log_may_be_elsewhere(kafka: Recorded, has_folder_of_its_own: bool) -> None:
+    if has_folder_of_its_own:
+        controller = kafka.root / "controller"
+        controller.mkdir()
+        kafka.metadata.rename(controller / kafka.metadata.name)
+        before = tree(controller)
+        adopt(make_plan([kafka.more, kafka.data], controller))
+        assert tree(controller) == before
+    else:
+        adopt(make_plan([kafka.more, kafka.data]))
+        assert not kafka.metadata.exists()
+    assert (kafka.more / "kafka-metadata" / "00000000000000000000.log").exists()
+    assert kafka.served(kafka.more) == kafka.expected()
+
+
+def test_kafka_does_not_start_on_what_was_taken_over(kafka: Recorded) -> None:
+    adopt(make_plan(kafka.folders))
+    for folder in kafka.folders:
+        assert not (folder / "meta.properties").exists()
 
 
 def refused(paths: list[Path]) -> str:
@@ -104,55 +154,38 @@ def refused(paths: list[Path]) -> str:
     return str(refusal.value)
 
 
-def test_a_forgotten_folder_is_noticed(kafka: Path) -> None:
-    before = tree(kafka)
-    assert "name all of them" in refused([kafka / "data"])
-    assert tree(kafka) == before
+def test_a_folder_is_taken_over_once(kafka: Recorded) -> None:
+    adopt(make_plan(kafka.folders))
+    assert "Penstock's already" in refused(kafka.folders)
 
 
-def test_a_folder_of_nobody_is_refused(tmp_path: Path) -> None:
-    assert "log.dirs" in refused([tmp_path])
+def test_a_folder_on_which_penstock_runs_is_refused(kafka: Recorded) -> None:
+    adopt(make_plan(kafka.folders))
+    with Broker(CONFIGS, data=kafka.data):
+        shutil.move(kafka.data / "catalog.sqlite", kafka.root / "aside")
+        assert "is in use" in refused(kafka.folders)
 
 
-def test_a_broker_of_zookeeper_s_time_is_refused(kafka: Path) -> None:
-    (kafka / "data" / "meta.properties").write_text("version=0\nbroker.id=1\n")
-    assert "KRaft" in refused(folders(kafka))
+# Kafka's own lock: that of Java's FileChannel.
+JAVA_LIKE_LOCK = """
+import fcntl, sys
+with open(sys.argv[1], "a") as file:
+    fcntl.lockf(file, fcntl.LOCK_EX)
+    print("locked", flush=True)
+    sys.stdin.read()
+"""
 
 
-def test_folders_of_two_brokers_are_refused(kafka: Path) -> None:
-    meta = kafka / "more" / "meta.properties"
-    meta.write_text(meta.read_text().replace("node.id=1", "node.id=2"))
-    assert "of one broker" in refused(folders(kafka))
-
-
-def test_an_unknown_feature_is_refused(kafka: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.delitem(adoption.SUPPORTED, "share.version")
-    assert "share.version" in refused(folders(kafka))
-
-
-def test_a_damaged_snapshot_is_refused(kafka: Path) -> None:
-    (snapshot,) = (kafka / "data" / "__cluster_metadata-0").glob("*.checkpoint")
-    data = bytearray(snapshot.read_bytes())
-    data[-5] ^= 1
-    snapshot.write_bytes(data)
-    assert "damaged" in refused(folders(kafka))
-
-
-def test_a_folder_is_taken_over_once(kafka: Path) -> None:
-    adopt(make_plan(folders(kafka)))
-    assert "Penstock's already" in refused(folders(kafka))
-
-
-def test_a_folder_in_use_is_refused(kafka: Path) -> None:
-    adopt(make_plan(folders(kafka)))
-    with Broker(CONFIGS, data=kafka / "data"):
-        shutil.move(kafka / "data" / "catalog.sqlite", kafka / "aside")
-        assert "is in use" in refused(folders(kafka))
-
-
-def test_records_of_an_ancient_format_are_refused(kafka: Path) -> None:
-    (segment,) = kafka.glob("*/orders-0/*.log")
-    data = bytearray(segment.read_bytes())
-    data[16] = 1
-    segment.write_bytes(data)
-    assert "before 0.11" in refused(folders(kafka))
+def test_a_folder_on_which_kafka_runs_is_refused_and_left_alone(kafka: Recorded) -> None:
+    before = tree(kafka.root)
+    command = [sys.executable, "-c", JAVA_LIKE_LOCK, str(kafka.more / ".lock")]
+    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as holder:
+        assert holder.stdin is not None
+        assert holder.stdout is not None
+        assert holder.stdout.readline() == b"locked\n"
+        assert refused(kafka.folders) == f"{kafka.more} is in use: stop the broker that runs on it first"
+        plan = make_plan(kafka.folders)
+        assert len(plan.obstacles) == 1
+        holder.stdin.close()
+    assert tree(kafka.root) == before
+    assert os.path.getsize(kafka.more / ".lock") == 0

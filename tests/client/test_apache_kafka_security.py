@@ -91,7 +91,7 @@ def kafka(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SecureKafka]:
     scram = f"{PACKAGE}.scram.ScramLoginModule required;"
     bearer = f'{PACKAGE}.oauthbearer.OAuthBearerLoginModule required unsecuredLoginStringClaim_sub="broker";'
     peer.settings = {
-        "listeners": f"{addresses},CONTROLLER://127.0.0.1:{peer._controller_port}",
+        "listeners": f"{addresses},CONTROLLER://127.0.0.1:{peer.controller_port}",
         "advertised.listeners": addresses,
         "listener.security.protocol.map": ",".join(
             f"{k}:{v}" for k, v in {**protocols, "PLAINTEXT": "PLAINTEXT"}.items()

@@ -44,7 +44,7 @@ class SecuredKafkaPeer(KafkaPeer):
 
     def __init__(self, settings: dict[str, str]) -> None:
         super().__init__(settings, jvm_options=SMALL_JVM_OPTIONS)
-        inside, controller = free_port(), self._controller_port
+        inside, controller = free_port(), self.controller_port
         listeners = {"SASL_PLAINTEXT": self.port, "INTERNAL": inside}
         advertised = ",".join(f"{name}://{HOST}:{port}" for name, port in listeners.items())
         self.settings |= {

@@ -47,7 +47,7 @@ _BLOBS = [b"", b"\x00", b"\xff" * 126, bytes(range(256)), b"r" * 20_000]
 def message_names() -> list[str]:
     """Every message that both sides know: the requests and responses of all client-facing APIs, and client blobs."""
     names = [info.name + kind for info in API_TABLE.values() for kind in ("Request", "Response")]
-    return [*names, "ConsumerProtocolSubscription", "ConsumerProtocolAssignment"]
+    return [*names, "ConsumerProtocolSubscription", "ConsumerProtocolAssignment", "VotersRecord"]
 
 
 def versions_of(name: str) -> range:

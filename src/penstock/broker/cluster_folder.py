@@ -16,8 +16,9 @@ from penstock.log.files import write_file
 CLUSTER_FILE = "cluster.json"
 EXPORT_FILE = "cluster-export.json"
 """In a folder while a cluster is being written into it."""
-KAFKAS_FILE = "meta.properties"
+KAFKAS_FILES = ("meta.properties", "meta.properties.adopted")
 EMBEDDED_CATALOG = "catalog.sqlite"
+UNFINISHED_ADOPTION = EMBEDDED_CATALOG + ".adopting"
 
 
 class ClusterFolder:
@@ -59,8 +60,11 @@ def check_embedded(data: Path) -> None:
 
     A broker would set all partitions of the latter aside, because no catalog knows them.
     """
-    if (data / KAFKAS_FILE).exists() and not (data / EMBEDDED_CATALOG).exists():
-        raise CatalogError(f"{data} belongs to Apache Kafka: take it over with 'penstock adopt {data}' first")
+    if not (data / EMBEDDED_CATALOG).exists():
+        if (data / UNFINISHED_ADOPTION).exists():
+            raise CatalogError(f"{data} is taken over from Apache Kafka in part only: repeat 'penstock adopt'")
+        if any((data / name).exists() for name in KAFKAS_FILES):
+            raise CatalogError(f"{data} belongs to Apache Kafka: take it over with 'penstock adopt {data}' first")
     if (data / EXPORT_FILE).exists() and not (data / EMBEDDED_CATALOG).exists():
         raise CatalogError(
             f"{data} holds an export that was not finished: repeat 'penstock cluster export {data}' with the same "

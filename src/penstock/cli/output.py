@@ -51,3 +51,8 @@ def print_json(value: object) -> None:
 def note(text: str) -> None:
     """Something for the user, not for the pipe."""
     click.echo(text, err=True)
+
+
+def count(number: int, noun: str) -> str:
+    """The number with its noun: 1 topic, 1,200 topics."""
+    return f"{number:,} {noun}{'' if number == 1 else 's'}"

@@ -2719,6 +2719,26 @@ class AbortTransactionRecord(Message):
     reason: str | None
     def __init__(self, reason: str | None = ...) -> None: ...
 
+class VotersRecord(Message):
+    class Voter(Struct):
+        voter_id: int
+        voter_directory_id: bytes
+        endpoints: list[VotersRecord.Endpoint]
+        k_raft_version_feature: VotersRecord.KRaftVersionFeature
+        def __init__(self, voter_id: int = ..., voter_directory_id: bytes = ..., endpoints: list[VotersRecord.Endpoint] = ..., k_raft_version_feature: VotersRecord.KRaftVersionFeature = ...) -> None: ...
+    class Endpoint(Struct):
+        name: str
+        host: str
+        port: int
+        def __init__(self, name: str = ..., host: str = ..., port: int = ...) -> None: ...
+    class KRaftVersionFeature(Struct):
+        min_supported_version: int
+        max_supported_version: int
+        def __init__(self, min_supported_version: int = ..., max_supported_version: int = ...) -> None: ...
+    version: int
+    voters: list[VotersRecord.Voter]
+    def __init__(self, version: int = ..., voters: list[VotersRecord.Voter] = ...) -> None: ...
+
 class ShareSnapshotKey(Message):
     group_id: str
     topic_id: bytes
