@@ -12,9 +12,9 @@ from urllib.request import urlopen
 import pytest
 
 from bench.peers import Peer, PenstockPeer, free_port, run_java_tool
-from penstock.cli.scrapes import Samples, parse
 from penstock.client import Consumer, OffsetAndMetadata, Producer, ShareConsumer, TopicPartition
 from penstock.client.admin import Admin, NewTopic, ResourceType
+from penstock.client.scrapes import Samples, parse
 from penstock.client.share_acknowledgements import AcknowledgeType
 from tests.java.test_kafka_tools import GROUPS, PRODUCER_PERFORMANCE, SHARE_GROUPS, run
 
