@@ -1,15 +1,17 @@
-"""The programs and commands of the README and of the page for clients, run as they stand (but for the port)."""
+"""The README and the programs of docs/how-to/connect.md, run exactly as written except for the port."""
 
 from __future__ import annotations
 
 import re
 import subprocess
 import sys
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
 from penstock.testing import Broker
+from tests.docs.reader import Reader, follow
 
 ROOT = Path(__file__).parents[2]
 README = (ROOT / "README.md").read_text("utf-8")
@@ -29,24 +31,12 @@ def test_the_client_examples_read_back_what_they_sent(program: str, penstock_bro
     assert result.stdout.strip() == "b'hello, stream'"
 
 
-COMMANDS = re.findall(r"```sh\n(penstock topic create.*?)```", README, re.S)
+@pytest.fixture
+def reader(tmp_path: Path) -> Iterator[Reader]:
+    reader = Reader(tmp_path)
+    yield reader
+    reader.close()
 
 
-@pytest.mark.parametrize(
-    ("commands", "printed"),
-    [(COMMANDS[0], "hello, stream"), (COMMANDS[1], "thumbnails  images  3          0")],
-    ids=["a stream", "a queue"],
-)
-def test_the_first_commands_do_what_they_promise(
-    commands: str, printed: str, penstock_broker: Broker, tmp_path: Path
-) -> None:
-    environment = {
-        "PATH": f"{Path(sys.executable).parent}:/usr/bin:/bin",
-        "PENSTOCK_BOOTSTRAP": penstock_broker.bootstrap_servers,
-        "HOME": str(tmp_path),
-    }
-    result = subprocess.run(
-        ["bash", "-euc", commands], capture_output=True, text=True, timeout=60, env=environment, cwd=tmp_path
-    )
-    assert result.returncode == 0, result.stderr
-    assert printed in result.stdout
+def test_the_readme_does_what_it_says(reader: Reader) -> None:
+    assert follow(reader, README) == 3
