@@ -6,11 +6,13 @@ import asyncio
 
 import pytest
 
-from penstock.broker.cluster_login import BROKERS_USER
+from penstock.broker.cluster_login import BROKERS, BROKERS_USER
 from penstock.broker.config.definitions import ConfigError
 from penstock.broker.peer_connection import Login, PeerAddress, PeerFailed
 from penstock.broker.peers import Lane, Peers
+from penstock.broker.tls_client import TlsClient
 from penstock.broker.users import set_password
+from penstock.certificates import make_certificates
 from penstock.security.scram import ScramMechanism
 from penstock.wire import messages as m
 from penstock.wire.errors import ErrorCode
@@ -120,4 +122,46 @@ async def test_the_listener_between_brokers_has_to_exist() -> None:
     configs = {"inter.broker.listener.name": "INSIDE"}
     async with HandMadeCluster(lambda topic, index: 1, {}, nodes=1, configs=configs) as cluster:
         with pytest.raises(ConfigError, match=r"there is no such listener\. Name one of PLAINTEXT"):
+            cluster.parts(1).build("peers")
+
+
+@pytest.mark.parametrize(
+    ("protocol", "principal"),
+    [("SASL_SSL", str(BROKERS)), ("SSL", "User:CN=127.0.0.1")],
+)
+async def test_brokers_reach_each_other_over_tls(protocol: str, principal: str) -> None:
+    certificates = make_certificates(["127.0.0.1"])
+    configs = {
+        **GUARDED,
+        **certificates.broker_configs(),
+        "ssl.client.auth": "required",
+        "super.users": principal,
+    }
+    listen = f"{protocol}://127.0.0.1:0"
+    made = HandMadeCluster(lambda topic, index: 1, {"jobs": 1}, nodes=2, configs=configs, listen=listen)
+    async with made as cluster:
+        answers = await changes(cluster.parts(2).peers)
+        denied = ErrorCode.CLUSTER_AUTHORIZATION_FAILED
+        assert all(isinstance(answer, ErrorCode) and answer != denied for answer in answers), answers
+
+
+async def test_brokers_do_not_talk_to_one_with_a_certificate_that_they_do_not_trust() -> None:
+    ours, foreign = make_certificates(["127.0.0.1"]), make_certificates(["127.0.0.1"])
+    listen = "SSL://127.0.0.1:0"
+    made = HandMadeCluster(lambda topic, index: 1, {}, nodes=1, configs=ours.broker_configs(), listen=listen)
+    other = HandMadeCluster(lambda topic, index: 1, {}, nodes=1, configs=foreign.broker_configs(), listen=listen)
+    async with made as cluster, other as strangers:
+        address = PeerAddress("127.0.0.1", strangers.brokers[1].port)
+        here = cluster.parts(1)
+        context = TlsClient(here.config.for_listener("SSL"), "SSL").context
+        peers = Peers(1, here.world, lambda node_id: address, tls=context)
+        assert all("CERTIFICATE_VERIFY_FAILED" in str(answer) for answer in await changes(peers))
+        peers.stop()
+
+
+async def test_certificates_that_other_brokers_could_not_trust_are_refused() -> None:
+    configs = make_certificates(["another.example"]).broker_configs()
+    listen = "SSL://127.0.0.1:0"
+    async with HandMadeCluster(lambda topic, index: 1, {}, nodes=1, configs=configs, listen=listen) as cluster:
+        with pytest.raises(ConfigError, match=r"has to be for 127\.0\.0\.1, which it advertises"):
             cluster.parts(1).build("peers")

@@ -1,12 +1,13 @@
 """How brokers of a cluster reach each other: by which listener, at which addresses, as whom.
 
 `inter.broker.listener.name` names the listener; without it the first one is taken. Where it has SASL, brokers log in
-with SCRAM (`cluster_login`). Without SASL nobody is authenticated, as everywhere on such a listener.
+with SCRAM (`cluster_login`). Without SASL they are whom their certificates name, if it has TLS and wants them, and else
+nobody is authenticated, as everywhere on such a listener. Where it has TLS, brokers use it with the keystore and the
+truststore of the listener (`tls_client`).
 """
 
 from __future__ import annotations
 
-import logging
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING
 
@@ -15,15 +16,16 @@ from penstock.broker.config.definitions import ConfigError
 from penstock.broker.config.listeners import protocol_of
 from penstock.broker.peer_connection import Login, PeerAddress
 from penstock.broker.peers import Peers
+from penstock.security.protocols import SecurityProtocol
 from penstock.security.scram import ScramMechanism
 
 if TYPE_CHECKING:
+    import ssl
+
     from penstock.broker.cluster_view import ClusterView
     from penstock.broker.config import BrokerConfig
     from penstock.broker.world import World
     from penstock.catalog.contract import Catalog
-
-log = logging.getLogger("penstock.peers")
 
 _CONFIG = "inter.broker.listener.name"
 
@@ -42,19 +44,26 @@ def peers_of(
             f"Cannot accept {_CONFIG}={name}: there is no such listener. Name one of {', '.join(cluster.advertised)}."
         )
     protocol = protocol_of(name, config.static)
-    if protocol.has_tls:
-        log.warning(
-            "brokers cannot reach each other through listener %s, which has TLS: name one without it in %s",
-            name,
-            _CONFIG,
-        )
+    tls = _tls(name, protocol, config, cluster.advertised[name].host) if protocol.has_tls else lambda: None
 
     def find(node_id: int) -> PeerAddress | None:
         found = (each for each in cluster.brokers(name) if each.node_id == node_id)
         return next((PeerAddress(each.host, each.port) for each in found), None)
 
     login = _login(name, mechanisms(name), catalog) if protocol.has_sasl else None
-    return Peers(config.node_id, world, find, login=login)
+    return Peers(config.node_id, world, find, login=login, tls=tls)
+
+
+def _tls(
+    listener: str, protocol: SecurityProtocol, config: BrokerConfig, host: str
+) -> Callable[[], ssl.SSLContext | None]:
+    from penstock.broker.tls import TlsServer
+    from penstock.broker.tls_client import TlsClient
+
+    own = config.for_listener(listener)
+    client = TlsClient(own, listener)
+    client.check(TlsServer(own, listener, protocol).context, host)
+    return client.context
 
 
 def _login(listener: str, enabled: Sequence[str], catalog: Catalog) -> Login:

@@ -2,7 +2,8 @@
 
 The files behind it are looked at every second, by their inode, size and time of change, and so are the configs. What
 has changed is read again: new connections get the new certificate, those that are open keep theirs. If the new one
-cannot be used the old one stays, and the log says why.
+cannot be used the old one stays, and the log says why. Of the same configs comes the context with which brokers connect
+to the listeners of other brokers (`tls_client`).
 """
 
 from __future__ import annotations
@@ -48,7 +49,7 @@ class TlsServer:
         self._config = config
         self._listener_name = listener_name
         self._protocol = protocol
-        self._seen = self._look()
+        self._seen = look(self._config)
         self.context, self._mapper = self._load()
 
     def check(self, config: ListenerConfig) -> None:
@@ -58,7 +59,7 @@ class TlsServer:
 
     def refresh(self) -> None:
         """Read keys, certificates and configs again if they have changed."""
-        seen = self._look()
+        seen = look(self._config)
         if seen == self._seen:
             return
         self._seen = seen
@@ -75,32 +76,12 @@ class TlsServer:
             return ANONYMOUS
         return user(self._mapper.name_of(subject_name(certificate)))
 
-    def _look(self) -> tuple[object, ...]:
-        """What the context is made of, as far as it can be seen without reading files."""
-        files = []
-        for name in _LOCATIONS:
-            try:
-                stat = os.stat(self._config.text(name)) if self._config.text(name) else None
-            except OSError:
-                stat = None
-            files.append(stat and (stat.st_dev, stat.st_ino, stat.st_size, stat.st_mtime_ns))
-        return (*(self._config.text(name) for name in _CONFIGS), *files)
-
     def _load(self) -> tuple[ssl.SSLContext, PrincipalMapper]:
         config = self._config
         context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
         context.options |= ssl.OP_NO_RENEGOTIATION | ssl.OP_NO_COMPRESSION
         restrict(context, config.items("ssl.enabled.protocols"), config.items("ssl.cipher.suites"))
-        keystore = read_keystore(config)
-        try:
-            with memory_file(keystore.pem) as path:
-                # A password that is not needed is not asked for; without one OpenSSL would ask at the terminal.
-                context.load_cert_chain(path, password=lambda: keystore.password)
-        except (ssl.SSLError, ValueError) as error:
-            raise ConfigError(
-                "The key and the certificate of ssl.keystore cannot be used together, or ssl.key.password is wrong: "
-                f"{_reason(error)}."
-            ) from None
+        show_certificate(context, config)
         self._verify_clients(context)
         try:
             return context, PrincipalMapper(config.text("ssl.principal.mapping.rules"))
@@ -121,12 +102,7 @@ class TlsServer:
                 f"{_CLIENT_AUTH}={self._client_auth()} needs the certificates that clients' are signed with: set "
                 "ssl.truststore.type=PEM and ssl.truststore.location."
             )
-        try:
-            context.load_verify_locations(cadata=trusted.decode())
-        except ssl.SSLError as error:
-            raise ConfigError(f"The certificates of ssl.truststore cannot be read: {_reason(error)}.") from None
-        # As in Java, whatever is in the truststore is trusted, also an intermediate or a client's own certificate.
-        context.verify_flags |= ssl.VERIFY_X509_PARTIAL_CHAIN
+        trust(context, trusted)
         context.verify_mode = verification
 
     def _client_auth(self) -> str:
@@ -134,6 +110,42 @@ class TlsServer:
         if self._protocol.has_sasl and self._config.name_of(_CLIENT_AUTH) == _CLIENT_AUTH:
             return "none"
         return self._config.text(_CLIENT_AUTH)
+
+
+def look(config: ListenerConfig) -> tuple[object, ...]:
+    """What a context is made of, as far as it can be seen without reading files."""
+    files = []
+    for name in _LOCATIONS:
+        try:
+            stat = os.stat(config.text(name)) if config.text(name) else None
+        except OSError:
+            stat = None
+        files.append(stat and (stat.st_dev, stat.st_ino, stat.st_size, stat.st_mtime_ns))
+    return (*(config.text(name) for name in _CONFIGS), *files)
+
+
+def show_certificate(context: ssl.SSLContext, config: ListenerConfig) -> None:
+    """Have a context show the certificate of the keystore. Raises ConfigError."""
+    keystore = read_keystore(config)
+    try:
+        with memory_file(keystore.pem) as path:
+            # A password that is not needed is not asked for; without one OpenSSL would ask at the terminal.
+            context.load_cert_chain(path, password=lambda: keystore.password)
+    except (ssl.SSLError, ValueError) as error:
+        raise ConfigError(
+            "The key and the certificate of ssl.keystore cannot be used together, or ssl.key.password is wrong: "
+            f"{_reason(error)}."
+        ) from None
+
+
+def trust(context: ssl.SSLContext, trusted: bytes) -> None:
+    """Have a context trust what is in a truststore. Raises ConfigError."""
+    try:
+        context.load_verify_locations(cadata=trusted.decode())
+    except ssl.SSLError as error:
+        raise ConfigError(f"The certificates of ssl.truststore cannot be read: {_reason(error)}.") from None
+    # As in Java, whatever is in the truststore is trusted, also an intermediate or a certificate of a peer itself.
+    context.verify_flags |= ssl.VERIFY_X509_PARTIAL_CHAIN
 
 
 def _reason(error: ssl.SSLError | ValueError) -> str:

@@ -17,6 +17,7 @@ from typing import Self
 import psutil
 import psycopg
 
+from penstock.certificates import create_certificates
 from tests.broker.process import free_port
 from tests.cluster.storm.proxy import Mode, Proxy
 from tests.postgres import PostgresServer
@@ -29,7 +30,10 @@ STORE = "s3://bucket/storm"
 
 
 class Node:
-    """One broker. Its clients, its PostgreSQL, its store and the other brokers are behind proxies."""
+    """One broker. Its clients, its PostgreSQL, its store and the other brokers are behind proxies.
+
+    Brokers log in with each other over TLS.
+    """
 
     def __init__(self, number: int, stage: Stage) -> None:
         self.number = number
@@ -59,8 +63,10 @@ class Node:
         configs = {
             **stage.configs,
             "node.id": self.number,
-            "listener.security.protocol.map": "CLIENTS:PLAINTEXT,PEERS:PLAINTEXT",
+            "listener.security.protocol.map": "CLIENTS:PLAINTEXT,PEERS:SASL_SSL",
             "inter.broker.listener.name": "PEERS",
+            "listener.name.peers.ssl.client.auth": "required",
+            **stage.certificates.broker_configs("listener.name.peers."),
         }
         command = [str(Path(sys.executable).with_name("penstock")), "serve", "--data", str(self.data)]
         command += [
@@ -166,6 +172,7 @@ class Stage:
         self.configs = dict(configs)
         self.postgres = PostgresServer("-c shared_buffers=32MB", "-c max_connections=200")
         self.s3 = SeaweedServer()
+        self.certificates = create_certificates(folder / "tls", ["127.0.0.1"])
         self.schema = "storm"
         self._brokers = brokers
         self.nodes: list[Node] = []

@@ -281,6 +281,8 @@ ssl.client.auth string =none {required,requested,none} @broker
     Whether clients show a certificate: required, requested or none.
 ssl.enabled.protocols list =TLSv1.2,TLSv1.3 @broker
     Versions of TLS that are served.
+ssl.endpoint.identification.algorithm string =https @broker
+    Whether other brokers must have a certificate for the host they advertise (https); empty: they need not.
 ssl.key.password password @broker
     Password of the private key, if it is encrypted.
 ssl.keystore.certificate.chain password @broker

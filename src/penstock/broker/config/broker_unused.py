@@ -203,7 +203,6 @@ socket.connection.setup.timeout.max.ms long =30000
 socket.connection.setup.timeout.ms long =10000
 ssl.allow.dn.changes bool =false
 ssl.allow.san.changes bool =false
-ssl.endpoint.identification.algorithm string =https @broker
 ssl.engine.factory.class class @broker
 ssl.keymanager.algorithm string =SunX509 @broker
 ssl.protocol string =TLSv1.3 @broker

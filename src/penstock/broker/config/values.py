@@ -165,6 +165,7 @@ class BrokerValues:
     ssl_cipher_suites: list[str]
     ssl_client_auth: str
     ssl_enabled_protocols: list[str]
+    ssl_endpoint_identification_algorithm: str
     ssl_key_password: str | None
     ssl_keystore_certificate_chain: str | None
     ssl_keystore_key: str | None
