@@ -59,6 +59,8 @@ class Client:
         self.wire.post(m.ProduceRequest(acks=acks, timeout_ms=1000, topic_data=[topic]), 9)
 
     async def take_produced(self) -> int:
+        await settle()
+        await self.stage.pass_seconds(0)  # the storage in memory says later that records are durable
         response = await asyncio.wait_for(self.wire.take(m.ProduceResponse), 30)
         assert response.responses[0].partition_responses[0].error_code == 0
         return response.throttle_time_ms

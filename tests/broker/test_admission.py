@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 
@@ -42,8 +43,8 @@ def markers(monkeypatch: pytest.MonkeyPatch) -> Markers:
         if gate.is_open:
             write(self, *args)  # type: ignore[arg-type]
         else:
-            world = self._world
-            gate.held.append(lambda: world.call_soon_threadsafe(lambda: write(self, *args)))  # type: ignore[arg-type]
+            loop = asyncio.get_running_loop()
+            gate.held.append(lambda: loop.call_soon_threadsafe(write, self, *args))  # type: ignore[arg-type]
 
     monkeypatch.setattr(TransactionDurability, "_write_markers", held_back)
     return gate

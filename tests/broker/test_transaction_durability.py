@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import asyncio
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -109,10 +110,15 @@ def test_an_abort_does_not_wait_for_what_it_throws_away(
 
 def with_unsynced_end(broker: Broker, monkeypatch: pytest.MonkeyPatch, producer: Producer) -> SlowDisk:
     """A transaction whose Complete record is written, and does not come to the disk."""
-    held = []
+    held: list[Callable[[], object]] = []
     write_markers = TransactionDurability._write_markers
     disk = SlowDisk(monkeypatch, COORDINATOR)
-    monkeypatch.setattr(TransactionDurability, "_write_markers", lambda *args: held.append(args))
+
+    def held_back(*args: object) -> None:
+        loop = asyncio.get_running_loop()
+        held.append(lambda: loop.call_soon_threadsafe(write_markers, *args))  # type: ignore[arg-type]
+
+    monkeypatch.setattr(TransactionDurability, "_write_markers", held_back)
     if producer.classic:
         assert producer.add((TOPIC, 0)) == NONE
     assert producer.write(TOPIC, b"one") == NONE
@@ -120,7 +126,7 @@ def with_unsynced_end(broker: Broker, monkeypatch: pytest.MonkeyPatch, producer:
     assert eventually(lambda: len(held), lambda number: number == 1) == 1
     disk.stall()
     monkeypatch.setattr(TransactionDurability, "_write_markers", write_markers)
-    held[0][0]._world.call_soon_threadsafe(lambda: write_markers(*held[0]))
+    held[0]()
     other = Wire(broker.port)
     assert eventually(lambda: other.transaction_state("shop"), lambda now: now == "CompleteCommit") == "CompleteCommit"
     return disk

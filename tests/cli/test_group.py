@@ -139,10 +139,10 @@ def test_a_stuck_group_says_whom_it_waits_for(broker: Broker, penstock: Penstock
         for _ in range(100):
             late.poll(0.1)
             assert penstock("group", "describe", "stuck") == 0
-            if "Waits for sleeper" in penstock.err:
+            if "Waiting for sleeper" in penstock.err:
                 break
         assert "is PreparingRebalance" in penstock.err
-        assert re.search(r"Waits for sleeper-\S+ \(sleeper at /127\.0\.0\.1\) to rejoin, since \d+ s", penstock.err)
+        assert re.search(r"Waiting for sleeper-\S+ \(sleeper at 127\.0\.0\.1\) to rejoin, for \d+ s", penstock.err)
         late.close()
 
 

@@ -48,7 +48,7 @@ def test_a_handler_is_named_after_its_api_and_typed_by_its_request(key: ApiKey) 
         for node in ast.parse(inspect.getsource(module)).body
         if isinstance(node, ast.ClassDef) and node.name.endswith("Handlers")
         for method in node.body
-        if isinstance(method, ast.FunctionDef) and len(method.args.args) == 2
+        if isinstance(method, ast.FunctionDef | ast.AsyncFunctionDef) and len(method.args.args) == 2
     }
     assert annotations.get(key.name.lower()) == f"Request[m.{API_TABLE[key].name}Request]"
 
