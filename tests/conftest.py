@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 from hypothesis import settings
 
+from tests.engine import brokers
 from tests.postgres import PostgresServer
 
 # Shared machines pause at will: how long an example takes says nothing about it.
@@ -50,6 +51,14 @@ def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
     if reasons:
         told = "; ".join(f"{count} ({reason})" for reason, count in reasons.most_common())
         terminalreporter.write_line(f"skipped: {told}")
+
+
+@pytest.fixture(scope="session", autouse=True)
+def _engine() -> Iterator[None]:
+    """The engine that `python -m tests.engine` has chosen, if any."""
+    with pytest.MonkeyPatch.context() as patch:
+        brokers.use(patch)
+        yield
 
 
 @pytest.fixture(scope="session")

@@ -79,6 +79,7 @@ class SeaweedServer:
             "-s3.port.lance=0",
             f"-s3.config={self._folder / 's3.json'}",
             "-master.volumeSizeLimitMB=64",
+            "-volume.max=200",  # with the default of 8, it answers 500 once half a gigabyte was written
         ]
         with open(self._folder / "output", "wb") as output:
             self._process = subprocess.Popen(command, stdout=output, stderr=output, cwd=self._folder)

@@ -86,7 +86,7 @@ class BrokerProcess:
         return self
 
     def command(self) -> list[str]:
-        penstock = str(Path(sys.executable).with_name("penstock"))
+        penstock = os.environ.get("PENSTOCK") or str(Path(sys.executable).with_name("penstock"))
         command = [penstock, "serve", "--data", str(self.data), "--listen", self.address]
         if self.cluster is not None:
             command += ["--cluster", self.cluster]

@@ -39,7 +39,7 @@ def topic(request: pytest.FixtureRequest, client: Client) -> str:
 
 def stored(broker: Broker, topic: str) -> bytes:
     """What the broker has on disk."""
-    return b"".join(path.read_bytes() for path in sorted(broker.data.glob(f"{topic}-0/*.log")))
+    return b"".join(path.read_bytes() for path in sorted(broker.data.rglob(f"{topic}-0/*.log")))
 
 
 @pytest.mark.parametrize("codec", list(Codec), ids=lambda codec: str(codec.name))

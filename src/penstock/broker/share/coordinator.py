@@ -12,9 +12,10 @@ import logging
 from base64 import urlsafe_b64encode
 from collections.abc import Callable, Collection, Iterable, Mapping
 from functools import partial
-from typing import TYPE_CHECKING, NamedTuple, Protocol
+from typing import TYPE_CHECKING, NamedTuple, Protocol, TypeVar
 
 from penstock.broker.share.gathering import Gathering
+from penstock.broker.share.insisting import insist
 from penstock.broker.topics import SHARE_STATE_TOPIC, Topic
 from penstock.coordination.effects import Effects, Respond
 from penstock.coordination.runtime import CoordinatorRuntime, ShardHandle, StateLog
@@ -44,6 +45,7 @@ if TYPE_CHECKING:
 
 log = logging.getLogger("penstock.share")
 
+V = TypeVar("V")
 Handle = ShardHandle[ShareStateShard]
 Outcome = Callable[[KafkaError | None], None]
 Codes = Callable[[dict[TopicIdPartition, ErrorCode]], None]
@@ -289,43 +291,51 @@ class ShareCoordinator:
     def initialize(
         self, group_id: str, state_epoch: int, start_offsets: Mapping[bytes, Mapping[int, int]], done: Codes
     ) -> None:
-        """Begin the state of share-partitions, wiping what was in flight. `done` is called at once, unless some of it
-        is kept elsewhere."""
-        results: dict[TopicIdPartition, ErrorCode] = {}
-        elsewhere: dict[int, dict[TopicIdPartition, int]] = {}
-        for topic_id, partitions in start_offsets.items():
-            for index, start_offset in partitions.items():
-                key = (group_id, topic_id, index)
-                node_id = self._keeper_elsewhere(key)
-                if node_id is not None:
-                    elsewhere.setdefault(node_id, {})[topic_id, index] = start_offset
-                    continue
+        """Begin the state of share-partitions, wiping what was in flight. `done` is called when it is durable."""
+        named = {(topic_id, index): at for topic_id, each in start_offsets.items() for index, at in each.items()}
+
+        def attempt(wanted: Mapping[TopicIdPartition, int], answered: Codes) -> None:
+            here, elsewhere = self._apart(group_id, wanted)
+            gathering = Gathering({}, len(here) + len(elsewhere), answered)
+            now_ms = self._world.now_ms()
+            for where, start_offset in here.items():
                 command = partial(
                     ShareStateShard.initialize,
-                    key=key,
+                    key=(group_id, *where),
                     state_epoch=state_epoch,
                     start_offset=start_offset,
-                    now_ms=self._world.now_ms(),
+                    now_ms=now_ms,
                 )
-                results[topic_id, index] = self._run(key, command)
-        gathering = Gathering(results, len(elsewhere), done)
-        for node_id, there in elsewhere.items():
-            self._elsewhere.initialize(node_id, group_id, state_epoch, there, gathering.add)
+                self._run((group_id, *where), command, gathering)
+            for node_id, there in elsewhere.items():
+                self._elsewhere.initialize(node_id, group_id, state_epoch, there, gathering.add)
+
+        insist(self._world, named, attempt, done)
 
     def delete(self, group_id: str, partitions: Mapping[bytes, Collection[int]], done: Codes) -> None:
-        results: dict[TopicIdPartition, ErrorCode] = {}
-        elsewhere: dict[int, list[TopicIdPartition]] = {}
-        for topic_id, indexes in partitions.items():
-            for index in indexes:
-                key = (group_id, topic_id, index)
-                node_id = self._keeper_elsewhere(key)
-                if node_id is not None:
-                    elsewhere.setdefault(node_id, []).append((topic_id, index))
-                    continue
-                results[topic_id, index] = self._run(key, partial(ShareStateShard.delete, key=key))
-        gathering = Gathering(results, len(elsewhere), done)
-        for node_id, there in elsewhere.items():
-            self._elsewhere.delete(node_id, group_id, there, gathering.add)
+        named = {(topic_id, index): None for topic_id, indexes in partitions.items() for index in indexes}
+
+        def attempt(wanted: Mapping[TopicIdPartition, None], answered: Codes) -> None:
+            here, elsewhere = self._apart(group_id, wanted)
+            gathering = Gathering({}, len(here) + len(elsewhere), answered)
+            for where in here:
+                key = (group_id, *where)
+                self._run(key, partial(ShareStateShard.delete, key=key), gathering)
+            for node_id, there in elsewhere.items():
+                self._elsewhere.delete(node_id, group_id, there, gathering.add)
+
+        insist(self._world, named, attempt, done)
+
+    def _apart(
+        self, group_id: str, wanted: Mapping[TopicIdPartition, V]
+    ) -> tuple[dict[TopicIdPartition, V], dict[int, dict[TopicIdPartition, V]]]:
+        """What is kept here, and what by which other broker."""
+        here: dict[TopicIdPartition, V] = {}
+        elsewhere: dict[int, dict[TopicIdPartition, V]] = {}
+        for where, value in wanted.items():
+            node_id = self._keeper_elsewhere((group_id, *where))
+            (here if node_id is None else elsewhere.setdefault(node_id, {}))[where] = value
+        return here, elsewhere
 
     def state_partition(self, key: SharePartitionKey) -> int:
         """The partition of the state topic that keeps a share-partition."""
@@ -355,17 +365,15 @@ class ShareCoordinator:
         for node_id, there in elsewhere.items():
             self._elsewhere.summaries(node_id, group_id, there, gathering.add)
 
-    def _run(self, key: SharePartitionKey, command: Command) -> ErrorCode:
+    def _run(self, key: SharePartitionKey, command: Command, gathering: Gathering[TopicIdPartition, ErrorCode]) -> None:
+        where = (key[1], key[2])
         try:
             handle = self.handle(key)
         except KafkaError as error:
-            return error.code
-        results: list[_Result] = []
-        written = handle.run(command(handle.shard, results.append))
+            gathering.add({where: error.code})
+            return
+        handle.run(command(handle.shard, lambda result: gathering.add({where: ErrorCode(result.error_code)})))
         self._on_state_changed(key, NotLeaderOrFollower())
-        if not written:
-            return ErrorCode.COORDINATOR_NOT_AVAILABLE
-        return ErrorCode(results[0].error_code) if results else ErrorCode.NONE
 
     def topic_deleted(self, topic: Topic) -> None:
         for handle in self.runtime.loaded_handles():
