@@ -11,7 +11,6 @@ from penstock.broker.current_leaders import CurrentLeaders
 from penstock.broker.listeners import Address
 from penstock.broker.topics import Topic
 from penstock.catalog.shared import BrokerRow, HostAndPort, PartitionRow
-from penstock.security.protocols import SecurityProtocol
 from penstock.wire import messages as m
 from penstock.wire.errors import ErrorCode
 
@@ -22,7 +21,7 @@ NOT_LEADER = ErrorCode.NOT_LEADER_OR_FOLLOWER
 @pytest.fixture
 def leaders() -> CurrentLeaders:
     view = ClusterView("c", 1, None)
-    view.advertise("PLAINTEXT", Address("PLAINTEXT", SecurityProtocol.PLAINTEXT, "one", 9092))
+    view.advertise("PLAINTEXT", Address("PLAINTEXT", "one", 9092))
     view.set_brokers([BrokerRow(2, 1, "b", "rack", {"PLAINTEXT": HostAndPort("two", 9093)}, is_live=True)])
     topic = Topic("orders", ID, {}, 2)
     view.add_topic(topic)
@@ -63,5 +62,5 @@ def test_consumers_are_told_too(leaders: CurrentLeaders) -> None:
     )
     leaders.tell(asked(1), share)  # type: ignore[arg-type]
     for partition, response in ((fetched, fetch), (shared, share)):
-        assert partition.current_leader.leader_id == 2  # type: ignore[attr-defined]
-        assert [node.host for node in response.node_endpoints] == ["two"]  # type: ignore[attr-defined]
+        assert partition.current_leader.leader_id == 2
+        assert [node.host for node in response.node_endpoints] == ["two"]

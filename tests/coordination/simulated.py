@@ -28,9 +28,10 @@ class Task:
         self._work = work
         self.is_done = False
 
-    def cancel(self) -> None:
+    def cancel(self) -> bool:
         self._work.close()
         self.is_done = True
+        return True
 
     def step(self) -> None:
         try:
