@@ -99,7 +99,7 @@ cluster: $(STAMP) ## Three brokers over PostgreSQL and an S3 server under load, 
 # -- checks -------------------------------------------------------------------------------------------------------------
 
 .PHONY: test
-test: lint types imports kcat promtool ## Run every check and the whole default test suite
+test: $(DOCS_STAMP) lint types imports kcat promtool ## Run every check and the whole default test suite
 	$(BIN)/python -m pytest -n $(TEST_WORKERS)
 
 .PHONY: lint

@@ -48,22 +48,92 @@ def test_it_serves_all_addresses_unless_listeners_are_named(arguments: Path) -> 
     assert called(arguments, "serve", "--secure", PENSTOCK_LISTEN="x") == "serve --data /data --secure"
 
 
+def test_data_goes_where_the_compose_file_has_its_volume(arguments: Path, tmp_path: Path) -> None:
+    mounts = tmp_path / "mounts"
+    mounts.write_text("overlay / overlay rw 0 0\n/dev/vda /var/lib/kafka/data ext4 rw 0 0\n")
+    assert called(arguments, PENSTOCK_MOUNTS=str(mounts)).endswith("--data /var/lib/kafka/data")
+    assert called(arguments, PENSTOCK_MOUNTS=str(mounts), KAFKA_LOG_DIRS="/kafka").endswith("--data /kafka")
+    assert called(arguments, KAFKA_LOG_DIRS="/kafka", PENSTOCK_DATA="/other").endswith("--data /other")
+
+
+def test_several_folders_of_kafka_are_refused_with_what_to_do(arguments: Path) -> None:
+    with pytest.raises(subprocess.CalledProcessError) as refused:
+        called(arguments, KAFKA_LOG_DIRS="/one,/two")
+    assert refused.value.returncode == 64
+    assert "penstock adopt" in refused.value.stderr
+
+
 def test_other_commands_run_as_they_are(arguments: Path) -> None:
     assert called(arguments, "topic", "list") == "topic list"
 
 
-def test_a_broker_obeys_kafka_s_environment_and_stops_on_sigterm(tmp_path: Path) -> None:
+# What the documentation of each image gives as its compose file for one node.
+COMPOSED = {
+    "apache/kafka": {
+        "KAFKA_NODE_ID": "1",
+        "KAFKA_PROCESS_ROLES": "broker,controller",
+        "KAFKA_LISTENERS": "PLAINTEXT://127.0.0.1:PORT,CONTROLLER://localhost:CONTROLLER_PORT",
+        "KAFKA_ADVERTISED_LISTENERS": "PLAINTEXT://127.0.0.1:PORT",
+        "KAFKA_CONTROLLER_LISTENER_NAMES": "CONTROLLER",
+        "KAFKA_LISTENER_SECURITY_PROTOCOL_MAP": "CONTROLLER:PLAINTEXT,PLAINTEXT:PLAINTEXT",
+        "KAFKA_CONTROLLER_QUORUM_VOTERS": "1@localhost:CONTROLLER_PORT",
+        "KAFKA_OFFSETS_TOPIC_REPLICATION_FACTOR": "1",
+        "KAFKA_TRANSACTION_STATE_LOG_REPLICATION_FACTOR": "1",
+        "KAFKA_TRANSACTION_STATE_LOG_MIN_ISR": "1",
+        "KAFKA_GROUP_INITIAL_REBALANCE_DELAY_MS": "0",
+        "KAFKA_NUM_PARTITIONS": "3",
+        "KAFKA_LOG_DIRS": "FOLDER",
+    },
+    "confluentinc/cp-kafka": {
+        "KAFKA_NODE_ID": "1",
+        "KAFKA_PROCESS_ROLES": "broker,controller",
+        "KAFKA_LISTENERS": "BROKER://127.0.0.1:INSIDE_PORT,CONTROLLER://localhost:CONTROLLER_PORT,HOST://127.0.0.1:PORT",
+        "KAFKA_ADVERTISED_LISTENERS": "BROKER://127.0.0.1:INSIDE_PORT,HOST://127.0.0.1:PORT",
+        "KAFKA_CONTROLLER_LISTENER_NAMES": "CONTROLLER",
+        "KAFKA_INTER_BROKER_LISTENER_NAME": "BROKER",
+        "KAFKA_LISTENER_SECURITY_PROTOCOL_MAP": "CONTROLLER:PLAINTEXT,BROKER:PLAINTEXT,HOST:PLAINTEXT",
+        "KAFKA_CONTROLLER_QUORUM_VOTERS": "1@localhost:CONTROLLER_PORT",
+        "KAFKA_OFFSETS_TOPIC_REPLICATION_FACTOR": "1",
+        "KAFKA_LOG_DIRS": "FOLDER",
+        "KAFKA_NUM_PARTITIONS": "3",
+        "KAFKA_JMX_PORT": "9101",
+        "KAFKA_LOG4J_ROOT_LOGLEVEL": "WARN",
+        "KAFKA_HEAP_OPTS": "-Xmx512m",
+        "CLUSTER_ID": "MkU3OEVBNTcwNTJENDM2Qk",
+    },
+    "bitnami/kafka": {
+        "KAFKA_CFG_NODE_ID": "1",
+        "KAFKA_CFG_PROCESS_ROLES": "controller,broker",
+        "KAFKA_CFG_CONTROLLER_QUORUM_VOTERS": "1@localhost:CONTROLLER_PORT",
+        "KAFKA_CFG_LISTENERS": "PLAINTEXT://127.0.0.1:PORT,CONTROLLER://localhost:CONTROLLER_PORT",
+        "KAFKA_CFG_ADVERTISED_LISTENERS": "PLAINTEXT://127.0.0.1:PORT",
+        "KAFKA_CFG_LISTENER_SECURITY_PROTOCOL_MAP": "CONTROLLER:PLAINTEXT,PLAINTEXT:PLAINTEXT",
+        "KAFKA_CFG_CONTROLLER_LISTENER_NAMES": "CONTROLLER",
+        "KAFKA_CFG_INTER_BROKER_LISTENER_NAME": "PLAINTEXT",
+        "KAFKA_CFG_NUM_PARTITIONS": "3",
+        "ALLOW_PLAINTEXT_LISTENER": "yes",
+        "PENSTOCK_DATA": "FOLDER",
+    },
+}
+
+
+@pytest.mark.parametrize("image", COMPOSED)
+def test_a_broker_obeys_kafka_s_environment_and_stops_on_sigterm(image: str, tmp_path: Path) -> None:
     port = free_port()
-    configured = environment(
-        KAFKA_LISTENERS=f"PLAINTEXT://127.0.0.1:{port}",
-        KAFKA_NUM_PARTITIONS="3",
-        KAFKA_PENSTOCK_METRICS_LISTEN=f"127.0.0.1:{free_port()}",
-        PENSTOCK_DATA=str(tmp_path / "data"),
-    )
+    replaced = {
+        "INSIDE_PORT": free_port(),
+        "CONTROLLER_PORT": free_port(),
+        "PORT": port,
+        "FOLDER": tmp_path / "data",
+    }
+    composed = dict(COMPOSED[image])
+    for word, value in replaced.items():
+        composed = {name: text.replace(word, str(value)) for name, text in composed.items()}
+    configured = environment(**composed, KAFKA_PENSTOCK_METRICS_LISTEN=f"127.0.0.1:{free_port()}")
     with subprocess.Popen(["sh", str(ENTRYPOINT)], env=configured, stdout=subprocess.PIPE, text=True) as broker:
         try:
             assert broker.stdout is not None
-            assert f"serves 127.0.0.1:{port}" in broker.stdout.readline()
+            assert f"127.0.0.1:{port}" in broker.stdout.readline()
             assert answers_api_versions(port)
             shown = subprocess.run(
                 [sys.executable, "-m", "penstock.cli.main", "config", "get", "broker", "1", "num.partitions"],
