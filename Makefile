@@ -10,6 +10,7 @@ PIPELINES_STAMP := $(VENV)/.ready-pipelines
 DOCS_STAMP := $(VENV)/.ready-docs
 COVERAGE_STAMP := $(VENV)/.ready-coverage
 FUZZ_STAMP := $(VENV)/.ready-fuzz
+MUTANTS_STAMP := $(VENV)/.ready-mutants
 SPARK ?= yes
 GROUPS ?= requests consumer share rest
 WORKERS ?= 2
@@ -20,6 +21,7 @@ SYSTEM ?= macos
 SECONDS ?= 300
 SEEDS ?= 1000
 IMAGES ?= 10000
+PACKAGE ?= queues
 
 .DEFAULT_GOAL := help
 
@@ -63,6 +65,10 @@ $(FUZZ_STAMP): requirements/fuzz.txt $(STAMP)
 	@$(BIN)/pip install --quiet --disable-pip-version-check --require-hashes -r requirements/fuzz.txt
 	@touch $(FUZZ_STAMP)
 
+$(MUTANTS_STAMP): requirements/mutants.txt $(STAMP)
+	@$(BIN)/pip install --quiet --disable-pip-version-check --require-hashes -r requirements/mutants.txt
+	@touch $(MUTANTS_STAMP)
+
 .PHONY: kcat
 kcat: $(STAMP)
 	@requirements/kcat $(VENV)
@@ -82,7 +88,7 @@ lock: $(STAMP) ## Resolve the locked versions in requirements/ anew
 	$(BIN)/pip-compile --quiet --upgrade --strip-extras --generate-hashes --no-emit-index-url --no-emit-trusted-host \
 		--no-emit-find-links --no-header --constraint requirements/dev.txt --constraint requirements/spark.txt \
 		--output-file requirements/pipelines.txt requirements/pipelines.in
-	for tools in docs coverage fuzz; do $(BIN)/pip-compile --quiet --upgrade --strip-extras --generate-hashes \
+	for tools in docs coverage fuzz mutants; do $(BIN)/pip-compile --quiet --upgrade --strip-extras --generate-hashes \
 		--no-emit-index-url --no-emit-trusted-host --no-emit-find-links --no-header --constraint requirements/dev.txt \
 		--output-file requirements/$$tools.txt requirements/$$tools.in || exit 1; done
 
@@ -179,6 +185,10 @@ images: $(STAMP) ## Open IMAGES=10000 images of a data folder as power cuts leav
 fuzz: $(FUZZ_STAMP) ## Fuzz the decoders, with and without coverage, for SECONDS=300 each
 	$(BIN)/python -m tests.fuzz.learn --seconds $(SECONDS)
 	PENSTOCK_FUZZ_SECONDS=$(SECONDS) $(BIN)/python -m pytest tests/fuzz -m long
+
+.PHONY: mutants
+mutants: $(MUTANTS_STAMP) ## Change PACKAGE=queues in thousands of small ways, for SECONDS=300, and list what no test finds
+	$(BIN)/python -m tests.mutation $(PACKAGE) --seconds $(SECONDS) --workers $(WORKERS) $(OPTIONS)
 
 .PHONY: clean
 clean: ## Remove the environment, caches and build results

@@ -48,11 +48,13 @@ class SimulatedTime:
         self._numbers = itertools.count()
         self._timers: list[Timer] = []
         self._tasks: list[Task] = []
+        self.timers_set = 0
 
     def now_ms(self) -> int:
         return int(self._now_ms)
 
     def call_later(self, seconds: float, callback: Callable[..., object], *args: object) -> Timer:
+        self.timers_set += 1
         timer = Timer(self._now_ms + seconds * 1000, next(self._numbers), partial(callback, *args))
         heapq.heappush(self._timers, timer)
         return timer
@@ -95,6 +97,8 @@ class SimulatedLog:
         self.log_start_offset = 0
         self.log_end_offset = 0
         self.durable_offset = 0
+        self.appended_ms = 0
+        self.read_bytes_max = 0
         self.is_leader = True
         self.can_lose_appends = False
         self._waits: list[tuple[int, Callable[[Exception | None], None]]] = []
@@ -104,6 +108,7 @@ class SimulatedLog:
         return self.durable_offset >= self.log_end_offset
 
     def append(self, batch: bytearray, now_ms: int) -> int:
+        self.appended_ms = now_ms
         if self.failure is not None:
             raise self.failure
         batch[0:8] = self.log_end_offset.to_bytes(8, "big")
@@ -113,6 +118,8 @@ class SimulatedLog:
         return self.log_end_offset
 
     async def read(self, offset: int, max_bytes: int) -> bytes:
+        assert self.log_start_offset <= offset < self.log_end_offset, "nothing is read beyond the end"
+        self.read_bytes_max = max(self.read_bytes_max, max_bytes)
         if self.failure is not None:
             raise self.failure
         for batch in self.batches:
@@ -122,6 +129,7 @@ class SimulatedLog:
         return b""
 
     def when_durable(self, position: int, then: Callable[[Exception | None], None]) -> None:
+        assert self.log_start_offset <= position <= self.log_end_offset, "nobody waits for what was not appended"
         self._waits.append((position, then))
         if self.syncs_at_once:
             self.sync()

@@ -48,3 +48,10 @@ def test_an_answer_that_rests_on_records_before_it_becomes_an_error_when_they_ar
     responses: list[str] = []
     answered(responses.append, "read", lambda error: error.name).fail(ErrorCode.NOT_COORDINATOR)
     assert responses == ["NOT_COORDINATOR"]
+
+
+def test_an_answer_that_writes_nothing_is_the_answer() -> None:
+    responses: list[str] = []
+    answered(responses.append, "read").send()
+    answered(responses.append, "read too", lambda error: error.name).send()
+    assert responses == ["read", "read too"]

@@ -4,6 +4,7 @@ import pytest
 
 from penstock.coordination.effects import CoordinatorRecord, Effects, TransactionalProducer
 from penstock.coordination.runtime import CoordinatorRuntime, ShardHandle
+from penstock.records.batch import iter_headers
 from penstock.records.builder import build_batch
 from penstock.records.control import ControlType, end_marker_batch
 from penstock.wire.errors import (
@@ -19,7 +20,7 @@ NO_DISK = KafkaStorageError("the disk is full")
 
 
 class Notes:
-    """A shard that remembers notes by key, and rings when its deadline has come."""
+    """A shard that remembers notes by key, and rings when its deadline has come: `failing_ticks` times in vain."""
 
     def __init__(self, index: int) -> None:
         self.index = index
@@ -31,6 +32,9 @@ class Notes:
         self.written_ms: list[int] = []
         self.on_loaded = Effects()
         self.parked: list[str] = []
+        self.failing_ticks = 0
+        self.loaded_at_ms = 0
+        self.failed_effects: list[Effects] = []
 
     def note(self, key: bytes, value: bytes, answers: list[str], **fields: bool) -> Effects:
         effects = Effects([CoordinatorRecord(key, value)], **fields)
@@ -48,11 +52,15 @@ class Notes:
         self.ended.append((producer_id, commit))
 
     def loaded(self, now_ms: int) -> Effects:
+        self.loaded_at_ms = now_ms
         return self.on_loaded
 
     def tick(self, now_ms: int) -> Effects:
-        self.deadline_ms = None
         self.rang_at_ms.append(now_ms)
+        if self.failing_ticks:
+            self.failing_ticks -= 1
+            raise RuntimeError("not now")
+        self.deadline_ms = None
         return Effects()
 
     def next_deadline_ms(self) -> int | None:
@@ -64,6 +72,7 @@ class Notes:
         return effects
 
     def append_failed(self, effects: Effects, error: ErrorCode) -> Effects:
+        self.failed_effects.append(effects)
         others = Effects()
         others.reply(self.parked.append, error.name, lambda error: error.name)
         return others
@@ -76,11 +85,16 @@ class World:
         self.time = SimulatedTime()
         self.topic = topic or SimulatedTopic()
         self.acted: list[object] = []
+        self.actors: list[int] = []
         self.answers: list[str] = []
         self.on_loaded = Effects()
         self.runtime: CoordinatorRuntime[Notes] = CoordinatorRuntime(
-            self.time, self.topic, self._shard, lambda _, action: self.acted.append(action), actions_wait=actions_wait
+            self.time, self.topic, self._shard, self._act, actions_wait=actions_wait
         )
+
+    def _act(self, handle: ShardHandle[Notes], action: object) -> None:
+        self.actors.append(handle.index)
+        self.acted.append(action)
 
     def _shard(self, index: int) -> Notes:
         shard = Notes(index)
@@ -152,6 +166,7 @@ def test_nothing_is_replayed_when_the_log_refuses_and_everybody_is_told() -> Non
     assert handle.shard.notes == {}
     assert world.answers == ["COORDINATOR_NOT_AVAILABLE"]
     assert handle.shard.parked == ["COORDINATOR_NOT_AVAILABLE"]
+    assert [effects.records for effects in handle.shard.failed_effects] == [[CoordinatorRecord(b"k", b"v")]]
 
 
 def test_nobody_is_told_to_try_again_what_will_never_fit() -> None:
@@ -179,15 +194,49 @@ def test_actions_wait_for_the_disk_where_they_must(waits: bool) -> None:
     handle.run(Effects([CoordinatorRecord(b"k", b"v")], actions=["act"]))
     assert world.acted == ([] if waits else ["act"])
     world.log.sync()
-    assert world.acted == ["act"]
+    assert (world.acted, world.actors) == (["act"], [world.log.index])
+
+
+def test_an_answer_from_memory_that_asks_for_nothing_waits_for_no_disk() -> None:
+    """Only the actions wait, where they have to; a log that cannot lose anything holds up no reader."""
+    world = World(actions_wait=True)
+    handle = world.handle()
+    world.log.syncs_at_once = False
+    handle.run(handle.shard.note(b"k", b"v", world.answers))
+    reading = Effects()
+    reading.reply(world.answers.append, "read", lambda error: error.name)
+    handle.run(reading)
+    assert world.answers == ["read"]
+
+
+def test_an_action_without_records_waits_for_the_disk_too() -> None:
+    world = World(actions_wait=True)
+    handle = world.handle()
+    world.log.syncs_at_once = False
+    handle.run(handle.shard.note(b"k", b"v", world.answers))
+    handle.run(Effects(actions=["act"]))
+    assert world.acted == []
+    world.log.sync()
+    assert (world.acted, world.actors) == (["act"], [handle.index])
 
 
 def test_records_inside_a_transaction_are_known_by_their_producer() -> None:
     world = World()
     handle = world.handle()
-    handle.run(Effects([CoordinatorRecord(b"k", b"v")], transaction=TransactionalProducer(7, 0)))
-    assert handle.shard.producers == [7]
-    assert restarted_handle(world).shard.producers == [7]
+    handle.run(Effects([CoordinatorRecord(b"k", b"v")], transaction=TransactionalProducer(7, 3)))
+    handle.run(Effects([CoordinatorRecord(b"l", b"v")]))
+    assert handle.shard.producers == [7, -1]
+    assert restarted_handle(world).shard.producers == [7, -1]
+    headers = [next(iter_headers(batch))[1] for batch in world.log.batches]
+    written = [(header.is_transactional, header.producer_id, header.producer_epoch) for header in headers]
+    assert written == [(True, 7, 3), (False, -1, -1)]
+
+
+def test_records_of_an_idempotent_producer_belong_to_no_transaction() -> None:
+    world = World()
+    world.handle()
+    world.log.append(build_batch([(0, b"k", b"v", ())], producer_id=7, producer_epoch=0), 0)
+    assert restarted_handle(world).shard.producers == [-1]
 
 
 def test_memory_after_a_restart_is_memory_before_it() -> None:
@@ -207,6 +256,7 @@ def test_a_shard_learns_when_each_record_was_written() -> None:
     world.time.pass_ms(5_000)
     handle.run(handle.shard.note(b"b", b"v", world.answers))
     assert handle.shard.written_ms == [before, before + 5_000]
+    assert world.log.appended_ms == before + 5_000
     world.time.pass_ms(5_000)
     assert restarted_handle(world).shard.written_ms == [before, before + 5_000]
 
@@ -242,6 +292,63 @@ def test_a_record_that_cannot_be_read_is_left_out_and_counted() -> None:
     world.time.run_tasks()
     assert world.handle().shard.notes == {b"good": b"v", b"better": b"v"}
     assert world.runtime.skipped_records == 1
+
+
+def test_broken_batches_are_left_out_counted_and_named(caplog: pytest.LogCaptureFixture) -> None:
+    before = World()
+    before.handle()
+    for key in (b"good", b"torn", b"torn too", b"better"):
+        before.log.append(build_batch([(0, key, b"v", ())]), 0)
+    for index in (1, 2):
+        batch = before.log.batches[index]
+        before.log.batches[index] = batch[:61] + b"\xff" * (len(batch) - 61)
+    world = restarted(before)
+    world.time.run_tasks()
+    assert world.handle().shard.notes == {b"good": b"v", b"better": b"v"}
+    assert world.runtime.skipped_records == 2
+    assert f"skipped offset 1 of __state-{before.log.index}: " in caplog.text
+    assert "None" not in caplog.text
+
+
+def test_a_log_is_loaded_slice_by_slice_and_the_time_it_takes_is_known() -> None:
+    before = World()
+    handle = before.handle()
+    for number in range(3):
+        handle.run(handle.shard.note(b"%d" % number, b"v", before.answers))
+    world = restarted(before)
+    started_ms = world.time.now_ms()
+    reads = before.log.read
+
+    async def slow_read(offset: int, max_bytes: int) -> bytes:
+        world.time.pass_ms(20)
+        return await reads(offset, max_bytes)
+
+    before.log.read = slow_read  # type: ignore[method-assign]
+    assert world.runtime.loads.average_ms == 0
+    world.time.run_tasks()
+    assert before.log.read_bytes_max == 256 << 10
+    assert world.handle().shard.loaded_at_ms == started_ms + 60
+    loads = world.runtime.loads
+    assert (loads.count, loads.total_ms, loads.longest_ms, loads.average_ms) == (1, 60, 60, 60)
+    loads.add(20)
+    assert (loads.count, loads.total_ms, loads.longest_ms, loads.average_ms) == (2, 80, 60, 40)
+
+
+def test_logs_of_other_leaders_are_passed_over() -> None:
+    before = World(SimulatedTopic(3))
+    before.runtime.ensure_topic()
+    assert before.topic.logs is not None
+    for index in range(3):
+        handle = before.runtime.handle(index)
+        handle.run(handle.shard.note(b"k", b"v", before.answers))
+    before.topic.logs[1].is_leader = False
+    world = restarted(before)
+    world.time.run_tasks()
+    assert [handle.index for handle in world.runtime.loaded_handles()] == [0, 2]
+    assert [handle.shard.index for handle in world.runtime.loaded_handles()] == [0, 2]
+    assert not world.runtime.is_loading
+    with pytest.raises(NotCoordinator):
+        world.runtime.handle(1)
 
 
 def test_a_shard_whose_log_cannot_be_read_holds_up_no_other() -> None:
@@ -283,6 +390,58 @@ def test_a_shard_is_called_when_its_deadline_has_come() -> None:
     assert handle.shard.rang_at_ms == [start_ms + 200]
 
 
+def test_a_deadline_that_has_passed_is_now_and_the_same_one_is_one_timer() -> None:
+    world = World()
+    handle = world.handle()
+    handle.shard.deadline_ms = world.time.now_ms() - 5_000
+    for _ in range(3):
+        handle.run(Effects())
+    assert world.time.timers_set == 1
+    world.time.pass_ms(0)
+    assert handle.shard.rang_at_ms == [world.time.now_ms()]
+    handle.run(Effects())
+    world.time.pass_ms(10_000)
+    assert len(handle.shard.rang_at_ms) == 1
+
+
+def test_a_deadline_that_is_taken_back_does_not_ring() -> None:
+    world = World()
+    handle = world.handle()
+    handle.shard.deadline_ms = world.time.now_ms() + 500
+    handle.run(Effects())
+    handle.shard.deadline_ms = None
+    handle.run(Effects())
+    world.time.pass_ms(1_000)
+    assert handle.shard.rang_at_ms == []
+
+
+def test_a_timer_that_fails_is_tried_again_and_is_named(caplog: pytest.LogCaptureFixture) -> None:
+    world = World()
+    handle = world.handle()
+    start_ms = world.time.now_ms()
+    handle.shard.deadline_ms, handle.shard.failing_ticks = start_ms + 100, 2
+    handle.run(Effects())
+    world.time.pass_ms(5_000)
+    assert handle.shard.rang_at_ms == [start_ms + 100, start_ms + 1_100, start_ms + 2_100]
+    assert f"the timer of __state-{handle.index} failed" in caplog.text
+
+
+def test_a_timer_that_fails_after_the_stop_stays_silent() -> None:
+    world = World()
+    handle = world.handle()
+    handle.shard.deadline_ms, handle.shard.failing_ticks = world.time.now_ms(), 1
+    tick = handle.shard.tick
+
+    def stop_and_fail(now_ms: int) -> Effects:
+        world.runtime.stop()
+        return tick(now_ms)
+
+    handle.shard.tick = stop_and_fail  # type: ignore[method-assign]
+    handle.run(Effects())
+    world.time.pass_ms(5_000)
+    assert len(handle.shard.rang_at_ms) == 1
+
+
 def test_no_timer_fires_after_the_stop() -> None:
     world = World()
     handle = world.handle()
@@ -292,6 +451,29 @@ def test_no_timer_fires_after_the_stop() -> None:
     world.time.pass_ms(1_000)
     assert handle.shard.rang_at_ms == []
     assert handle.run(handle.shard.note(b"k", b"v", world.answers))
+    world.time.pass_ms(1_000)
+    assert handle.shard.rang_at_ms == []
+
+
+def test_answers_and_actions_that_fail_are_logged_by_name(caplog: pytest.LogCaptureFixture) -> None:
+    world = World()
+    handle = world.handle()
+
+    def fail(_: object) -> None:
+        raise RuntimeError("gone")
+
+    world.acted = None  # type: ignore[assignment]
+    effects = handle.shard.note(b"k", b"v", world.answers)
+    effects.actions.append("act")
+    effects.reply(fail, "x", lambda error: error.name)
+    effects.reply(world.answers.append, "after it", lambda error: error.name)
+    handle.run(effects)
+    world.runtime.refuse(effects)
+    world.log.failure = NO_DISK
+    handle.run(effects)
+    assert world.answers == ["noted", "after it"] + ["NOT_COORDINATOR"] * 2 + ["COORDINATOR_NOT_AVAILABLE"] * 2
+    named = [record.message for record in caplog.records if record.message.endswith(" failed")]
+    assert named == [f"an action of __state-{handle.index} failed"] + ["an answer of __state failed"] * 3
 
 
 def test_a_deleted_topic_takes_its_state_along() -> None:
@@ -377,6 +559,70 @@ class TestLosing:
         assert told == ["NoneType"]
         world.topic.lose(world.log)
         assert told == ["NoneType", "NotLeaderOrFollower"]
+
+    def test_answers_from_memory_wait_for_every_log(self) -> None:
+        world = self.world()
+        assert world.topic.logs is not None
+        told: list[Exception | None] = []
+        for index, log in enumerate(world.topic.logs):
+            log.syncs_at_once = False
+            handle = world.runtime.handle(index)
+            handle.run(handle.shard.note(b"k", b"v", world.answers))
+        world.runtime.when_settled(told.append)
+        world.topic.logs[0].sync()
+        assert told == []
+        world.topic.logs[1].sync()
+        assert told == [None]
+
+    def test_one_failure_settles_it_once(self) -> None:
+        world = self.world()
+        assert world.topic.logs is not None
+        told: list[Exception | None] = []
+        for index, log in enumerate(world.topic.logs):
+            log.syncs_at_once = False
+            handle = world.runtime.handle(index)
+            handle.run(handle.shard.note(b"k", b"v", world.answers))
+        world.runtime.when_settled(told.append)
+        world.topic.logs[0].sync(NO_DISK)
+        world.topic.logs[1].sync()
+        assert told == [NO_DISK]
+
+    def test_whatever_was_derived_from_a_lost_shard_is_void(self) -> None:
+        world = self.world()
+        given_up: list[int] = []
+        world.runtime.on_given_up = given_up.append
+        before = world.handle()
+        world.topic.refuse(world.log)
+        assert given_up == [world.log.index]
+        assert not before.is_loaded
+        assert before.shard.parked == ["COORDINATOR_NOT_AVAILABLE"]
+        world.time.run_tasks()
+        assert world.handle().shard.index == world.log.index
+
+    def test_news_of_a_partition_that_is_not_in_use_yet_changes_nothing(self) -> None:
+        """The topic has grown; ids do not move while the broker runs."""
+        world = self.world()
+        before = world.runtime.loaded_handles()
+        world.topic.gain(SimulatedLog(2))
+        assert world.runtime.loaded_handles() == before
+
+    def test_the_log_that_leads_is_that_of_the_topic(self) -> None:
+        """The topic may have been opened anew since the shard was made."""
+        world = self.world()
+        assert world.topic.logs is not None
+        index = world.log.index
+        world.topic.logs[index] = replacement = SimulatedLog(index)
+        replacement.append(build_batch([(0, b"new", b"v", ())]), 0)
+        world.topic.gain(replacement)
+        world.time.run_tasks()
+        assert world.handle().shard.notes == {b"new": b"v"}
+
+    def test_a_topic_that_cannot_be_found_keeps_its_log(self) -> None:
+        world = self.world()
+        log, world.topic.logs = world.log, None
+        world.topic.refuse(log)
+        world.time.run_tasks()
+        assert world.handle().shard.notes == {b"kept": b"v"}
 
     def test_a_log_that_is_lost_while_it_is_loaded_is_loaded_when_it_is_back(self) -> None:
         before = self.world()

@@ -27,6 +27,7 @@ TRANSITIONS_MAX = 20_000
 
 Matcher = Callable[[str], bool]  # does this character match?
 _ESCAPES = {"n": "\n", "t": "\t", "r": "\r", "f": "\f", "v": "\v", "a": "\a"}
+_EDGES = {"A": "^", "z": "$", "b": "b", "B": "B"}
 _CLASSES: dict[str, Matcher] = {
     "d": lambda c: c in "0123456789",
     "w": lambda c: c.isascii() and (c.isalnum() or c == "_"),
@@ -59,7 +60,7 @@ class _State:
         self.matcher: Matcher | None = None
         self.next: int = -1
         self.free: list[int] = []
-        self.assertion: str = ""  # "^" or "$": the free moves need the start or the end of the name
+        self.assertion: str = ""  # the free moves are open only where this `Edge` is
 
 
 class _Automaton:
@@ -82,7 +83,7 @@ class Char:
 
 @dataclass(frozen=True, slots=True)
 class Edge:
-    """`^` or `$`: the start or the end of the name."""
+    """`^` or `$`, the start or the end of the name; `b` where a word begins or ends, `B` where none does."""
 
     sign: str
 
@@ -146,20 +147,21 @@ class _Parser:
 
     def _sequence(self) -> Node:
         items: list[Node] = []
+        repeated_up_to = -1
         while (char := self._peek()) and char not in "|)":
-            items.append(self._repeated())
+            mark = self.position
+            if (bounds := self._quantifier()) is None:
+                items.extend(self._atoms())
+                continue
+            if not items:
+                raise ValueError("missing argument to repetition operator")
+            if mark == repeated_up_to:
+                raise ValueError(f"invalid nested repetition operator at {mark}")
+            if self._peek() == "?":  # a lazy quantifier matches the same names
+                self._take()
+            items[-1] = Repeat(items[-1], *bounds)
+            repeated_up_to = self.position
         return Sequence(items)
-
-    def _repeated(self) -> Node:
-        node = self._atom()
-        if (bounds := self._quantifier()) is None:
-            return node
-        if self._peek() == "?":  # a lazy quantifier matches the same names
-            self._take()
-        mark = self.position
-        if self._quantifier() is not None:
-            raise ValueError(f"invalid nested repetition operator at {mark}")
-        return Repeat(node, *bounds)
 
     def _quantifier(self) -> tuple[int, int | None] | None:
         char = self._peek()
@@ -189,34 +191,33 @@ class _Parser:
             raise ValueError("invalid repeat count")
         return least, most
 
-    def _atom(self) -> Node:
+    def _atoms(self) -> list[Node]:
+        """What comes next: one thing, or none (flags), or several (a quotation), of which the last can be repeated."""
         char = self._take()
         if char == "(":
             return self._group()
         if char == "[":
-            return Char(self._bracket())
+            return [Char(self._bracket())]
         if char == ".":
-            return Char(lambda c: c != "\n")
+            return [Char(lambda c: c != "\n")]
         if char in "^$":
-            return Edge(char)
+            return [Edge(char)]
         if char == "\\":
             return self._escape()
-        if char in "*+?":
-            raise ValueError("missing argument to repetition operator")
-        return Char(self._literal(char))
+        return [Char(self._literal(char))]
 
-    def _group(self) -> Node:
+    def _group(self) -> list[Node]:
         ignore_case = self.ignore_case
         if self._peek() == "?":
             self._take()
             if self._flags_only():
-                return Sequence([])
+                return []
         node = self._alternatives()
         if self._peek() != ")":
             raise ValueError("missing closing )")
         self._take()
         self.ignore_case = ignore_case
-        return node
+        return [node]
 
     def _flags_only(self) -> bool:
         """What follows `(?`: a name, flags for the group, or flags for the rest. True in the last case."""
@@ -238,17 +239,17 @@ class _Parser:
                 raise ValueError("invalid or unsupported Perl syntax")
         return char == ")"
 
-    def _escape(self) -> Node:
+    def _escape(self) -> list[Node]:
         char = self._take()
-        if char in "Az":
-            return Edge("^" if char == "A" else "$")
+        if (sign := _EDGES.get(char)) is not None:
+            return [Edge(sign)]
         if char == "Q":
             end = self.pattern.find("\\E", self.position)
             end = len(self.pattern) if end < 0 else end
             text = self.pattern[self.position : end]
             self.position = min(end + 2, len(self.pattern))
-            return Sequence([Char(self._literal(c)) for c in text])
-        return Char(self._escaped_class(char) or self._literal(self._escaped_char(char)))
+            return [Char(self._literal(c)) for c in text]
+        return [Char(self._escaped_class(char) or self._literal(self._escaped_char(char)))]
 
     def _escaped_class(self, char: str) -> Matcher | None:
         if char in _CLASSES:
@@ -262,7 +263,7 @@ class _Parser:
             return _ESCAPES[char]
         if char == "x":
             return self._hexadecimal()
-        if char.isalnum():  # \1 and \b among them: RE2 has no back-references, names have no word boundaries
+        if char.isalnum():  # \1 among them: RE2 has no back-references
             raise ValueError(f"invalid escape sequence: \\{char}")
         return char
 
@@ -329,6 +330,15 @@ class _Parser:
         return lambda c: c == char
 
 
+_AFTER_WORD, _AT_START = -1, -2
+"""Beside the states of a pattern that asks for words: the last character belongs to one; there is none yet."""
+_NO_STATE = _State()
+
+
+def _is_word(char: str) -> bool:
+    return char.isascii() and (char.isalnum() or char == "_")
+
+
 def _negated(matcher: Matcher) -> Matcher:
     return lambda c: not matcher(c)
 
@@ -379,7 +389,8 @@ class TopicRegex:
         self._accept = automaton.new()
         start = _compile(tree, automaton, self._accept)
         self._states = automaton.states
-        self._start = self._closure([start], at_start=True)
+        self._knows_words = any(state.assertion in ("b", "B") for state in self._states)
+        self._start = self._closure([start], at_start=True) | ({_AT_START} if self._knows_words else set())
         self._transitions: dict[tuple[frozenset[int], str], frozenset[int]] = {}
 
     def matches(self, name: str) -> bool:
@@ -391,26 +402,39 @@ class TopicRegex:
             if not following:
                 return False
             current = following
-        return self._accept in self._closure(current, at_start=not name, at_end=True)
+        return self._accept in self._closure(current, at_start=not name, at_end=True, at_word=_AFTER_WORD in current)
 
     def _step(self, current: frozenset[int], char: str) -> frozenset[int]:
+        known = current
+        if self._knows_words:
+            at_word = (_AFTER_WORD in current) != _is_word(char)
+            known = self._closure(current, at_start=_AT_START in current, at_word=at_word)
         reached = []
-        for index in current:
-            state = self._states[index]
+        for index in known:
+            state = self._states[index] if index >= 0 else _NO_STATE
             if state.matcher is not None and state.matcher(char):
                 reached.append(state.next)
         if len(self._transitions) >= TRANSITIONS_MAX:
             self._transitions.clear()
-        following = self._transitions[current, char] = self._closure(reached)
+        following = self._closure(reached)
+        if self._knows_words and following and _is_word(char):
+            following |= {_AFTER_WORD}
+        self._transitions[current, char] = following
         return following
 
-    def _closure(self, states: Iterable[int], *, at_start: bool = False, at_end: bool = False) -> frozenset[int]:
-        """All states that can be reached without reading a character. `$` states stay until the end is known."""
+    def _closure(
+        self, states: Iterable[int], *, at_start: bool = False, at_end: bool = False, at_word: bool | None = None
+    ) -> frozenset[int]:
+        """All states that can be reached without reading a character.
+
+        States with `$` stay until the end is known, those with a word's edge until the next character is: `at_word`.
+        """
+        is_open = {"": True, "^": at_start, "$": at_end, "b": at_word is True, "B": at_word is False}
         seen = set(states)
-        stack = list(seen)
+        stack = [index for index in seen if index >= 0]
         while stack:
             state = self._states[stack.pop()]
-            if (state.assertion == "^" and not at_start) or (state.assertion == "$" and not at_end):
+            if not is_open[state.assertion]:
                 continue
             for index in state.free:
                 if index not in seen:
