@@ -191,8 +191,8 @@ def main(
     else:
         Console(width=None if sys.stdout.isatty() else 160).print(table_of(chosen, medians, other, measured))
         screen.print(f"written to {file.relative_to(Path.cwd()) if file.is_relative_to(Path.cwd()) else file}")
-    for where, why in failures.items():
-        screen.print(f"[red]{where}[/]: {why}")
+    for label, why in failures.items():
+        screen.print(f"[red]{label}[/]: {why}")
     sys.exit(1 if failures else 0)
 
 

@@ -56,8 +56,8 @@ def produce(
 ) -> Measure:
     def measure(bench: Bench, peer: Peer) -> Measurement:
         with bench.topic(peer, config=durable_config(peer) if durable else {}) as topic:
-            count, asked = bench.count(messages), {**properties, "acks": acks}
-            return bench.load("produce", peer, topic, count, size, asked, clients=clients)
+            count, settings = bench.count(messages), {**properties, "acks": acks}
+            return bench.load("produce", peer, topic, count, size, settings, clients=clients)
 
     return measure
 

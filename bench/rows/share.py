@@ -47,8 +47,8 @@ def parallel(batch: int, partitions: int = 1) -> Row:
             bench.load("produce", peer, topic, records, 100, properties, partitions=partitions)
             return work("parallel", peer, topic, consumers=CONSUMERS, work_ms=WORK_MS, seconds=seconds)
 
-    where = f"{partitions} partition{'s' if partitions > 1 else ''}"
-    title = f"{CONSUMERS} workers, {WORK_MS} ms each, {where}, batches of {batch:,}"
+    scope = f"{partitions} partition{'s' if partitions > 1 else ''}"
+    title = f"{CONSUMERS} workers, {WORK_MS} ms each, {scope}, batches of {batch:,}"
     targets = (at_least_absolute(90), at_least_absolute(1, "idlest"))
     return Row(f"workers-{partitions}x{batch}", title, "% of ideal", measure, targets, rounds=1, warm_up=False)
 

@@ -82,25 +82,25 @@ class Load:
         return self.consumed() >= self.acknowledged(STREAM) and self.handled() >= self.acknowledged(QUEUE)
 
     def _produce(self, topic: str, partition: int) -> None:
-        told = self.seen.acknowledged[topic][partition]
+        noted = self.seen.acknowledged[topic][partition]
         size, pause = (20_000, 0.005) if topic == STREAM else (1000, 0.05)
         with Producer(bootstrap_servers=self._bootstrap, acks="all", enable_idempotence=True) as producer:
             number = 0
             while not self._producing.is_set():
                 producer.send(topic, b"%d " % number + bytes(size), partition=partition).result()
-                told.append((time.monotonic(), number))
+                noted.append((time.monotonic(), number))
                 number += 1
                 self._producing.wait(pause)
 
-    def _consume(self, told: dict[int, list[int]]) -> None:
+    def _consume(self, noted: dict[int, list[int]]) -> None:
         settings = {"bootstrap.servers": self._bootstrap, "auto.offset.reset": "earliest"}
         with Consumer(settings, group_id="readers", group_protocol="consumer") as consumer:
             consumer.subscribe([STREAM])
             while not self._reading.is_set():
                 for record in consumer.poll(200):
-                    told[record.partition].append(_number(record.value))
+                    noted[record.partition].append(_number(record.value))
 
-    def _work(self, told: list[tuple[int, int]], unsure: list[tuple[int, int]]) -> None:
+    def _work(self, noted: list[tuple[int, int]], unsure: list[tuple[int, int]]) -> None:
         settings = {"bootstrap.servers": self._bootstrap}
         with ShareConsumer(settings, group_id="workers", share_acknowledgement_mode="explicit") as worker:
             worker.subscribe([QUEUE])
@@ -116,7 +116,7 @@ class Load:
                 except KafkaError:
                     pass  # a broker is away, and the next attempt finds another
                 for record in records:
-                    known = told if record.topic_partition in confirmed else unsure
+                    known = noted if record.topic_partition in confirmed else unsure
                     known.append((record.partition, _number(record.value)))
 
 

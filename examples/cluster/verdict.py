@@ -27,18 +27,18 @@ class Verdict:
     def of(cls, seen: Seen, leaders: dict[str, list[int]], victim: int, killed_at: float) -> Verdict:
         pauses: dict[bool, float] = {True: 0.0, False: 0.0}
         for topic, partitions in seen.acknowledged.items():
-            for partition, told in enumerate(partitions):
-                times = [at for at, _ in told]
+            for partition, records in enumerate(partitions):
+                times = [at for at, _ in records]
                 longest = max((b - a for a, b in pairwise(times) if b >= killed_at), default=float("inf"))
                 was_led = leaders[topic][partition] == victim
                 pauses[was_led] = max(pauses[was_led], longest)
         lost = reordered = 0
-        for partition, told in enumerate(seen.acknowledged[STREAM]):
+        for partition, records in enumerate(seen.acknowledged[STREAM]):
             found = [each[partition] for each in seen.consumed]
-            lost += len({number for _, number in told} - set().union(*map(set, found)))
+            lost += len({number for _, number in records} - set().union(*map(set, found)))
             reordered += sum(not _is_in_order(each) for each in found)
         accepted = Counter(record for each in seen.accepted for record in each)
-        wanted = {(p, number) for p, told in enumerate(seen.acknowledged[QUEUE]) for _, number in told}
+        wanted = {(p, number) for p, records in enumerate(seen.acknowledged[QUEUE]) for _, number in records}
         return cls(
             acknowledged=sum(map(len, seen.acknowledged[STREAM])),
             pause_seconds=pauses[True],

@@ -216,28 +216,28 @@ class TransactionalWrites:
     def _judge(
         self, codes: Codes, first: dict[TopicPartition, BatchHeader], admission: Admission, abortable: bool
     ) -> None:
-        for where, code in codes.items():
+        for tp, code in codes.items():
             if code != ErrorCode.NONE:
-                admission.errors[where] = write_error(code, adds=False, abortable=abortable)
-                self._remember(where, first[where])
-            elif self._refused and self._overtakes(where, first[where]):
-                admission.errors[where] = OutOfOrderSequenceNumber()
+                admission.errors[tp] = write_error(code, adds=False, abortable=abortable)
+                self._remember(tp, first[tp])
+            elif self._refused and self._overtakes(tp, first[tp]):
+                admission.errors[tp] = OutOfOrderSequenceNumber()
 
-    def _remember(self, where: TopicPartition, header: BatchHeader) -> None:
-        key = (where, header.producer_id, header.producer_epoch)
+    def _remember(self, tp: TopicPartition, header: BatchHeader) -> None:
+        key = (tp, header.producer_id, header.producer_epoch)
         lowest = min(header.base_sequence, self._refused.pop(key, header.base_sequence))
         if len(self._refused) >= MAX_REFUSED:
             del self._refused[next(iter(self._refused))]
         self._refused[key] = lowest
 
-    def _overtakes(self, where: TopicPartition, header: BatchHeader) -> bool:
+    def _overtakes(self, tp: TopicPartition, header: BatchHeader) -> bool:
         """Whether a batch before this one was refused and has not come again."""
-        key = (where, header.producer_id, header.producer_epoch)
+        key = (tp, header.producer_id, header.producer_epoch)
         lowest = self._refused.get(key)
         if lowest is None:
             return False
         try:
-            knows_producer = self._cluster.hosted(*where).log.knows_producer(header.producer_id)
+            knows_producer = self._cluster.hosted(*tp).log.knows_producer(header.producer_id)
         except KafkaError:
             return False  # the partition moved away while the coordinator was asked: the write is refused for it
         if knows_producer:

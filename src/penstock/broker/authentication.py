@@ -117,7 +117,7 @@ class Authentication:
         self._max_request_bytes = connection.max_request_bytes
         self._state = State.INITIAL
         self._received_bytes = 0
-        self._mechanism = self._asked_for = ""
+        self._mechanism = self._requested = ""
         self._exchange: Exchange | None = None
         self._began_at = 0.0
         self._rests_on: str | None = None
@@ -190,7 +190,7 @@ class Authentication:
         """Whether ApiVersions is out of place now."""
         return self._state not in (State.INITIAL, State.AUTHENTICATED)
 
-    def versions_told(self) -> None:
+    def versions_sent(self) -> None:
         """ApiVersions was answered."""
         if self._state is State.INITIAL:
             self._state = sasl.after(self._state, Event.API_VERSIONS)
@@ -219,7 +219,7 @@ class Authentication:
             )
             return self._fail_later(request, unsupported, f"it asked for the mechanism {mechanism[:50]!r}")
         self._state = following
-        self._asked_for = mechanism
+        self._requested = mechanism
         self._mechanism = self._mechanism or mechanism
         self._exchange = self._listener.new_exchange(mechanism) if mechanism == self._mechanism else None
         self._began_at = now
@@ -264,7 +264,7 @@ class Authentication:
         exchange, connection = self._exchange, self._connection
         if exchange is None:
             failure = AuthenticationFailed(
-                f"SASL mechanism '{self._asked_for}' requested by client is not supported for re-authentication "
+                f"SASL mechanism '{self._requested}' requested by client is not supported for re-authentication "
                 f"of mechanism '{self._mechanism}'"
             )
             self._failed(failure, refuse)

@@ -13,13 +13,13 @@ from penstock.catalog.contract import CatalogError
 MAX_SECONDS = 60.0
 
 
-def check_clock(theirs: float, ours: float, where: str) -> None:
+def check_clock(theirs: float, ours: float, address: str) -> None:
     """Seconds since 1970, there and here. Raises CatalogError with what to do."""
     apart = abs(theirs - ours)
     if apart > MAX_SECONDS:
         raise CatalogError(
             f"the clock of this machine is {apart:.0f} seconds {'behind' if theirs > ours else 'ahead of'} that of "
-            f"PostgreSQL at {where} ({_shown(ours)} here, {_shown(theirs)} there): retention and timestamps "
+            f"PostgreSQL at {address} ({_shown(ours)} here, {_shown(theirs)} there): retention and timestamps "
             "would be wrong. Set both clocks, for example with NTP, and start again"
         )
 

@@ -33,37 +33,37 @@ class FetchPartition:
         "index",
         "last_fetched_epoch",
         "max_bytes",
-        "told_high_watermark",
-        "told_log_start_offset",
+        "sent_high_watermark",
+        "sent_log_start_offset",
         "topic",
         "was_found",
     )
 
-    def __init__(self, topic: str | bytes, asked: m.FetchRequest.FetchPartition) -> None:
+    def __init__(self, topic: str | bytes, requested: m.FetchRequest.FetchPartition) -> None:
         self.topic = topic  # a name, or an id from version 13 on
-        self.index = asked.partition
-        self.told_high_watermark = -1
-        self.told_log_start_offset = -1
+        self.index = requested.partition
+        self.sent_high_watermark = -1
+        self.sent_log_start_offset = -1
         self.was_found = False
-        self.update(asked)
+        self.update(requested)
 
-    def update(self, asked: m.FetchRequest.FetchPartition) -> None:
-        self.fetch_offset = asked.fetch_offset
-        self.max_bytes = asked.partition_max_bytes
-        self.current_leader_epoch = asked.current_leader_epoch
-        self.last_fetched_epoch = asked.last_fetched_epoch
+    def update(self, requested: m.FetchRequest.FetchPartition) -> None:
+        self.fetch_offset = requested.fetch_offset
+        self.max_bytes = requested.partition_max_bytes
+        self.current_leader_epoch = requested.current_leader_epoch
+        self.last_fetched_epoch = requested.last_fetched_epoch
 
     def has_news(self, data: m.FetchResponse.PartitionData) -> bool:
         """Whether an incremental response must carry `data`; remembers what it tells."""
         news = bool(data.records)
-        if data.high_watermark != self.told_high_watermark:
-            self.told_high_watermark = data.high_watermark
+        if data.high_watermark != self.sent_high_watermark:
+            self.sent_high_watermark = data.high_watermark
             news = True
-        if data.log_start_offset != self.told_log_start_offset:
-            self.told_log_start_offset = data.log_start_offset
+        if data.log_start_offset != self.sent_log_start_offset:
+            self.sent_log_start_offset = data.log_start_offset
             news = True
         if data.error_code:
-            self.told_high_watermark = -1  # the recovery has to be told as well
+            self.sent_high_watermark = -1  # the recovery has to be told as well
             news = True
         return news or data.diverging_epoch.epoch >= 0
 
@@ -122,7 +122,9 @@ class FetchSessions:
         if epoch in (INITIAL_EPOCH, FINAL_EPOCH):
             if request.session_id != NO_SESSION:
                 self._sessions.pop(request.session_id, None)
-            partitions = OrderedDict((key, FetchPartition(key[0], asked)) for key, asked in _asked(request, by_id))
+            partitions = OrderedDict(
+                (key, FetchPartition(key[0], requested)) for key, requested in _requested_partitions(request, by_id)
+            )
             session = None
             if epoch == INITIAL_EPOCH:
                 session = self._open(partitions, by_id, now_ms)
@@ -142,12 +144,12 @@ class FetchSessions:
             raise InvalidFetchSessionEpoch()
         if session.by_id != by_id:
             raise FetchSessionTopicIdError()
-        for key, asked in _asked(request, by_id):
+        for key, requested in _requested_partitions(request, by_id):
             known = session.partitions.get(key)
             if known is None:
-                session.partitions[key] = FetchPartition(key[0], asked)
+                session.partitions[key] = FetchPartition(key[0], requested)
             else:
-                known.update(asked)
+                known.update(requested)
         for forgotten in request.forgotten_topics_data:
             topic = forgotten.topic_id if by_id else forgotten.topic
             for index in forgotten.partitions:
@@ -156,7 +158,9 @@ class FetchSessions:
         session.last_used_ms = now_ms
         if not session.partitions:
             del self._sessions[session.session_id]
-            partitions = OrderedDict((key, FetchPartition(key[0], asked)) for key, asked in _asked(request, by_id))
+            partitions = OrderedDict(
+                (key, FetchPartition(key[0], requested)) for key, requested in _requested_partitions(request, by_id)
+            )
             return FetchContext(partitions, None, incremental=False)
         return FetchContext(session.partitions, session, incremental=True)
 
@@ -179,8 +183,8 @@ class FetchSessions:
         return True
 
 
-def _asked(request: m.FetchRequest, by_id: bool) -> Iterator[tuple[Key, m.FetchRequest.FetchPartition]]:
+def _requested_partitions(request: m.FetchRequest, by_id: bool) -> Iterator[tuple[Key, m.FetchRequest.FetchPartition]]:
     for topic in request.topics:
         name = topic.topic_id if by_id else topic.topic
-        for asked in topic.partitions:
-            yield (name, asked.partition), asked
+        for requested in topic.partitions:
+            yield (name, requested.partition), requested

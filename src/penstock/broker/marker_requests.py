@@ -58,8 +58,8 @@ class MarkerRequests:
         def answered(answer: m.WriteTxnMarkersResponse | PeerFailed) -> None:
             codes = {} if isinstance(answer, PeerFailed) else _codes(answer)
             for markers, partitions, done in batch:
-                for where in partitions:
-                    done(where, codes.get((markers.producer_id, where)))
+                for tp in partitions:
+                    done(tp, codes.get((markers.producer_id, tp)))
 
         request = m.WriteTxnMarkersRequest(markers=[_marker(due) for due in batch])
         self._peers().send(node_id, Lane.MARKERS, request, m.WriteTxnMarkersResponse, answered)

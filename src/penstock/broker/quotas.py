@@ -249,6 +249,6 @@ class Mutations:
 
 
 def _tell(response: Message, throttle_ms: int) -> None:
-    told = getattr(response, "throttle_time_ms", None)
-    if told is not None:
-        response.throttle_time_ms = max(told, throttle_ms)  # type: ignore[attr-defined]
+    already = getattr(response, "throttle_time_ms", None)
+    if already is not None:
+        response.throttle_time_ms = max(already, throttle_ms)  # type: ignore[attr-defined]

@@ -174,6 +174,6 @@ def check_name(name: str) -> None:
         )
 
 
-def leader_epoch_error(asked: int, current: int) -> KafkaError:
+def leader_epoch_error(requested: int, current: int) -> KafkaError:
     """Why a request that names leader epoch `asked` is refused."""
-    return FencedLeaderEpoch() if asked < current else UnknownLeaderEpoch()
+    return FencedLeaderEpoch() if requested < current else UnknownLeaderEpoch()

@@ -90,8 +90,8 @@ class TransactionCalls:
             done(dict.fromkeys(add.partitions, ErrorCode.NOT_COORDINATOR))
             return
         question = _Question(add)
-        for where in add.partitions:
-            self._under_way.setdefault((where, add.producer_id), []).append(question)
+        for tp in add.partitions:
+            self._under_way.setdefault((tp, add.producer_id), []).append(question)
 
         def answered(answer: m.AddPartitionsToTxnResponse | PeerFailed) -> None:
             self._forget(question)
@@ -107,16 +107,16 @@ class TransactionCalls:
         )
 
     def _forget(self, question: _Question) -> None:
-        for where in question.add.partitions:
-            key = (where, question.add.producer_id)
+        for tp in question.add.partitions:
+            key = (tp, question.add.producer_id)
             questions = self._under_way[key]
             questions.remove(question)
             if not questions:
                 del self._under_way[key]
 
-    def _marker_written(self, where: TopicPartition, producer_id: int) -> None:
-        for question in self._under_way.get((where, producer_id), ()):
-            question.overtaken.add(where)
+    def _marker_written(self, tp: TopicPartition, producer_id: int) -> None:
+        for question in self._under_way.get((tp, producer_id), ()):
+            question.overtaken.add(tp)
 
     def _codes(self, add: AddPartitions, answer: m.AddPartitionsToTxnResponse | PeerFailed) -> Codes:
         if isinstance(answer, PeerFailed):
@@ -147,9 +147,9 @@ class _Question:
         self.overtaken: set[TopicPartition] = set()
 
     def codes(self, answered: Codes) -> Codes:
-        for where in self.overtaken:
-            if answered.get(where) == ErrorCode.NONE:
-                answered[where] = ErrorCode.CONCURRENT_TRANSACTIONS
+        for tp in self.overtaken:
+            if answered.get(tp) == ErrorCode.NONE:
+                answered[tp] = ErrorCode.CONCURRENT_TRANSACTIONS
         return answered
 
 

@@ -173,43 +173,43 @@ class TransactionDurability:
             self._marker_requests.send(node_id, markers, there, partial(self._answered, handle, markers, node_id))
         if failed:
             self._try_again(handle, markers, failed)
-        for where in gone:
-            self._marked(handle, markers, where)
+        for tp in gone:
+            self._marked(handle, markers, tp)
 
     def _answered(
-        self, handle: Handle, markers: WriteMarkers, node_id: int, where: TopicPartition, code: ErrorCode | None
+        self, handle: Handle, markers: WriteMarkers, node_id: int, tp: TopicPartition, code: ErrorCode | None
     ) -> None:
         """What another broker says of a marker; None if it says nothing."""
         if self._is_stopped or handle.is_given_up:
             return
-        if code == ErrorCode.NONE or (code == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION and self._is_deleted(*where)):
-            self._marked(handle, markers, where)
+        if code == ErrorCode.NONE or (code == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION and self._is_deleted(*tp)):
+            self._marked(handle, markers, tp)
             return
         what = "no answer" if code is None else code.name
         if code in (ErrorCode.INVALID_PRODUCER_EPOCH, ErrorCode.TRANSACTION_COORDINATOR_FENCED):
-            log.warning("marker of %r for %s-%d not written: %s", markers.transactional_id, *where, what)
-            self._marked(handle, markers, where)
+            log.warning("marker of %r for %s-%d not written: %s", markers.transactional_id, *tp, what)
+            self._marked(handle, markers, tp)
             return
-        log.info("marker of %r for %s-%d is tried again: %s of %d", markers.transactional_id, *where, what, node_id)
-        self._try_again(handle, markers, [where])
+        log.info("marker of %r for %s-%d is tried again: %s of %d", markers.transactional_id, *tp, what, node_id)
+        self._try_again(handle, markers, [tp])
 
     def _try_again(self, handle: Handle, markers: WriteMarkers, partitions: list[TopicPartition]) -> None:
         self._time.call_later(_RETRY_SECONDS, self._write_markers, handle, markers, partitions)
 
     def _marker_is_durable(
-        self, handle: Handle, markers: WriteMarkers, where: TopicPartition, failure: StorageError | None
+        self, handle: Handle, markers: WriteMarkers, tp: TopicPartition, failure: StorageError | None
     ) -> None:
         if self._is_stopped or handle.is_given_up:
             return
         if failure is None:
-            self._marked(handle, markers, where)
+            self._marked(handle, markers, tp)
         elif self._durability.can_lose_appends:  # elsewhere a failure stops the broker
-            self._try_again(handle, markers, [where])
+            self._try_again(handle, markers, [tp])
 
     # -- 5. when the markers are durable: the completion -----------------------------------------------------------
 
-    def _marked(self, handle: Handle, markers: WriteMarkers, where: TopicPartition) -> None:
-        if handle.run(handle.shard.markers_written(markers, [where], self._time.now_ms())):
+    def _marked(self, handle: Handle, markers: WriteMarkers, tp: TopicPartition) -> None:
+        if handle.run(handle.shard.markers_written(markers, [tp], self._time.now_ms())):
             # So that the next transaction finds the end of this one on disk (`when_it_may_begin`).
             handle.log.make_durable_soon()
             self._on_completed()
@@ -267,12 +267,10 @@ class AfterPowerCut:
     def _abort_orphans(self) -> None:
         shards = [handle.shard for handle in self._runtime.loaded_handles()]
         for partition in self._cluster.hosted_partitions():
-            where = (partition.topic.name, partition.index)
+            tp = (partition.topic.name, partition.index)
             for producer in partition.log.active_producers():
                 producer_id, epoch = producer.producer_id, producer.producer_epoch
-                if producer.has_open_transaction and not any(
-                    shard.holds(producer_id, epoch, where) for shard in shards
-                ):
+                if producer.has_open_transaction and not any(shard.holds(producer_id, epoch, tp) for shard in shards):
                     self._abort_orphan(partition, producer_id, epoch, producer.coordinator_epoch)
 
     def _abort_orphan(self, partition: Partition, producer_id: int, epoch: int, coordinator_epoch: int) -> None:

@@ -23,17 +23,17 @@ def lineage(cluster_id: str, incarnation: str) -> str:
     return f"{cluster_id}/{incarnation}" if incarnation else cluster_id
 
 
-def check_lineage(expected: str | None, cluster_id: str, incarnation: str, where: str) -> None:
+def check_lineage(expected: str | None, cluster_id: str, incarnation: str, location: str) -> None:
     """Raises CatalogError if a data folder belongs to another cluster, or to the original of a restored one."""
     if expected in (None, lineage(cluster_id, incarnation)):
         return
     if expected is not None and expected.partition("/")[0] == cluster_id:
         raise CatalogError(
-            f"{where} holds a backup of the cluster {cluster_id} that was made a cluster of its own, and the data "
+            f"{location} holds a backup of the cluster {cluster_id} that was made a cluster of its own, and the data "
             "folder belongs to another incarnation: correct --cluster, or name an empty folder in --data"
         )
     raise CatalogError(
-        f"the data folder belongs to the cluster {expected}, and {where} holds the cluster {cluster_id}: correct "
+        f"the data folder belongs to the cluster {expected}, and {location} holds the cluster {cluster_id}: correct "
         "--cluster or --data"
     )
 
@@ -44,14 +44,14 @@ def is_copy(connection: Any) -> bool:
     return found is not None and found[0] is not None and found[0] != place_of(connection)
 
 
-def check_place(connection: Any, where: str) -> None:
+def check_place(connection: Any, location: str) -> None:
     """Raises CatalogError for a cluster that was restored from a dump and not adopted. Remembers the place of a new
     one."""
     connection.execute("UPDATE cluster SET place = %s WHERE place IS NULL", (place_of(connection),))
     if is_copy(connection):
         raise CatalogError(
-            f"{where} holds a copy of a cluster, restored from a backup or moved from another database. Adopt it with "
-            "'penstock cluster adopt-backup', which makes it a cluster of its own, before brokers serve it"
+            f"{location} holds a copy of a cluster, restored from a backup or moved from another database. Adopt it "
+            "with 'penstock cluster adopt-backup', which makes it a cluster of its own, before brokers serve it"
         )
 
 

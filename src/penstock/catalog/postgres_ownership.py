@@ -64,19 +64,19 @@ class Ownership:
         """Become the owner of a cluster whose tables are there and whose lock is held. Raises CatalogError."""
         connection, claim = self._session.connection(), self._claim
         with connection.transaction():
-            where = f"the schema {self._session.schema!r} at {self._session.shown}"
-            check_place(connection, where)
+            location = f"the schema {self._session.schema!r} at {self._session.shown}"
+            check_place(connection, location)
             cluster_id, incarnation, folder_id, owner, store = connection.execute(
                 "SELECT cluster_id, incarnation, folder_id, owner, store FROM cluster FOR UPDATE"
             ).fetchone()
-            check_lineage(claim.cluster_id, cluster_id, incarnation, where)
+            check_lineage(claim.cluster_id, cluster_id, incarnation, location)
             if store is not None:
                 raise CatalogError(
-                    f"the records of the cluster in {where} are in {store}: start the broker with --store {store}"
+                    f"the records of the cluster in {location} are in {store}: start the broker with --store {store}"
                 )
             if folder_id not in (None, claim.folder_id):
                 raise CatalogError(
-                    f"the records of the cluster in {where} are in another data folder ({owner}): start the broker "
+                    f"the records of the cluster in {location} are in another data folder ({owner}): start the broker "
                     "with that folder, or begin a new cluster in a schema of its own (?schema=NAME)"
                 )
             self.epoch, self.last_change = connection.execute(

@@ -279,7 +279,7 @@ def migrate(connection: Any, schema: str, shown: str, migrations: Sequence[Migra
         )
 
 
-def _check_running(connection: Any, version: int, migrations: Sequence[Migration], where: str) -> None:
+def _check_running(connection: Any, version: int, migrations: Sequence[Migration], location: str) -> None:
     """A migration that takes away waits until no broker runs that needs what it takes."""
     needed = max(each.usable_from for each in migrations[version:])
     if version < _WITH_BROKERS:
@@ -292,8 +292,8 @@ def _check_running(connection: Any, version: int, migrations: Sequence[Migration
     if running:
         nodes = ", ".join(str(node_id) for (node_id,) in running)
         raise CatalogError(
-            f"{where} has to be changed so that the running brokers (node {nodes}), which are of an earlier Penstock, "
-            "cannot use it any more: upgrade them to the version in between first, or stop all of them"
+            f"{location} has to be changed so that the running brokers (node {nodes}), which are of an earlier "
+            "Penstock, cannot use it any more: upgrade them to the version in between first, or stop all of them"
         )
 
 

@@ -374,24 +374,24 @@ def read_partitions(read: Callable[[str], list[Any]]) -> list[PartitionRow]:
     ]
 
 
-def _check_cluster(connection: Any, where: str, store: str, cluster_id: str | None) -> None:
-    check_place(connection, where)
+def _check_cluster(connection: Any, location: str, store: str, cluster_id: str | None) -> None:
+    check_place(connection, location)
     found, incarnation, found_store, folder_id, owner = connection.execute(
         "SELECT cluster_id, incarnation, store, folder_id, owner FROM cluster"
     ).fetchone()
-    check_lineage(cluster_id, found, incarnation, where)
+    check_lineage(cluster_id, found, incarnation, location)
     if folder_id not in (None, "store " + store):  # the latter of a broker that was alone with its object store
         raise CatalogError(
-            f"the cluster in {where} has one broker, which keeps the records in its data folder ({owner}): begin a "
+            f"the cluster in {location} has one broker, which keeps the records in its data folder ({owner}): begin a "
             "new cluster in a schema of its own (?schema=NAME)"
         )
     if found_store is not None:
-        _check_store(where, found_store, store)
+        _check_store(location, found_store, store)
 
 
-def _check_store(where: str, found: str, store: str) -> None:
+def _check_store(location: str, found: str, store: str) -> None:
     if found != store:
-        raise CatalogError(f"the records of the cluster in {where} are in {found}, not in {store}: correct --store")
+        raise CatalogError(f"the records of the cluster in {location} are in {found}, not in {store}: correct --store")
 
 
 def _place(session: Session) -> str:

@@ -183,7 +183,7 @@ def explain(
     from penstock.security.authorizer import Authorizer
 
     kind = resource_of(resource)
-    asked = operation_of(operation, kind)
+    requested = operation_of(operation, kind)
     if kind is AclResource.CLUSTER:
         name = CLUSTER_NAME
     elif not name:
@@ -192,20 +192,20 @@ def explain(
     rules = _rules(AclFilter(kind, name, pattern_type=PatternType.MATCH), data, bootstrap)
     super_users, allow_everyone, unknown = _broker_settings(data, bootstrap)
     authorizer = Authorizer(rules, super_users, allow_everyone)
-    answer = authorizer.explain(parse_principal(principal), host, asked, kind, name)
+    answer = authorizer.explain(parse_principal(principal), host, requested, kind, name)
     elsewhere = [rule for rule in rules if host == WILDCARD and rule.host != WILDCARD and rule.principal == principal]
     if as_json:
         print_json(_explanation_json(answer))
     else:
-        _print_explanation(AclBinding(kind, name, principal, asked, host=host), answer, len(elsewhere))
+        _print_explanation(AclBinding(kind, name, principal, requested, host=host), answer, len(elsewhere))
     if unknown:
         note(unknown)
 
 
-def _print_explanation(asked: AclBinding, answer: Explanation, host_rules: int) -> None:
+def _print_explanation(requested: AclBinding, answer: Explanation, host_rules: int) -> None:
     decision = answer.decision
     permission = AclPermission.ALLOW if decision.allowed else AclPermission.DENY
-    click.echo(f"{sentence_of(asked._replace(permission=permission))}: {decision.reason.value}.")
+    click.echo(f"{sentence_of(requested._replace(permission=permission))}: {decision.reason.value}.")
     if decision.rule is not None:
         click.echo(f"  The rule that decides:  {sentence_of(decision.rule)}")
     for rule in answer.to_remove:

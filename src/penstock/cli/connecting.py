@@ -19,7 +19,7 @@ from penstock.cli.options import connection_choices
 from penstock.properties import read_properties
 
 PASSWORD_VARIABLE = "PENSTOCK_PASSWORD"
-_TOLD = {
+_PASSWORD_HELP = {
     "login_user": "sasl_username",
     "security_protocol": "security_protocol",
     "sasl_mechanism": "sasl_mechanism",
@@ -78,7 +78,7 @@ def _settings(ctx: click.Context, bootstrap: str, *, with_user: bool = True) -> 
     settings = _from_file(str(file)) if file else {}
     if "bootstrap_servers" not in settings or _is_given(ctx, "bootstrap"):
         settings["bootstrap_servers"] = bootstrap
-    settings.update({_TOLD[name]: value for name, value in choices.items() if name in _TOLD})
+    settings.update({_PASSWORD_HELP[name]: value for name, value in choices.items() if name in _PASSWORD_HELP})
     if "sasl_username" in settings:
         settings.setdefault("security_protocol", "SASL_SSL")
         settings.setdefault("sasl_mechanism", "SCRAM-SHA-512")

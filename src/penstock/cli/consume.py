@@ -135,7 +135,7 @@ class _Printer:
 
     @staticmethod
     def _json_line(record: ConsumerRecord[bytes, bytes]) -> bytes:
-        told: dict[str, object] = {
+        fields: dict[str, object] = {
             "topic": record.topic,
             "partition": record.partition,
             "offset": record.offset,
@@ -143,12 +143,12 @@ class _Printer:
         }
         for name, content in (("key", record.key), ("value", record.value)):
             try:
-                told[name] = content.decode() if content is not None else None
+                fields[name] = content.decode() if content is not None else None
             except UnicodeDecodeError:
-                told[f"{name}_base64"] = base64.b64encode(content or b"").decode()
+                fields[f"{name}_base64"] = base64.b64encode(content or b"").decode()
         if record.headers:
-            told["headers"] = [[name, (content or b"").decode(errors="replace")] for name, content in record.headers]
-        return json.dumps(told, ensure_ascii=False).encode()
+            fields["headers"] = [[name, (content or b"").decode(errors="replace")] for name, content in record.headers]
+        return json.dumps(fields, ensure_ascii=False).encode()
 
 
 class _Task:

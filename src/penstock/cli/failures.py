@@ -38,10 +38,10 @@ def advice(ctx: click.Context) -> Iterator[None]:
     except (click.ClickException, click.exceptions.Exit, click.Abort, BrokenPipeError):
         raise
     except Exception as error:
-        told = explain(error, ctx.params.get("bootstrap"))
-        if told is None:
+        explanation = explain(error, ctx.params.get("bootstrap"))
+        if explanation is None:
             raise
-        raise Failure(told) from error
+        raise Failure(explanation) from error
 
 
 def explain(error: Exception, bootstrap: object = None) -> str | None:
@@ -50,9 +50,9 @@ def explain(error: Exception, bootstrap: object = None) -> str | None:
     from penstock.wire.errors import KafkaError
 
     if isinstance(error, BrokerUnreachable):
-        where = f" at {bootstrap}" if bootstrap else ""
+        address = f" at {bootstrap}" if bootstrap else ""
         return (
-            f"No broker answers{where}.\n"
+            f"No broker answers{address}.\n"
             "  Start one here:     penstock serve\n"
             "  Or name another:    --bootstrap HOST:PORT (or PENSTOCK_BOOTSTRAP=HOST:PORT)\n"
             f"  ({error})"

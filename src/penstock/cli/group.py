@@ -267,7 +267,7 @@ async def _rows(admin: Admin, description: GroupDescription) -> list[_Row]:
 
 
 def _json(description: GroupDescription, rows: list[_Row] | None, waits: list[Wait]) -> dict[str, object]:
-    told: dict[str, object] = {
+    fields: dict[str, object] = {
         "group": description.group_id,
         "type": description.type.lower(),
         "state": description.state,
@@ -286,8 +286,8 @@ def _json(description: GroupDescription, rows: list[_Row] | None, waits: list[Wa
         ],
     }
     if rows is not None:
-        told["waits_for"] = [wait._asdict() for wait in waits]
-        told["partitions"] = [
+        fields["waits_for"] = [wait._asdict() for wait in waits]
+        fields["partitions"] = [
             {
                 "topic": row.tp.topic,
                 "partition": row.tp.partition,
@@ -298,4 +298,4 @@ def _json(description: GroupDescription, rows: list[_Row] | None, waits: list[Wa
             }
             for row in rows
         ]
-    return told
+    return fields

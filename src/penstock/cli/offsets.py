@@ -114,8 +114,8 @@ def _print(record: ConsumerRecord[bytes, bytes], group_id: str | None, as_json: 
     if group_id is not None and group_id not in (key.get("group"), key.get("group_id")):
         return
     if as_json:
-        where = {"partition": record.partition, "offset": record.offset, "timestamp": record.timestamp}
-        print_json({**where, "type": name, "key": key, "value": value})
+        position = {"partition": record.partition, "offset": record.offset, "timestamp": record.timestamp}
+        print_json({**position, "type": name, "key": key, "value": value})
         return
     text = "deleted" if value is None else " ".join(_pairs(value))
     click.echo(f"{record.partition}:{record.offset}  {name}  {' '.join(_pairs(key))}  →  {text}")

@@ -133,29 +133,29 @@ class _Reader:
 
     def _from_json(self, line: bytes, number: int) -> Outgoing:
         try:
-            told = json.loads(line)
+            fields = json.loads(line)
         except ValueError as error:
             raise Failure(f"Line {number} is not JSON: {error}") from None
-        if not isinstance(told, dict):
+        if not isinstance(fields, dict):
             raise Failure(f'Line {number} is not an object such as {{"key": "k", "value": "v"}}.')
         headers = list(self._headers)
-        extra = told.get("headers") or {}
+        extra = fields.get("headers") or {}
         for name, value in extra.items() if isinstance(extra, dict) else extra:
             headers.append((str(name), _bytes(value)))
-        key = _cell(told, "key")
-        partition = told.get("partition", self._partition)
-        timestamp = told.get("timestamp")
+        key = _cell(fields, "key")
+        partition = fields.get("partition", self._partition)
+        timestamp = fields.get("timestamp")
         if not isinstance(partition, int | None) or not isinstance(timestamp, int | None):
             raise Failure(f"Line {number}: partition and timestamp must be whole numbers.")
-        return Outgoing(key if key is not None else self._key, _cell(told, "value"), headers, partition, timestamp)
+        return Outgoing(key if key is not None else self._key, _cell(fields, "value"), headers, partition, timestamp)
 
 
-def _cell(told: dict[str, object], name: str) -> bytes | None:
+def _cell(fields: dict[str, object], name: str) -> bytes | None:
     """`value`, or `value_base64` for bytes that are not text, as `penstock consume --json` prints them."""
-    encoded = told.get(f"{name}_base64")
+    encoded = fields.get(f"{name}_base64")
     if isinstance(encoded, str):
         return base64.b64decode(encoded)
-    return _bytes(told.get(name))
+    return _bytes(fields.get(name))
 
 
 def _bytes(value: object) -> bytes | None:

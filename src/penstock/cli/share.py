@@ -119,8 +119,8 @@ def describe(groups: tuple[str, ...], verbose: bool, watch: float | None, bootst
         rows: list[list[Cell]] = []
         for group in found:
             epochs: list[Cell] = [group.epoch, group.assignment_epoch] if verbose else []
-            where = nodes.get(group.coordinator, UNKNOWN)
-            rows.append([group.group_id, where, group.state, *epochs, len(group.members)])
+            node = nodes.get(group.coordinator, UNKNOWN)
+            rows.append([group.group_id, node, group.state, *epochs, len(group.members)])
         print_table([*columns, "#MEMBERS"], rows)
 
     again_and_again(show, watch)

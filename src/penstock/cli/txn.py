@@ -127,9 +127,9 @@ def abort(
         raise click.UsageError("Give a transactional id, or --topic, --partition and --start-offset.")
     from penstock.client.types import TopicPartition
 
-    where, offset = TopicPartition(topic, partition), start_offset
-    with_admin(bootstrap, lambda admin: admin.abort_transaction(where, offset))
-    note(f"Aborted the transaction that began in {where} at offset {offset}.")
+    tp, offset = TopicPartition(topic, partition), start_offset
+    with_admin(bootstrap, lambda admin: admin.abort_transaction(tp, offset))
+    note(f"Aborted the transaction that began in {tp} at offset {offset}.")
 
 
 async def _described(admin: Admin, transactional_id: str) -> TransactionDescription:

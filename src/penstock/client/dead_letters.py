@@ -217,19 +217,19 @@ async def _letters(
 
 def letter_of(record: ConsumerRecord[bytes, bytes], group_id: str) -> Letter | None:
     """What a record of a dead-letter topic tells, if it is a letter of this queue."""
-    told = {name.removeprefix(_PREFIX): value for name, value in record.headers if name.startswith(_PREFIX)}
+    details = {name.removeprefix(_PREFIX): value for name, value in record.headers if name.startswith(_PREFIX)}
     try:
-        if (told["group"] or b"").decode() != group_id:
+        if (details["group"] or b"").decode() != group_id:
             return None
         return Letter(
             record.topic_partition,
             record.offset,
             record.timestamp,
-            (told["topic"] or b"").decode(),
-            int(told["partition"] or b""),
-            int(told["offset"] or b""),
-            int(told.get("delivery.count") or b"0"),
-            (told.get("message") or b"").decode(errors="replace"),
+            (details["topic"] or b"").decode(),
+            int(details["partition"] or b""),
+            int(details["offset"] or b""),
+            int(details.get("delivery.count") or b"0"),
+            (details.get("message") or b"").decode(errors="replace"),
             record,
         )
     except (KeyError, ValueError):

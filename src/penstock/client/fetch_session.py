@@ -32,7 +32,7 @@ _OPENING, _CLOSING = 0, -1
 LAST_EPOCH = 2**31 - 1  # of a session; the next one is 1
 
 
-class _Asked(NamedTuple):
+class _Requested(NamedTuple):
     """A partition as the broker knows it from us."""
 
     topic_id: bytes
@@ -47,7 +47,7 @@ class FetchSession:
         self._id = _NO_SESSION
         self._epoch = _OPENING
         self._by_name = False
-        self._known: dict[TopicPartition, _Asked] = {}
+        self._known: dict[TopicPartition, _Requested] = {}
         self._serials: dict[TopicPartition, int] = {}
 
     @property
@@ -69,11 +69,11 @@ class FetchSession:
     ) -> m.FetchRequest:
         """Write into a request what the broker does not know yet of the partitions to fetch."""
         by_name = version <= FETCH_LAST_NAMED
-        wanted: dict[TopicPartition, _Asked] = {}
+        wanted: dict[TopicPartition, _Requested] = {}
         starts_over = by_name != self._by_name
         for state in states:
             tp = state.tp
-            wanted[tp] = _Asked(metadata.topic_id(tp.topic), state.fetched_to, metadata.leader_epoch(tp))
+            wanted[tp] = _Requested(metadata.topic_id(tp.topic), state.fetched_to, metadata.leader_epoch(tp))
             # A partition that was given up and came back needs its high watermark told again, which is told once.
             if state.high_watermark < 0 and self._serials.get(tp, state.serial) != state.serial:
                 starts_over = True
@@ -88,11 +88,11 @@ class FetchSession:
         if self._epoch == _OPENING:
             request.topics = _topics(wanted, max_bytes)
         else:
-            changed = {tp: asked for tp, asked in wanted.items() if self._known.get(tp) != asked}
+            changed = {tp: requested for tp, requested in wanted.items() if self._known.get(tp) != requested}
             gone = {
-                tp: asked
-                for tp, asked in self._known.items()
-                if tp not in wanted or wanted[tp].topic_id != asked.topic_id
+                tp: requested
+                for tp, requested in self._known.items()
+                if tp not in wanted or wanted[tp].topic_id != requested.topic_id
             }
             request.topics = _topics(changed, max_bytes)
             request.forgotten_topics_data = _forgotten(gone)
@@ -118,27 +118,29 @@ class FetchSession:
         return m.FetchRequest(session_id=self._id, session_epoch=_CLOSING, max_wait_ms=0, min_bytes=0, topics=[])
 
 
-def _topics(partitions: dict[TopicPartition, _Asked], max_bytes: int) -> list[m.FetchRequest.FetchTopic]:
+def _topics(partitions: dict[TopicPartition, _Requested], max_bytes: int) -> list[m.FetchRequest.FetchTopic]:
     topics: dict[str, m.FetchRequest.FetchTopic] = {}
-    for tp, asked in partitions.items():
+    for tp, requested in partitions.items():
         topic = topics.get(tp.topic)
         if topic is None:
-            topic = topics[tp.topic] = m.FetchRequest.FetchTopic(topic=tp.topic, topic_id=asked.topic_id, partitions=[])
+            topic = topics[tp.topic] = m.FetchRequest.FetchTopic(
+                topic=tp.topic, topic_id=requested.topic_id, partitions=[]
+            )
         topic.partitions.append(
             m.FetchRequest.FetchPartition(
                 partition=tp.partition,
-                current_leader_epoch=asked.leader_epoch,
-                fetch_offset=asked.offset,
+                current_leader_epoch=requested.leader_epoch,
+                fetch_offset=requested.offset,
                 partition_max_bytes=max_bytes,
             )
         )
     return list(topics.values())
 
 
-def _forgotten(partitions: dict[TopicPartition, _Asked]) -> list[m.FetchRequest.ForgottenTopic]:
+def _forgotten(partitions: dict[TopicPartition, _Requested]) -> list[m.FetchRequest.ForgottenTopic]:
     topics: dict[tuple[str, bytes], list[int]] = {}
-    for tp, asked in partitions.items():
-        topics.setdefault((tp.topic, asked.topic_id), []).append(tp.partition)
+    for tp, requested in partitions.items():
+        topics.setdefault((tp.topic, requested.topic_id), []).append(tp.partition)
     return [
         m.FetchRequest.ForgottenTopic(topic=name, topic_id=topic_id, partitions=numbers)
         for (name, topic_id), numbers in topics.items()

@@ -185,7 +185,7 @@ class Fetcher:
             self._refreshing = None
 
     async def _fetch(self, node: int, states: list[PartitionState]) -> None:
-        asked = {(state.tp.topic, state.tp.partition): (state, state.serial, state.fetched_to) for state in states}
+        requested = {(state.tp.topic, state.tp.partition): (state, state.serial, state.fetched_to) for state in states}
         started = self._loop.time()
         session = self._sessions.setdefault(node, FetchSession())
         metadata = self._cluster.metadata
@@ -225,7 +225,7 @@ class Fetcher:
         for topic in answer.responses:
             name = topic.topic or self._cluster.metadata.names.get(topic.topic_id, "")
             for partition in topic.partitions:
-                state, serial, fetched_to = asked.get((name, partition.partition_index), (None, 0, 0))
+                state, serial, fetched_to = requested.get((name, partition.partition_index), (None, 0, 0))
                 if state is None or self._subscription.current(state.tp, serial) is not state:
                     continue
                 size += self._take(state, fetched_to, partition)

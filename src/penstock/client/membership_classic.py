@@ -428,19 +428,19 @@ class ClassicMembership(Membership):
 
 def _subscription_of(member: m.JoinGroupResponse.JoinGroupResponseMember) -> MemberSubscription:
     try:
-        told = decode_versioned(m.ConsumerProtocolSubscription, member.metadata)
+        decoded = decode_versioned(m.ConsumerProtocolSubscription, member.metadata)
     except MalformedMessage as error:
         raise kafka_error(
             ErrorCode.INCONSISTENT_GROUP_PROTOCOL,
             f"member {member.member_id} sent a subscription that is none: {error}",
         ) from error
     return MemberSubscription(
-        topics=tuple(told.topics),
-        owned=tuple(TopicPartition(o.topic, number) for o in told.owned_partitions for number in o.partitions),
-        generation_id=told.generation_id,
+        topics=tuple(decoded.topics),
+        owned=tuple(TopicPartition(o.topic, number) for o in decoded.owned_partitions for number in o.partitions),
+        generation_id=decoded.generation_id,
         group_instance_id=member.group_instance_id,
-        rack_id=told.rack_id,
-        user_data=bytes(told.user_data) if told.user_data is not None else None,
+        rack_id=decoded.rack_id,
+        user_data=bytes(decoded.user_data) if decoded.user_data is not None else None,
     )
 
 
@@ -462,5 +462,5 @@ def _assignment_bytes(partitions: list[TopicPartition]) -> bytes:
 def _partitions_of(assignment: bytes) -> list[TopicPartition]:
     if not len(assignment):
         return []
-    told = decode_versioned(m.ConsumerProtocolAssignment, assignment)
-    return [TopicPartition(a.topic, number) for a in told.assigned_partitions for number in a.partitions]
+    decoded = decode_versioned(m.ConsumerProtocolAssignment, assignment)
+    return [TopicPartition(a.topic, number) for a in decoded.assigned_partitions for number in a.partitions]

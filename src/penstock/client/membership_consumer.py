@@ -173,7 +173,7 @@ class ConsumerMembership(Membership):
             self._heartbeat_time.record((loop.time() - started) * 1000)
             if answer.error_code == 0:
                 backoff.reset()
-                self._heard(answer)
+                self._heartbeat_answered(answer)
                 pause = self._interval
                 continue
             if not self._refused(answer):
@@ -210,7 +210,7 @@ class ConsumerMembership(Membership):
         self.losses += 1
         self._hooks.wake()
 
-    def _heard(self, answer: m.ConsumerGroupHeartbeatResponse) -> None:
+    def _heartbeat_answered(self, answer: m.ConsumerGroupHeartbeatResponse) -> None:
         self._epoch = answer.member_epoch
         self._interval = answer.heartbeat_interval_ms / 1000
         if answer.assignment is not None:

@@ -111,7 +111,7 @@ class ShareMembership:
                 self._heartbeat_time.record((loop.time() - started) * 1000)
                 if answer.error_code == 0:
                     backoff.reset()
-                    self._heard(answer)
+                    self._heartbeat_answered(answer)
                     # A brand-new group gets its partitions with the second heartbeat: do not wait long for that one.
                     pause = self._interval if self.assigned else min(self._interval, 0.5)
                 elif self._refused(answer):
@@ -143,7 +143,7 @@ class ShareMembership:
             self._sent = topics
         return answer
 
-    def _heard(self, answer: m.ShareGroupHeartbeatResponse) -> None:
+    def _heartbeat_answered(self, answer: m.ShareGroupHeartbeatResponse) -> None:
         self._epoch = answer.member_epoch
         self._interval = answer.heartbeat_interval_ms / 1000
         if answer.assignment is None:

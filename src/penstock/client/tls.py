@@ -36,8 +36,8 @@ def context_of(config: SecurityConfig) -> ssl.SSLContext | None:
             cafile=config.ssl_cafile or None, cadata=config.ssl_truststore_certificates or None
         )
     except OSError as error:  # ssl.SSLError is one
-        where = f"ssl_cafile {config.ssl_cafile!r}" if config.ssl_cafile else "ssl_truststore_certificates"
-        raise UsageError(f"{where} cannot be read as PEM certificates: {error}") from error
+        setting = f"ssl_cafile {config.ssl_cafile!r}" if config.ssl_cafile else "ssl_truststore_certificates"
+        raise UsageError(f"{setting} cannot be read as PEM certificates: {error}") from error
     context.check_hostname = config.ssl_check_hostname
     _limit_versions(context, config.ssl_enabled_protocols)
     if config.ssl_certfile or config.ssl_keystore_key:
@@ -65,13 +65,14 @@ def _load_own_certificate(context: ssl.SSLContext, config: SecurityConfig) -> No
             with memory_file(pem.encode()) as path:
                 context.load_cert_chain(path, password=lambda: config.ssl_password)
     except OSError as error:
-        where = (
+        setting = (
             f"ssl_certfile {config.ssl_certfile!r} with ssl_keyfile {config.ssl_keyfile!r}"
             if config.ssl_certfile
             else "ssl_keystore_certificate_chain with ssl_keystore_key"
         )
         raise UsageError(
-            f"{where} cannot be used ({error}); both must be PEM, and ssl_password must open the key if it is encrypted"
+            f"{setting} cannot be used ({error}); both must be PEM, and ssl_password must open the key if it is "
+            "encrypted"
         ) from error
 
 

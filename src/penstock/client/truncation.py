@@ -73,7 +73,7 @@ class TruncationCheck:
         self._done()
 
     async def _check(self, node: int, states: list[PartitionState]) -> None:
-        asked = {state.tp: (state, state.serial, state.fetched_to) for state in states}
+        requested = {state.tp: (state, state.serial, state.fetched_to) for state in states}
         try:
             answer = await self._cluster.request(
                 self._build(states), m.OffsetForLeaderEpochResponse, node=node, at_least=3
@@ -87,7 +87,7 @@ class TruncationCheck:
             return
         for topic in answer.topics:
             for p in topic.partitions:
-                found = asked.pop(TopicPartition(topic.topic, p.partition), None)
+                found = requested.pop(TopicPartition(topic.topic, p.partition), None)
                 if found is None:
                     continue
                 state, serial, fetched_to = found
@@ -97,8 +97,8 @@ class TruncationCheck:
                     self._failed([state], kafka_error(p.error_code, about=str(state.tp)))
                 elif state.fetched_to == fetched_to:
                     self._judge(state, p)
-        if asked:
-            self._failed([entry[0] for entry in asked.values()], kafka_error(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION))
+        if requested:
+            self._failed([entry[0] for entry in requested.values()], kafka_error(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION))
 
     def _judge(self, state: PartitionState, answer: m.OffsetForLeaderEpochResponse.EpochEndOffset) -> None:
         is_known = answer.end_offset >= 0 and answer.leader_epoch >= 0

@@ -55,11 +55,11 @@ class Event(TypedDict):
     bad: bool
 
 
-def read(told: Sequence[object]) -> tuple[list[Point], list[Event]]:
+def read(views: Sequence[object]) -> tuple[list[Point], list[Event]]:
     """Points and events of a group, from what each broker said; only its coordinator knows any."""
     points: list[Point] = []
     events: list[Event] = []
-    for history in told:
+    for history in views:
         if not isinstance(history, dict):
             continue
         points += [
@@ -100,11 +100,11 @@ def curve(points: Sequence[Point]) -> dict[str, object] | None:
 
 
 def assignment(
-    told: GroupDescription, partitions: Sequence[TopicPartition], lags: Mapping[TopicPartition, int]
+    group: GroupDescription, partitions: Sequence[TopicPartition], lags: Mapping[TopicPartition, int]
 ) -> list[dict[str, object]]:
     """Per topic one cell a partition, coloured by its member, for drawing."""
-    colours = {member.member_id: index % COLOURS for index, member in enumerate(told.members)}
-    owners = {tp: member for member in told.members for tp in member.assignment}
+    colours = {member.member_id: index % COLOURS for index, member in enumerate(group.members)}
+    owners = {tp: member for member in group.members for tp in member.assignment}
     topics: dict[str, list[dict[str, object]]] = {}
     for tp in partitions:
         cells = topics.setdefault(tp.topic, [])

@@ -24,7 +24,7 @@ from penstock.records.record import records_section
 NEVER = 2**63 - 1
 _BATCH_RECORDS = 1_000  # decoded between two looks at the event loop
 _TURN_SECONDS = 0.02
-_TELL_SECONDS = 0.25
+_REPORT_SECONDS = 0.25
 _MOST_ROWS_AT_ONCE = 100
 _MOST_BYTES_AT_ONCE = 8 << 20
 _MOST_SEARCHES = 100
@@ -103,7 +103,7 @@ async def search(
 ) -> AsyncIterator[Found]:
     """Hits as they are found, the first `show` of them (of an endless search the newest), and progress four times a
     second. Hits beyond those are counted; without a filter the search ends there."""
-    started = told = time.monotonic()
+    started = reported_at = time.monotonic()
     shown = held = 0
     waiting: deque[ConsumerRecord[bytes, bytes]] = deque(maxlen=_MOST_ROWS_AT_ONCE if place.is_endless else None)
     left = {TopicPartition(place.topic, number): bounds for number, bounds in place.ranges.items()}
@@ -112,7 +112,7 @@ async def search(
     for tp, (at, _) in left.items():
         consumer.seek(tp, at)
     while left:
-        batches = await consumer.poll_batches(_TELL_SECONDS * 1000, max_records=_BATCH_RECORDS)
+        batches = await consumer.poll_batches(_REPORT_SECONDS * 1000, max_records=_BATCH_RECORDS)
         turn = time.monotonic()
         for batch in batches:
             tp = batch.topic_partition
@@ -141,8 +141,8 @@ async def search(
         is_over = not left or (wanted is None and shown >= show and not place.is_endless)
         is_first = bool(waiting) and shown == len(waiting)
         is_much = len(waiting) >= _MOST_ROWS_AT_ONCE or held >= _MOST_BYTES_AT_ONCE
-        if is_over or is_first or is_much or now - told >= _TELL_SECONDS:
-            told, held = now, 0
+        if is_over or is_first or is_much or now - reported_at >= _REPORT_SECONDS:
+            reported_at, held = now, 0
             yield Found(place, list(waiting), now - started)
             waiting.clear()
         if is_over:

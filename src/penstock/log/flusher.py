@@ -57,7 +57,7 @@ class Flusher:
         self._on_fatal = on_fatal
         self._threads = threads
         # None at the end. A condition variable would cost the event loop twice as much per append.
-        self._asked: Queue[tuple[Syncable, Callback | None] | None] = threads.queue()
+        self._requests: Queue[tuple[Syncable, Callback | None] | None] = threads.queue()
         self.failure: StorageError | None = None
         """What ended all trust in the disk."""
         self._starting = threads.lock()
@@ -78,7 +78,7 @@ class Flusher:
         self._enqueue(log, None)
 
     def _enqueue(self, log: Syncable, callback: Callback | None) -> None:
-        self._asked.put((log, callback))
+        self._requests.put((log, callback))
         if self._thread is None:
             self._start()
 
@@ -89,7 +89,7 @@ class Flusher:
 
     def close(self) -> None:
         """Sync what is waiting, then end the thread. The callbacks have been handed to `call_soon` on return."""
-        self._asked.put(None)
+        self._requests.put(None)
         if self._thread is not None:
             self._thread.join()
         if self._pool is not None:
@@ -98,10 +98,10 @@ class Flusher:
     def _run(self) -> None:
         closing = False
         while not closing:
-            asked = [self._asked.get()]
-            asked += [self._asked.get() for _ in range(self._asked.qsize())]
-            waiting = [each for each in asked if each is not None]
-            closing = len(waiting) < len(asked)
+            requests = [self._requests.get()]
+            requests += [self._requests.get() for _ in range(self._requests.qsize())]
+            waiting = [each for each in requests if each is not None]
+            closing = len(waiting) < len(requests)
             self._sync(list({id(log): log for log, _ in waiting}.values()))
             callbacks = [callback for _, callback in waiting if callback is not None]
             if callbacks:

@@ -198,14 +198,16 @@ def _fault_of_header(header: BatchHeader) -> str:
     return f"Invalid sequence number {header.base_sequence} in record batch with producerId {header.producer_id}"
 
 
-def _validate_records(batch: Buffer, header: BatchHeader, rules: ProduceRules, now_ms: int, where: str) -> int:
+def _validate_records(
+    batch: Buffer, header: BatchHeader, rules: ProduceRules, now_ms: int, topic_partition: str
+) -> int:
     """Check record by record. Returns the true max timestamp."""
     try:
         heads = record_heads(records_section(batch, 0, header), header.records_count)
     except DecompressionLimit as error:
-        raise MessageTooLarge(f"{error} in topic partition {where}") from None
+        raise MessageTooLarge(f"{error} in topic partition {topic_partition}") from None
     except CorruptBatch as error:
-        raise InvalidRecord(f"{error} in topic partition {where}") from None
+        raise InvalidRecord(f"{error} in topic partition {topic_partition}") from None
     errors: RecordErrors = []
     has_timestamp_error = False
     max_timestamp = NO_TIMESTAMP
@@ -213,7 +215,9 @@ def _validate_records(batch: Buffer, header: BatchHeader, rules: ProduceRules, n
         timestamp = header.max_timestamp if header.is_log_append_time else header.base_timestamp + timestamp_delta
         max_timestamp = max(max_timestamp, timestamp)
         if rules.compacted and not has_key:
-            errors.append((index, f"Compacted topic cannot accept message without key in topic partition {where}"))
+            errors.append(
+                (index, f"Compacted topic cannot accept message without key in topic partition {topic_partition}")
+            )
         elif fault := _timestamp_fault(header, rules, now_ms, timestamp, offset_delta):
             errors.append((index, fault))
             has_timestamp_error = True
@@ -223,7 +227,7 @@ def _validate_records(batch: Buffer, header: BatchHeader, rules: ProduceRules, n
         raise RecordsRejected(errors)
     if header.is_compressed and any(delta != index for index, (_, delta, _) in enumerate(heads)):
         # Kafka fails on these, too, if less clearly: it reads compressed batches without keys and cannot rebuild them.
-        raise InvalidRecord(f"The offsets inside the batch do not count up from 0 in topic partition {where}")
+        raise InvalidRecord(f"The offsets inside the batch do not count up from 0 in topic partition {topic_partition}")
     return max_timestamp
 
 

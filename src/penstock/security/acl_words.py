@@ -113,8 +113,8 @@ def sentence_of(rule: AclBinding) -> str:
         thing = f"every {kind}"
     else:
         thing = f"{kind} {rule.resource_name!r}"
-    where = "" if rule.host == WILDCARD else f" from {rule.host}"
-    return f"{rule.principal} {may} {verb} {thing}{where}"
+    origin = "" if rule.host == WILDCARD else f" from {rule.host}"
+    return f"{rule.principal} {may} {verb} {thing}{origin}"
 
 
 def parse_rule(text: str) -> AclBinding:

@@ -88,11 +88,11 @@ def _entry(tokens: _Tokens) -> JaasEntry:
         raise JaasError(f"JAAS: {login_module} is not followed by a control flag such as 'required'")
     options: dict[str, str] = {}
     while not tokens.skip(";"):
-        where = f"{login_module}, option {len(options) + 1}"
-        name = tokens.take(f"an option or ';' ({where})")
+        position = f"{login_module}, option {len(options) + 1}"
+        name = tokens.take(f"an option or ';' ({position})")
         if not tokens.skip("="):
-            raise JaasError(f"JAAS: an option is written name=\"value\", and '=' is missing ({where})")
-        options[name] = tokens.take(f"a value ({where})")
+            raise JaasError(f"JAAS: an option is written name=\"value\", and '=' is missing ({position})")
+        options[name] = tokens.take(f"a value ({position})")
     return JaasEntry(login_module, options, flag)
 
 

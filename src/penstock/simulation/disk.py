@@ -78,7 +78,7 @@ class Disk(MemoryStorage):
         self.is_stalled = False
         """While it is, no sync comes to its end."""
         self._chance = chance
-        self._asked: dict[int, DiskLog] = {}
+        self._requested: dict[int, DiskLog] = {}
         self._answers: list[tuple[DiskLog, int, Callback]] = []
         self._is_syncing = False
 
@@ -89,7 +89,7 @@ class Disk(MemoryStorage):
     ) -> None:
         self._call_soon = call_soon
         self._call_later = call_later
-        self._asked.clear()
+        self._requested.clear()
         self._answers.clear()
         self._is_syncing = False
 
@@ -119,15 +119,15 @@ class Disk(MemoryStorage):
 
     def make_durable_soon(self, log: Log) -> None:
         assert isinstance(log, DiskLog)
-        self._asked[id(log)] = log
+        self._requested[id(log)] = log
         self._sync()
 
     def _sync(self) -> None:
-        if self._is_syncing or not self._asked:
+        if self._is_syncing or not self._requested:
             return
         self._is_syncing = True
-        ends = [(log, log.log_end_offset) for log in self._asked.values()]
-        self._asked.clear()
+        ends = [(log, log.log_end_offset) for log in self._requested.values()]
+        self._requested.clear()
         self._sync_next(ends)
 
     def _sync_next(self, ends: list[tuple[DiskLog, int]]) -> None:

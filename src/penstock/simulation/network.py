@@ -202,7 +202,7 @@ class Connection:
         """One end has closed; the other hears of it after what is under way."""
         self._tell_over()
         if not self.is_silent and not self.is_over:
-            self._later(to_broker, self._heard_of_the_end, to_broker)
+            self._later(to_broker, self._peer_closed, to_broker)
 
     def cut(self) -> None:
         """Both ends hear that the connection is reset, each in its own time."""
@@ -210,17 +210,17 @@ class Connection:
             self.is_over = True
             self._tell_over()
             for to_broker in (True, False):
-                self._later(to_broker, self._heard_of_the_end, to_broker)
+                self._later(to_broker, self._peer_closed, to_broker)
 
     def _tell_over(self) -> None:
-        told, self.on_over = self.on_over, None
-        if told is not None:
-            told()
+        ended, self.on_over = self.on_over, None
+        if ended is not None:
+            ended()
 
     def fall_silent(self) -> None:
         self.is_silent = True
 
-    def _heard_of_the_end(self, to_broker: bool) -> None:
+    def _peer_closed(self, to_broker: bool) -> None:
         if to_broker:
             self.broker_end.end()
         else:

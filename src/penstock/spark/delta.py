@@ -41,22 +41,22 @@ class DeltaTarget:
         found: Offsets = {}
         if self._table is not None:
             if len(self._partitions) > _MANY:
-                told = self._told_by_history()
-                if told is not None:
-                    return told
+                committed = self._from_history()
+                if committed is not None:
+                    return committed
             for tp in self._partitions:
                 version = self._table.transaction_version(self._app_id(tp))
                 if version is not None:
                     found[tp] = version
         return found
 
-    def _told_by_history(self) -> Offsets | None:
+    def _from_history(self) -> Offsets | None:
         """All offsets from the text of this load's last commit: looking up ten thousand ids one by one takes long."""
         assert self._table is not None
         for entry in self._table.history(_RECENT):
             if entry.get("penstock.load") == self._name and entry["version"] <= self._table.version():
-                told = from_json(json.loads(entry["penstock.offsets"]))
-                return {tp: told[tp] for tp in self._partitions if tp in told}
+                recorded = from_json(json.loads(entry["penstock.offsets"]))
+                return {tp: recorded[tp] for tp in self._partitions if tp in recorded}
         return None  # long ago, or never
 
     def _app_id(self, tp: TopicPartition) -> str:

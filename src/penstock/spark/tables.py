@@ -86,9 +86,9 @@ def check_schema(name: str, here: Mapping[str, str], loaded: Mapping[str, str]) 
         "; ".join(other),
         "the columns stand in another order" if not (missing or extra or other) else "",
     ]
-    told = "; ".join(part for part in parts if part)
+    differences = "; ".join(part for part in parts if part)
     raise SchemaMismatch(
-        f"{name} does not fit what is loaded: {told}. Change the table first, or load into another one"
+        f"{name} does not fit what is loaded: {differences}. Change the table first, or load into another one"
     )
 
 

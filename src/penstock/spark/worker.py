@@ -32,7 +32,7 @@ Record = ConsumerRecord[bytes, bytes]
 Handler = Callable[[Record], Awaitable[object] | object]
 
 _TICK_S = 0.25
-_TELL_EVERY_S = 0.5
+_REPORT_EVERY_S = 0.5
 _SILENCE_WITHOUT_LAG_S = 5.0
 _LONGEST_HANDLER_MS = 24 * 3_600_000  # locks are renewed meanwhile, so a slow handler is no reason to be put out
 
@@ -137,14 +137,14 @@ class _Counted:
 
 async def _watch(job: Job, counted: _Counted, line: Line, stop: asyncio.Event) -> None:
     """Ends the worker when its time is over or nothing is left, and tells the driver how it goes."""
-    told_at = time.monotonic()
+    reported_at = time.monotonic()
     reached = {"bootstrap_servers": job.bootstrap_servers, **job.security.given()}
     async with Admin(reached, client_id="penstock-work") as admin:
         while not stop.is_set():
             await asyncio.sleep(_TICK_S)
-            if time.monotonic() - told_at >= _TELL_EVERY_S:
+            if time.monotonic() - reported_at >= _REPORT_EVERY_S:
                 line.tell(counted.counters)
-                told_at = time.monotonic()
+                reported_at = time.monotonic()
             over = job.ends_at is not None and time.time() >= job.ends_at
             if over or (job.until_empty and await _is_empty(admin, job, counted.idle_s())):
                 stop.set()

@@ -68,24 +68,28 @@ class _Mirror:
             for field in self._present(struct)
         )
 
-    def fill_arrays(self, struct: schema.Struct, target: Struct, asked_struct: schema.Struct, asked: Struct) -> bool:
+    def fill_arrays(
+        self, struct: schema.Struct, target: Struct, request_struct: schema.Struct, requested: Struct
+    ) -> bool:
         """Fill the arrays of `target` that carry error codes; False when there was nothing to fill them from."""
-        sources = [field for field in self._present(asked_struct) if field.is_array and getattr(asked, field.name)]
+        sources = [
+            field for field in self._present(request_struct) if field.is_array and getattr(requested, field.name)
+        ]
         filled = False
         for field in self._present(struct):
             if field.is_array and field.struct is not None and self._carries_code(field.struct) and sources:
                 source = next((s for s in sources if s.name == field.name), sources[0])
-                items = getattr(asked, source.name)
+                items = getattr(requested, source.name)
                 setattr(target, field.name, [self._element(field.struct, source, item) for item in items])
                 filled = True
         return filled
 
-    def _element(self, struct: schema.Struct, source: schema.Field, asked: object) -> Struct:
+    def _element(self, struct: schema.Struct, source: schema.Field, requested: object) -> Struct:
         element: Struct = getattr(self._cls, struct.name)()
-        if source.struct is None or not isinstance(asked, Struct):
+        if source.struct is None or not isinstance(requested, Struct):
             for name in _PLAIN_TARGETS.get(source.type, ()):
                 if any(field.name == name for field in self._present(struct)):
-                    setattr(element, name, asked)
+                    setattr(element, name, requested)
                     break
             self.set_own_code(struct, element)
             return element
@@ -93,9 +97,9 @@ class _Mirror:
             if field.is_array or field.struct is not None or field.name in _CODES:
                 continue
             for name in (field.name, *_SAME.get(field.name, ())):
-                if hasattr(asked, name):
-                    setattr(element, field.name, getattr(asked, name))
+                if hasattr(requested, name):
+                    setattr(element, field.name, getattr(requested, name))
                     break
-        if not self.fill_arrays(struct, element, source.struct, asked):
+        if not self.fill_arrays(struct, element, source.struct, requested):
             self.set_own_code(struct, element)
         return element

@@ -155,8 +155,8 @@ class World(Simulation):
         end = self.loop.time() + seconds
         while not condition():
             if self.loop.time() > end:
-                told = "\n".join(f"{at_ms:>7} ms  {who:<12} {what}" for at_ms, who, what in self.story)
+                lines = "\n".join(f"{at_ms:>7} ms  {who:<12} {what}" for at_ms, who, what in self.story)
                 raise AssertionError(
-                    f"it did not become true within {seconds:g} s, in the world of seed {self.seed}\n{told}"
+                    f"it did not become true within {seconds:g} s, in the world of seed {self.seed}\n{lines}"
                 )
             await asyncio.sleep(_LOOK_SECONDS)

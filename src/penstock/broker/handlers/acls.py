@@ -135,55 +135,55 @@ def _name(kind: type[IntEnum], number: int) -> str:
     return "UNKNOWN" if known is None else known.name
 
 
-def _binding(asked: m.CreateAclsRequest.AclCreation) -> AclBinding:
+def _binding(requested: m.CreateAclsRequest.AclCreation) -> AclBinding:
     """The rule that is to be created. Raises InvalidRequest in Kafka's words, for the fault that Kafka finds first."""
-    resource_type = _known(AclResource, asked.resource_type)
-    pattern_type = _known(PatternType, asked.resource_pattern_type)
-    operation = _known(AclOperation, asked.operation)
-    permission = _known(AclPermission, asked.permission_type)
-    if resource_type is AclResource.CLUSTER and asked.resource_name != CLUSTER_NAME:
+    resource_type = _known(AclResource, requested.resource_type)
+    pattern_type = _known(PatternType, requested.resource_pattern_type)
+    operation = _known(AclOperation, requested.operation)
+    permission = _known(AclPermission, requested.permission_type)
+    if resource_type is AclResource.CLUSTER and requested.resource_name != CLUSTER_NAME:
         raise InvalidRequest(f"The only valid name for the CLUSTER resource is {CLUSTER_NAME}")
-    if not asked.resource_name:
+    if not requested.resource_name:
         raise InvalidRequest("Invalid empty resource name")
     if resource_type is None or resource_type is AclResource.ANY:
-        raise InvalidRequest(f"Invalid resourceType {_name(AclResource, asked.resource_type)}")
+        raise InvalidRequest(f"Invalid resourceType {_name(AclResource, requested.resource_type)}")
     if pattern_type not in (PatternType.LITERAL, PatternType.PREFIXED):
-        raise InvalidRequest(f"Invalid patternType {_name(PatternType, asked.resource_pattern_type)}")
+        raise InvalidRequest(f"Invalid patternType {_name(PatternType, requested.resource_pattern_type)}")
     if operation is None or operation is AclOperation.ANY:
-        raise InvalidRequest(f"Invalid operation {_name(AclOperation, asked.operation)}")
+        raise InvalidRequest(f"Invalid operation {_name(AclOperation, requested.operation)}")
     if permission not in (AclPermission.DENY, AclPermission.ALLOW):
-        raise InvalidRequest(f"Invalid permissionType {_name(AclPermission, asked.permission_type)}")
-    if ":" not in asked.principal:
+        raise InvalidRequest(f"Invalid permissionType {_name(AclPermission, requested.permission_type)}")
+    if ":" not in requested.principal:
         raise InvalidRequest(
-            f"Could not parse principal from `{asked.principal}` "
+            f"Could not parse principal from `{requested.principal}` "
             "(no colon is present separating the principal type from the principal name)"
         )
     return AclBinding(
-        resource_type, asked.resource_name, asked.principal, operation, permission, asked.host, pattern_type
+        resource_type, requested.resource_name, requested.principal, operation, permission, requested.host, pattern_type
     )
 
 
-def _filter(asked: m.DescribeAclsRequest | m.DeleteAclsRequest.DeleteAclsFilter) -> AclFilter | None:
+def _filter(requested: m.DescribeAclsRequest | m.DeleteAclsRequest.DeleteAclsFilter) -> AclFilter | None:
     """None if it asks for a type that there is not, which no rule has."""
-    resource_type = _known(AclResource, asked.resource_type_filter)
-    pattern_type = _known(PatternType, asked.pattern_type_filter)
-    operation = _known(AclOperation, asked.operation)
-    permission = _known(AclPermission, asked.permission_type)
+    resource_type = _known(AclResource, requested.resource_type_filter)
+    pattern_type = _known(PatternType, requested.pattern_type_filter)
+    operation = _known(AclOperation, requested.operation)
+    permission = _known(AclPermission, requested.permission_type)
     if resource_type is None or pattern_type is None or operation is None or permission is None:
         return None
     return AclFilter(
         resource_type,
-        asked.resource_name_filter,
-        asked.principal_filter,
+        requested.resource_name_filter,
+        requested.principal_filter,
         operation,
         permission,
-        asked.host_filter,
+        requested.host_filter,
         pattern_type,
     )
 
 
-def _unknown_part(asked: m.DeleteAclsRequest.DeleteAclsFilter) -> str:
-    pattern = _known(AclResource, asked.resource_type_filter), _known(PatternType, asked.pattern_type_filter)
+def _unknown_part(requested: m.DeleteAclsRequest.DeleteAclsFilter) -> str:
+    pattern = _known(AclResource, requested.resource_type_filter), _known(PatternType, requested.pattern_type_filter)
     return "patternFilter" if None in pattern else "entryFilter"
 
 

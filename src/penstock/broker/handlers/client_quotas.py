@@ -80,17 +80,17 @@ class ClientQuotaHandlers:
         is_allowed = self._gate.allows_on_cluster(request, AclOperation.ALTER_CONFIGS)
         results: dict[QuotaEntity, KafkaError | None] = {}
         changed: dict[QuotaEntity, dict[str, float]] = {}
-        for asked in body.entries:
+        for requested in body.entries:
             # Of two parts of one type the last one counts.
-            entity = tuple(sorted({part.entity_type: part.entity_name for part in asked.entity}.items()))
-            keys = [op.key for op in asked.ops]
+            entity = tuple(sorted({part.entity_type: part.entity_name for part in requested.entity}.items()))
+            keys = [op.key for op in requested.ops]
             try:
                 if not is_allowed:
                     raise ClusterAuthorizationFailed(_DENIED)
                 if entity in results or len(set(keys)) < len(keys):
                     raise InvalidRequest(f"Ignoring duplicate entity {_shown(entity)}")
                 values = changed.get(entity, self._quotas.entities.get(entity, {}))
-                changed[entity] = _altered(entity, values, asked.ops)
+                changed[entity] = _altered(entity, values, requested.ops)
                 results[entity] = None
             except KafkaError as error:
                 results[entity] = error

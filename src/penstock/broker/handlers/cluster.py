@@ -65,7 +65,9 @@ class ClusterHandlers:
         response = m.ElectLeadersResponse()
         if not self._gate.allows_on_cluster(request, AclOperation.ALTER):
             response.error_code = _DENIED
-            response.replica_election_results = [_denied_election(asked) for asked in body.topic_partitions or []]
+            response.replica_election_results = [
+                _denied_election(requested) for requested in body.topic_partitions or []
+            ]
             return response
         is_known = body.election_type in _ELECTION_TYPES
         if not is_known and body.topic_partitions:
@@ -77,11 +79,11 @@ class ClusterHandlers:
                 m.ElectLeadersResponse.ReplicaElectionResult(topic=topic.name) for topic in self._cluster.topics()
             ]
         elections: list[_Election] = []
-        for asked in body.topic_partitions or []:
-            topic = self._cluster.find_topic(asked.topic)
-            result = m.ElectLeadersResponse.ReplicaElectionResult(topic=asked.topic)
+        for requested in body.topic_partitions or []:
+            topic = self._cluster.find_topic(requested.topic)
+            result = m.ElectLeadersResponse.ReplicaElectionResult(topic=requested.topic)
             response.replica_election_results.append(result)
-            for index in asked.partitions:
+            for index in requested.partitions:
                 partition = m.ElectLeadersResponse.PartitionResult(partition_id=index)
                 result.partition_result.append(partition)
                 if not is_known:
@@ -90,7 +92,7 @@ class ClusterHandlers:
                 elif topic is None or not topic.has_partition(index):
                     partition.error_code = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
                     partition.error_message = (
-                        f"No such topic as {asked.topic}" if topic is None else "No such partition"
+                        f"No such topic as {requested.topic}" if topic is None else "No such partition"
                     )
                 elif self._moves is not None:
                     verdict = self._moves.elect(topic, index, body.election_type)
@@ -143,14 +145,14 @@ class ClusterHandlers:
         response = m.AlterPartitionReassignmentsResponse()
         if not self._gate.allows_on_cluster(request, AclOperation.ALTER):
             response.error_code, response.error_message = _DENIED, ClusterAuthorizationFailed.what
-            response.responses = [_denied_reassignment(asked) for asked in body.topics]
+            response.responses = [_denied_reassignment(requested) for requested in body.topics]
             return response
         directions: list[Direction] = []
-        for asked in body.topics:
-            topic = self._cluster.find_topic(asked.name)
-            answer = m.AlterPartitionReassignmentsResponse.ReassignableTopicResponse(name=asked.name)
+        for requested in body.topics:
+            topic = self._cluster.find_topic(requested.name)
+            answer = m.AlterPartitionReassignmentsResponse.ReassignableTopicResponse(name=requested.name)
             response.responses.append(answer)
-            for partition in asked.partitions:
+            for partition in requested.partitions:
                 result = m.AlterPartitionReassignmentsResponse.ReassignablePartitionResponse(
                     partition_index=partition.partition_index
                 )
@@ -184,7 +186,7 @@ class ClusterHandlers:
             return m.ListPartitionReassignmentsResponse(
                 error_code=_DENIED,
                 error_message=ClusterAuthorizationFailed.what,
-                topics=[_not_listed(asked) for asked in request.body.topics or []],
+                topics=[_not_listed(requested) for requested in request.body.topics or []],
             )
         response = m.ListPartitionReassignmentsResponse()
         if self._moves is not None:
@@ -223,14 +225,14 @@ class ClusterHandlers:
         body = request.body
         response = m.AlterReplicaLogDirsResponse()
         if not self._gate.allows_on_cluster(request, AclOperation.ALTER):
-            response.results = [_denied_move(asked) for folder in body.dirs for asked in folder.topics]
+            response.results = [_denied_move(requested) for folder in body.dirs for requested in folder.topics]
             return response
         here = self._storage.volume().path
         folders: dict[str, dict[int, str]] = {}  # of a partition that is named twice the last
         for folder in body.dirs:
-            for asked in folder.topics:
-                for index in asked.partitions:
-                    folders.setdefault(asked.name, {})[index] = folder.path
+            for requested in folder.topics:
+                for index in requested.partitions:
+                    folders.setdefault(requested.name, {})[index] = folder.path
         for name, partitions in folders.items():
             topic = self._cluster.find_topic(name)
             result = m.AlterReplicaLogDirsResponse.AlterReplicaLogDirTopicResult(topic_name=name)
@@ -258,13 +260,15 @@ class ClusterHandlers:
         topics = []
         nodes = []
         named = [
-            (asked.topic_name, partition.partition_index) for asked in body.topics for partition in asked.partitions
+            (requested.topic_name, partition.partition_index)
+            for requested in body.topics
+            for partition in requested.partitions
         ]
         is_answered = len(body.topics) == 1 and named == [(METADATA_TOPIC, 0)]
-        for asked in body.topics:
-            topic = response.TopicData(topic_name=asked.topic_name)
+        for requested in body.topics:
+            topic = response.TopicData(topic_name=requested.topic_name)
             topics.append(topic)
-            for partition in asked.partitions:
+            for partition in requested.partitions:
                 if not is_answered:
                     topic.partitions.append(
                         response.PartitionData(
@@ -357,53 +361,53 @@ class ClusterHandlers:
         )
 
 
-def _denied_election(asked: m.ElectLeadersRequest.TopicPartitions) -> m.ElectLeadersResponse.ReplicaElectionResult:
+def _denied_election(requested: m.ElectLeadersRequest.TopicPartitions) -> m.ElectLeadersResponse.ReplicaElectionResult:
     return m.ElectLeadersResponse.ReplicaElectionResult(
-        topic=asked.topic,
+        topic=requested.topic,
         partition_result=[
             m.ElectLeadersResponse.PartitionResult(
                 partition_id=index, error_code=_DENIED, error_message=ClusterAuthorizationFailed.what
             )
-            for index in asked.partitions
+            for index in requested.partitions
         ],
     )
 
 
 def _denied_reassignment(
-    asked: m.AlterPartitionReassignmentsRequest.ReassignableTopic,
+    requested: m.AlterPartitionReassignmentsRequest.ReassignableTopic,
 ) -> m.AlterPartitionReassignmentsResponse.ReassignableTopicResponse:
     return m.AlterPartitionReassignmentsResponse.ReassignableTopicResponse(
-        name=asked.name,
+        name=requested.name,
         partitions=[
             m.AlterPartitionReassignmentsResponse.ReassignablePartitionResponse(
                 partition_index=partition.partition_index,
                 error_code=_DENIED,
                 error_message=ClusterAuthorizationFailed.what,
             )
-            for partition in asked.partitions
+            for partition in requested.partitions
         ],
     )
 
 
 def _not_listed(
-    asked: m.ListPartitionReassignmentsRequest.ListPartitionReassignmentsTopics,
+    requested: m.ListPartitionReassignmentsRequest.ListPartitionReassignmentsTopics,
 ) -> m.ListPartitionReassignmentsResponse.OngoingTopicReassignment:
     return m.ListPartitionReassignmentsResponse.OngoingTopicReassignment(
-        name=asked.name,
+        name=requested.name,
         partitions=[
             m.ListPartitionReassignmentsResponse.OngoingPartitionReassignment(partition_index=index)
-            for index in asked.partition_indexes
+            for index in requested.partition_indexes
         ],
     )
 
 
 def _denied_move(
-    asked: m.AlterReplicaLogDirsRequest.AlterReplicaLogDirTopic,
+    requested: m.AlterReplicaLogDirsRequest.AlterReplicaLogDirTopic,
 ) -> m.AlterReplicaLogDirsResponse.AlterReplicaLogDirTopicResult:
     return m.AlterReplicaLogDirsResponse.AlterReplicaLogDirTopicResult(
-        topic_name=asked.name,
+        topic_name=requested.name,
         partitions=[
             m.AlterReplicaLogDirsResponse.AlterReplicaLogDirPartitionResult(partition_index=index, error_code=_DENIED)
-            for index in asked.partitions
+            for index in requested.partitions
         ],
     )

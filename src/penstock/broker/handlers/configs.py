@@ -87,7 +87,7 @@ class ConfigHandlers:
                 resource_type=resource.resource_type, resource_name=resource.resource_name
             )
             try:
-                if not _asks_for_monitoring(resource):
+                if not _names_monitoring_configs(resource):
                     self._check(request, AclOperation.DESCRIBE_CONFIGS, resource.resource_type, resource.resource_name)
             except KafkaError as error:
                 result.error_code, result.error_message = error.code, error.message
@@ -161,15 +161,15 @@ class ConfigHandlers:
             ResourceType.GROUP: self._configs.group_names(),
         }
         if request.api_version < _LIST_RESOURCE_TYPES:
-            asked: Iterable[int] = [ResourceType.CLIENT_METRICS]
+            requested: Iterable[int] = [ResourceType.CLIENT_METRICS]
         else:
-            asked = body.resource_types or list(available)
-            if not set(asked) <= set(available):
+            requested = body.resource_types or list(available)
+            if not set(requested) <= set(available):
                 return m.ListConfigResourcesResponse(error_code=ErrorCode.UNSUPPORTED_VERSION)
         return m.ListConfigResourcesResponse(
             config_resources=[
                 m.ListConfigResourcesResponse.ConfigResource(resource_name=name, resource_type=kind)
-                for kind in dict.fromkeys(asked)
+                for kind in dict.fromkeys(requested)
                 for name in available[kind]
             ]
         )
@@ -402,7 +402,7 @@ def _change_list(
     configs[change.name] = ",".join(items)
 
 
-def _asks_for_monitoring(resource: m.DescribeConfigsRequest.DescribeConfigsResource) -> bool:
+def _names_monitoring_configs(resource: m.DescribeConfigsRequest.DescribeConfigsResource) -> bool:
     """Whether nothing but the address of a broker's monitoring endpoint is asked for, by its name."""
     return resource.resource_type == ResourceType.BROKER and resource.configuration_keys == [_MONITORING]
 

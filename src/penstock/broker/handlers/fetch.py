@@ -230,11 +230,11 @@ class FetchHandlers:
         gate = self._gate
         is_denied = False
         is_denied_replica = replica_id >= 0 and not gate.allows_on_cluster(request, AclOperation.CLUSTER_ACTION)
-        for asked in context.partitions.values():
-            data = m.FetchResponse.PartitionData(asked.index)
-            found.append((asked, data))
-            if asked.topic != topic_key:
-                topic_key = asked.topic
+        for requested in context.partitions.values():
+            data = m.FetchResponse.PartitionData(requested.index)
+            found.append((requested, data))
+            if requested.topic != topic_key:
+                topic_key = requested.topic
                 topic = (
                     cluster.topic_by_id(topic_key) if isinstance(topic_key, bytes) else cluster.find_topic(topic_key)
                 )
@@ -244,18 +244,20 @@ class FetchHandlers:
                 _fail(data, ErrorCode.TOPIC_AUTHORIZATION_FAILED)
                 data.aborted_transactions = []
                 continue
-            if topic is None or not topic.has_partition(asked.index):
+            if topic is None or not topic.has_partition(requested.index):
                 # A session remembers the name of a topic that it has seen, so only a new id is an unknown id.
-                is_new_id = by_id and topic is None and not asked.was_found
+                is_new_id = by_id and topic is None and not requested.was_found
                 _fail(data, ErrorCode.UNKNOWN_TOPIC_ID if is_new_id else ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
                 data.aborted_transactions = []
                 continue
-            asked.was_found = True
+            requested.was_found = True
             try:
-                partition = topic.readable(asked.index)
+                partition = topic.readable(requested.index)
                 if replica_id >= 0:
                     raise NotLeaderOrFollower
-                is_final |= _read_partition(partition, asked, data, budget - total, body.isolation_level, total == 0)
+                is_final |= _read_partition(
+                    partition, requested, data, budget - total, body.isolation_level, total == 0
+                )
             except KafkaError as error:
                 _fail(data, error.code)
                 if error.code in _MOVED and request.api_version >= _NAMES_LEADER:
@@ -291,27 +293,29 @@ class FetchHandlers:
             if len(found) == 1:
                 self._traffic.fetched(found[0][0].topic, size)
             else:
-                for asked, data in found:
+                for requested, data in found:
                     if data.records:
-                        self._traffic.fetched(asked.topic, len(data.records))
+                        self._traffic.fetched(requested.topic, len(data.records))
         return _respond(request, context, found)
 
     def _names_something(self, request: Request[m.FetchRequest], body: m.FetchRequest) -> bool:
         """Whether there is anything to read, which is when Kafka looks at how it is to be read."""
         by_id = request.api_version >= TOPIC_IDS_VERSION
-        for asked in body.topics:
-            topic = self._cluster.topic_by_id(asked.topic_id) if by_id else self._cluster.find_topic(asked.topic)
+        for requested in body.topics:
+            topic = (
+                self._cluster.topic_by_id(requested.topic_id) if by_id else self._cluster.find_topic(requested.topic)
+            )
             if topic is not None and not self._gate.shows(request, *READ_TOPIC, topic.name):
                 continue
             count = 0 if topic is None else topic.partition_count
-            if any(0 <= each.partition < count for each in asked.partitions):
+            if any(0 <= each.partition < count for each in requested.partitions):
                 return True
         return False
 
 
 def _read_partition(
     partition: Partition,
-    asked: FetchPartition,
+    requested: FetchPartition,
     data: m.FetchResponse.PartitionData,
     budget: int,
     isolation: int,
@@ -319,22 +323,22 @@ def _read_partition(
 ) -> bool:
     """Fill in one partition. Returns True when the answer must not wait (the consumer's log diverged)."""
     log = partition.log
-    epoch = asked.current_leader_epoch
+    epoch = requested.current_leader_epoch
     if epoch >= 0 and epoch != log.leader_epoch:
         raise leader_epoch_error(epoch, log.leader_epoch)
-    if asked.last_fetched_epoch >= 0:
-        end_epoch, end_offset = log.end_offset_for_epoch(asked.last_fetched_epoch)
+    if requested.last_fetched_epoch >= 0:
+        end_epoch, end_offset = log.end_offset_for_epoch(requested.last_fetched_epoch)
         if end_epoch < 0:
             raise OffsetOutOfRange()
-        if end_epoch < asked.last_fetched_epoch or end_offset < asked.fetch_offset:
+        if end_epoch < requested.last_fetched_epoch or end_offset < requested.fetch_offset:
             data.diverging_epoch = m.FetchResponse.EpochEndOffset(end_epoch, end_offset)
             data.records = b""
             data.high_watermark = log.high_watermark
             data.last_stable_offset = log.last_stable_offset
             data.log_start_offset = log.log_start_offset
             return True
-    limit = min(asked.max_bytes, budget)
-    found = log.read(asked.fetch_offset, limit, min_one_batch=is_first, isolation=isolation)
+    limit = min(requested.max_bytes, budget)
+    found = log.read(requested.fetch_offset, limit, min_one_batch=is_first, isolation=isolation)
     if limit < 0 and is_first and found.size:
         raise UnknownServerError("A negative number of bytes was asked for.")
     data.high_watermark = found.high_watermark
@@ -358,8 +362,8 @@ def _refuse(request: Request[m.FetchRequest], body: m.FetchRequest) -> m.FetchRe
     for topic in body.topics:
         answer = m.FetchResponse.FetchableTopicResponse(topic=topic.topic)
         response.responses.append(answer)
-        for asked in topic.partitions:
-            data = m.FetchResponse.PartitionData(asked.partition)
+        for requested in topic.partitions:
+            data = m.FetchResponse.PartitionData(requested.partition)
             _fail(data, ErrorCode.UNKNOWN_SERVER_ERROR)
             data.aborted_transactions = []
             answer.partitions.append(data)
@@ -378,9 +382,9 @@ def _respond(request: Request[m.FetchRequest], context: FetchContext, found: lis
     by_id = request.api_version >= TOPIC_IDS_VERSION
     answer: m.FetchResponse.FetchableTopicResponse | None = None
     topic: str | bytes | None = None
-    for asked, data in _to_tell(context, found):
-        if asked.topic != topic or answer is None:
-            topic = asked.topic
+    for requested, data in _to_answer(context, found):
+        if requested.topic != topic or answer is None:
+            topic = requested.topic
             answer = m.FetchResponse.FetchableTopicResponse()
             if by_id:
                 assert isinstance(topic, bytes)
@@ -393,15 +397,15 @@ def _respond(request: Request[m.FetchRequest], context: FetchContext, found: lis
     return response
 
 
-def _to_tell(context: FetchContext, found: list[Found]) -> Iterator[Found]:
+def _to_answer(context: FetchContext, found: list[Found]) -> Iterator[Found]:
     """All partitions in a full response; those with news in an incremental one."""
     session = context.session
     if session is None:
         yield from found
         return
-    for asked, data in found:
-        has_news = asked.has_news(data)
+    for requested, data in found:
+        has_news = requested.has_news(data)
         if has_news or not context.incremental:
-            yield asked, data
+            yield requested, data
         if data.records:
-            session.served((asked.topic, asked.index))
+            session.served((requested.topic, requested.index))

@@ -66,24 +66,24 @@ class GroupOffsetHandlers:
         response = m.OffsetCommitResponse
         by_id = request.api_version >= _TOPIC_IDS_VERSION
         refused, known = [], []
-        for asked in body.topics:
-            topic = self._cluster.topic_by_id(asked.topic_id) if by_id else self._cluster.find_topic(asked.name)
+        for requested in body.topics:
+            topic = self._cluster.topic_by_id(requested.topic_id) if by_id else self._cluster.find_topic(requested.name)
             count = 0 if topic is None else topic.partition_count
             missing = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
             if topic is None and by_id:
                 missing = ErrorCode.UNKNOWN_TOPIC_ID
-            name = asked.name if topic is None else topic.name
+            name = requested.name if topic is None else topic.name
             is_denied = (topic is not None or not by_id) and not self._gate.allows(request, *READ_TOPIC, name)
             if is_denied:
                 missing, count = ErrorCode.TOPIC_AUTHORIZATION_FAILED, 0
             elif topic is not None:
-                asked.name, asked.topic_id = topic.name, topic.topic_id
-            unknown = [p for p in asked.partitions if not 0 <= p.partition_index < count]
+                requested.name, requested.topic_id = topic.name, topic.topic_id
+            unknown = [p for p in requested.partitions if not 0 <= p.partition_index < count]
             if unknown or topic is None or is_denied:
                 refused.append(
                     response.OffsetCommitResponseTopic(
-                        name=asked.name,
-                        topic_id=asked.topic_id,
+                        name=requested.name,
+                        topic_id=requested.topic_id,
                         partitions=[
                             response.OffsetCommitResponsePartition(
                                 partition_index=p.partition_index, error_code=missing
@@ -92,9 +92,9 @@ class GroupOffsetHandlers:
                         ],
                     )
                 )
-            asked.partitions = [p for p in asked.partitions if 0 <= p.partition_index < count]
-            if asked.partitions:
-                known.append(asked)
+            requested.partitions = [p for p in requested.partitions if 0 <= p.partition_index < count]
+            if requested.partitions:
+                known.append(requested)
         body.topics = known
         return refused
 
@@ -107,7 +107,7 @@ class GroupOffsetHandlers:
             return m.OffsetFetchResponse(
                 groups=[self._fetch_group(request, group, body.require_stable, by_id) for group in body.groups]
             )
-        asked = m.OffsetFetchRequest.OffsetFetchRequestGroup(
+        requested = m.OffsetFetchRequest.OffsetFetchRequestGroup(
             group_id=body.group_id,
             topics=None
             if body.topics is None
@@ -118,9 +118,9 @@ class GroupOffsetHandlers:
                 for topic in body.topics
             ],
         )
-        group = self._fetch_group(request, asked, body.require_stable, by_id=False)
+        group = self._fetch_group(request, requested, body.require_stable, by_id=False)
         if group.error_code != ErrorCode.NONE and request.api_version < _TOP_LEVEL_ERROR_VERSION:
-            group.topics = [_failed_topic(topic, ErrorCode(group.error_code)) for topic in asked.topics or []]
+            group.topics = [_failed_topic(topic, ErrorCode(group.error_code)) for topic in requested.topics or []]
         response = m.OffsetFetchResponse
         return response(
             error_code=group.error_code,
@@ -145,39 +145,39 @@ class GroupOffsetHandlers:
     def _fetch_group(
         self,
         request: AnyRequest,
-        asked: m.OffsetFetchRequest.OffsetFetchRequestGroup,
+        requested: m.OffsetFetchRequest.OffsetFetchRequestGroup,
         require_stable: bool,
         by_id: bool,
     ) -> m.OffsetFetchResponse.OffsetFetchResponseGroup:
-        if not self._gate.allows(request, *DESCRIBE_GROUP, asked.group_id):
+        if not self._gate.allows(request, *DESCRIBE_GROUP, requested.group_id):
             return m.OffsetFetchResponse.OffsetFetchResponseGroup(
-                group_id=asked.group_id, error_code=ErrorCode.GROUP_AUTHORIZATION_FAILED
+                group_id=requested.group_id, error_code=ErrorCode.GROUP_AUTHORIZATION_FAILED
             )
         refused = []
-        if asked.topics is not None:
+        if requested.topics is not None:
             left = []
-            for asked_topic in asked.topics:
-                topic = self._cluster.topic_by_id(asked_topic.topic_id) if by_id else None
-                name = asked_topic.name if topic is None else topic.name
+            for requested_topic in requested.topics:
+                topic = self._cluster.topic_by_id(requested_topic.topic_id) if by_id else None
+                name = requested_topic.name if topic is None else topic.name
                 if by_id and topic is None:
-                    refused.append(_failed_topic(asked_topic, ErrorCode.UNKNOWN_TOPIC_ID))
+                    refused.append(_failed_topic(requested_topic, ErrorCode.UNKNOWN_TOPIC_ID))
                 elif not self._gate.allows(request, *DESCRIBE_TOPIC, name):
-                    refused.append(_failed_topic(asked_topic, ErrorCode.TOPIC_AUTHORIZATION_FAILED))
+                    refused.append(_failed_topic(requested_topic, ErrorCode.TOPIC_AUTHORIZATION_FAILED))
                 else:
-                    asked_topic.name = name
-                    left.append(asked_topic)
-            asked.topics = left
+                    requested_topic.name = name
+                    left.append(requested_topic)
+            requested.topics = left
         try:
-            group = self._groups.find(asked.group_id).shard.offset_fetch(asked, require_stable)
+            group = self._groups.find(requested.group_id).shard.offset_fetch(requested, require_stable)
         except KafkaError as error:
-            return m.OffsetFetchResponse.OffsetFetchResponseGroup(group_id=asked.group_id, error_code=error.code)
+            return m.OffsetFetchResponse.OffsetFetchResponseGroup(group_id=requested.group_id, error_code=error.code)
         if group.error_code != ErrorCode.NONE:
             return group
-        if asked.topics is None:
+        if requested.topics is None:
             group.topics = [
                 fetched for fetched in group.topics if self._gate.allows(request, *DESCRIBE_TOPIC, fetched.name)
             ]
-        if by_id and asked.topics is None:
+        if by_id and requested.topics is None:
             # Topics without an id are left out: they could not be named in the response.
             for fetched in group.topics:
                 topic = self._cluster.find_topic(fetched.name)
@@ -194,21 +194,21 @@ class GroupOffsetHandlers:
         if not self._gate.allows(request, *DELETE_GROUP, body.group_id):
             return answer(error_code=ErrorCode.GROUP_AUTHORIZATION_FAILED)
         refused: dict[str, list[m.OffsetDeleteResponse.OffsetDeleteResponsePartition]] = {}
-        for asked in body.topics:
-            topic = self._cluster.find_topic(asked.name)
+        for requested in body.topics:
+            topic = self._cluster.find_topic(requested.name)
             code = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
-            if not self._gate.allows(request, *READ_TOPIC, asked.name):
+            if not self._gate.allows(request, *READ_TOPIC, requested.name):
                 topic, code = None, ErrorCode.TOPIC_AUTHORIZATION_FAILED
             count = 0 if topic is None else topic.partition_count
             if topic is None:
-                refused.setdefault(asked.name, [])
-            for partition in asked.partitions:
+                refused.setdefault(requested.name, [])
+            for partition in requested.partitions:
                 if not 0 <= partition.partition_index < count:
-                    refused.setdefault(asked.name, []).append(
+                    refused.setdefault(requested.name, []).append(
                         answer.OffsetDeleteResponsePartition(partition_index=partition.partition_index, error_code=code)
                     )
-            asked.partitions = [p for p in asked.partitions if 0 <= p.partition_index < count]
-        body.topics = [asked for asked in body.topics if asked.partitions]
+            requested.partitions = [p for p in requested.partitions if 0 <= p.partition_index < count]
+        body.topics = [requested for requested in body.topics if requested.partitions]
 
         def shape(response: m.OffsetDeleteResponse) -> m.OffsetDeleteResponse:
             if response.error_code == ErrorCode.NONE:
@@ -242,16 +242,16 @@ def _merged(
 
 
 def _failed_topic(
-    asked: m.OffsetFetchRequest.OffsetFetchRequestTopics, error: ErrorCode
+    requested: m.OffsetFetchRequest.OffsetFetchRequestTopics, error: ErrorCode
 ) -> m.OffsetFetchResponse.OffsetFetchResponseTopics:
     response = m.OffsetFetchResponse
     return response.OffsetFetchResponseTopics(
-        name=asked.name,
-        topic_id=asked.topic_id,
+        name=requested.name,
+        topic_id=requested.topic_id,
         partitions=[
             response.OffsetFetchResponsePartitions(
                 partition_index=index, committed_offset=NO_OFFSET, metadata="", error_code=error
             )
-            for index in asked.partition_indexes
+            for index in requested.partition_indexes
         ],
     )

@@ -26,17 +26,17 @@ class LogDirHandlers:
         body = request.body
         if not self._gate.allows_on_cluster(request, AclOperation.DESCRIBE):
             return m.DescribeLogDirsResponse(error_code=ErrorCode.CLUSTER_AUTHORIZATION_FAILED)
-        asked: dict[str, set[int]] | None = None
+        requested: dict[str, set[int]] | None = None
         if body.topics is not None:
-            asked = {}
+            requested = {}
             for named in body.topics:
-                asked.setdefault(named.topic, set()).update(named.partitions)
+                requested.setdefault(named.topic, set()).update(named.partitions)
         response = m.DescribeLogDirsResponse
         topics = []
         for topic in self._cluster.topics():
-            if asked is not None and topic.name not in asked:
+            if requested is not None and topic.name not in requested:
                 continue
-            partitions = _partitions(topic, asked[topic.name] if asked is not None else None)
+            partitions = _partitions(topic, requested[topic.name] if requested is not None else None)
             if partitions:
                 topics.append(response.DescribeLogDirsTopic(name=topic.name, partitions=partitions))
         volume = self._storage.volume()
@@ -52,11 +52,11 @@ class LogDirHandlers:
         )
 
 
-def _partitions(topic: Topic, asked: set[int] | None) -> list[m.DescribeLogDirsResponse.DescribeLogDirsPartition]:
+def _partitions(topic: Topic, requested: set[int] | None) -> list[m.DescribeLogDirsResponse.DescribeLogDirsPartition]:
     return [
         m.DescribeLogDirsResponse.DescribeLogDirsPartition(
             partition_index=partition.index, partition_size=partition.log.size
         )
         for partition in topic.hosted_partitions()
-        if asked is None or partition.index in asked
+        if requested is None or partition.index in requested
     ]

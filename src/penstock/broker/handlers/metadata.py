@@ -69,17 +69,18 @@ class MetadataHandlers:
             ]
             return response
         if request.api_version < _BY_ID_VERSION and any(
-            asked.topic_id != ZERO_UUID or asked.name is None for asked in body.topics
+            requested.topic_id != ZERO_UUID or requested.name is None for requested in body.topics
         ):
             return m.MetadataResponse(
                 topics=[
-                    _topic_error(asked.name or "", asked.topic_id, ErrorCode.INVALID_REQUEST) for asked in body.topics
+                    _topic_error(requested.name or "", requested.topic_id, ErrorCode.INVALID_REQUEST)
+                    for requested in body.topics
                 ],
                 controller_id=-1,
             )
         denied: list[m.MetadataResponse.MetadataResponseTopic] = []
-        for asked in self._without_repeats(_of_one_kind(body.topics)):
-            answer = self._asked_topic(request, asked)
+        for requested in self._without_repeats(_of_one_kind(body.topics)):
+            answer = self._requested_topic(request, requested)
             is_denied = answer.error_code == ErrorCode.TOPIC_AUTHORIZATION_FAILED
             (denied if is_denied else response.topics).append(answer)
         response.topics += denied
@@ -93,38 +94,38 @@ class MetadataHandlers:
         return self._gate.cluster_operations(request)
 
     def _without_repeats(
-        self, asked: list[m.MetadataRequest.MetadataRequestTopic]
+        self, requested: list[m.MetadataRequest.MetadataRequestTopic]
     ) -> list[m.MetadataRequest.MetadataRequestTopic]:
         """Each topic once, also when it is asked for by name and by id."""
         by_key: dict[str | bytes, m.MetadataRequest.MetadataRequestTopic] = {}
-        for each in asked:
+        for each in requested:
             topic = self._cluster.topic_by_id(each.topic_id) if each.name is None else None
             by_key.setdefault(each.name or (topic.name if topic is not None else each.topic_id), each)
         return list(by_key.values())
 
-    def _asked_topic(
-        self, request: Request[m.MetadataRequest], asked: m.MetadataRequest.MetadataRequestTopic
+    def _requested_topic(
+        self, request: Request[m.MetadataRequest], requested: m.MetadataRequest.MetadataRequestTopic
     ) -> m.MetadataResponse.MetadataResponseTopic:
         # Java's consumer sends an empty name beside the id when it asks for topics that a pattern brought.
-        if asked.name is None or asked.topic_id != ZERO_UUID:
-            topic = self._cluster.topic_by_id(asked.topic_id)
+        if requested.name is None or requested.topic_id != ZERO_UUID:
+            topic = self._cluster.topic_by_id(requested.topic_id)
             if topic is None:
-                return _topic_error(None, asked.topic_id, ErrorCode.UNKNOWN_TOPIC_ID)
+                return _topic_error(None, requested.topic_id, ErrorCode.UNKNOWN_TOPIC_ID)
             if not self._gate.allows(request, *DESCRIBE_TOPIC, topic.name):
-                return _topic_error(None, asked.topic_id, ErrorCode.TOPIC_AUTHORIZATION_FAILED)
+                return _topic_error(None, requested.topic_id, ErrorCode.TOPIC_AUTHORIZATION_FAILED)
             return self._topic(request, topic)
-        if not self._gate.allows(request, *DESCRIBE_TOPIC, asked.name):
-            return _topic_error(asked.name, ZERO_UUID, ErrorCode.TOPIC_AUTHORIZATION_FAILED)
+        if not self._gate.allows(request, *DESCRIBE_TOPIC, requested.name):
+            return _topic_error(requested.name, ZERO_UUID, ErrorCode.TOPIC_AUTHORIZATION_FAILED)
         may_create = request.body.allow_auto_topic_creation
-        if may_create and self._is_creation_denied(request, asked.name):
+        if may_create and self._is_creation_denied(request, requested.name):
             return _topic_error(
-                asked.name, ZERO_UUID, ErrorCode.TOPIC_AUTHORIZATION_FAILED, asked.name in INTERNAL_TOPICS
+                requested.name, ZERO_UUID, ErrorCode.TOPIC_AUTHORIZATION_FAILED, requested.name in INTERNAL_TOPICS
             )
         try:
-            topic = self._get_or_create(request, asked.name) if may_create else self._cluster.topic(asked.name)
+            topic = self._get_or_create(request, requested.name) if may_create else self._cluster.topic(requested.name)
         except KafkaError as error:
-            answer = _topic_error(asked.name, ZERO_UUID, error.code, asked.name in INTERNAL_TOPICS)
-            answer.topic_authorized_operations = self._topic_operations(request, asked.name)
+            answer = _topic_error(requested.name, ZERO_UUID, error.code, requested.name in INTERNAL_TOPICS)
+            answer.topic_authorized_operations = self._topic_operations(request, requested.name)
             return answer
         return self._topic(request, topic)
 
@@ -278,11 +279,11 @@ class MetadataHandlers:
 
 
 def _of_one_kind(
-    asked: list[m.MetadataRequest.MetadataRequestTopic],
+    requested: list[m.MetadataRequest.MetadataRequestTopic],
 ) -> list[m.MetadataRequest.MetadataRequestTopic]:
     """A request that names one topic by its id is about ids: names alone say nothing in it."""
-    by_id = [each for each in asked if each.topic_id != ZERO_UUID]
-    return by_id or asked
+    by_id = [each for each in requested if each.topic_id != ZERO_UUID]
+    return by_id or requested
 
 
 def _topic_error(

@@ -74,15 +74,15 @@ class OffsetHandlers:
             if not self._gate.allows(request, *DESCRIBE_TOPIC, topic.name):
                 denied.append(_denied_offsets(topic))
                 continue
-            for asked in topic.partitions:
-                topics.setdefault(topic.name, {}).setdefault(asked.partition_index, []).append(asked)
+            for requested in topic.partitions:
+                topics.setdefault(topic.name, {}).setdefault(requested.partition_index, []).append(requested)
         for name, partitions in topics.items():
             answers = m.ListOffsetsResponse.ListOffsetsTopicResponse(name=name)
             response.topics.append(answers)
-            for index, asked_of_it in partitions.items():
+            for index, partition_requests in partitions.items():
                 answer = m.ListOffsetsResponse.ListOffsetsPartitionResponse(partition_index=index)
                 answers.partitions.append(answer)
-                lookups.append((name, asked_of_it, answer))
+                lookups.append((name, partition_requests, answer))
         response.topics += denied
         missing, fetches = self._look_up(request, lookups)
         return self._look_again(request, response, missing, fetches) if missing else response
@@ -95,13 +95,13 @@ class OffsetHandlers:
         missing: list[_Lookup] = []
         fetches: list[Callable[[], None]] = []
         for lookup in lookups:
-            topic, (asked, *again), answer = lookup
+            topic, (requested, *again), answer = lookup
             try:
                 if body.isolation_level not in (IsolationLevel.READ_UNCOMMITTED, IsolationLevel.READ_COMMITTED):
                     raise UnknownServerError
                 if again:
                     raise InvalidRequest
-                self._list_offset(request, topic, asked, answer)
+                self._list_offset(request, topic, requested, answer)
             except KafkaError as error:
                 answer.error_code = error.code
             except ColdRead as cold:
@@ -125,16 +125,16 @@ class OffsetHandlers:
         self,
         request: Request[m.ListOffsetsRequest],
         topic: str,
-        asked: m.ListOffsetsRequest.ListOffsetsPartition,
+        requested: m.ListOffsetsRequest.ListOffsetsPartition,
         answer: m.ListOffsetsResponse.ListOffsetsPartitionResponse,
     ) -> None:
         body = request.body
-        timestamp = asked.timestamp
+        timestamp = requested.timestamp
         if timestamp < 0 and request.api_version < _SINCE.get(timestamp, 2**15):
             raise UnsupportedVersion()
-        log = self._partition(topic, asked.partition_index).log
-        if asked.current_leader_epoch not in (_NO_EPOCH, log.leader_epoch):
-            raise leader_epoch_error(asked.current_leader_epoch, log.leader_epoch)
+        log = self._partition(topic, requested.partition_index).log
+        if requested.current_leader_epoch not in (_NO_EPOCH, log.leader_epoch):
+            raise leader_epoch_error(requested.current_leader_epoch, log.leader_epoch)
         committed = body.isolation_level == IsolationLevel.READ_COMMITTED
         if timestamp == LATEST:
             answer.offset = log.last_stable_offset if committed else log.high_watermark
@@ -166,14 +166,14 @@ class OffsetHandlers:
             if not is_broker and not self._gate.allows(request, *DESCRIBE_TOPIC, topic.topic):
                 denied.append(_denied_epochs(topic))
                 continue
-            for asked in topic.partitions:
-                answer = m.OffsetForLeaderEpochResponse.EpochEndOffset(partition=asked.partition)
+            for requested in topic.partitions:
+                answer = m.OffsetForLeaderEpochResponse.EpochEndOffset(partition=requested.partition)
                 answers.append(answer)
                 try:
-                    log = self._partition(topic.topic, asked.partition).log
-                    if asked.current_leader_epoch not in (_NO_EPOCH, log.leader_epoch):
-                        raise leader_epoch_error(asked.current_leader_epoch, log.leader_epoch)
-                    answer.leader_epoch, answer.end_offset = log.end_offset_for_epoch(asked.leader_epoch)
+                    log = self._partition(topic.topic, requested.partition).log
+                    if requested.current_leader_epoch not in (_NO_EPOCH, log.leader_epoch):
+                        raise leader_epoch_error(requested.current_leader_epoch, log.leader_epoch)
+                    answer.leader_epoch, answer.end_offset = log.end_offset_for_epoch(requested.leader_epoch)
                 except KafkaError as error:
                     answer.error_code = error.code
             response.topics.append(
@@ -187,8 +187,8 @@ class OffsetHandlers:
         response = m.DeleteRecordsResponse()
         offsets: dict[str, dict[int, int]] = {}  # of a partition that is named twice the last
         for topic in body.topics:
-            for asked in topic.partitions:
-                offsets.setdefault(topic.name, {})[asked.partition_index] = asked.offset
+            for requested in topic.partitions:
+                offsets.setdefault(topic.name, {})[requested.partition_index] = requested.offset
         for name, partitions in offsets.items():
             answers = m.DeleteRecordsResponse.DeleteRecordsTopicResult(name=name)
             response.topics.append(answers)
@@ -210,9 +210,9 @@ def _denied_offsets(topic: m.ListOffsetsRequest.ListOffsetsTopic) -> m.ListOffse
         name=topic.name,
         partitions=[
             m.ListOffsetsResponse.ListOffsetsPartitionResponse(
-                partition_index=asked.partition_index, error_code=ErrorCode.TOPIC_AUTHORIZATION_FAILED
+                partition_index=requested.partition_index, error_code=ErrorCode.TOPIC_AUTHORIZATION_FAILED
             )
-            for asked in topic.partitions
+            for requested in topic.partitions
         ],
     )
 
@@ -224,9 +224,9 @@ def _denied_epochs(
         topic=topic.topic,
         partitions=[
             m.OffsetForLeaderEpochResponse.EpochEndOffset(
-                partition=asked.partition, error_code=ErrorCode.TOPIC_AUTHORIZATION_FAILED
+                partition=requested.partition, error_code=ErrorCode.TOPIC_AUTHORIZATION_FAILED
             )
-            for asked in topic.partitions
+            for requested in topic.partitions
         ],
     )
 

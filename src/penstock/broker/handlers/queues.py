@@ -64,10 +64,10 @@ class QueueHandlers:
         if not rights.may_use_group():
             groups.metrics.failed_fetches += 1
             return m.ShareFetchResponse(error_code=ErrorCode.GROUP_AUTHORIZATION_FAILED)
-        asked: dict[TopicIdPartition, list[m.ShareFetchRequest.AcknowledgementBatch]] = {}
+        requested: dict[TopicIdPartition, list[m.ShareFetchRequest.AcknowledgementBatch]] = {}
         for topic in body.topics:
             for partition in topic.partitions:
-                asked.setdefault((topic.topic_id, partition.partition_index), []).extend(
+                requested.setdefault((topic.topic_id, partition.partition_index), []).extend(
                     partition.acknowledgement_batches
                 )
         forgotten = [(topic.topic_id, index) for topic in body.forgotten_topics_data for index in topic.partitions]
@@ -79,9 +79,9 @@ class QueueHandlers:
                 member_id,
                 body.share_session_epoch,
                 request.connection,
-                added=asked,
+                added=requested,
                 forgotten=forgotten,
-                has_acknowledgements=any(asked.values()),
+                has_acknowledgements=any(requested.values()),
                 max_sessions=groups.config.group_share_max_share_sessions,
             )
         except ShareSessionLimitReached as error:
@@ -98,10 +98,10 @@ class QueueHandlers:
         if earlier is not None:
             earlier.give_up()
         fetch = ShareFetch(groups, self._world, self._quotas, request, session, rights, wants_records)
-        for where, batches in asked.items():
+        for share_partition, batches in requested.items():
             if batches:
-                fetch.expect_acknowledgement(where)
-                _acknowledge(groups, request, session, rights, where, batches, body.is_renew_ack, fetch)
+                fetch.expect_acknowledgement(share_partition)
+                _acknowledge(groups, request, session, rights, share_partition, batches, body.is_renew_ack, fetch)
         fetch.start()
         if is_final:
             groups.sessions.end(session)
@@ -115,10 +115,10 @@ class QueueHandlers:
         if not rights.may_use_group():
             groups.metrics.failed_acknowledges += 1
             return m.ShareAcknowledgeResponse(error_code=ErrorCode.GROUP_AUTHORIZATION_FAILED)
-        asked: dict[TopicIdPartition, list[m.ShareAcknowledgeRequest.AcknowledgementBatch]] = {}
+        requested: dict[TopicIdPartition, list[m.ShareAcknowledgeRequest.AcknowledgementBatch]] = {}
         for topic in body.topics:
             for partition in topic.partitions:
-                asked.setdefault((topic.topic_id, partition.partition_index), []).extend(
+                requested.setdefault((topic.topic_id, partition.partition_index), []).extend(
                     partition.acknowledgement_batches
                 )
         try:
@@ -128,10 +128,10 @@ class QueueHandlers:
             groups.metrics.failed_acknowledges += 1
             return m.ShareAcknowledgeResponse(error_code=error.code, error_message=error.message)
         acknowledge = ShareAcknowledge(groups.settings, request, session)
-        for where in asked:
-            acknowledge.expect_acknowledgement(where)
-        for where, batches in asked.items():
-            _acknowledge(groups, request, session, rights, where, batches, body.is_renew_ack, acknowledge)
+        for share_partition in requested:
+            acknowledge.expect_acknowledgement(share_partition)
+        for share_partition, batches in requested.items():
+            _acknowledge(groups, request, session, rights, share_partition, batches, body.is_renew_ack, acknowledge)
         acknowledge.start()
         if body.share_session_epoch == FINAL_EPOCH:
             groups.sessions.end(session)
@@ -143,23 +143,23 @@ def _acknowledge(
     request: AnyRequest,
     session: ShareSession,
     rights: ReadRights,
-    where: TopicIdPartition,
+    share_partition: TopicIdPartition,
     batches: Iterable[WireBatch],
     is_renew: bool,
     waits: ShareFetch | ShareAcknowledge,
 ) -> None:
     """Take the acknowledgements of one partition; the outcome is told to the request that waits for it."""
     try:
-        groups.windows.partition(where)
+        groups.windows.partition(share_partition)
         checked = check_batches(batches, renew_supported=request.api_version >= _RENEWAL, is_renew_acknowledge=is_renew)
-        rights.check_topic(where[0])
-        live = groups.windows.find(session.group_id, where)
+        rights.check_topic(share_partition[0])
+        live = groups.windows.find(session.group_id, share_partition)
         if live is None:
             raise UnknownTopicOrPartition("The share-partition is not in use on this broker.")
     except KafkaError as error:
-        waits.acknowledged(where, error)
+        waits.acknowledged(share_partition, error)
         return
-    live.acknowledge(session.member_id, checked, lambda outcome: waits.acknowledged(where, outcome))
+    live.acknowledge(session.member_id, checked, lambda outcome: waits.acknowledged(share_partition, outcome))
 
 
 def _check_renewal(body: m.ShareFetchRequest) -> None:

@@ -48,7 +48,7 @@ _NO_GROUP_ID = "The group id is empty."
 _NEGATIVE = "A partition is negative."
 
 
-class _Wanted(NamedTuple):
+class _Row(NamedTuple):
     """A share-partition of an answer whose offsets are to be filled in."""
 
     group: m.DescribeShareGroupOffsetsResponse.DescribeShareGroupOffsetsResponseGroup
@@ -56,15 +56,15 @@ class _Wanted(NamedTuple):
     partition: m.DescribeShareGroupOffsetsResponse.DescribeShareGroupOffsetsResponsePartition
 
     @property
-    def where(self) -> TopicIdPartition:
+    def key(self) -> TopicIdPartition:
         return self.topic.topic_id, self.partition.partition_index
 
 
 class _Descriptions:
     """Looks up what an answer wants: the states of share-partitions and the ends of their logs."""
 
-    def __init__(self, wanted: list[_Wanted]) -> None:
-        self._by_group: dict[str, list[_Wanted]] = {}
+    def __init__(self, wanted: list[_Row]) -> None:
+        self._by_group: dict[str, list[_Row]] = {}
         for each in wanted:
             self._by_group.setdefault(each.group.group_id, []).append(each)
         self._all = wanted
@@ -82,11 +82,11 @@ class _Descriptions:
             def found(
                 states: dict[TopicIdPartition, ShareGroupState | ErrorCode | None], group_id: str = group_id
             ) -> None:
-                self._states.update({(group_id, where): state for where, state in states.items()})
+                self._states.update({(group_id, key): state for key, state in states.items()})
                 self._arrived()
 
             try:
-                coordinator.states(group_id, {each.where: None for each in wanted}, found)
+                coordinator.states(group_id, {each.key: None for each in wanted}, found)
             except KafkaError as error:
                 for each in wanted:
                     each.group.topics = []
@@ -105,7 +105,7 @@ class _Descriptions:
             return
         for each in self._all:
             index = each.partition.partition_index
-            state = self._states.get((each.group.group_id, each.where))
+            state = self._states.get((each.group.group_id, each.key))
             _describe(each.partition, state, self._ends[each.topic.name, index])
         self.when_complete()
 
@@ -142,7 +142,7 @@ class ShareOffsetHandlers:
 
     def describe_share_group_offsets(self, request: Request[m.DescribeShareGroupOffsetsRequest]) -> Answer:
         response = m.DescribeShareGroupOffsetsResponse()
-        wanted: list[_Wanted] = []
+        wanted: list[_Row] = []
         for group in request.body.groups:
             described, found = self._begin_group(request, group)
             response.groups.append(described)
@@ -165,11 +165,11 @@ class ShareOffsetHandlers:
 
     def _begin_group(
         self, request: AnyRequest, group: m.DescribeShareGroupOffsetsRequest.DescribeShareGroupOffsetsRequestGroup
-    ) -> tuple[m.DescribeShareGroupOffsetsResponse.DescribeShareGroupOffsetsResponseGroup, list[_Wanted]]:
+    ) -> tuple[m.DescribeShareGroupOffsetsResponse.DescribeShareGroupOffsetsResponseGroup, list[_Row]]:
         """The answer about a group as far as it needs no offsets, and what is to be filled in."""
         response = m.DescribeShareGroupOffsetsResponse
         described = response.DescribeShareGroupOffsetsResponseGroup(group_id=group.group_id)
-        wanted: list[_Wanted] = []
+        wanted: list[_Row] = []
         if not self._gate.allows(request, *DESCRIBE_GROUP, group.group_id):
             described.error_code = ErrorCode.GROUP_AUTHORIZATION_FAILED
             return described, wanted
@@ -177,7 +177,7 @@ class ShareOffsetHandlers:
         try:
             if group.topics is None:
                 known = self._groups.find(group.group_id).shard.share_state_partitions(group.group_id)
-                asked = [
+                requested = [
                     (topic.name, sorted(partitions))
                     for topic_id, partitions in known.items()
                     if (topic := self._cluster.topic_by_id(topic_id)) is not None
@@ -188,11 +188,11 @@ class ShareOffsetHandlers:
                 for named in group.topics:
                     may_see = self._gate.allows(request, *DESCRIBE_TOPIC, named.topic_name)
                     (allowed if may_see else denied).append(named)
-                asked = self._named(group.group_id, allowed)
+                requested = self._named(group.group_id, allowed)
         except KafkaError as error:
             described.error_code, described.error_message = error.code, error.message
             return described, wanted
-        for name, indexes in sorted(asked):
+        for name, indexes in sorted(requested):
             topic = self._cluster.find_topic(name)
             partitions = [
                 response.DescribeShareGroupOffsetsResponsePartition(
@@ -209,7 +209,7 @@ class ShareOffsetHandlers:
             )
             if topic is not None:
                 wanted += [
-                    _Wanted(described, topic, partition)
+                    _Row(described, topic, partition)
                     for partition in partitions
                     if topic.has_partition(partition.partition_index)
                 ]
@@ -245,22 +245,22 @@ class ShareOffsetHandlers:
             return answer(error_code=ErrorCode.INVALID_GROUP_ID, error_message=_NO_GROUP_ID)
         by_name: dict[str, m.AlterShareGroupOffsetsResponse.AlterShareGroupOffsetsResponseTopic] = {}
         start_offsets: dict[bytes, dict[int, int]] = {}
-        for asked in body.topics:
-            topic = self._cluster.find_topic(asked.topic_name)
+        for requested in body.topics:
+            topic = self._cluster.find_topic(requested.topic_name)
             refused: KafkaError = UnknownTopicOrPartition()
-            if not self._gate.allows(request, *READ_TOPIC, asked.topic_name):
+            if not self._gate.allows(request, *READ_TOPIC, requested.topic_name):
                 topic, refused = None, TopicAuthorizationFailed()
-            if topic is None and not asked.partitions:
+            if topic is None and not requested.partitions:
                 continue
-            if topic is not None and any(partition.partition_index < 0 for partition in asked.partitions):
+            if topic is not None and any(partition.partition_index < 0 for partition in requested.partitions):
                 return answer(error_code=ErrorCode.UNKNOWN_SERVER_ERROR, error_message=_NEGATIVE)  # Kafka's code for it
             results = by_name.setdefault(
-                asked.topic_name,
+                requested.topic_name,
                 answer.AlterShareGroupOffsetsResponseTopic(
-                    topic_name=asked.topic_name, topic_id=topic.topic_id if topic is not None else m.ZERO_UUID
+                    topic_name=requested.topic_name, topic_id=topic.topic_id if topic is not None else m.ZERO_UUID
                 ),
             )
-            for partition in asked.partitions:
+            for partition in requested.partitions:
                 index = partition.partition_index
                 result = answer.AlterShareGroupOffsetsResponsePartition(partition_index=index)
                 results.partitions.append(result)
@@ -309,7 +309,7 @@ class ShareOffsetHandlers:
             return answer(error_code=error.code, error_message=error.message)
         if not body.group_id:
             return answer(error_code=ErrorCode.INVALID_GROUP_ID, error_message=_NO_GROUP_ID)
-        names = dict.fromkeys(asked.topic_name for asked in body.topics)
+        names = dict.fromkeys(requested.topic_name for requested in body.topics)
         denied = [name for name in names if not self._gate.allows(request, *READ_TOPIC, name)]
         names = {name: None for name in names if name not in denied}
         known = frozenset(topic.topic_id for name in names if (topic := self._cluster.find_topic(name)) is not None)

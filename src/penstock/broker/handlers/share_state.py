@@ -100,8 +100,8 @@ def _refuse(
         topic_result(
             topic_id=topic.topic_id,
             partitions=[
-                partition_result(partition=asked.partition, error_code=error.code, error_message=error.message)
-                for asked in topic.partitions
+                partition_result(partition=requested.partition, error_code=error.code, error_message=error.message)
+                for requested in topic.partitions
             ],
         )
         for topic in topics
@@ -148,9 +148,9 @@ class ShareStateHandlers:
         waiting: list[tuple[SharePartitionKey, Command[R], Respond[R]]] = []
         is_answered = group_id and (not needs_partitions or all(topic.partitions for topic in topics))
         for topic in topics if is_answered else ():
-            for asked in topic.partitions:
-                key = (group_id, topic.topic_id, asked.partition)
-                waiting.append((key, command(key, asked), gathering.expect(key)))
+            for requested in topic.partitions:
+                key = (group_id, topic.topic_id, requested.partition)
+                waiting.append((key, command(key, requested), gathering.expect(key)))
         for key, run, respond in waiting:
             try:
                 if key[2] < 0:
@@ -187,9 +187,11 @@ class ShareStateHandlers:
         now_ms = self._world.now_ms()
 
         def command(
-            key: SharePartitionKey, asked: m.InitializeShareGroupStateRequest.PartitionData
+            key: SharePartitionKey, requested: m.InitializeShareGroupStateRequest.PartitionData
         ) -> Command[m.InitializeShareGroupStateResponse.PartitionResult]:
-            return lambda shard, respond: shard.initialize(respond, key, asked.state_epoch, asked.start_offset, now_ms)
+            return lambda shard, respond: shard.initialize(
+                respond, key, requested.state_epoch, requested.start_offset, now_ms
+            )
 
         makes = (answer, answer.InitializeStateResult, answer.PartitionResult)
         return self._each(
@@ -201,9 +203,9 @@ class ShareStateHandlers:
         answer = m.ReadShareGroupStateResponse
 
         def command(
-            key: SharePartitionKey, asked: m.ReadShareGroupStateRequest.PartitionData
+            key: SharePartitionKey, requested: m.ReadShareGroupStateRequest.PartitionData
         ) -> Command[m.ReadShareGroupStateResponse.PartitionResult]:
-            return lambda shard, respond: shard.read(respond, key, asked.leader_epoch)
+            return lambda shard, respond: shard.read(respond, key, requested.leader_epoch)
 
         makes = (answer, answer.ReadStateResult, answer.PartitionResult)
         return self._each(request, body.group_id, body.topics, command, makes, changes_state=False)
@@ -214,19 +216,19 @@ class ShareStateHandlers:
         now_ms = self._world.now_ms()
 
         def command(
-            key: SharePartitionKey, asked: m.WriteShareGroupStateRequest.PartitionData
+            key: SharePartitionKey, requested: m.WriteShareGroupStateRequest.PartitionData
         ) -> Command[m.WriteShareGroupStateResponse.PartitionResult]:
             batches = [
                 StateBatch(batch.first_offset, batch.last_offset, batch.delivery_state, batch.delivery_count)
-                for batch in asked.state_batches
+                for batch in requested.state_batches
             ]
             return lambda shard, respond: shard.write(
                 respond,
                 key,
-                state_epoch=asked.state_epoch,
-                leader_epoch=asked.leader_epoch,
-                start_offset=asked.start_offset,
-                delivery_complete_count=asked.delivery_complete_count,
+                state_epoch=requested.state_epoch,
+                leader_epoch=requested.leader_epoch,
+                start_offset=requested.start_offset,
+                delivery_complete_count=requested.delivery_complete_count,
                 batches=batches,
                 now_ms=now_ms,
             )
@@ -239,7 +241,7 @@ class ShareStateHandlers:
         answer = m.DeleteShareGroupStateResponse
 
         def command(
-            key: SharePartitionKey, asked: m.DeleteShareGroupStateRequest.PartitionData
+            key: SharePartitionKey, requested: m.DeleteShareGroupStateRequest.PartitionData
         ) -> Command[m.DeleteShareGroupStateResponse.PartitionResult]:
             return lambda shard, respond: shard.delete(respond, key)
 
@@ -251,7 +253,7 @@ class ShareStateHandlers:
         answer = m.ReadShareGroupStateSummaryResponse
 
         def command(
-            key: SharePartitionKey, asked: m.ReadShareGroupStateSummaryRequest.PartitionData
+            key: SharePartitionKey, requested: m.ReadShareGroupStateSummaryRequest.PartitionData
         ) -> Command[m.ReadShareGroupStateSummaryResponse.PartitionResult]:
             return lambda shard, respond: shard.read_summary(respond, key)
 

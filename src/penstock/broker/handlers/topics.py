@@ -92,7 +92,7 @@ class TopicHandlers:
         valid = [topic for topic in body.topics if times[topic.name] == 1 and topic.name != METADATA_TOPIC]
         denied = {topic.name for topic in valid if not self._gate.allows_creating(request, topic.name)}
         valid = [topic for topic in valid if topic.name not in denied]
-        if sum(self._partitions_asked(topic) for topic in valid) > MAX_PARTITIONS_OF_REQUEST:
+        if sum(self._requested_partitions(topic) for topic in valid) > MAX_PARTITIONS_OF_REQUEST:
             response.topics = [
                 m.CreateTopicsResponse.CreatableTopicResult(
                     name=topic.name,
@@ -106,7 +106,7 @@ class TopicHandlers:
             ]
             return response
         for name in times:
-            asked = next(topic for topic in body.topics if topic.name == name)
+            requested = next(topic for topic in body.topics if topic.name == name)
             result = m.CreateTopicsResponse.CreatableTopicResult(
                 name=name, num_partitions=-1, replication_factor=-1, configs=[]
             )
@@ -118,7 +118,7 @@ class TopicHandlers:
                     raise InvalidRequest(f"Creation of internal topic {name} is prohibited.")
                 if name in denied:
                     raise TopicAuthorizationFailed("Authorization failed.")
-                self._create(asked, body.validate_only, result, mutations)
+                self._create(requested, body.validate_only, result, mutations)
                 if not self._gate.shows(request, *DESCRIBE_TOPIC_CONFIGS, name):
                     result.topic_config_error_code = ErrorCode.TOPIC_AUTHORIZATION_FAILED
                     result.num_partitions = result.replication_factor = -1
@@ -129,37 +129,37 @@ class TopicHandlers:
         mutations.finish(response)
         return response
 
-    def _partitions_asked(self, asked: m.CreateTopicsRequest.CreatableTopic) -> int:
-        if asked.assignments:
-            return len(asked.assignments)
-        return self._config.num_partitions if asked.num_partitions == -1 else max(0, asked.num_partitions)
+    def _requested_partitions(self, requested: m.CreateTopicsRequest.CreatableTopic) -> int:
+        if requested.assignments:
+            return len(requested.assignments)
+        return self._config.num_partitions if requested.num_partitions == -1 else max(0, requested.num_partitions)
 
     def _create(
         self,
-        asked: m.CreateTopicsRequest.CreatableTopic,
+        requested: m.CreateTopicsRequest.CreatableTopic,
         validate_only: bool,
         result: m.CreateTopicsResponse.CreatableTopicResult,
         mutations: Mutations,
     ) -> None:
-        check_name(asked.name)
-        if self._cluster.find_topic(asked.name) is not None:
-            raise TopicAlreadyExists(f"Topic '{asked.name}' already exists.")
-        collisions = self._cluster.colliding_topics(asked.name)
+        check_name(requested.name)
+        if self._cluster.find_topic(requested.name) is not None:
+            raise TopicAlreadyExists(f"Topic '{requested.name}' already exists.")
+        collisions = self._cluster.colliding_topics(requested.name)
         if collisions:
-            raise InvalidTopic(f"Topic '{asked.name}' collides with existing topic: {collisions[0]}")
-        partitions = self._partition_count(asked)
-        configs = self._checked_configs(asked)
+            raise InvalidTopic(f"Topic '{requested.name}' collides with existing topic: {collisions[0]}")
+        partitions = self._partition_count(requested)
+        configs = self._checked_configs(requested)
         mutations.record(partitions)
-        ordered = {each.partition_index: each for each in asked.assignments}
+        ordered = {each.partition_index: each for each in requested.assignments}
         placements = _placements([ordered[index] for index in sorted(ordered)])
-        replication = len(placements[0].replicas) if placements else self._replication(asked.replication_factor)
+        replication = len(placements[0].replicas) if placements else self._replication(requested.replication_factor)
         result.num_partitions = partitions
         result.replication_factor = replication
         if validate_only:
             result.topic_id = self._world.new_id()
         else:
             created = self._topics.create(
-                asked.name, partitions, configs, replication_factor=replication, placements=self._chosen(placements)
+                requested.name, partitions, configs, replication_factor=replication, placements=self._chosen(placements)
             )
             result.topic_id = created.topic_id
         result.configs = [
@@ -173,40 +173,40 @@ class TopicHandlers:
             for entry in self._configs.topic_entries(configs)
         ]
 
-    def _partition_count(self, asked: m.CreateTopicsRequest.CreatableTopic) -> int:
-        if asked.assignments:
-            if asked.num_partitions != -1:
+    def _partition_count(self, requested: m.CreateTopicsRequest.CreatableTopic) -> int:
+        if requested.assignments:
+            if requested.num_partitions != -1:
                 raise InvalidRequest(
                     "A manual partition assignment was specified, but numPartitions was not set to -1."
                 )
-            if asked.replication_factor != -1:
+            if requested.replication_factor != -1:
                 raise InvalidRequest(
                     "A manual partition assignment was specified, but replication factor was not set to -1."
                 )
-            indexes = sorted(assignment.partition_index for assignment in asked.assignments)
+            indexes = sorted(assignment.partition_index for assignment in requested.assignments)
             if len(set(indexes)) != len(indexes):
                 raise InvalidReplicaAssignment("Found multiple manual partition assignments for the same partition.")
             if indexes != list(range(len(indexes))):
                 raise InvalidReplicaAssignment("partitions should be a consecutive 0-based integer sequence")
-            self._check_assignments(asked.assignments)
+            self._check_assignments(requested.assignments)
             return len(indexes)
-        if asked.replication_factor < -1 or asked.replication_factor == 0:
+        if requested.replication_factor < -1 or requested.replication_factor == 0:
             raise InvalidReplicationFactor("Replication factor must be larger than 0, or -1 to use the default value.")
-        if asked.num_partitions < -1 or asked.num_partitions == 0:
+        if requested.num_partitions < -1 or requested.num_partitions == 0:
             raise InvalidPartitions("Number of partitions was set to an invalid non-positive value.")
-        if self._replication(asked.replication_factor) > len(self._cluster.replica_ids):
+        if self._replication(requested.replication_factor) > len(self._cluster.replica_ids):
             raise InvalidReplicationFactor(
-                f"Unable to replicate the partition {asked.replication_factor} time(s): "
+                f"Unable to replicate the partition {requested.replication_factor} time(s): "
                 "The target replication factor of "
-                f"{asked.replication_factor} cannot be reached because only {len(self._cluster.replica_ids)} broker(s) "
-                "are registered."
+                f"{requested.replication_factor} cannot be reached because only {len(self._cluster.replica_ids)} "
+                "broker(s) are registered."
             )
-        return self._config.num_partitions if asked.num_partitions == -1 else asked.num_partitions
+        return self._config.num_partitions if requested.num_partitions == -1 else requested.num_partitions
 
-    def _replication(self, asked: int) -> int:
+    def _replication(self, requested: int) -> int:
         """With -1 the default counts, as far as there are brokers."""
-        if asked != -1:
-            return asked
+        if requested != -1:
+            return requested
         return min(self._config.default_replication_factor, len(self._cluster.replica_ids))
 
     def _chosen(self, placements: list[Placement]) -> list[Placement]:
@@ -226,9 +226,9 @@ class TopicHandlers:
                         "but no such broker is registered."
                     )
 
-    def _checked_configs(self, asked: m.CreateTopicsRequest.CreatableTopic) -> dict[str, str]:
+    def _checked_configs(self, requested: m.CreateTopicsRequest.CreatableTopic) -> dict[str, str]:
         configs: dict[str, str] = {}
-        for config in asked.configs:
+        for config in requested.configs:
             if config.value is None:
                 raise InvalidConfig(f"Null value not supported for topic configs: {config.name}")
             configs[config.name] = config.value
@@ -243,11 +243,11 @@ class TopicHandlers:
         response = m.DeleteTopicsResponse()
         mutations = self._quotas.mutations(request, strict_since=_STRICT_DELETE)
         if request.api_version >= _BY_ID:
-            asked = [(topic.name, topic.topic_id) for topic in body.topics]
+            requested = [(topic.name, topic.topic_id) for topic in body.topics]
         else:
-            asked = [(name, ZERO_UUID) for name in body.topic_names]
+            requested = [(name, ZERO_UUID) for name in body.topic_names]
         times: Counter[tuple[str | None, bytes]] = Counter()
-        for name, topic_id in asked:
+        for name, topic_id in requested:
             if (name is None) != (topic_id == ZERO_UUID):
                 times[name, topic_id] += 1
                 continue
@@ -302,7 +302,7 @@ class TopicHandlers:
         mutations = self._quotas.mutations(request, strict_since=_STRICT_GROW)
         times = Counter(topic.name for topic in body.topics)
         for name in times:
-            asked = next(topic for topic in body.topics if topic.name == name)
+            requested = next(topic for topic in body.topics if topic.name == name)
             result = m.CreatePartitionsResponse.CreatePartitionsTopicResult(name=name)
             response.results.append(result)
             try:
@@ -310,7 +310,7 @@ class TopicHandlers:
                     raise InvalidRequest("Duplicate topic name.")
                 if not self._gate.allows(request, *ALTER_TOPIC, name):
                     raise TopicAuthorizationFailed
-                self._grow(asked, body.validate_only, mutations)
+                self._grow(requested, body.validate_only, mutations)
             except (TopicAuthorizationFailed, UnknownTopicOrPartition) as error:
                 result.error_code = error.code  # which says it all: Kafka adds no sentence either
             except KafkaError as error:
@@ -320,33 +320,34 @@ class TopicHandlers:
         return response
 
     def _grow(
-        self, asked: m.CreatePartitionsRequest.CreatePartitionsTopic, validate_only: bool, mutations: Mutations
+        self, requested: m.CreatePartitionsRequest.CreatePartitionsTopic, validate_only: bool, mutations: Mutations
     ) -> None:
-        topic = self._cluster.find_topic(asked.name)
+        topic = self._cluster.find_topic(requested.name)
         if topic is None:
             raise UnknownTopicOrPartition
         have = topic.partition_count
-        if asked.count == have:
+        if requested.count == have:
             raise InvalidPartitions(f"Topic already has {have} partition(s).")
-        if asked.count < have:
+        if requested.count < have:
             raise InvalidPartitions(
-                f"The topic {asked.name} currently has {have} partition(s); {asked.count} would not be an increase."
+                f"The topic {requested.name} currently has {have} partition(s); "
+                f"{requested.count} would not be an increase."
             )
-        if asked.count - have > MAX_PARTITIONS_OF_REQUEST:
+        if requested.count - have > MAX_PARTITIONS_OF_REQUEST:
             raise PolicyViolation(_TOO_LARGE)
-        if asked.count > MAX_PARTITIONS:
+        if requested.count > MAX_PARTITIONS:
             raise InvalidPartitions(f"Number of partitions must not be larger than {MAX_PARTITIONS}.")
-        if asked.assignments is not None:
-            added = asked.count - have
-            if len(asked.assignments) != added:
+        if requested.assignments is not None:
+            added = requested.count - have
+            if len(requested.assignments) != added:
                 raise InvalidReplicaAssignment(
-                    f"Attempted to add {added} additional partition(s), but only {len(asked.assignments)} "
+                    f"Attempted to add {added} additional partition(s), but only {len(requested.assignments)} "
                     "assignment(s) were specified."
                 )
-            self._check_assignments(asked.assignments)
-        mutations.record(asked.count - have)
+            self._check_assignments(requested.assignments)
+        mutations.record(requested.count - have)
         if not validate_only:
-            self._topics.grow(topic, asked.count, self._chosen(_placements(asked.assignments or ())))
+            self._topics.grow(topic, requested.count, self._chosen(_placements(requested.assignments or ())))
 
 
 def _placements(assignments: Sequence[_Assignment]) -> list[Placement]:

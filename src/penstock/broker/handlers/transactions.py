@@ -137,11 +137,11 @@ class TransactionHandlers:
         if is_clients:
             names = {name for name, _ in partitions} - INTERNAL_TOPICS
             denied = {name for name in names if not self._gate.allows(request, *WRITE_TOPIC, name)}
-        codes = {where: self._check_partition(where, is_clients, denied) for where in partitions}
+        codes = {tp: self._check_partition(tp, is_clients, denied) for tp in partitions}
         if any(codes.values()):
-            for where, code in codes.items():
+            for tp, code in codes.items():
                 if code == ErrorCode.NONE:
-                    codes[where] = ErrorCode.OPERATION_NOT_ATTEMPTED
+                    codes[tp] = ErrorCode.OPERATION_NOT_ATTEMPTED
             reply.add(transactional_id, codes)
             return
         add = AddPartitions(
@@ -156,8 +156,8 @@ class TransactionHandlers:
             return
         self._transactions.add_partitions(add, lambda code: reply.add_same(transaction, code))
 
-    def _check_partition(self, where: TopicPartition, is_clients: bool, denied: set[str]) -> ErrorCode:
-        name, index = where
+    def _check_partition(self, tp: TopicPartition, is_clients: bool, denied: set[str]) -> ErrorCode:
+        name, index = tp
         topic = self._cluster.find_topic(name)
         if name in denied or (is_clients and name in INTERNAL_TOPICS):
             return ErrorCode.TOPIC_AUTHORIZATION_FAILED
@@ -257,9 +257,7 @@ class _AddPartitionsReply:
     def add(self, transactional_id: str, codes: Codes) -> None:
         """Each partition with its own result, once."""
         version = self._pending.request.api_version
-        self._add(
-            transactional_id, _topic_results({where: fenced_code(code, version, 2) for where, code in codes.items()})
-        )
+        self._add(transactional_id, _topic_results({tp: fenced_code(code, version, 2) for tp, code in codes.items()}))
 
     def add_same(self, transaction: m.AddPartitionsToTxnRequest.AddPartitionsToTxnTransaction, code: ErrorCode) -> None:
         """One result for all that the request names, in its words: topics without partitions and repetitions too."""

@@ -57,14 +57,14 @@ class TxnMarkerHandlers:
             for topic in marker.topics:
                 for index in topic.partition_indexes:
                     codes = results.setdefault(marker.producer_id, {})
-                    where = (topic.name, index)
-                    codes[where] = self._write_marker(marker, where, codes, appends)
+                    tp = (topic.name, index)
+                    codes[tp] = self._write_marker(marker, tp, codes, appends)
         pending = request.defer()
 
         def settled(failures: list[StorageError | None]) -> None:
-            for (_, codes, where), failure in zip(appends, failures, strict=True):
+            for (_, codes, tp), failure in zip(appends, failures, strict=True):
                 if failure is not None:
-                    codes[where] = error_for_clients(failure).code
+                    codes[tp] = error_for_clients(failure).code
             pending.complete(_markers_response(results))
 
         self._durability.when_each_is_settled([append for append, _, _ in appends], settled)
@@ -73,11 +73,11 @@ class TxnMarkerHandlers:
     def _write_marker(
         self,
         marker: m.WriteTxnMarkersRequest.WritableTxnMarker,
-        where: TopicPartition,
+        tp: TopicPartition,
         codes: Codes,
         appends: list[_Append],
     ) -> ErrorCode:
-        name, index = where
+        name, index = tp
         topic = self._cluster.find_topic(name)
         if topic is None or not topic.has_partition(index):
             return ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
@@ -90,7 +90,7 @@ class TxnMarkerHandlers:
             commit=marker.transaction_result,
             coordinator_epoch=marker.coordinator_epoch,
             transaction_version=TransactionVersion.TV_2 if marker.transaction_version >= 2 else TransactionVersion.TV_0,
-            partitions=(where,),
+            partitions=(tp,),
         )
         try:
             partition = topic.hosted(index)
@@ -102,7 +102,7 @@ class TxnMarkerHandlers:
             return (
                 ErrorCode.NOT_LEADER_OR_FOLLOWER if error.code == ErrorCode.COORDINATOR_LOAD_IN_PROGRESS else error.code
             )
-        appends.append(((partition.log, appended.position), codes, where))
+        appends.append(((partition.log, appended.position), codes, tp))
         return ErrorCode.NONE
 
 

@@ -48,7 +48,7 @@ class VersionHandlers:
         ):
             return m.ApiVersionsResponse(error_code=ErrorCode.INVALID_REQUEST)
         if authentication is not None:
-            authentication.versions_told()
+            authentication.versions_sent()
         request.connection.client_id = request.client_id
         if request.api_version >= _FLEXIBLE:
             request.connection.software = (body.client_software_name, body.client_software_version)

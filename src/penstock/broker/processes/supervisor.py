@@ -158,7 +158,7 @@ class Supervisor:
             else:
                 self._read(key.data)
         if numbers & {signal.SIGINT, signal.SIGTERM}:
-            self._told_to_stop()
+            self._stop_requested()
         self._reap()
         now = time.monotonic()
         if self._beat_at is not None and now >= self._beat_at:
@@ -200,10 +200,10 @@ class Supervisor:
             return False
         *lines, process.unread = (process.unread + found).split(b"\n")
         for line in lines:
-            self._heard(process, json.loads(line))
+            self._message_received(process, json.loads(line))
         return True
 
-    def _heard(self, process: _Process, report: dict[str, object]) -> None:
+    def _message_received(self, process: _Process, report: dict[str, object]) -> None:
         process.silent_rounds = 0
         if "alive" in report:
             return
@@ -304,7 +304,7 @@ class Supervisor:
         log.error("%s (process %d) %s and is started again%s", process.name, process_id, how, why)
         process.pause_seconds = min(max(_FIRST_PAUSE_SECONDS, 2 * process.pause_seconds), _LONGEST_PAUSE_SECONDS)
 
-    def _told_to_stop(self) -> None:
+    def _stop_requested(self) -> None:
         is_impatient = self._is_stopping and time.monotonic() >= self._stopping_since + self._patience.again_seconds
         self._stop()
         if is_impatient:

@@ -354,13 +354,13 @@ class ShareCoordinator:
         """
         found: dict[TopicIdPartition, ShareGroupState | ErrorCode | None] = {}
         elsewhere: dict[int, list[TopicIdPartition]] = {}
-        for where in partitions:
-            key = (group_id, *where)
+        for tp in partitions:
+            key = (group_id, *tp)
             node_id = self._keeper_elsewhere(key)
             if node_id is not None:
-                elsewhere.setdefault(node_id, []).append(where)
+                elsewhere.setdefault(node_id, []).append(tp)
                 continue
-            found[where] = self.handle(key).shard.get(key)
+            found[tp] = self.handle(key).shard.get(key)
         gathering = Gathering(found, len(elsewhere), done)
         for node_id, there in elsewhere.items():
             self._elsewhere.summaries(node_id, group_id, there, gathering.add)

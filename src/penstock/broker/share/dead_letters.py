@@ -180,9 +180,9 @@ class DeadLetters:
                 if delivery is Delivery.WRITTEN:
                     self.records[live.group_id] += len(made)
                 else:
-                    where = f"{target.topic.name}-{target.partition} on broker {target.node_id}"
+                    leader = f"{target.topic.name}-{target.partition} on broker {target.node_id}"
                     log.error(
-                        "the dead letters of %r were not written: %s refuses them: %s", live.group_id, where, code
+                        "the dead letters of %r were not written: %s refuses them: %s", live.group_id, leader, code
                     )
                     self.failures[live.group_id] += 1
                 live.finish_archiving(dead.first_offset, dead.last_offset)

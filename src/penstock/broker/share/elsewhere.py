@@ -145,8 +145,8 @@ class ShareStateElsewhere:
 
         def answered(answer: m.WriteShareGroupStateResponse | PeerFailed) -> None:
             results = {} if isinstance(answer, PeerFailed) else _by_partition(answer.results)
-            for where, due in batch.items():
-                result = results.get(where)
+            for partition, due in batch.items():
+                result = results.get(partition)
                 if result is None:
                     due.done(CoordinatorNotAvailable())
                 elif result.error_code:
@@ -175,7 +175,7 @@ class ShareStateElsewhere:
 
         def answered(answer: m.InitializeShareGroupStateResponse | PeerFailed) -> None:
             results = {} if isinstance(answer, PeerFailed) else _by_partition(answer.results)
-            done({where: _code(results.get(where)) for where in start_offsets})
+            done({partition: _code(results.get(partition)) for partition in start_offsets})
 
         self._peers().send(node_id, Lane.SHARE_STATE, request, m.InitializeShareGroupStateResponse, answered)
 
@@ -192,7 +192,7 @@ class ShareStateElsewhere:
 
         def answered(answer: m.DeleteShareGroupStateResponse | PeerFailed) -> None:
             results = {} if isinstance(answer, PeerFailed) else _by_partition(answer.results)
-            done({where: _code(results.get(where)) for where in named})
+            done({partition: _code(results.get(partition)) for partition in named})
 
         self._peers().send(node_id, Lane.SHARE_STATE, request, m.DeleteShareGroupStateResponse, answered)
 
@@ -212,7 +212,7 @@ class ShareStateElsewhere:
 
         def answered(answer: m.ReadShareGroupStateSummaryResponse | PeerFailed) -> None:
             results = {} if isinstance(answer, PeerFailed) else _by_partition(answer.results)
-            done({where: _summary(results.get(where)) for where in named})
+            done({partition: _summary(results.get(partition)) for partition in named})
 
         self._peers().send(node_id, Lane.SHARE_STATE, request, m.ReadShareGroupStateSummaryResponse, answered)
 
@@ -221,10 +221,10 @@ def _batches(writes: Iterable[_DueWrite]) -> list[dict[TopicIdPartition, _DueWri
     """Each share-partition once in a request: its writes keep their order."""
     batches: list[dict[TopicIdPartition, _DueWrite]] = []
     for each in writes:
-        where = (each.key[1], each.key[2])
-        if not batches or where in batches[-1] or len(batches[-1]) >= _MAX_PARTITIONS:
+        partition = (each.key[1], each.key[2])
+        if not batches or partition in batches[-1] or len(batches[-1]) >= _MAX_PARTITIONS:
             batches.append({})
-        batches[-1][where] = each
+        batches[-1][partition] = each
     return batches
 
 

@@ -101,9 +101,9 @@ class Groups(AdminPart):
         )
         group = answer.groups[0]
         described = _described("Consumer", group)
-        for member, told in zip(described.members, group.members, strict=True):
-            member.group_instance_id = told.instance_id
-            member.target = _named(told.target_assignment.topic_partitions)
+        for member, decoded in zip(described.members, group.members, strict=True):
+            member.group_instance_id = decoded.instance_id
+            member.target = _named(decoded.target_assignment.topic_partitions)
         return described
 
     async def _describe_share(self, group_id: str) -> GroupDescription:
@@ -333,9 +333,11 @@ def _read_embedded(member: MemberDescription, metadata: bytes, assignment: bytes
         if metadata:
             member.topics = sorted(decode_versioned(m.ConsumerProtocolSubscription, metadata).topics)
         if assignment:
-            told = decode_versioned(m.ConsumerProtocolAssignment, assignment)
+            decoded = decode_versioned(m.ConsumerProtocolAssignment, assignment)
             member.assignment = sorted(
-                TopicPartition(entry.topic, number) for entry in told.assigned_partitions for number in entry.partitions
+                TopicPartition(entry.topic, number)
+                for entry in decoded.assigned_partitions
+                for number in entry.partitions
             )
     except MalformedMessage as error:
         raise kafka_error(

@@ -127,12 +127,14 @@ class Transactions(AdminPart):
         """Abort a hanging transaction: the one that began in partition `tp` at `start_offset` (see
         describe_producers).
         """
-        where = partition_of(tp)
-        states = (await self.describe_producers([where]))[where]
+        topic_partition = partition_of(tp)
+        states = (await self.describe_producers([topic_partition]))[topic_partition]
         hanging = [s for s in states if s.current_transaction_start_offset == start_offset]
         if not hanging:
             raise kafka_error(
-                ErrorCode.INVALID_TXN_STATE, f"no transaction that began at offset {start_offset} is open", str(where)
+                ErrorCode.INVALID_TXN_STATE,
+                f"no transaction that began at offset {start_offset} is open",
+                str(topic_partition),
             )
         state = hanging[0]
         marker = m.WriteTxnMarkersRequest.WritableTxnMarker(
@@ -140,13 +142,15 @@ class Transactions(AdminPart):
             producer_epoch=state.producer_epoch,
             transaction_result=False,
             topics=[
-                m.WriteTxnMarkersRequest.WritableTxnMarkerTopic(name=where.topic, partition_indexes=[where.partition])
+                m.WriteTxnMarkersRequest.WritableTxnMarkerTopic(
+                    name=topic_partition.topic, partition_indexes=[topic_partition.partition]
+                )
             ],
             coordinator_epoch=max(state.coordinator_epoch, 0),
         )
 
         async def attempt() -> None:
-            node = await self.cluster.leader(where)
+            node = await self.cluster.leader(topic_partition)
             answer = await self.cluster.request(
                 m.WriteTxnMarkersRequest(markers=[marker]), m.WriteTxnMarkersResponse, node=node
             )

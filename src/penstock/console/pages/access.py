@@ -93,11 +93,11 @@ async def user(request: Request) -> Page:
     things = sorted({(rule.resource_type, rule.pattern_type, rule.resource_name) for rule in own})
     rights = []
     for kind, pattern, thing in things:
-        asked = thing if pattern is PatternType.LITERAL and thing != WILDCARD else f"{thing.rstrip(WILDCARD)}…"
+        requested = thing if pattern is PatternType.LITERAL and thing != WILDCARD else f"{thing.rstrip(WILDCARD)}…"
         allowed = [
             operation.name
             for operation in SUPPORTED_OPERATIONS[kind]
-            if authorizer.allows(principal, WILDCARD, operation, kind, asked)
+            if authorizer.allows(principal, WILDCARD, operation, kind, requested)
         ]
         shown = f"{thing}*" if pattern is PatternType.PREFIXED else thing
         rights.append({"type": _word(kind), "name": shown, "operations": allowed})
@@ -118,18 +118,24 @@ async def user(request: Request) -> Page:
 
 def _answer(session: Session, authorizer: Authorizer, name: str, question: Mapping[str, str]) -> dict[str, object]:
     """Whether the user may, why, and what would change it, as `penstock acl explain` says it."""
-    asked = _binding(f"{USER}:{name}", question["operation"], question["type"], question["name"])
-    told = authorizer.explain(
-        parse_principal(asked.principal), WILDCARD, asked.operation, asked.resource_type, asked.resource_name
+    requested = _binding(f"{USER}:{name}", question["operation"], question["type"], question["name"])
+    explanation = authorizer.explain(
+        parse_principal(requested.principal),
+        WILDCARD,
+        requested.operation,
+        requested.resource_type,
+        requested.resource_name,
     )
-    permission = AclPermission.ALLOW if told.decision.allowed else AclPermission.DENY
+    permission = AclPermission.ALLOW if explanation.decision.allowed else AclPermission.DENY
     return {
-        "allowed": told.decision.allowed,
-        "sentence": sentence_of(asked._replace(permission=permission)),
-        "reason": told.decision.reason.value,
-        "rule": None if told.decision.rule is None else sentence_of(told.decision.rule),
-        "remove": [command(session, "acl", *arguments_of("remove", rule)) for rule in told.to_remove],
-        "add": None if told.to_add is None else command(session, "acl", *arguments_of("add", told.to_add)),
+        "allowed": explanation.decision.allowed,
+        "sentence": sentence_of(requested._replace(permission=permission)),
+        "reason": explanation.decision.reason.value,
+        "rule": None if explanation.decision.rule is None else sentence_of(explanation.decision.rule),
+        "remove": [command(session, "acl", *arguments_of("remove", rule)) for rule in explanation.to_remove],
+        "add": None
+        if explanation.to_add is None
+        else command(session, "acl", *arguments_of("add", explanation.to_add)),
     }
 
 

@@ -18,8 +18,8 @@ _MOST = 500
 async def clients(request: Request) -> Page:
     search = request.query_params.get("q", "")[:249]
     monitoring = session_of(request).monitoring
-    told = await monitoring.by_broker("/clients")
-    pushing, connections = _rows(told, "clients"), _rows(told, "connections")
+    by_broker = await monitoring.by_broker("/clients")
+    pushing, connections = _rows(by_broker, "clients"), _rows(by_broker, "connections")
     shown_pushing, shown_connections = _matching(pushing, search), _matching(connections, search)
     data = {
         "search": search,
@@ -36,16 +36,16 @@ async def clients(request: Request) -> Page:
 async def client(request: Request) -> Page:
     number = name_in(request)
     found = await session_of(request).monitoring.by_broker("/clients", client=number)
-    for broker, told in found.items():
-        if isinstance(told, Mapping):
-            return Page("client.html", {"broker": broker, **told}, 2.0)
+    for broker, by_broker in found.items():
+        if isinstance(by_broker, Mapping):
+            return Page("client.html", {"broker": broker, **by_broker}, 2.0)
     raise HTTPException(404, f"No client {number} reports to a broker now, or your user may not describe the cluster.")
 
 
-def _rows(told: Mapping[int, object], what: str) -> list[dict[str, object]]:
+def _rows(by_broker: Mapping[int, object], what: str) -> list[dict[str, object]]:
     return [
         {"broker": broker, **row}
-        for broker, views in told.items()
+        for broker, views in by_broker.items()
         for row in cast("Mapping[str, list[dict[str, object]]]", views)[what]
     ]
 

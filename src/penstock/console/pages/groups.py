@@ -68,15 +68,15 @@ async def group_list(request: Request) -> Page:
 async def group(request: Request) -> Page:
     session, name = session_of(request), name_in(request)
     admin = await session.admin()
-    told, history, shown = await asyncio.gather(
+    described, history, shown = await asyncio.gather(
         admin.describe_group(name),
         session.monitoring.read("/groups/history", group=name),
         session.monitoring.read("/groups", group=name),
     )
-    if told.type.lower() == _SHARE:
+    if described.type.lower() == _SHARE:
         raise HTTPException(404, f"{name} is a share group; it is under Queues.")
     committed = await _committed(admin, name)
-    owners = {tp: member for member in told.members for tp in member.assignment}
+    owners = {tp: member for member in described.members for tp in member.assignment}
     partitions = sorted(set(committed) | set(owners))
     ends = await ends_of(admin, set(partitions))
     rows = []
@@ -106,7 +106,7 @@ async def group(request: Request) -> Page:
             "target": _by_topic(member.target) if sorted(member.target) != sorted(member.assignment) else {},
             "lag": sum(lags.get(tp, 0) for tp in member.assignment),
         }
-        for member in told.members
+        for member in described.members
     ]
     points, events = histories.read(history)
     rows, sort = ordered(rows, request.query_params.get("sort", ""), _PARTITION_COLUMNS, "topic")
@@ -116,13 +116,13 @@ async def group(request: Request) -> Page:
         "lagPerSecond": lag_trends(session, {name: sum(lags.values())}).get(name),
         "ageSeconds": None if known is None else known.age_seconds,
         "group": name,
-        "type": told.type,
-        "state": told.state,
-        "coordinator": told.coordinator,
-        "assignor": told.assignor,
-        "epoch": told.epoch,
+        "type": described.type,
+        "state": described.state,
+        "coordinator": described.coordinator,
+        "assignor": described.assignor,
+        "epoch": described.epoch,
         "lag": sum(lags.values()),
-        "waits": _waits(told, shown, sum(lags.values()), events),
+        "waits": _waits(described, shown, sum(lags.values()), events),
         "history": points,
         "events": events,
         "members": members,
@@ -136,19 +136,21 @@ async def group(request: Request) -> Page:
         "largest": max(lags.values(), default=0),
         "kinds": resets.KINDS,
         "curve": histories.curve(points),
-        "drawn": histories.assignment(told, partitions, lags),
+        "drawn": histories.assignment(described, partitions, lags),
         "colours": histories.COLOURS,
         "remembers": bool(history),
     }
     return Page("group.html", data, _LIVE_SECONDS, extra=extra)
 
 
-def _waits(told: GroupDescription, shown: Sequence[object], lag: int, events: Sequence[histories.Event]) -> list[str]:
+def _waits(
+    described: GroupDescription, shown: Sequence[object], lag: int, events: Sequence[histories.Event]
+) -> list[str]:
     """What the group waits for, as `penstock group describe` explains it, and what the rebalance came with."""
-    if told.state == "Empty":
+    if described.state == "Empty":
         return [f"Waiting for a member: {plural(lag, 'record')} to read, and nobody reads them."] if lag else []
     rows = [row for view in shown if isinstance(view, list) for row in view]  # only its coordinator has any
-    sentences = group_waits.explain(told, group_waits.waits_of(told, rows if shown else None))
+    sentences = group_waits.explain(described, group_waits.waits_of(described, rows if shown else None))
     cause = histories.cause_of(events) if sentences else ""
     return [*sentences, cause] if cause else sentences
 

@@ -45,19 +45,19 @@ _schemas: WeakKeyDictionary[Session, dict[str, tuple[str, avro.Schema]]] = WeakK
 
 
 async def messages(request: Request) -> Page:
-    topic, asked = name_in(request), _Asked(request)
+    topic, criteria = name_in(request), _Search(request)
     if request.url.path.endswith(".json"):
-        return Page("messages.html", await _at_once(request, topic, asked))
+        return Page("messages.html", await _at_once(request, topic, criteria))
     info = await (await session_of(request).admin()).describe_topic(topic)
     problem = ""
     try:
-        asked.check()
-        asked.partitions(sorted(info.partitions))
+        criteria.check()
+        criteria.partitions(sorted(info.partitions))
     except (filters.FilterError, MalformedMoment, HTTPException) as error:
         problem = error.detail if isinstance(error, HTTPException) else str(error)
     query = [item for item in request.query_params.multi_items() if item[0] not in ("notice", "resume")]
     extra = {
-        "asked": asked,
+        "asked": criteria,
         "stream": f"/topics/{encode_name(topic)}/messages.live?{urlencode(query)}",
         "keep": _KEEP,
         "formats": FORMATS,
@@ -68,7 +68,7 @@ async def messages(request: Request) -> Page:
     return Page("messages.html", {"topic": topic}, extra=extra, status=400 if problem else 200)
 
 
-class _Asked:
+class _Search:
     """What the form of the page asks for."""
 
     def __init__(self, request: Request) -> None:
@@ -118,13 +118,13 @@ def _escaped(text: str) -> str:
     return text.replace("\\", "\\\\").replace('"', '\\"')
 
 
-async def _place(admin: Admin, places: Places, topic: str, asked: _Asked) -> Place:
+async def _place(admin: Admin, places: Places, topic: str, criteria: _Search) -> Place:
     """Where to begin, and where to stop: at the end as it is now, or never."""
     info = await admin.describe_topic(topic)
-    numbers = asked.partitions(sorted(info.partitions))
+    numbers = criteria.partitions(sorted(info.partitions))
     led = [TopicPartition(topic, number) for number in numbers if info.partitions[number].leader >= 0]
-    if asked.resume:
-        place = places.find(asked.resume)
+    if criteria.resume:
+        place = places.find(criteria.resume)
         if place is None or place.topic != topic or not set(place.ranges) <= {tp.partition for tp in led}:
             raise HTTPException(400, "The search that was interrupted is not known any more; start it again.")
         return place
@@ -135,42 +135,42 @@ async def _place(admin: Admin, places: Places, topic: str, asked: _Asked) -> Pla
     firsts = {tp.partition: found.offset for tp, found in first.items()}
     ends = {tp.partition: found.offset for tp, found in end.items()}
     at: int | dict[int, int] = 0
-    if asked.start == "live":
+    if criteria.start == "live":
         at = ends
-    elif asked.start == "offset":
-        at = number_of(asked.at or "0", "The offset")
-    elif asked.start == "time":
-        by_time = await admin.list_offsets(dict.fromkeys(led, milliseconds(asked.at)))
+    elif criteria.start == "offset":
+        at = number_of(criteria.at or "0", "The offset")
+    elif criteria.start == "time":
+        by_time = await admin.list_offsets(dict.fromkeys(led, milliseconds(criteria.at)))
         at = {tp.partition: found.offset for tp, found in by_time.items() if found.offset >= 0}
-    elif asked.start == "newest" and asked.filter is None:
+    elif criteria.start == "newest" and criteria.filter is None:
         each = max(1, min(_FEW, _MOST_NEWEST // max(len(ends), 1)))
         at = {number: end - each for number, end in ends.items()}
-    ranges = searching.ranges_of(firsts, ends, at, endless=asked.start == "live")
-    total = sum(end - at for at, end in ranges.values()) if asked.start != "live" else 0
+    ranges = searching.ranges_of(firsts, ends, at, endless=criteria.start == "live")
+    total = sum(end - at for at, end in ranges.values()) if criteria.start != "live" else 0
     return Place(topic, ranges, total=total)
 
 
-async def _events(consumer: Consumer[bytes, bytes], place: Place, asked: _Asked, show: int) -> AsyncIterator[Found]:
-    if asked.start == "newest" and asked.filter is None:
+async def _events(consumer: Consumer[bytes, bytes], place: Place, criteria: _Search, show: int) -> AsyncIterator[Found]:
+    if criteria.start == "newest" and criteria.filter is None:
         yield Found(place, await searching.newest(consumer, place, _FEW))
         return
-    async for found in searching.search(consumer, place, asked.filter, show):
+    async for found in searching.search(consumer, place, criteria.filter, show):
         yield found
 
 
-async def _at_once(request: Request, topic: str, asked: _Asked) -> dict[str, object]:
+async def _at_once(request: Request, topic: str, criteria: _Search) -> dict[str, object]:
     """The JSON twin: hits until there are enough or until time is up, and where to go on."""
     session = session_of(request)
-    place = await _place(await session.admin(), session.places, topic, asked)
+    place = await _place(await session.admin(), session.places, topic, criteria)
     limit = number_of(request.query_params.get("limit", "100"), "limit", 1, 1_000)
     cut = min(max(_PREVIEW, _MAX_ANSWER // limit), _MAX_CHARACTERS - 1)
     rows: list[dict[str, object]] = []
     search, at = session.places.begin(), place.copy()
-    async with session.consumer(committed=asked.committed) as consumer:
+    async with session.consumer(committed=criteria.committed) as consumer:
         try:
-            async with asyncio.timeout(_JSON_SECONDS if asked.start != "live" else 5.0):
-                async for found in _events(consumer, place, asked, limit):
-                    rows += [_row(record, asked, session, cut) for record in found.records]
+            async with asyncio.timeout(_JSON_SECONDS if criteria.start != "live" else 5.0):
+                async for found in _events(consumer, place, criteria, limit):
+                    rows += [_row(record, criteria, session, cut) for record in found.records]
                     at = found.place.copy()  # what is read after it has not been handed out
         except TimeoutError:
             pass
@@ -185,32 +185,34 @@ async def _at_once(request: Request, topic: str, asked: _Asked) -> dict[str, obj
 
 
 async def live(request: Request) -> Response:
-    topic, asked = name_in(request), _Asked(request)
+    topic, criteria = name_in(request), _Search(request)
     session = session_of(request)
-    place = await _place(await session.admin(), session.places, topic, asked)
-    return stream(request, _told(request, session, place, asked))
+    place = await _place(await session.admin(), session.places, topic, criteria)
+    return stream(request, _search_events(request, session, place, criteria))
 
 
-async def _told(request: Request, session: Session, place: Place, asked: _Asked) -> AsyncIterator[tuple[str, object]]:
+async def _search_events(
+    request: Request, session: Session, place: Place, criteria: _Search
+) -> AsyncIterator[tuple[str, object]]:
     """Rows as HTML, and progress."""
     search = session.places.begin()
-    yield "progress", _progress(Found(place), asked, session.places.keep(search, place))
+    yield "progress", _progress(Found(place), criteria, session.places.keep(search, place))
     template = web_of(request).templates.get_template("message_rows.html")
-    async with session.consumer(committed=asked.committed) as consumer:
-        async for found in _events(consumer, place, asked, max(0, _KEEP - place.hits)):
+    async with session.consumer(committed=criteria.committed) as consumer:
+        async for found in _events(consumer, place, criteria, max(0, _KEEP - place.hits)):
             if found.records:
-                rows = [_row(record, asked, session, _PREVIEW) for record in found.records]
-                if asked.start == "live":
+                rows = [_row(record, criteria, session, _PREVIEW) for record in found.records]
+                if criteria.start == "live":
                     rows.reverse()
                 yield "rows", template.render(rows=rows, topic=place.topic, formats="")
-            yield "progress", _progress(found, asked, session.places.keep(search, found.place))
+            yield "progress", _progress(found, criteria, session.places.keep(search, found.place))
 
 
-def _progress(found: Found, asked: _Asked, resume: str) -> dict[str, object]:
+def _progress(found: Found, criteria: _Search, resume: str) -> dict[str, object]:
     place = found.place
-    if asked.start == "live":
-        text = f"following · {place.hits:,} records" + (" found" if asked.filter else "")
-    elif asked.filter is None:
+    if criteria.start == "live":
+        text = f"following · {place.hits:,} records" + (" found" if criteria.filter else "")
+    elif criteria.filter is None:
         text = f"{place.hits:,} records"
     else:
         text = f"{place.hits:,} found in {place.scanned:,} of {place.total:,} records"
@@ -221,18 +223,18 @@ def _progress(found: Found, asked: _Asked, resume: str) -> dict[str, object]:
     return {
         "text": text,
         "done": place.scanned,
-        "total": place.total if asked.filter is not None else 0,
+        "total": place.total if criteria.filter is not None else 0,
         "resume": resume,
     }
 
 
-def _row(record: ConsumerRecord[bytes, bytes], asked: _Asked, session: Session, limit: int) -> dict[str, object]:
+def _row(record: ConsumerRecord[bytes, bytes], criteria: _Search, session: Session, limit: int) -> dict[str, object]:
     schema = _known(session).get(record.topic, ("", None))[1]
     if limit < _MAX_CHARACTERS and len(record.value or b"") > max(limit, _WHOLE):
-        key, _ = decode_record(record.topic, record.key, None, asked.format)
+        key, _ = decode_record(record.topic, record.key, None, criteria.format)
         value = preview(record.value or b"", limit)
     else:
-        key, value = decode_record(record.topic, record.key, record.value, asked.format, schema)
+        key, value = decode_record(record.topic, record.key, record.value, criteria.format, schema)
     return {
         "partition": record.partition,
         "offset": record.offset,
@@ -264,12 +266,12 @@ def _text(data: bytes | None) -> str | None:
 
 
 async def message(request: Request) -> Page:
-    topic, asked, session = name_in(request), _Asked(request), session_of(request)
+    topic, criteria, session = name_in(request), _Search(request), session_of(request)
     record = await _one(request)
     return Page(
         "message.html",
-        {"topic": topic, **_row(record, asked, session, _MAX_CHARACTERS)},
-        extra={"asked": asked, "formats": FORMATS, "is_text": _is_text(record), "schema": ""},
+        {"topic": topic, **_row(record, criteria, session, _MAX_CHARACTERS)},
+        extra={"asked": criteria, "formats": FORMATS, "is_text": _is_text(record), "schema": ""},
     )
 
 

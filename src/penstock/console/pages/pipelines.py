@@ -64,8 +64,8 @@ def _runs(path: Path) -> list[Run]:
     runs = []
     for line in lines:
         try:
-            told = json.loads(line)
-            runs.append({"pipeline": str(told["pipeline"]), **{name: told.get(name) for name in _FIELDS}})
+            fields = json.loads(line)
+            runs.append({"pipeline": str(fields["pipeline"]), **{name: fields.get(name) for name in _FIELDS}})
         except (ValueError, KeyError, TypeError, AttributeError):
             continue  # half a line, of a run that is being noted
     return runs

@@ -87,24 +87,24 @@ async def queue_list(request: Request) -> Page:
 async def queue(request: Request) -> Page:
     session, name = session_of(request), name_in(request)
     admin = await session.admin()
-    told, offsets = await asyncio.gather(admin.describe_group(name), admin.list_share_group_offsets(name))
-    if told.type.lower() not in _TYPES:
+    described, offsets = await asyncio.gather(admin.describe_group(name), admin.list_share_group_offsets(name))
+    if described.type.lower() not in _TYPES:
         raise HTTPException(404, f"{name} is a consumer group; it is under Groups.")
     found = windows.read(await session.monitoring.read("/share-groups", group=name))
     ends = await ends_of(admin, set(offsets))
     lag = sum(max(0, offset.lag) for offset in offsets.values())
-    advice = await _advice(session, name, len(told.members))
+    advice = await _advice(session, name, len(described.members))
     arrivals, done = _rates(session, name, sum(ends.values()), lag)
     if advice is not None:
         arrivals, done = advice.arrivals_per_second, advice.done_per_second
     data = {
         "queue": name,
-        "state": told.state,
+        "state": described.state,
         "lag": lag,
         "arrivals": arrivals,
         "done": done,
-        "outlook": windows.outlook(len(told.members), lag, arrivals, done, advice),
-        "members": windows.workers(told.members, found),
+        "outlook": windows.outlook(len(described.members), lag, arrivals, done, advice),
+        "members": windows.workers(described.members, found),
         "partitions": [
             {
                 "topic": tp.topic,
@@ -121,7 +121,7 @@ async def queue(request: Request) -> Page:
         "has_windows": await session.monitoring.is_there(),
     }
     is_live = request.url.path.endswith(".live")  # what only the rest of the page shows is not read twice a second
-    clients = {member.member_id: member.client_id for member in told.members}
+    clients = {member.member_id: member.client_id for member in described.members}
     extra = {
         "strips": [windows.strip(window, clients) for window in found[:_MOST_WINDOWS]],
         "states": windows.STATES,

@@ -142,9 +142,9 @@ class ShareProtocol:
             if topic_id is None:
                 continue
             done = known.initialized[topic_id].partitions if topic_id in known.initialized else frozenset()
-            asked = known.initializing.get(topic_id)
-            if asked is not None and now_ms - asked.since_ms < patience_ms:
-                done = done | asked.partitions
+            requested = known.initializing.get(topic_id)
+            if requested is not None and now_ms - requested.since_ms < patience_ms:
+                done = done | requested.partitions
             # A partition added to a topic that the group already reads starts at its beginning: what was written
             # between its creation and this heartbeat must not be skipped.
             start = 0 if topic_id in known.initialized else UNKNOWN_START_OFFSET
