@@ -39,17 +39,23 @@ class GroupHistory:
         self._topics = topics
         self._session_ms = session_ms
         self._owned: dict[str, dict[Place, None]] = {}
+        self._session_ends: dict[str, int] = {}
+        """Until when each member is one, unless it is heard of."""
         self._away: dict[str, int] = {}
+        """Until when each static member that was killed has to be back."""
         self._given_up: dict[str, int] = {}
         """The number of the last request with which a member gave something up: earlier answers do not count."""
         door.on_request = self._requested
         door.on_answer = self._answered
 
     def static_member_is_away(self, group: str, member: str, members: int) -> None:
-        """Has to return in time. Nothing is said of a group that some of its members have not joined yet."""
-        if sum(map(bool, self._owned.values())) < members:
+        """Has to return in time. Nothing is said of a group that some of its members have not joined yet.
+
+        One that is killed again before it has returned is away since the first time.
+        """
+        if member in self._away or sum(map(bool, self._owned.values())) < members:
             return
-        self._away[member] = self._world.now_ms
+        self._away[member] = self._session_ends[member]
         self._history.add("static-away", group=group, member=member, time=self._world.now_ms)
 
     # -- what a member says --------------------------------------------------------------------------------------------
@@ -96,10 +102,10 @@ class GroupHistory:
         elif error in (ErrorCode.NONE, ErrorCode.REBALANCE_IN_PROGRESS):
             owned = self._owned.setdefault(member, {})
             owned.update(dict.fromkeys(assigned))
-            until = exchange.sent_ms + self._session_ms - _ROUNDED_MS
+            until = self._session_ends[member] = exchange.sent_ms + self._session_ms - _ROUNDED_MS
             for place in owned:
                 self._change("own", group, member, place, until=until)
-            if owned and member in self._away and self._world.now_ms < self._away.pop(member) + self._session_ms:
+            if owned and member in self._away and self._world.now_ms < self._away.pop(member):
                 self._history.add("static-back", group=group, member=member, time=self._world.now_ms)
 
     def _committed(self, request: m.OffsetCommitRequest, answer: m.OffsetCommitResponse, member: str) -> None:

@@ -49,7 +49,9 @@ class QueueHistory:
         self._backoff_ms = backoff
         self._members: dict[Connection, dict[tuple[str, str], str]] = {}
         self._fetching: set[Connection] = set()
-        self._ended: set[tuple[bytes, int, int]] = set()
+        self._ended: set[tuple[str, bytes, int, int]] = set()
+        self._ending: dict[tuple[str, bytes, int, int], list[Exchange]] = {}
+        """Requests that would end a record, and that have no answer yet."""
         self._numbers: dict[Connection, int] = {}
         door.on_request = self._requested
         door.on_answer = self._answered
@@ -66,6 +68,8 @@ class QueueHistory:
             for place, offset, kind in _acknowledged(request):
                 if kind == _RELEASE:
                     self._acknowledge(exchange, request, place, offset, kind, "sent")
+                elif kind != _RENEW:
+                    self._ending.setdefault((str(request.group_id), *place, offset), []).append(exchange)
             if request.share_session_epoch == -1:
                 self._gone(exchange.connection)
 
@@ -94,17 +98,29 @@ class QueueHistory:
     ) -> None:
         for place, offset, kind in _acknowledged(request):
             code = error or errors.get(place, ErrorCode.UNKNOWN_SERVER_ERROR)
-            if code == 0 and self._is_old(str(request.group_id), place, offset, kind):
+            others = self._others_ending(exchange, (str(request.group_id), *place, offset))
+            if code == 0 and self._is_old(str(request.group_id), place, offset, kind, others):
                 continue
             result = "ok" if code == 0 else "failed" if code in _CERTAINLY_NOT else "unknown"
             self._acknowledge(exchange, request, place, offset, kind, result)
 
-    def _is_old(self, group: str, place: tuple[bytes, int], offset: int, kind: int) -> bool:
-        """Whether it had ended before, and is below the start offset; what ends just now moves that, too."""
-        had_ended = (*place, offset) in self._ended
-        if kind not in (_RELEASE, _RENEW):
-            self._ended.add((*place, offset))
-        return had_ended and offset < self._start_offset(group, *place)
+    def _others_ending(self, exchange: Exchange, record: tuple[str, bytes, int, int]) -> bool:
+        """Whether somebody else has said that a record is done, and has no answer yet."""
+        ending = [each for each in self._ending.get(record, ()) if each is not exchange]
+        self._ending[record] = ending
+        return any(each.connection is not exchange.connection for each in ending)
+
+    def _is_old(self, group: str, place: tuple[bytes, int], offset: int, kind: int, others: bool) -> bool:
+        """Whether it had ended before, and is below the start offset; what ends just now moves that, too.
+
+        Somebody else may have ended it and not know it yet: then it is their answer that counts.
+        """
+        record = (group, *place, offset)
+        is_below = offset < self._start_offset(group, *place)
+        had_ended = record in self._ended
+        if kind not in (_RELEASE, _RENEW) and not (others and is_below):
+            self._ended.add(record)
+        return is_below and (had_ended or others)
 
     def _unanswered(self, exchange: Exchange) -> None:
         request = exchange.request
@@ -112,6 +128,7 @@ class QueueHistory:
             if isinstance(request, m.ShareFetchRequest):
                 self._fetching.add(exchange.connection)
             for place, offset, kind in _acknowledged(request):
+                self._others_ending(exchange, (str(request.group_id), *place, offset))
                 self._acknowledge(exchange, request, place, offset, kind, "unknown")
 
     def _acknowledge(

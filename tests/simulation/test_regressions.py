@@ -104,3 +104,25 @@ def test_a_commit_in_the_background_is_not_sent_when_the_poll_after_it_has_learn
     ]
     outcome = run(SCENARIOS["groups-848"], 100071, plan)
     assert not outcome.findings, outcome.story()
+
+
+def test_a_static_member_that_is_killed_again_before_it_returned_is_away_since_the_first_time() -> None:
+    """The history: each kill began its time anew, and the session that ran out meanwhile seemed to be cut short."""
+    plan = [
+        Fault(581, "kill", 818, 0),
+        Fault(3655, "kill-client", 1024, 1),
+        Fault(3819, "kill-client", 698, 0),
+        Fault(4070, "kill-client", 1413, 1),
+    ]
+    for chosen in (plan, None):
+        outcome = run(SCENARIOS["static-members"], 340, chosen)
+        assert not outcome.findings, outcome.story()
+
+
+def test_who_acknowledges_too_late_does_not_end_what_another_has_ended_and_is_not_told_of_yet() -> None:
+    """The history: below the start offset every acknowledgement is confirmed and ignored, as Kafka does. The late one
+    was answered first, and seemed to have ended a record that its holder had accepted before.
+    """
+    for name, seed in (("queues", 494), ("queues-flushed", 474)):
+        outcome = run(SCENARIOS[name], seed)
+        assert not outcome.findings, outcome.story()
