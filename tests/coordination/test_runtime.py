@@ -364,6 +364,23 @@ def test_a_shard_whose_log_cannot_be_read_holds_up_no_other() -> None:
         world.handle()
 
 
+def test_a_log_that_could_not_be_read_is_read_again_from_the_beginning() -> None:
+    before = World()
+    handle = before.handle()
+    handle.run(handle.shard.note(b"k", b"v", before.answers))
+    before.log.failure = NO_DISK
+    world = restarted(before)
+    waited: list[str] = []
+    world.runtime.when_loaded(lambda: waited.append("until it was loaded"))
+    for _ in range(3):
+        world.time.run_tasks()
+        world.time.pass_ms(60_000)
+    before.log.failure = None
+    world.time.run_tasks()
+    assert world.handle().shard.notes == {b"k": b"v"}
+    assert waited == ["until it was loaded"]
+
+
 def test_what_follows_from_loading_is_tried_again_until_it_is_written() -> None:
     topic = SimulatedTopic(1)
     [log] = topic.create()

@@ -11,9 +11,11 @@ from penstock.broker.topics import TRANSACTIONS_TOPIC
 from penstock.simulation import Process, Simulation
 from penstock.simulation.disk import DiskLog
 from penstock.simulation.world import Program
+from penstock.storage.contract import StorageError
 
 _SYNCS_MAX = 12
 _SYNCS_SECONDS = 2.0
+_ENDED_SECONDS = 30.0
 
 
 class Crowd:
@@ -85,7 +87,14 @@ async def carry_out(stage: Stage, plan: Sequence[Fault]) -> None:
 
 
 async def _start(stage: Stage) -> None:
-    await stage.world.start_broker()
+    """Again and again, until its disk lets it."""
+    while True:
+        try:
+            await stage.world.start_broker()
+            break
+        except (OSError, StorageError):
+            stage.world.disk.is_full = stage.world.disk.is_unreadable = False
+            await asyncio.sleep(0.1)
     stage.on_crash("restart")
 
 
@@ -172,6 +181,44 @@ async def _slow_disk(stage: Stage, fault: Fault) -> None:
     stage.world.disk.is_stalled = False
 
 
+async def _disk_full(stage: Stage, fault: Fault) -> None:
+    stage.world.fault("disk-full")
+    stage.world.disk.is_full = True
+    await asyncio.sleep(fault.for_ms / 300)
+    stage.world.disk.is_full = False
+
+
+async def _disk_unreadable(stage: Stage, fault: Fault) -> None:
+    """Reads fail; the disk answers again later."""
+    stage.world.fault("disk-unreadable")
+    stage.world.disk.is_unreadable = True
+    await asyncio.sleep(fault.for_ms / 500)
+    stage.world.disk.is_unreadable = False
+
+
+async def _sync_fails(stage: Stage, fault: Fault) -> None:
+    """The kernel drops what it could not write. The broker has to stop; its machine is started anew, or it alone is."""
+    world = stage.world
+    world.disk.failing_syncs = 1
+    end = world.now_ms + _SYNCS_SECONDS * 1000
+    while world.disk.failing_syncs and world.now_ms < end:  # noqa: ASYNC110
+        await asyncio.sleep(0.01)
+    if world.disk.failing_syncs:
+        world.disk.failing_syncs = 0
+        return
+    world.fault("sync-fails")
+    if await world.nodes[0].has_ended(_ENDED_SECONDS):
+        world.broker_failures.clear()
+    else:
+        world.broker_failures.append(AssertionError("the broker serves although a sync has failed"))
+    stage.on_crash("power-cut" if fault.for_ms % 2 else "kill")
+    if fault.for_ms % 2:
+        world.cut_power()
+        stage.on_crash("power-cut")
+    await asyncio.sleep(fault.for_ms / 1000)
+    await _start(stage)
+
+
 async def _partition(stage: Stage, fault: Fault) -> None:
     """Some programs cannot reach the broker for a while; their connections stay open."""
     names = [name for name in stage.crowd.names() if stage.world.chance.random() < 0.5]
@@ -224,6 +271,11 @@ KINDS: dict[str, Callable[[Stage, Fault], Awaitable[None]]] = {
     "kill-client": _kill_client,
     "pause-client": _pause_client,
     "power-cut-at-sync": _power_cut_at_sync,
+    "disk-full": _disk_full,
+    "disk-unreadable": _disk_unreadable,
+    "sync-fails": _sync_fails,
 }
-EVERYWHERE = tuple(kind for kind in KINDS if kind != "power-cut-at-sync")
+ON_FILES = ("disk-full", "disk-unreadable", "sync-fails")
+"""What happens to a disk with files on it."""
+EVERYWHERE = tuple(kind for kind in KINDS if kind not in ("power-cut-at-sync", *ON_FILES))
 """What happens in scenarios that do not say otherwise."""

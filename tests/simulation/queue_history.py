@@ -99,9 +99,11 @@ class QueueHistory:
         for place, offset, kind in _acknowledged(request):
             code = error or errors.get(place, ErrorCode.UNKNOWN_SERVER_ERROR)
             others = self._others_ending(exchange, (str(request.group_id), *place, offset))
-            if code == 0 and self._is_old(str(request.group_id), place, offset, kind, others):
-                continue
             result = "ok" if code == 0 else "failed" if code in _CERTAINLY_NOT else "unknown"
+            if code == 0 and self._is_old(str(request.group_id), place, offset, kind, others):
+                if not others:
+                    continue
+                result = "unknown"
             self._acknowledge(exchange, request, place, offset, kind, result)
 
     def _others_ending(self, exchange: Exchange, record: tuple[str, bytes, int, int]) -> bool:
@@ -113,14 +115,14 @@ class QueueHistory:
     def _is_old(self, group: str, place: tuple[bytes, int], offset: int, kind: int, others: bool) -> bool:
         """Whether it had ended before, and is below the start offset; what ends just now moves that, too.
 
-        Somebody else may have ended it and not know it yet: then it is their answer that counts.
+        Somebody else may have ended it and not know it yet: then nobody can tell who it was.
         """
         record = (group, *place, offset)
-        is_below = offset < self._start_offset(group, *place)
-        had_ended = record in self._ended
-        if kind not in (_RELEASE, _RENEW) and not (others and is_below):
+        may_be = others or record in self._ended
+        is_old = may_be and self._world.is_serving and offset < self._start_offset(group, *place)
+        if kind not in (_RELEASE, _RENEW) and not (others and is_old):
             self._ended.add(record)
-        return is_below and (had_ended or others)
+        return is_old
 
     def _unanswered(self, exchange: Exchange) -> None:
         request = exchange.request

@@ -175,17 +175,17 @@ class Queues(Scenario):
         self.stopped = True
         await asyncio.sleep(_EXPELLED_SECONDS)
         await self.world.spawn("last", self._take_the_rest).task
-        logs = self.world.disk.logs_of(TOPIC)
-        records = [[TOPIC, index, offset] for index, log in logs.items() for offset in range(log.log_end_offset)]
+        ends = self.end_offsets(TOPIC)
+        records = [[TOPIC, index, offset] for index, end in ends.items() for offset in range(end)]
         self.history.add("settled", group=GROUP, time=self.world.now_ms, records=records)
-        for index, log in logs.items():
+        for index, end in ends.items():
             live = self.world.broker.parts.share_groups.windows.open(GROUP, (self.topic_id, index))
             start = live.core.start_offset
             self.history.add(
                 "window", group=GROUP, topic=TOPIC, partition=index, start=start, time=self.world.now_ms, in_flight=0
             )
-            if start != log.log_end_offset:
-                self.find("unfinished", f"the start offset of {TOPIC}-{index} is {start} of {log.log_end_offset}")
+            if start != end:
+                self.find("unfinished", f"the start offset of {TOPIC}-{index} is {start} of {end}")
 
     async def _take_the_rest(self) -> None:
         async with ShareConsumer(

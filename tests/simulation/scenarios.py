@@ -13,6 +13,7 @@ from tests.simulation.clusters import (
 )
 from tests.simulation.copying import Copying
 from tests.simulation.groups import ClockJumps, ConsumerGroups, Groups, Migration, StaticMembers
+from tests.simulation.machines import FileGroups, FileQueues, FileStreams, FileTransactions
 from tests.simulation.queues import FlushedQueues, Queues
 from tests.simulation.scenario import Scenario
 from tests.simulation.streams import PowerCuts, PowerCutsAtSyncs, Streams, Transactions
@@ -34,6 +35,10 @@ SCENARIOS: dict[str, type[Scenario]] = {
         Migration,
         ClockJumps,
         StaticMembers,
+        FileStreams,
+        FileTransactions,
+        FileQueues,
+        FileGroups,
         ClusterStreams,
         ClusterTransactions,
         ClusterZombies,
@@ -58,6 +63,10 @@ SEEDS = {
     "migration": 30,
     "clock-jumps": 20,
     "static-members": 30,
+    "files-streams": 40,
+    "files-transactions": 20,
+    "files-queues": 20,
+    "files-groups": 10,
     "cluster-streams": 40,
     "cluster-transactions": 20,
     "cluster-zombies": 10,

@@ -126,3 +126,15 @@ def test_who_acknowledges_too_late_does_not_end_what_another_has_ended_and_is_no
     for name, seed in (("queues", 494), ("queues-flushed", 474)):
         outcome = run(SCENARIOS[name], seed)
         assert not outcome.findings, outcome.story()
+
+
+def test_a_member_that_left_while_the_disk_was_full_does_not_stay_for_ever() -> None:
+    """Its session had ended, and that could not be written: nobody looked after it again, and it kept its partition."""
+    for seed in (11, 31):
+        outcome = run(SCENARIOS["files-queues"], seed)
+        assert not outcome.findings, outcome.story()
+
+
+def test_a_coordinator_whose_log_could_not_be_read_at_first_is_loaded_later() -> None:
+    outcome = run(SCENARIOS["files-queues"], 45)
+    assert not outcome.findings, outcome.story()

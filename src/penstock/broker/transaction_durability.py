@@ -23,6 +23,7 @@ from collections.abc import Callable, Iterable
 from functools import partial
 from typing import TYPE_CHECKING
 
+from penstock.guard import attempt
 from penstock.storage.contract import StorageError
 from penstock.transactions.metadata import MAX_PRODUCER_EPOCH, TopicPartition, TransactionMetadata, TransactionVersion
 from penstock.transactions.shard import AddPartitions, TransactionShard, WriteMarkers
@@ -259,10 +260,12 @@ class AfterPowerCut:
         self._runtime.when_loaded(lambda: groups.when_loaded(self._settle))
 
     def _settle(self) -> None:
-        if not self._is_stopped:
-            if not self._cluster.is_shared:
-                self._abort_orphans()
-            self.settle_if_possible()
+        if self._is_stopped:
+            return
+        if not self._cluster.is_shared and not attempt("aborting orphaned transactions", self._abort_orphans):
+            self._runtime.scheduler.call_later(_RETRY_SECONDS, self._settle)
+            return
+        self.settle_if_possible()
 
     def _abort_orphans(self) -> None:
         shards = [handle.shard for handle in self._runtime.loaded_handles()]
@@ -298,8 +301,7 @@ class AfterPowerCut:
         if self._is_settled or self._runtime.is_loading:
             return
         if not any(handle.shard.has_sessions_to_end for handle in self._runtime.loaded_handles()):
-            self._is_settled = True
-            self._lost_writes_settled()
+            self._is_settled = attempt("noting that lost writes are settled", self._lost_writes_settled)
 
     def stop(self) -> None:
         self._is_stopped = True

@@ -46,6 +46,7 @@ log = logging.getLogger("penstock.coordinator")
 # A slice of this size takes tens of milliseconds to replay: so long at most does a request wait behind it.
 _LOAD_BYTES = 256 << 10
 _RETRY_SECONDS = 1.0
+_LOAD_PAUSE_SECONDS_MAX = 60.0
 
 
 class Cancellable(Protocol):
@@ -225,6 +226,10 @@ class ShardHandle(Generic[S]):
         elif not self._stopped:
             self._timer = scheduler.call_later(_RETRY_SECONDS, self.finish_loading)
 
+    def load_again_later(self, seconds: float, load: Callable[[], None]) -> None:
+        if not self._stopped:
+            self._timer = self._runtime.scheduler.call_later(seconds, load)
+
     def stop(self) -> None:
         self._stopped = True
         if self.loading is not None:
@@ -386,7 +391,7 @@ class CoordinatorRuntime(Generic[S]):
         if not self.is_loading:
             awaiting, self._awaiting_load = self._awaiting_load, []
             for then in awaiting:
-                then()
+                guard.attempt(f"what waited until {self.topic_name} was loaded", then)
 
     # -- effects ---------------------------------------------------------------------------------------------------
 
@@ -474,7 +479,7 @@ class CoordinatorRuntime(Generic[S]):
 
     # -- loading ---------------------------------------------------------------------------------------------------
 
-    async def _load(self, handles: Iterable[ShardHandle[S]]) -> None:
+    async def _load(self, handles: Iterable[ShardHandle[S]], attempt: int = 1) -> None:
         for handle in handles:
             began_ms = self.scheduler.now_ms()
             try:
@@ -484,7 +489,15 @@ class CoordinatorRuntime(Generic[S]):
             except NotLeaderOrFollower:
                 log.info("%s-%d is led by another broker", self.topic_name, handle.index)
             except Exception:
-                log.exception("cannot load %s-%d", self.topic_name, handle.index)
+                pause = min(_RETRY_SECONDS * 2**attempt, _LOAD_PAUSE_SECONDS_MAX)
+                text = "cannot load %s-%d; it is tried again in %d seconds"
+                log.exception(text, self.topic_name, handle.index, pause)
+                handle.load_again_later(pause, partial(self._load_again, handle, attempt + 1))
+
+    def _load_again(self, before: ShardHandle[S], attempt: int) -> None:
+        """From the beginning: what was read of the log may have been applied in part."""
+        handle = self._handles[before.index] = ShardHandle(self, before.log, self._make_shard(before.index))
+        handle.loading = self.scheduler.spawn(self._load([handle], attempt))
 
     async def _load_one(self, handle: ShardHandle[S]) -> None:
         offset = handle.log.log_start_offset

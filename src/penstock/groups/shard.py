@@ -43,6 +43,8 @@ from penstock.wire.errors import ErrorCode, KafkaError
 
 # So many tombstones of expired offsets at most go into one batch.
 EXPIRY_BATCH_MAX = 1_000
+RETRY_MS = 1_000
+"""When what could not be written is tried again."""
 
 
 @dataclass(slots=True)
@@ -79,6 +81,7 @@ class GroupShard:
         self, key: bytes, value: bytes | None, producer_id: int = NO_PRODUCER_ID, *, written_ms: int = 0
     ) -> None:
         """Apply one record of the log. Raises MalformedMessage when it cannot be read; the next ones can."""
+        self.state.timers.settle()
         self._replayer.replay(key, value, None if producer_id == NO_PRODUCER_ID else producer_id)
 
     def replay_end_marker(self, producer_id: int, commit: bool) -> None:
@@ -103,6 +106,7 @@ class GroupShard:
 
     def append_failed(self, effects: Effects, error: ErrorCode = ErrorCode.COORDINATOR_NOT_AVAILABLE) -> Effects:
         """The records could not be written: the replies to those who would be left parked without them."""
+        self.state.timers.restore(self.state.now_ms + RETRY_MS)
         extra = Effects()
         touched = {record.key for record in effects.records}
         for group_id in list(self.state.incoming):
@@ -151,6 +155,7 @@ class GroupShard:
     def tick(self, now_ms: int) -> Effects:
         """Run timers that are due, until one of them has something to write or to say."""
         self.state.now_ms = now_ms
+        self.state.timers.settle()
         while (key := self.state.timers.pop_due(now_ms)) is not None:
             effects = self._on_timer(key, now_ms)
             if effects.records or effects.replies or effects.actions:
@@ -474,6 +479,7 @@ class GroupShard:
         failed: Callable[[KafkaError], R],
     ) -> Effects:
         self.state.now_ms = context.now_ms
+        self.state.timers.settle()
         try:
             return command()
         except KafkaError as error:

@@ -4,6 +4,9 @@ A timer has a key (what it is about) and a deadline; scheduling the same key aga
 entries of moved or cancelled timers: an entry counts only while it agrees with `_deadlines`. Stale entries are dropped
 when they surface, and the heap is rebuilt when they outnumber the live ones, so that heartbeats (which move a timer
 each time) cannot grow it without bound.
+
+A command ends timers before its records are written. If they cannot be written nothing has happened, and what the
+command ended is set again (`restore`): else a member that could not be removed would stay for ever.
 """
 
 from __future__ import annotations
@@ -28,6 +31,19 @@ class TimerKind(Enum):
     OFFSETS_EXPIRY = auto()
 
 
+_OF_RECORDED_MEMBERS = frozenset(
+    [
+        TimerKind.CONSUMER_SESSION,
+        TimerKind.CONSUMER_REBALANCE,
+        TimerKind.CONSUMER_JOIN,
+        TimerKind.CONSUMER_SYNC,
+        TimerKind.CONSUMER_ASSIGN,
+        TimerKind.SHARE_SESSION,
+    ]
+)
+"""Of groups whose members come and go with records. A classic group's do so in memory, whatever can be written."""
+
+
 class TimerKey(NamedTuple):
     kind: TimerKind
     group_id: str = ""
@@ -39,6 +55,20 @@ class Timers:
         self._deadlines: dict[TimerKey, int] = {}
         self._heap: list[tuple[int, int, TimerKey]] = []
         self._tie_breaker = 0
+        self._ended: dict[TimerKey, int] = {}
+        """What the command that is under way has ended."""
+
+    def settle(self) -> None:
+        """What was ended so far stays so: the command has done what it wanted, or another one begins."""
+        if self._ended:
+            self._ended.clear()
+
+    def restore(self, earliest_ms: int) -> None:
+        """What the command wanted to write could not be written: set its timers again, for a while from now."""
+        for key, deadline_ms in self._ended.items():
+            if key.kind in _OF_RECORDED_MEMBERS:
+                self.schedule_if_absent(key, max(deadline_ms, earliest_ms))
+        self._ended.clear()
 
     def schedule(self, key: TimerKey, deadline_ms: int) -> None:
         self._deadlines[key] = deadline_ms
@@ -52,7 +82,9 @@ class Timers:
             self.schedule(key, deadline_ms)
 
     def cancel(self, key: TimerKey) -> None:
-        self._deadlines.pop(key, None)
+        deadline_ms = self._deadlines.pop(key, None)
+        if deadline_ms is not None:
+            self._ended[key] = deadline_ms
 
     def is_scheduled(self, key: TimerKey) -> bool:
         return key in self._deadlines
@@ -70,7 +102,7 @@ class Timers:
         if not self._heap or self._heap[0][0] > now_ms:
             return None
         key = heapq.heappop(self._heap)[2]
-        del self._deadlines[key]
+        self._ended[key] = self._deadlines.pop(key)
         return key
 
     def _drop_stale(self) -> None:

@@ -145,6 +145,15 @@ class Node:
         if self._process is process:
             self._server = None
 
+    async def has_ended(self, seconds: float) -> bool:
+        """Wait until the broker has ended by itself. Its process is gone then, in any case."""
+        process = self.process
+        ended, _ = await asyncio.wait([self._serving], timeout=seconds)
+        self._world.loop.kill(process)
+        self._world.network.process_died(process, silently=False)
+        self._server = None
+        return bool(ended)
+
     async def stop(self) -> None:
         """A clean stop, unless the broker is killed before it has ended."""
         process, server = self.process, self.broker

@@ -172,18 +172,10 @@ class SimulatedWorld(ABC):
             random.setstate(state)
 
 
-class Simulation(SimulatedWorld):
-    """One broker, with its disk and its catalog in memory."""
+class OneBroker(SimulatedWorld):
+    """One broker, whatever it stands on."""
 
-    def _build(self, configs: Mapping[str, str]) -> list[Node]:
-        self.disk = Disk(self.chance)
-        self.catalog = MemoryCatalog()
-        ground = DiskGround(self.network, self.catalog, self.disk)
-        return [Node(self, Address("PLAINTEXT", "broker", 9092), ground, configs)]
-
-    @property
-    def figures(self) -> dict[str, int]:
-        return {"syncs": self.disk.syncs}
+    catalog: MemoryCatalog
 
     @property
     def broker(self) -> Broker:
@@ -222,6 +214,20 @@ class Simulation(SimulatedWorld):
     def jump_clock(self, milliseconds: int) -> None:
         """Set the broker's wall clock forward or back."""
         self.nodes[0].jump_clock(milliseconds)
+
+
+class Simulation(OneBroker):
+    """One broker, with its disk and its catalog in memory."""
+
+    def _build(self, configs: Mapping[str, str]) -> list[Node]:
+        self.disk = Disk(self.chance)
+        self.catalog = MemoryCatalog()
+        ground = DiskGround(self.network, self.catalog, self.disk)
+        return [Node(self, Address("PLAINTEXT", "broker", 9092), ground, configs)]
+
+    @property
+    def figures(self) -> dict[str, int]:
+        return {"syncs": self.disk.syncs}
 
 
 @dataclass(slots=True, frozen=True)

@@ -202,3 +202,16 @@ class TestState:
         assert not shell.shard.begin_delete_share_offsets("group", frozenset({foo})).actions
         with pytest.raises(KafkaError):
             shell.shard.begin_delete_share_offsets("none", frozenset({foo}))
+
+
+class TestAFullDisk:
+    def test_a_member_that_could_not_be_removed_is_removed_later(self, shell: Shell, foo: bytes) -> None:
+        """It had left, or its session had run out; neither could be written, and its partitions stayed with it."""
+        shell.share_heartbeat("A", 0, ["foo"])
+        shell.share_heartbeat("B", 0, ["foo"])
+        shell.disk_full = True
+        shell.share_heartbeat("A", -1)
+        shell.pass_time(46_000)
+        shell.disk_full = False
+        shell.pass_time(2_000)
+        assert not shell.shard.state.share("group").members

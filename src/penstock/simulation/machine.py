@@ -1,0 +1,113 @@
+"""One broker with the embedded engine on the files of its machine; its catalog is in memory.
+
+The engine, its flusher, its cleaner and its recovery are those of production. See `files` for the disk.
+"""
+
+from __future__ import annotations
+
+import shutil
+import tempfile
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from penstock import portable
+from penstock.broker.foundation import Foundation
+from penstock.broker.listeners import Address
+from penstock.catalog.memory import MemoryCatalog
+from penstock.log.segment import LOG_SUFFIX, file_stem
+from penstock.records.batch import CorruptBatch, crc_is_valid, iter_headers
+from penstock.simulation.files import FileDisk
+from penstock.simulation.network import SimulatedListener
+from penstock.simulation.node import Loss, Node
+from penstock.simulation.world import OneBroker
+from penstock.storage.local import LocalStorage
+
+if TYPE_CHECKING:
+    from penstock.broker.config import BrokerConfig
+    from penstock.broker.foundation import OnFailure
+    from penstock.broker.world import World
+    from penstock.simulation.loop import Process
+
+_MEMORY_FOLDER = Path("/dev/shm")
+
+
+class FileGround:
+    """See `node.Ground`."""
+
+    has_threads = True
+
+    def __init__(self, world: MachineSimulation) -> None:
+        self._world = world
+        self._storage: LocalStorage | None = None
+
+    def lay(
+        self, node: Node, process: Process, config: BrokerConfig, world: World, on_failure: OnFailure
+    ) -> Foundation:
+        storage = self._storage = LocalStorage(
+            self._world.disk.folder,
+            world.now_ms,
+            world.call_soon_threadsafe,
+            on_failure,
+            world.precise,
+            threads=world.threads,
+        )
+        network = self._world.network
+        return Foundation(self._world.catalog, storage, lambda: [SimulatedListener(network, process, node.address)])
+
+    def process_died(self, node: Node, now_ms: int) -> None:
+        """The operating system keeps what was written."""
+
+    def power_cut(self, node: Node, now_ms: int) -> list[Loss]:
+        before = (
+            {(log.topic, log.partition): log.log_end_offset for log in self._storage.logs()} if self._storage else {}
+        )
+        self._world.disk.power_cut()
+        losses = []
+        for (topic, partition), end_before in sorted(before.items()):
+            end = _end_offset(self._world.disk.folder / f"{topic}-{partition}")
+            if end < end_before:
+                losses.append(Loss(topic, partition, end, end_before))
+        return losses
+
+
+class MachineSimulation(OneBroker):
+    """Needs greenlet: the engine waits for its disk in threads."""
+
+    def _build(self, configs: Mapping[str, str]) -> list[Node]:
+        self.folder = Path(tempfile.mkdtemp(dir=_MEMORY_FOLDER if _MEMORY_FOLDER.is_dir() else None))
+        self.over.callback(shutil.rmtree, self.folder, ignore_errors=True)
+        self.disk = FileDisk(self.loop, self.chance, self.folder)
+        self.catalog = MemoryCatalog()
+        return [Node(self, Address("PLAINTEXT", "broker", 9092), FileGround(self), configs)]
+
+    @property
+    def figures(self) -> dict[str, int]:
+        return {"syncs": self.disk.syncs, **self.disk.counts}
+
+    @contextmanager
+    def _standard_library(self) -> Iterator[None]:
+        boot_session = portable.boot_session
+        portable.boot_session = lambda: b"boot %d" % self.disk.boots
+        try:
+            with super()._standard_library(), self.disk.installed():
+                yield
+        finally:
+            portable.boot_session = boot_session
+
+
+def _end_offset(folder: Path) -> int:
+    """Where a log ends, as recovery will find it: behind the last batch that is whole."""
+    end = 0
+    for base_offset in sorted(int(path.stem) for path in folder.glob(f"*{LOG_SUFFIX}")):
+        data = Path(file_stem(str(folder), base_offset) + LOG_SUFFIX).read_bytes()
+        end = max(end, base_offset)
+        try:
+            for position, header in iter_headers(data):
+                if not crc_is_valid(data, position, header.size):
+                    return end
+                end = header.next_offset
+        except CorruptBatch:
+            return end
+    return end
