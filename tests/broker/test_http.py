@@ -57,6 +57,18 @@ async def test_health_is_json(endpoint: MonitoringEndpoint) -> None:
     assert json.loads(body) == {"status": "ok"}
 
 
+async def test_what_is_built_for_who_looks_is_built_when_somebody_looks_at_more_than_health() -> None:
+    looks: list[str] = []
+    endpoint = MonitoringEndpoint(FixedMetrics(), list, lambda: looks.append("look"))  # type: ignore[arg-type]
+    endpoint.register("/view", lambda _: len(looks))
+    await endpoint.start("127.0.0.1:0")
+    for path in ("/health", "/livez", "/readyz"):
+        assert (await get(endpoint, path))[0] == 200
+    assert looks == []
+    assert [await get(endpoint, path) for path in ("/view", "/metrics", "/view")][::2] == [(200, b"1")] * 2
+    await endpoint.stop()
+
+
 async def test_a_broker_that_answers_is_alive_and_ready_once_nothing_stands_in_the_way() -> None:
     reasons = ["__consumer_offsets is being loaded"]
     endpoint = MonitoringEndpoint(FixedMetrics(), lambda: reasons)  # type: ignore[arg-type]

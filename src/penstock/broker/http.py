@@ -87,9 +87,13 @@ class Answer(NamedTuple):
 
 
 class MonitoringEndpoint:
-    def __init__(self, metrics: Metrics, not_ready: Callable[[], list[str]]) -> None:
-        """`not_ready` tells what stands in the way of serving clients; nothing, mostly."""
+    def __init__(
+        self, metrics: Metrics, not_ready: Callable[[], list[str]], on_first_look: Callable[[], None] | None = None
+    ) -> None:
+        """`not_ready` tells what stands in the way of serving clients; nothing, mostly. `on_first_look` is called
+        before anything but the broker's health is shown for the first time."""
         self._not_ready = not_ready
+        self._on_first_look = on_first_look
         self._metrics = metrics
         self._views: dict[str, View] = {path: lambda _: {"status": "ok"} for path in (_HEALTH, _ALIVE)}
         self._about_groups: set[str] = set()
@@ -175,6 +179,9 @@ class MonitoringEndpoint:
         return AclResource.CLUSTER, CLUSTER_NAME
 
     async def _show(self, request: Request) -> Answer:
+        if self._on_first_look is not None and request.path not in (_HEALTH, _ALIVE, _READY):
+            first_look, self._on_first_look = self._on_first_look, None
+            first_look()
         view = self._views.get(request.path)
         if request.path == _READY:
             reasons = self._not_ready()

@@ -106,7 +106,7 @@ class Parts:
         self.vitals = Vitals(
             self.storage, self.membership, foundation.ownership_confirmed, world.monotonic, self._loading
         )
-        self.monitoring = MonitoringEndpoint(self.metrics, self.vitals.not_ready)
+        self.monitoring = MonitoringEndpoint(self.metrics, self.vitals.not_ready, self.build_all)
         self.measuring: Measuring | None = None
         if config.measures:
             self.measuring = self._measure()
@@ -318,7 +318,7 @@ class Parts:
             getattr(self, name)
 
     def build_all(self) -> None:
-        """So that everything is shown by the metrics, on an idle broker as well."""
+        """So that everything is shown by the metrics, on an idle broker as well, once somebody looks."""
         self.build(*_COORDINATORS, "cleaning", "telemetry")
 
     def stop_coordinators(self) -> None:
