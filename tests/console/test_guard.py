@@ -4,6 +4,9 @@ from __future__ import annotations
 
 import pytest
 
+from penstock.console.app import create_app
+from penstock.console.guard import allowed_hosts
+from penstock.testing.broker import Broker
 from tests.console.conftest import ORIGIN, Visitor
 
 EVIL = "http://evil.example"
@@ -20,6 +23,20 @@ def test_a_change_from_another_origin_is_refused(console: Visitor, headers: dict
     form = {"csrf": console.token(), "name": "stolen", "consent": "yes"}
     assert console.post("/topics", data=form, headers=headers).status_code == 403
     assert "stolen" not in console.topic_names()
+
+
+def test_under_the_name_of_a_proxy_cookies_and_changes_go_over_tls_only(broker: Broker) -> None:
+    hosts = allowed_hosts("127.0.0.1:8080", ["console.example"])
+    with Visitor(create_app(broker.client_settings(), hosts), base_url="https://console.example") as visitor:
+        answer = visitor.get("/topics/new")
+        assert answer.headers["set-cookie"].startswith("__Host-penstock-console=")
+        assert "; Secure" in answer.headers["set-cookie"]
+        form = {"csrf": visitor.token(), "name": "", "consent": "any"}
+        answers = [
+            visitor.post("/topics", data=form, headers={"origin": f"{scheme}://console.example"})
+            for scheme in ("http", "https")
+        ]
+    assert [answer.status_code for answer in answers] == [403, 409]
 
 
 def test_a_change_that_the_browser_calls_cross_site_is_refused(console: Visitor) -> None:
@@ -40,6 +57,15 @@ def test_a_token_of_one_browser_does_not_serve_another(console: Visitor) -> None
     console.cookies.clear()
     form = {"csrf": token, "name": "stolen", "consent": "yes"}
     assert console.post("/topics", data=form, headers={"origin": ORIGIN}).status_code == 403
+
+
+def test_cookies_of_other_programs_on_this_machine_do_not_hide_its_own(console: Visitor) -> None:
+    token, number = console.token(), console.cookies["penstock-console-8080"]
+    console.cookies.clear()
+    cookies = f'other={{"a": "b;c"}}; penstock-console=stranger-stranger; penstock-console-8080={number}'
+    form = {"csrf": token, "name": "", "consent": "any"}
+    answer = console.post("/topics", data=form, headers={"origin": ORIGIN, "cookie": cookies})
+    assert answer.status_code == 409, "the token is taken, and no such question is open"
 
 
 def test_an_oversized_form_is_refused_unread(console: Visitor) -> None:

@@ -16,7 +16,7 @@ import pytest
 from penstock.certificates import create_certificates
 from penstock.client.admin import Admin, ScramUpsertion
 from penstock.console.app import create_app
-from penstock.console.guard import allowed_hosts, cookie
+from penstock.console.guard import allowed_hosts, cookie, cookie_name
 from penstock.console.logins import Attempts, Rules, TooManyTries, wants_login
 from penstock.console.run import ListenError, parse_listen
 from penstock.testing.broker import Broker
@@ -88,12 +88,12 @@ def test_a_login_without_the_token_of_its_page_is_refused(login_console: Visitor
 
 def test_each_login_has_a_new_id_and_the_old_one_is_worth_nothing(login_console: Visitor) -> None:
     login_console.get("/login")
-    before = login_console.cookies["penstock-console"]
+    before = login_console.cookies["penstock-console-8080"]
     login_console.log_in("alice")
-    first = login_console.cookies["penstock-console"]
+    first = login_console.cookies["penstock-console-8080"]
     form = {"csrf": login_console.token(), "user": "alice", "password": "alice"}
     login_console.post("/login", data=form, headers={"origin": ORIGIN})
-    second = login_console.cookies["penstock-console"]
+    second = login_console.cookies["penstock-console-8080"]
     assert len({before, first, second}) == 3
     for number in (before, first):
         assert _status_with(login_console, number) == 401
@@ -180,7 +180,7 @@ def test_a_user_has_a_bounded_number_of_logins(login_console: Visitor) -> None:
     numbers = []
     for _ in range(11):
         login_console.log_in("nobody")
-        numbers.append(login_console.cookies["penstock-console"])
+        numbers.append(login_console.cookies["penstock-console-8080"])
     assert [_status_with(login_console, number) for number in (numbers[0], numbers[-1])] == [401, 200]
 
 
@@ -211,8 +211,10 @@ def test_an_address_beyond_this_machine_wants_tls_and_a_login(has_tls: bool, has
 
 
 def test_over_tls_the_cookie_is_bound_to_the_host() -> None:
-    assert cookie("x", True) == "__Host-penstock-console=x; Path=/; HttpOnly; SameSite=Lax; Secure"
-    assert "Secure" not in cookie("x", False)
+    plain, secure = cookie_name("127.0.0.1:8080", False), cookie_name("console.example", True)
+    assert cookie(secure, "x") == "__Host-penstock-console=x; Path=/; HttpOnly; SameSite=Lax; Secure"
+    assert "Secure" not in cookie(plain, "x")
+    assert plain != cookie_name("127.0.0.1:8081", False), "browsers send cookies to every port of a host"
 
 
 @pytest.mark.timeout(300)
@@ -238,7 +240,8 @@ def test_in_a_browser_a_person_logs_in_over_tls_and_is_led_to_the_login_when_it_
         page.keyboard.press("Enter")
         page.get_by_role("link", name="orders").wait_for()
         (kept,) = context.cookies()
-        assert (kept["name"], kept["secure"], kept["httpOnly"]) == ("__Host-penstock-console", True, True)
+        assert kept["name"] == f"__Host-penstock-console-{address.rpartition(':')[2]}"
+        assert (kept["secure"], kept["httpOnly"]) == (True, True)
         page.get_by_role("heading", name="Log in to Penstock").wait_for()  # idle, and the live page notices
         context.close()
         process.stdin.close()
@@ -248,7 +251,7 @@ def test_in_a_browser_a_person_logs_in_over_tls_and_is_led_to_the_login_when_it_
 
 def _status_with(visitor: Visitor, number: str) -> int:
     visitor.cookies.clear()
-    return int(visitor.get("/topics.json", headers={"cookie": f"penstock-console={number}"}).status_code)
+    return int(visitor.get("/topics.json", headers={"cookie": f"penstock-console-8080={number}"}).status_code)
 
 
 def _until(condition: Callable[[], bool]) -> None:

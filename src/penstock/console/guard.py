@@ -10,9 +10,9 @@ from __future__ import annotations
 
 import hashlib
 import hmac
+import re
 import secrets
 from collections.abc import Iterable
-from http.cookies import CookieError, SimpleCookie
 
 from starlette.datastructures import Headers, MutableHeaders
 from starlette.responses import PlainTextResponse
@@ -25,6 +25,7 @@ TOKEN_HEADER = "x-csrf-token"
 MAX_BODY_BYTES = 4 << 20
 _LOOPBACK = ("127.0.0.1", "localhost", "[::1]")
 _READING = ("GET", "HEAD")
+_ID = re.compile(r"[\w-]{16,128}", re.ASCII)
 
 POLICY = (
     "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; connect-src 'self'; "
@@ -53,13 +54,19 @@ class Tokens:
         return bool(browser) and hmac.compare_digest(self.of(browser).encode(), token.encode())
 
 
-def cookie(number: str, is_secure: bool) -> str:
+def cookie_name(host: str, is_secure: bool) -> str:
+    """The name of the cookie at a host. Cookies know no ports, so two consoles of one machine would share theirs."""
+    name, port = _SECURE_COOKIE if is_secure else COOKIE, host.rpartition(":")[2]
+    return f"{name}-{port}" if port.isascii() and port.isdigit() and len(port) <= 5 else name
+
+
+def cookie(name: str, number: str) -> str:
     """A Set-Cookie header with a browser's id; with an empty one the browser forgets its own.
 
     SameSite=Lax, so that a link from elsewhere opens a page for somebody who is logged in; what changes something is
     never a GET, and checked for its origin and its token besides.
     """
-    name, safe = (_SECURE_COOKIE, "; Secure") if is_secure else (COOKIE, "")
+    safe = "; Secure" if name.startswith(_SECURE_COOKIE) else ""
     return f"{name}={number}; Path=/; HttpOnly; SameSite=Lax{safe}{'' if number else '; Max-Age=0'}"
 
 
@@ -79,7 +86,7 @@ def allowed_hosts(listen: str, names: Iterable[str] = ()) -> frozenset[str]:
 
 class Guard:
     """The middleware. `scope["state"]` gets `browser`, the id in the cookie, for the pages to make tokens from, and
-    `is_secure`, whether the console is served over TLS."""
+    `cookie`, the name of that cookie."""
 
     def __init__(self, app: ASGIApp, hosts: frozenset[str], is_secure: bool = False) -> None:
         self._app = app
@@ -91,11 +98,12 @@ class Guard:
             await self._app(scope, receive, send)
             return
         headers = Headers(scope=scope)
-        browser = self._browser(headers.get("cookie", ""))
+        cookie_at = cookie_name(headers.get("host", ""), self._has_tls(headers))
+        browser = _browser(headers.get("cookie", ""), cookie_at)
         is_new = not browser
         if is_new:
             browser = secrets.token_urlsafe(32)
-        scope.setdefault("state", {}).update(browser=browser, is_secure=self._is_secure)
+        scope.setdefault("state", {}).update(browser=browser, cookie=cookie_at)
 
         async def guarded(message: Message) -> None:
             if message["type"] == "http.response.start":
@@ -106,11 +114,17 @@ class Guard:
                 if self._is_secure:
                     answered["strict-transport-security"] = "max-age=31536000"
                 if is_new and "set-cookie" not in answered:
-                    answered["set-cookie"] = cookie(browser, self._is_secure)
+                    answered["set-cookie"] = cookie(cookie_at, browser)
             await send(message)
 
         refusal = self._refusal(scope["method"], headers)
         await (self._app if refusal is None else refusal)(scope, receive, guarded)
+
+    def _has_tls(self, headers: Headers) -> bool:
+        """Whether the browser is at the other end of TLS: this console's own, or under another name than this machine's
+        that of a proxy, as plain HTTP is served to this machine alone."""
+        name = headers.get("host", "").lower()
+        return self._is_secure or (name if name.endswith("]") else name.rpartition(":")[0] or name) not in _LOOPBACK
 
     def _refusal(self, method: str, headers: Headers) -> PlainTextResponse | None:
         host = headers.get("host", "").lower()
@@ -122,8 +136,9 @@ class Guard:
         if method in _READING:
             return None
         origin = headers.get("origin", "")
-        if origin not in ((f"https://{host}",) if self._is_secure else (f"http://{host}", f"https://{host}")):
-            return PlainTextResponse("A change must come from a page of this console (its Origin is another).", 403)
+        if origin not in ((f"https://{host}",) if self._has_tls(headers) else (f"http://{host}", f"https://{host}")):
+            text = f"A change must come from a page of this console, https://{host}/ (its Origin is another)."
+            return PlainTextResponse(text if self._has_tls(headers) else text.replace("https:", "http:"), 403)
         if headers.get("sec-fetch-site", "same-origin") != "same-origin":
             return PlainTextResponse("A change must come from a page of this console (it is cross-site).", 403)
         length = headers.get("content-length", "")
@@ -131,10 +146,11 @@ class Guard:
             return PlainTextResponse(f"A form must say its length, at most {MAX_BODY_BYTES} bytes.", 413)
         return None
 
-    def _browser(self, header: str) -> str:
-        """The id in the cookie, if it is one that this console may have made."""
-        try:
-            morsel = SimpleCookie(header[:8192]).get(_SECURE_COOKIE if self._is_secure else COOKIE)
-        except CookieError:
-            return ""
-        return morsel.value if morsel is not None and 16 <= len(morsel.value) <= 128 else ""
+
+def _browser(header: str, name: str) -> str:
+    """The id in the cookie, if it is one that this console may have made; other cookies may hold what they like."""
+    for pair in header.split(";"):
+        found, _, number = pair.strip().partition("=")
+        if found == name:
+            return number if _ID.fullmatch(number) else ""
+    return ""

@@ -45,7 +45,7 @@ async def log_in(request: Request) -> Response:
         return _form(request, onward, user, explain(error), status_of(error))
     logins.end(request.state.browser)
     answer = RedirectResponse(onward, 303)
-    answer.headers["set-cookie"] = cookie(number, request.state.is_secure)
+    answer.headers["set-cookie"] = cookie(request.state.cookie, number)
     return answer
 
 
@@ -53,7 +53,7 @@ async def log_out(request: Request) -> Response:
     await read_form(request)
     _logins(request).end(request.state.browser)
     answer = RedirectResponse(LOGIN, 303)
-    answer.headers["set-cookie"] = cookie("", request.state.is_secure)
+    answer.headers["set-cookie"] = cookie(request.state.cookie, "")
     return answer
 
 
