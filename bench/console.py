@@ -1,0 +1,195 @@
+"""`python -m bench.console`: what the web console costs, and how long people wait for it.
+
+A broker and its console run as processes, as `penstock serve --console` starts them. A topic holds a million records of
+1 KiB, each a JSON document of eight fields; every filter finds a hundred of them. Of each search: the seconds until the
+first hit is sent to the page, until the last record was read, and the largest memory of the console so far. With
+chromium installed also how long a page of a topic with 10,000 partitions takes to open there, and the memory of the
+page that shows the hits, before and after.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import os
+import random
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from http.client import HTTPConnection
+from pathlib import Path
+from urllib.parse import urlencode
+
+import click
+
+from penstock.client.admin import Admin
+from penstock.client.producer import Producer
+
+_TOPIC, _WIDE = "documents", "wide"
+_EVERY = 10_000
+_CHROMIUM = next((path for path in ("/usr/bin/chromium", "/usr/bin/chromium-browser") if Path(path).exists()), None)
+SEARCHES = {
+    "text": ("text", "needle-in-a-haystack"),
+    "key": ("expression", 'key = "customer-4711"'),
+    "header": ("expression", 'header.region = "antarctica"'),
+    "JSON text": ("expression", '$.customer.city = "Ushuaia"'),
+    "JSON number": ("expression", "$.total > 1000"),
+    "regex": ("expression", r'value matches "needle-\w+-haystack"'),
+    "regex of keys": ("expression", r'key matches "^customer-47[1]\d$"'),
+    "timestamp": ("expression", "timestamp < 1000"),
+}
+"""Where to look, and for what."""
+
+
+def document(number: int, chance: random.Random) -> tuple[str, bytes, list[tuple[str, bytes]], int]:
+    """Key, value, headers and timestamp of a record of 1 KiB; one of ten thousand is a hit of every search."""
+    is_hit = number % _EVERY == _EVERY - 1
+    value = {
+        "order": number,
+        "total": 1234.5 if is_hit else round(chance.uniform(1, 999), 2),
+        "customer": {"id": chance.randrange(10_000), "city": "Ushuaia" if is_hit else "Oslo"},
+        "lines": [{"article": f"A-{chance.randrange(900)}", "count": chance.randrange(1, 9)} for _ in range(4)],
+        "paid": True,
+        "note": "needle-in-a-haystack" if is_hit else "",
+        "filler": "",
+    }
+    text = json.dumps(value)
+    value["filler"] = chance.randbytes(512).hex()[: 1024 - len(text)]
+    region = b"antarctica" if is_hit else b"europe"
+    return (
+        "customer-4711" if is_hit else f"customer-{number % 4000}",
+        json.dumps(value).encode(),
+        [("region", region)],
+        1 if is_hit else 1_700_000_000_000 + number,
+    )
+
+
+async def furnish(bootstrap: str, records: int, partitions: int, wide: int) -> None:
+    chance = random.Random(1)
+    async with Admin(bootstrap_servers=bootstrap) as admin, Producer(bootstrap_servers=bootstrap) as producer:
+        await admin.create_topic(_TOPIC, partitions, 1)
+        if wide:
+            await admin.create_topic(_WIDE, wide, 1)
+        for number in range(records):
+            key, value, headers, timestamp = document(number, chance)
+            await producer.send(
+                _TOPIC, value, key=key, headers=headers, timestamp_ms=timestamp, partition=number % partitions
+            )
+        await producer.flush()
+
+
+@contextmanager
+def served(folder: str) -> Iterator[tuple[str, str, int]]:
+    """A broker with a console that nobody has opened: their addresses, and the broker's process id."""
+    line = [sys.executable, "-m", "penstock.cli.main", "serve", "--data", folder]
+    line += ["--listen", "127.0.0.1:0", "--console", "127.0.0.1:0"]
+    with subprocess.Popen(line, stdout=subprocess.PIPE, text=True) as process:
+        assert process.stdout is not None
+        bootstrap = process.stdout.readline().split()[3]
+        console = process.stdout.readline().split()[1].removeprefix("http://").rstrip("/")
+        try:
+            yield bootstrap, console, process.pid
+        finally:
+            process.terminate()
+
+
+def megabytes(process: int, what: str) -> float:
+    """VmRSS or VmHWM of a process."""
+    status = Path(f"/proc/{process}/status").read_text()
+    return next(int(line.split()[1]) for line in status.splitlines() if line.startswith(what)) / 1024
+
+
+def child_of(process: int) -> int:
+    """The console of a broker."""
+    for folder in Path("/proc").glob("[0-9]*"):
+        try:
+            fields, line = (folder / "stat").read_text().rpartition(")")[2].split(), (folder / "cmdline").read_text()
+        except OSError:
+            continue
+        if int(fields[1]) == process and "--until-stdin-closes" in line:
+            return int(folder.name)
+    raise click.ClickException("the broker has not started its console")
+
+
+def search(address: str, by: str, text: str) -> tuple[float, float, str]:
+    """Seconds until the first rows, and until the end, and what the page says then."""
+    query = urlencode({"from": "beginning", "by": by, "q": text})
+    connection = HTTPConnection(address, timeout=600)
+    began, first, said, event = time.monotonic(), 0.0, "", ""
+    connection.request("GET", f"/topics/{_TOPIC}/messages.live?{query}")
+    answer = connection.getresponse()
+    while line := answer.readline().decode():
+        if line.startswith("event: "):
+            event = line[7:].strip()
+        elif line.startswith("data: ") and event in ("progress", "failed"):
+            said = str(json.loads(line[6:])["text"] if event == "progress" else line[6:])
+        elif line.startswith("data: ") and event == "rows":
+            first = first or time.monotonic() - began
+        if event in ("end", "failed") and line.startswith("data: "):
+            break
+    connection.close()
+    return first, time.monotonic() - began, said
+
+
+def in_browser(address: str, records: int) -> Iterator[str]:
+    """What a person waits for, and the memory of the page."""
+    from playwright.sync_api import sync_playwright
+
+    with sync_playwright() as playwright:
+        browser = playwright.chromium.launch(executable_path=_CHROMIUM, args=["--no-sandbox", "--disable-gpu"])
+        page = browser.new_page(base_url=f"http://{address}")
+        page.set_default_timeout(600_000)
+        inspector = page.context.new_cdp_session(page)
+
+        def heap() -> float:
+            inspector.send("HeapProfiler.collectGarbage")
+            return float(inspector.send("Runtime.getHeapUsage")["usedSize"]) / (1 << 20)
+
+        page.goto(f"/topics/{_TOPIC}/messages")
+        page.locator("#search[data-state=done]").wait_for()
+        before = heap()
+        page.goto(f"/topics/{_TOPIC}/messages?{urlencode({'from': 'beginning', 'by': 'value', 'q': 'order'})}")
+        page.locator("#search[data-state=done]").wait_for()
+        rows = page.locator("#rows tr").count()
+        yield f"page: {before:.1f} MB with 50 rows, {heap():.1f} MB after {records:,} hits, of which it shows {rows}"
+        for path in (f"/topics/{_WIDE}", "/topics", "/"):
+            took = []
+            for _ in range(5):
+                began = time.monotonic()
+                page.goto(path, wait_until="load")
+                took.append(time.monotonic() - began)
+            yield f"{path:14} {sorted(took)[2]:5.2f} s until it is shown, the first time {took[0]:5.2f} s"
+        browser.close()
+
+
+@click.command(help=__doc__.partition("\n\n")[2])
+@click.option("--records", default=1_000_000, show_default=True)
+@click.option("--partitions", default=6, show_default=True)
+@click.option("--wide", default=10_000, show_default=True, help="Partitions of the topic that is only looked at.")
+def main(records: int, partitions: int, wide: int) -> None:
+    with tempfile.TemporaryDirectory(prefix="bench-console-") as folder, served(folder) as (bootstrap, address, broker):
+        click.echo(f"broker, its console not opened:  {megabytes(broker, 'VmRSS'):5.1f} MB")
+        asyncio.run(furnish(bootstrap, records, partitions, wide))
+        connection = HTTPConnection(address, timeout=60)
+        connection.request("GET", "/")
+        connection.getresponse().read()
+        console = child_of(broker)
+        click.echo(f"console, opened:                 {megabytes(console, 'VmRSS'):5.1f} MB")
+        click.echo(f"{records:,} records, {os.cpu_count()} cores")
+        for name, (by, text) in SEARCHES.items():
+            first, whole, said = search(address, by, text)
+            click.echo(
+                f"{name:14} first hit {first:5.2f} s, all {whole:5.2f} s, "
+                f"console at most {megabytes(console, 'VmHWM'):5.1f} MB: {said}"
+            )
+        if _CHROMIUM is not None:
+            for line in in_browser(address, records):
+                click.echo(line)
+        click.echo(f"console, at most:                {megabytes(console, 'VmHWM'):5.1f} MB")
+
+
+if __name__ == "__main__":
+    main()
