@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
+from penstock.console.pages.clients import latencies
 from penstock.testing.broker import Broker
 from tests.console.conftest import Visitor
 
@@ -31,6 +32,21 @@ def test_clients_shows_the_console_itself_among_the_connections(console: Visitor
         assert console.get(f"/clients/{row['clientInstanceId']}").status_code == 200
     assert "penstock-console" in console.get("/clients").text
     assert console.get("/clients/none").status_code == 404
+
+
+def test_of_a_clients_latencies_the_means_come_first_in_words() -> None:
+    told = {
+        "org.apache.kafka.consumer.fetch.manager.fetch.latency.max": 9.0,
+        "org.apache.kafka.consumer.fetch.manager.fetch.latency.avg": 3.0,
+        "org.apache.kafka.consumer.fetch.manager.fetch.throttle.time.avg": 0.0,
+        "org.apache.kafka.consumer.coordinator.heartbeat.response.time.max": 5.0,
+        "org.apache.kafka.consumer.coordinator.commit.latency.avg": 2.0,
+    }
+    assert latencies({"latenciesMs": told}) == [
+        ("commit latency, mean", 2.0),
+        ("fetch latency, mean", 3.0),
+        ("heartbeat response time, largest", 5.0),
+    ]
 
 
 def test_what_is_about_the_cluster_is_not_shown_to_who_may_not_describe_it(login_console: Visitor) -> None:

@@ -54,6 +54,17 @@ def test_the_newest_records_come_first_and_few(console: Visitor, topic: str) -> 
     assert records[0]["key"] == "k299"
 
 
+def test_from_the_newest_records_one_can_go_back_to_the_first(console: Visitor, topic: str) -> None:
+    seen: list[int] = []
+    resume: str | None = ""
+    while resume is not None:
+        shown = console.get(f"/topics/{topic}/messages.json?resume={resume}").json()
+        assert len(shown["records"]) <= 50
+        seen += [json.loads(record["value"])["n"] for record in shown["records"]]
+        resume = shown["resume"]
+    assert seen == list(range(299, -1, -1))
+
+
 def test_a_search_begins_at_an_offset_or_a_time_and_keeps_to_its_partitions(console: Visitor, topic: str) -> None:
     assert found(console, topic, from_="offset", at=148) == [296, 297, 298, 299]
     assert found(console, topic, from_="time", at="1970-01-01T00:16:40.297Z") == [297, 298, 299]
@@ -196,6 +207,23 @@ def test_in_a_browser_a_search_shows_hits_and_script_in_them_stays_text(
 
 
 @pytest.mark.timeout(300)
+def test_in_a_browser_older_and_further_records_are_shown_on_request(
+    browser_page: Page, broker: Broker, fresh: str, produce: Callable[..., None]
+) -> None:
+    broker.create_topic(fresh)
+    produce(fresh, *[f"number {n}".encode() for n in range(520)])
+    rows, done = browser_page.locator("#rows tr"), browser_page.locator("#search[data-state=done]")
+    browser_page.goto(f"/topics/{fresh}/messages")
+    browser_page.get_by_role("button", name="Older records").click()
+    rows.nth(99).filter(has_text="number 420").wait_for()
+    browser_page.goto(f"/topics/{fresh}/messages?from=beginning")
+    browser_page.get_by_role("button", name="Next records").click()
+    rows.last.filter(has_text="number 519").wait_for()
+    done.wait_for()
+    assert rows.count() == 500, "a page does not grow without end"
+    assert not browser_page.get_by_role("button", name="Next records").is_visible()
+
+
 def test_in_a_browser_new_records_arrive_live_until_stopped(
     browser_page: Page, broker: Broker, fresh: str, produce: Callable[..., None]
 ) -> None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from penstock.console.searching import NEVER, Place, Places
+from penstock.console.searching import NEVER, Place, Places, few_before
 
 
 def test_a_search_goes_on_from_any_of_the_last_places_that_its_reader_was_told() -> None:
@@ -37,3 +37,9 @@ def test_a_place_that_was_handed_out_does_not_move() -> None:
     assert first is not None
     first.ranges[0] = (5, 9)
     assert (places.find(number) or place).ranges[0] == (0, 9)
+
+
+def test_what_comes_before_is_a_few_records_of_each_partition_and_ends_at_the_first() -> None:
+    assert few_before({0: 0, 1: 95, 2: 7}, {0: 100, 1: 100, 2: 7}, 50) == {0: (50, 100), 1: (95, 100)}
+    many = dict.fromkeys(range(1_000), 100)
+    assert set(few_before({}, many, 50).values()) == {(98, 100)}

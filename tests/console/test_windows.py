@@ -9,7 +9,7 @@ import pytest
 
 from penstock.client.admin.groups import MemberDescription
 from penstock.client.types import TopicPartition
-from penstock.console.windows import Window, outlook, read, retries, strip, workers
+from penstock.console.windows import Window, obstacles, outlook, read, retries, strip, workers
 from tests.cli.test_share_advice import ADVICE
 
 
@@ -118,3 +118,20 @@ def test_with_metrics_the_outlook_says_how_many_workers_are_needed() -> None:
     )
     enough = replace(ADVICE, workers_to_keep_up=1, workers_to_catch_up=1)
     assert outlook(1, 5, 1, 2, enough)[1] == "A worker has a record for 400 ms; 1 worker would keep up."
+
+
+@pytest.mark.parametrize(
+    ("oldest", "words"),
+    [
+        (cell(7, "DELAYED", left=28_000), "offset 7 backs off, and is delivered again in 28 s."),
+        (cell(7, "ACQUIRED", member="m1", left=12_000), "offset 7 is held by packer-1 for at most 12 s more."),
+        (cell(7, "AVAILABLE"), "offset 7 waits for a worker."),
+    ],
+)
+def test_where_a_window_is_full_the_oldest_record_is_named_in_place_of_more_workers(oldest: Any, words: str) -> None:
+    full = {**window(oldest, cell(8, "ACKNOWLEDGED")), "startOffset": 7, "endOffset": 9, "maxRecordLocks": 2}
+    roomy = {**full, "partition": 1, "maxRecordLocks": 3}
+    found = obstacles([full, roomy], {"m1": "packer-1"})
+    assert [sentence.startswith("t-0 is full") and sentence.endswith(words) for sentence in found] == [True]
+    assert outlook(2, 500, 40, 25, ADVICE, found) == ["It falls behind by 15 records a second.", *found]
+    assert len(obstacles([full] * 9, {})) == 3

@@ -59,6 +59,16 @@ def about(seconds: float) -> str:
     return f"{max(1, round(seconds))} s"
 
 
+def meaning(config: str, value: str) -> str:
+    """What the value of a config of milliseconds or bytes stands for, where a person would have to count digits."""
+    number = int(value) if value.lstrip("-").isdecimal() else 0
+    if number >= (1 << 63) - 1:
+        return "no limit"
+    if config.endswith(".ms") and number >= 1_000:
+        return span(number / 1000)
+    return size(number) if config.endswith(".bytes") and number >= 1_024 else ""
+
+
 def plural(number: int, word: str) -> str:
     return f"{count(number)} {word}" if number == 1 else f"{count(number)} {word}s"
 

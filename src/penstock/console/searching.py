@@ -28,6 +28,7 @@ _REPORT_SECONDS = 0.25
 _MOST_ROWS_AT_ONCE = 100
 _MOST_BYTES_AT_ONCE = 8 << 20
 _MOST_SEARCHES = 100
+_MOST_NEWEST = 2_000
 _MOST_PLACES = 64  # of one search
 _MOST_RANGES = 20_000  # in all places of one search
 
@@ -41,6 +42,8 @@ class Place:
     scanned: int = 0
     total: int = 0
     hits: int = 0
+    firsts: dict[int, int] = field(default_factory=dict)
+    """Where the partitions begin, for a search that goes back in time."""
 
     @property
     def is_endless(self) -> bool:
@@ -184,14 +187,25 @@ def _advance(
 
 
 async def newest(consumer: Consumer[bytes, bytes], place: Place, limit: int) -> list[ConsumerRecord[bytes, bytes]]:
-    """All records of a place that holds few, the newest first."""
+    """The newest records of a place that holds few, the newest first. Afterwards the place holds those before them."""
     found: list[ConsumerRecord[bytes, bytes]] = []
+    before, ends = place.hits, {number: end for number, (_, end) in place.ranges.items()}
     async for event in search(consumer, place, None, show=NEVER):
         found += event.records
         found.sort(key=lambda record: (record.timestamp, record.offset), reverse=True)
         del found[limit:]
-    place.hits = min(place.hits, limit)
+    for record in found:
+        ends[record.partition] = min(record.offset, ends[record.partition])
+    place.hits = before + len(found)
+    place.ranges = few_before(place.firsts, ends, limit)
     return found
+
+
+def few_before(first: Mapping[int, int], end: Mapping[int, int], limit: int) -> dict[int, tuple[int, int]]:
+    """The last offsets before an end, `limit` of each partition, or fewer where there are many partitions."""
+    each = max(1, min(limit, _MOST_NEWEST // max(len(end), 1)))
+    ranges = {number: (max(first.get(number, 0), last - each), last) for number, last in end.items()}
+    return {number: (at, last) for number, (at, last) in ranges.items() if at < last}
 
 
 def ranges_of(

@@ -18,6 +18,7 @@ STATES = ("AVAILABLE", "DELAYED", "ACQUIRED", "STAGED", "ACKNOWLEDGED", "ARCHIVI
 _OPEN = ("ACQUIRED", "AVAILABLE", "DELAYED")
 _MOST_CELLS = 4_000
 _SILENT_SECONDS = 60
+_MOST_OBSTACLES = 3
 
 
 class Cell(TypedDict):
@@ -161,8 +162,39 @@ def retries(windows: Iterable[Window]) -> list[dict[str, object]]:
     return rows
 
 
-def outlook(workers: int, lag: int, arrivals: float | None, done: float | None, advice: Advice | None) -> list[str]:
-    """Where the queue is going, and how many workers it needs, in sentences. `advice` is there with metrics only."""
+def obstacles(windows: Iterable[Window], clients: dict[str, str]) -> list[str]:
+    """The share-partitions that hand out nothing before their oldest record is done, however many workers there are."""
+    found = []
+    for window in windows:
+        if window["endOffset"] - window["startOffset"] < window["maxRecordLocks"] or not window["records"]:
+            continue
+        oldest = window["records"][0]
+        left = span(oldest["remainingMs"] / 1000)
+        words = {
+            "ACQUIRED": f"is held by {clients.get(oldest['memberId']) or oldest['memberId']} for at most {left} more",
+            "DELAYED": f"backs off, and is delivered again in {left}",
+        }.get(oldest["state"], "waits for a worker")
+        found.append(
+            f"{window['topic']}-{window['partition']} is full: nothing more is taken from it before its oldest record "
+            f"is done, and offset {count(oldest['offset'])} {words}."
+        )
+    if len(found) > _MOST_OBSTACLES:
+        found[_MOST_OBSTACLES - 1 :] = [f"{count(len(found) - _MOST_OBSTACLES + 1)} other partitions are full too."]
+    return found
+
+
+def outlook(
+    workers: int,
+    lag: int,
+    arrivals: float | None,
+    done: float | None,
+    advice: Advice | None,
+    obstacles: Sequence[str] = (),
+) -> list[str]:
+    """Where the queue is going, and how many workers it needs, in sentences. `advice` is there with metrics only.
+
+    More workers are no remedy where there are `obstacles`.
+    """
     if not workers:
         return [f"{plural(lag, 'record')} to do, and no worker." if lag else "No worker, and nothing to do."]
     if not lag:
@@ -177,6 +209,8 @@ def outlook(workers: int, lag: int, arrivals: float | None, done: float | None, 
         sentences = [f"{plural(workers, 'worker')} {_keep(workers)} pace with what arrives, and the backlog stays."]
     else:
         sentences = [f"It falls behind by {count(round(arrivals - done, 1))} records a second."]
+    if obstacles:
+        return [*sentences, *obstacles]
     if advice is not None and advice.handling_seconds is not None and advice.workers_to_keep_up is not None:
         needed, soon = advice.workers_to_keep_up, advice.workers_to_catch_up
         sentence = (

@@ -29,7 +29,7 @@ from penstock.security.authorizer import Authorizer
 from penstock.security.operations import SUPPORTED_OPERATIONS
 from penstock.security.principals import USER, parse_principal
 from penstock.wire.acls import AclOperation, AclPermission, AclResource, PatternType
-from penstock.wire.errors import KafkaError
+from penstock.wire.errors import ErrorCode, KafkaError
 
 NAVIGATION = [("/access", "Access", "a")]
 _MOST_RULES = 1_000
@@ -56,16 +56,19 @@ async def access(request: Request) -> Page:
         users = {name: [info.mechanism.sasl_name for info in infos] for name, infos in sorted(described.items())}
     except KafkaError as error:
         reasons["users"] = explain(error)
+    has_authorizer = True
     try:
         rules = await admin.describe_acls()
     except KafkaError as error:
         reasons["rules"] = explain(error)
+        has_authorizer = error.code != ErrorCode.SECURITY_DISABLED
     try:
         quotas = await admin.describe_client_quotas()
     except KafkaError as error:
         reasons["quotas"] = explain(error)
     named = {rule.principal.removeprefix(f"{USER}:") for rule in rules} - {WILDCARD}
     data = {
+        "has_authorizer": has_authorizer,
         "users": [
             {
                 "user": name,

@@ -13,6 +13,8 @@ from penstock.console.web import Page, name_in, page, session_of
 
 NAVIGATION = [("/clients", "Clients", "c")]
 _MOST = 500
+_MOST_LATENCIES = 3
+_KINDS = {"avg": "mean", "max": "largest"}
 
 
 async def clients(request: Request) -> Page:
@@ -23,7 +25,7 @@ async def clients(request: Request) -> Page:
     shown_pushing, shown_connections = _matching(pushing, search), _matching(connections, search)
     data = {
         "search": search,
-        "clients": shown_pushing[:_MOST],
+        "clients": [{**row, "latencies": latencies(row)} for row in shown_pushing[:_MOST]],
         "connections": shown_connections[:_MOST],
         "client_count": len(shown_pushing),
         "connection_count": len(shown_connections),
@@ -48,6 +50,19 @@ def _rows(by_broker: Mapping[int, object], what: str) -> list[dict[str, object]]
         for broker, views in by_broker.items()
         for row in cast("Mapping[str, list[dict[str, object]]]", views)[what]
     ]
+
+
+def latencies(row: Mapping[str, object]) -> list[tuple[str, object]]:
+    """The latencies that say most, in words: means before maxima, and none of what never happened."""
+    told = cast("Mapping[str, float]", row.get("latenciesMs") or {})
+    found = sorted((name.endswith(".max"), name, value) for name, value in told.items() if value > 0)
+    return [(_words(name), value) for _, name, value in found[:_MOST_LATENCIES]]
+
+
+def _words(metric: str) -> str:
+    """The end of a name, as in org.apache.kafka.consumer.coordinator.heartbeat.response.time.max."""
+    *words, kind = metric.split(".")
+    return f"{' '.join(words[-2:] if words[-1:] == ['latency'] else words[-3:])}, {_KINDS.get(kind, kind)}"
 
 
 def _matching(rows: list[dict[str, object]], search: str) -> list[dict[str, object]]:

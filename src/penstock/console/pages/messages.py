@@ -30,7 +30,6 @@ from penstock.console.web import Page, change, name_in, number_of, page, read_fo
 
 _KEEP = 500  # rows of a page
 _FEW = 50  # rows of the newest records
-_MOST_NEWEST = 2_000
 _PREVIEW = 1_000
 _WHOLE = 32 << 10  # values up to this size are decoded whole, even if only their beginning is shown
 _MAX_ANSWER = 16 << 20
@@ -55,7 +54,7 @@ async def messages(request: Request) -> Page:
         criteria.partitions(sorted(info.partitions))
     except (filters.FilterError, MalformedMoment, HTTPException) as error:
         problem = error.detail if isinstance(error, HTTPException) else str(error)
-    query = [item for item in request.query_params.multi_items() if item[0] not in ("notice", "resume")]
+    query = [item for item in request.query_params.multi_items() if item[0] not in ("notice", "resume", "more")]
     extra = {
         "asked": criteria,
         "stream": f"/topics/{encode_name(topic)}/messages.live?{urlencode(query)}",
@@ -81,6 +80,7 @@ class _Search:
         self.format = get("format", "auto")
         self.committed = get("committed") == "1"
         self.resume = get("resume", "")
+        self.more = get("more") == "1"
         if self.start not in STARTS or self.by not in KINDS or self.format not in FORMATS:
             raise HTTPException(400, f"'from' is one of {STARTS}, 'by' one of {KINDS}, 'format' one of {FORMATS}.")
 
@@ -143,8 +143,7 @@ async def _place(admin: Admin, places: Places, topic: str, criteria: _Search) ->
         by_time = await admin.list_offsets(dict.fromkeys(led, milliseconds(criteria.at)))
         at = {tp.partition: found.offset for tp, found in by_time.items() if found.offset >= 0}
     elif criteria.start == "newest" and criteria.filter is None:
-        each = max(1, min(_FEW, _MOST_NEWEST // max(len(ends), 1)))
-        at = {number: end - each for number, end in ends.items()}
+        return Place(topic, searching.few_before(firsts, ends, _FEW), firsts=firsts)
     ranges = searching.ranges_of(firsts, ends, at, endless=criteria.start == "live")
     total = sum(end - at for at, end in ranges.values()) if criteria.start != "live" else 0
     return Place(topic, ranges, total=total)
@@ -199,7 +198,7 @@ async def _search_events(
     yield "progress", _progress(Found(place), criteria, session.places.keep(search, place))
     template = web_of(request).templates.get_template("message_rows.html")
     async with session.consumer(committed=criteria.committed) as consumer:
-        async for found in _events(consumer, place, criteria, max(0, _KEEP - place.hits)):
+        async for found in _events(consumer, place, criteria, _KEEP if criteria.more else max(0, _KEEP - place.hits)):
             if found.records:
                 rows = [_row(record, criteria, session, _PREVIEW) for record in found.records]
                 if criteria.start == "live":
@@ -225,6 +224,7 @@ def _progress(found: Found, criteria: _Search, resume: str) -> dict[str, object]
         "done": place.scanned,
         "total": place.total if criteria.filter is not None else 0,
         "resume": resume,
+        "more": bool(place.ranges) and criteria.filter is None,
     }
 
 

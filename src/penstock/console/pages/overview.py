@@ -88,6 +88,7 @@ async def overview(request: Request) -> Page:
             if name and any(row.values())
         ][:_MOST_ROWS],
         "watched": bool(metrics),
+        "measured": bool(rates),
     }
     return Page("overview.html", data, _LIVE_SECONDS)
 

@@ -97,13 +97,16 @@ async def queue(request: Request) -> Page:
     arrivals, done = _rates(session, name, sum(ends.values()), lag)
     if advice is not None:
         arrivals, done = advice.arrivals_per_second, advice.done_per_second
+    clients = {member.member_id: member.client_id for member in described.members}
     data = {
         "queue": name,
         "state": described.state,
         "lag": lag,
         "arrivals": arrivals,
         "done": done,
-        "outlook": windows.outlook(len(described.members), lag, arrivals, done, advice),
+        "outlook": windows.outlook(
+            len(described.members), lag, arrivals, done, advice, windows.obstacles(found, clients)
+        ),
         "members": windows.workers(described.members, found),
         "partitions": [
             {
@@ -121,7 +124,6 @@ async def queue(request: Request) -> Page:
         "has_windows": await session.monitoring.is_there(),
     }
     is_live = request.url.path.endswith(".live")  # what only the rest of the page shows is not read twice a second
-    clients = {member.member_id: member.client_id for member in described.members}
     extra = {
         "strips": [windows.strip(window, clients) for window in found[:_MOST_WINDOWS]],
         "states": windows.STATES,
@@ -201,7 +203,7 @@ async def delete(request: Request, form: Form) -> Change:
 async def letters(request: Request) -> Page:
     session, name = session_of(request), name_in(request)
     admin = await session.admin()
-    await admin.describe_group(name)  # who may not see it is told so, not that it has no dead letters
+    await admin.describe_group(name)  # who may not see it is described so, not that it has no dead letters
     topic = await dead_letters.dead_letter_topic(admin, name)
     found: list[dead_letters.Letter] = []
     more = False
@@ -227,7 +229,7 @@ async def letters(request: Request) -> Page:
 async def redrive(request: Request, form: Form) -> Change:
     session, name = session_of(request), name_in(request)
     admin = await session.admin()
-    await admin.describe_group(name)  # who may not see it is told so, not that it has no dead letters
+    await admin.describe_group(name)  # who may not see it is described so, not that it has no dead letters
     topic = await dead_letters.dead_letter_topic(admin, name)
     if topic is None:
         raise HTTPException(404, f"Queue {name} has no dead-letter topic.")

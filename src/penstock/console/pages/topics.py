@@ -11,9 +11,10 @@ from penstock.client.admin import ConfigSource, ResourceType
 from penstock.client.types import TopicPartition
 from penstock.console import readers
 from penstock.console.commands import command
+from penstock.console.formats import count, meaning
 from penstock.console.names import encode_name
 from penstock.console.questions import Change, Form
-from penstock.console.readings import read_both, topic_rates
+from penstock.console.readings import read_both, read_offsets, topic_rates
 from penstock.console.sorting import ordered
 from penstock.console.web import Page, change, field_of, name_in, number_of, page, session_of
 
@@ -118,8 +119,9 @@ async def topic_configs(request: Request) -> Page:
             "source": _source(entry.source),
             "readOnly": entry.read_only,
             "documentation": entry.documentation or "",
+            "meaning": meaning(entry.name, entry.value or ""),
         }
-        for entry in sorted(found.values())
+        for entry in sorted(found.values(), key=lambda entry: (entry.source != ConfigSource.TOPIC, entry.name))
     ]
     return Page("topic_configs.html", {"topic": name, "configs": rows})
 
@@ -151,6 +153,15 @@ async def create(request: Request, form: Form) -> Change:
 
 async def delete(request: Request, form: Form) -> Change:
     session, name = session_of(request), name_in(request)
+    admin = await session.admin()
+    info = await admin.describe_topic(name)
+    offsets, lags = await asyncio.gather(read_offsets(admin, [info]), readers.lags_of(session))
+    read_by = [reader.group for reader in lags.get(name, ())]
+    rows = [
+        ("partitions", count(len(info.partitions))),
+        ("records", count(sum(max(offsets.records(tp), 0) for tp in offsets.end))),
+        ("read by", ", ".join(read_by[:20]) + (" and others" if len(read_by) > 20 else "") or "no group and no queue"),
+    ]
 
     async def perform(_: Form) -> str:
         await (await session.admin()).delete_topic(name)
@@ -163,6 +174,8 @@ async def delete(request: Request, form: Form) -> Change:
         perform,
         "Delete it",
         danger=True,
+        columns=("What goes", ""),
+        rows=rows,
         onward="/topics",
     )
 

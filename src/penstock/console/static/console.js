@@ -133,28 +133,38 @@ if (search) {
   const bar = document.getElementById("progress");
   const words = document.getElementById("progress-text");
   const button = document.getElementById("stop");
+  const further = document.getElementById("further");
   let resume = "";
+  let hasMore = false;
+  let asksMore = false;
   let state = "searching";
   let stream = null;
   const letGo = () => { if (stream) stream.close(); stream = null; };
   const finish = (how) => { letGo(); state = how; button.hidden = true; bar.hidden = true; search.dataset.state = how; };
   const begin = () => {
     if (stream || document.hidden || state !== "searching") return;
-    stream = new EventSource(search.dataset.stream + (resume ? "&resume=" + encodeURIComponent(resume) : ""));
+    stream = new EventSource(search.dataset.stream + (resume ? "&resume=" + encodeURIComponent(resume) : "") + (asksMore ? "&more=1" : ""));
     stream.addEventListener("rows", (event) => {
       rows.insertAdjacentHTML(isLive ? "afterbegin" : "beforeend", JSON.parse(event.data));
-      while (rows.children.length > keep) rows.lastElementChild.remove();
+      while (rows.children.length > keep) (isLive ? rows.lastElementChild : rows.firstElementChild).remove();
     });
     stream.addEventListener("progress", (event) => {
       const told = JSON.parse(event.data);
       words.textContent = told.text;
       resume = told.resume;
+      hasMore = told.more;
       if (told.total) { bar.max = told.total; bar.value = told.done; bar.hidden = false; }
     });
     stream.addEventListener("failed", (event) => { words.textContent = JSON.parse(event.data); words.className = "failure"; finish("failed"); });
-    stream.addEventListener("end", () => { finish("done"); if (!rows.children.length) document.getElementById("none").hidden = false; });
+    stream.addEventListener("end", () => { finish("done"); further.hidden = !hasMore; if (!rows.children.length) document.getElementById("none").hidden = false; });
     stream.addEventListener("error", () => { if (stream) { words.textContent += " · the connection to the console is lost"; finish("failed"); } });
   };
+  further.firstElementChild.addEventListener("click", () => {
+    further.hidden = asksMore = true;
+    button.hidden = false;
+    state = search.dataset.state = "searching";
+    begin();
+  });
   button.addEventListener("click", () => { words.textContent += " · stopped"; finish("stopped"); });
   document.addEventListener("visibilitychange", () => (document.hidden ? letGo() : begin()));
   window.addEventListener("pagehide", letGo);
