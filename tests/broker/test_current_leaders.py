@@ -29,7 +29,7 @@ def leaders() -> CurrentLeaders:
     return CurrentLeaders(view)
 
 
-def asked(version: int) -> object:
+def request(version: int) -> object:
     return SimpleNamespace(api_version=version, connection=SimpleNamespace(listener_name="PLAINTEXT"))
 
 
@@ -38,7 +38,7 @@ def test_a_producer_is_told_by_name_and_by_id(leaders: CurrentLeaders) -> None:
     for version, name, topic_id in ((10, "orders", bytes(16)), (13, "", ID)):
         answers = [partition(0, NOT_LEADER), partition(1, NOT_LEADER), partition(2, 0)]
         response = m.ProduceResponse(responses=[m.ProduceResponse.TopicProduceResponse(name, topic_id, answers)])
-        leaders.tell(asked(version), response)  # type: ignore[arg-type]
+        leaders.fill(request(version), response)  # type: ignore[arg-type]
         assert (answers[0].current_leader.leader_id, answers[0].current_leader.leader_epoch) == (2, 7)
         assert answers[1].current_leader.leader_id == -1, "nobody is known to lead it"
         (node,) = response.node_endpoints
@@ -48,19 +48,19 @@ def test_a_producer_is_told_by_name_and_by_id(leaders: CurrentLeaders) -> None:
 def test_an_older_producer_is_not(leaders: CurrentLeaders) -> None:
     answers = [m.ProduceResponse.PartitionProduceResponse(0, NOT_LEADER)]
     response = m.ProduceResponse(responses=[m.ProduceResponse.TopicProduceResponse("orders", ID, answers)])
-    leaders.tell(asked(9), response)  # type: ignore[arg-type]
+    leaders.fill(request(9), response)  # type: ignore[arg-type]
     assert response.node_endpoints == []
 
 
 def test_consumers_are_told_too(leaders: CurrentLeaders) -> None:
     fetched = m.FetchResponse.PartitionData(0, error_code=ErrorCode.FENCED_LEADER_EPOCH)
     fetch = m.FetchResponse(responses=[m.FetchResponse.FetchableTopicResponse(topic_id=ID, partitions=[fetched])])
-    leaders.tell(asked(16), fetch)  # type: ignore[arg-type]
+    leaders.fill(request(16), fetch)  # type: ignore[arg-type]
     shared = m.ShareFetchResponse.PartitionData(partition_index=0, error_code=NOT_LEADER)
     share = m.ShareFetchResponse(
         responses=[m.ShareFetchResponse.ShareFetchableTopicResponse(topic_id=ID, partitions=[shared])]
     )
-    leaders.tell(asked(1), share)  # type: ignore[arg-type]
+    leaders.fill(request(1), share)  # type: ignore[arg-type]
     for partition, response in ((fetched, fetch), (shared, share)):
         assert partition.current_leader.leader_id == 2
         assert [node.host for node in response.node_endpoints] == ["two"]

@@ -7,7 +7,7 @@ from collections.abc import Callable
 
 from penstock.client import Consumer, Producer
 from penstock.client.metrics import MetricName, Metrics, PollTimes
-from penstock.client.telemetry import Reporter, telemetry_name, wanted_points
+from penstock.client.telemetry import Reporter, telemetry_name, subscribed_points
 from penstock.testing import Broker
 
 SENT = MetricName("producer-metrics", "record-send-total", "c")
@@ -21,14 +21,14 @@ def test_names_are_those_of_kip_714() -> None:
 
 def test_only_what_was_subscribed_to_and_is_known_is_sent() -> None:
     snapshot = {SENT: 3.0, LATENCY: float("nan")}
-    (point,) = wanted_points(snapshot, ["org.apache.kafka.producer."], {}, is_delta=False)
+    (point,) = subscribed_points(snapshot, ["org.apache.kafka.producer."], {}, is_delta=False)
     assert (point.name, point.value, point.is_sum, point.is_delta) == (telemetry_name(SENT), 3.0, True, False)
-    assert wanted_points(snapshot, ["org.apache.kafka.consumer."], {}, is_delta=False) == []
-    assert len(wanted_points({**snapshot, LATENCY: 1.0}, ["*"], {}, is_delta=False)) == 2
+    assert subscribed_points(snapshot, ["org.apache.kafka.consumer."], {}, is_delta=False) == []
+    assert len(subscribed_points({**snapshot, LATENCY: 1.0}, ["*"], {}, is_delta=False)) == 2
 
 
 def test_of_totals_the_increments_are_sent() -> None:
-    (point,) = wanted_points({SENT: 10.0}, ["*"], {telemetry_name(SENT): 4.0}, is_delta=True)
+    (point,) = subscribed_points({SENT: 10.0}, ["*"], {telemetry_name(SENT): 4.0}, is_delta=True)
     assert (point.value, point.is_delta) == (6.0, True)
 
 

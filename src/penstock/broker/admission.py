@@ -168,13 +168,13 @@ class TransactionalWrites:
             admission = Admission(waits=True)
             admission.refuse(frozenset(self._first_batches(body)), ConcurrentTransactions())
             return append(admission)
-        spoken = self._ask(write)
+        spoken = self._confirm(write)
         if spoken is not None:
             return append(spoken)
         self._behind[transactional_id] = deque()
         return write.defer()
 
-    def _ask(self, write: _Write) -> Admission | None:
+    def _confirm(self, write: _Write) -> Admission | None:
         """The coordinator's word, or None if the write has to wait for it."""
         admission = Admission(waits=self._coordinator.is_elsewhere(write.body.transactional_id or ""))
         first = self._first_batches(write.body)
@@ -265,7 +265,7 @@ class TransactionalWrites:
         write.finish(admission)
         while behind:
             following = behind.popleft()
-            spoken = self._ask(following)
+            spoken = self._confirm(following)
             if spoken is None:
                 self._behind[transactional_id] = behind
                 return

@@ -332,15 +332,15 @@ class Authentication:
 
     def _failed(self, failure: AuthenticationFailed, refuse: Callable[[str], None]) -> None:
         kind = "re-authentication" if self.is_repeated else "authentication"
-        said = str(failure)
+        message = str(failure)
         if isinstance(failure, MalformedToken):
-            said = (
+            message = (
                 f"Authentication failed during {kind} due to invalid credentials with SASL mechanism {self._mechanism}"
             )
         why = failure.why if isinstance(failure, TokenRefused) else str(failure)
         who = self._exchange.user[:200] if self._exchange is not None else ""
         self._count_failure("%s of %r with %s failed: %s", kind, who, self._mechanism, why)
-        self._end_later(lambda: refuse(said))
+        self._end_later(lambda: refuse(message))
 
     def _fail_later(self, request: AnyRequest, response: m.Message, why: str) -> Answer:
         """Answer what is out of order, after the delay, and close."""

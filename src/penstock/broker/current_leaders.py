@@ -24,7 +24,7 @@ class CurrentLeaders:
     def __init__(self, cluster: ClusterView) -> None:
         self._cluster = cluster
 
-    def tell(self, request: AnyRequest, response: object) -> None:
+    def fill(self, request: AnyRequest, response: object) -> None:
         """Fill in the leaders of partitions that are not led from here; other answers are left as they are."""
         if isinstance(response, m.ProduceResponse):
             if request.api_version >= _PRODUCE_VERSION:

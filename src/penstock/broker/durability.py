@@ -63,10 +63,10 @@ class _WaitForEach(_Wait):
     __slots__ = ("_outcomes",)
 
     def __init__(self, waits: dict[_Wait, None], missing: int, then: ThenEach, deadline: float | None) -> None:
-        super().__init__(waits, missing, self._tell(then), deadline)
+        super().__init__(waits, missing, self._outcomes_to(then), deadline)
         self._outcomes: list[StorageError | None] = [NotDurableInTime(_LATE)] * missing
 
-    def _tell(self, then: ThenEach) -> Then:
+    def _outcomes_to(self, then: ThenEach) -> Then:
         return lambda _: then(self._outcomes)
 
     def settled(self, at: int, failure: StorageError | None) -> None:

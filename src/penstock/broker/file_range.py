@@ -68,28 +68,28 @@ class FileRange:
         self.is_warm = True
 
 
-def when_cached(world: World, wanted: FileRange, then: Callable[[], None]) -> bool:
+def when_cached(world: World, span: FileRange, then: Callable[[], None]) -> bool:
     """Whether a range can be read without waiting for the disk. If not, a thread reads it and `then` is called after.
 
     It is called even if the thread could not read: the next attempt finds out what is wrong, or succeeds.
     """
-    if wanted.is_cached():
+    if span.is_cached():
         return True
 
     def warmed_up(reading: asyncio.Future[None]) -> None:
-        wanted.is_warm = True
+        span.is_warm = True
         if reading.cancelled():
             return
         if reading.exception() is not None:
-            log.warning("a thread cannot read %d bytes ahead: %s", wanted.size, reading.exception())
+            log.warning("a thread cannot read %d bytes ahead: %s", span.size, reading.exception())
         then()
 
-    world.in_thread(wanted.warm_up).add_done_callback(warmed_up)
+    world.in_thread(span.warm_up).add_done_callback(warmed_up)
     return False
 
 
-async def until_cached(world: World, wanted: FileRange) -> None:
+async def until_cached(world: World, span: FileRange) -> None:
     """Return when a range can be read without waiting for the disk, or cannot be read at all."""
     ready = asyncio.Event()
-    if not when_cached(world, wanted, ready.set):
+    if not when_cached(world, span, ready.set):
         await ready.wait()

@@ -63,7 +63,7 @@ class LagElsewhere:
         self._kept_in: dict[QueueKey, array[int]] = {}
         """By queue and partition: the partition of the state topic that keeps the state."""
         self._steps: Iterator[Step] = iter(())
-        self._wanted: set[bytes | QueueKey] = set()
+        self._in_use: set[bytes | QueueKey] = set()
         self._read: set[bytes | QueueKey] = set()
         """What at least one round has tried to read."""
         self._timer: Timer | None = None
@@ -114,7 +114,7 @@ class LagElsewhere:
 
     def _begin(self) -> None:
         self._began = self._world.monotonic()
-        self._wanted = set()
+        self._in_use = set()
         self._steps = self._round()
         self._go_on()
 
@@ -133,7 +133,7 @@ class LagElsewhere:
             yield partial(self._read_bounds, coordinators.share_groups.log_ends, chunk)
         share = coordinators.share_groups.coordinator
         for key, indexes in queues:
-            self._wanted.add(key)
+            self._in_use.add(key)
             elsewhere = iter(self._kept_elsewhere(share, key, indexes))
             while part := [(key[1], index) for index in islice(elsewhere, _PARTITIONS_PER_REQUEST)]:
                 yield partial(self._read_states, share, key[0], part)
@@ -150,7 +150,7 @@ class LagElsewhere:
         for name in sorted(names):
             topic = self._cluster.find_topic(name)
             if topic is not None:
-                self._wanted.add(topic.topic_id)
+                self._in_use.add(topic.topic_id)
                 for index in range(topic.partition_count):
                     if self._cluster.leader_elsewhere(name, index) is not None:
                         yield name, index
@@ -180,10 +180,10 @@ class LagElsewhere:
 
     def _finish(self) -> None:
         """Forget what no group needs any more; the next round comes when its time has come."""
-        self._read = self._wanted
-        self._bounds = {key: known for key, known in self._bounds.items() if key in self._wanted}
-        self._states = {key: known for key, known in self._states.items() if key in self._wanted}
-        self._kept_in = {key: known for key, known in self._kept_in.items() if key in self._wanted}
+        self._read = self._in_use
+        self._bounds = {key: known for key, known in self._bounds.items() if key in self._in_use}
+        self._states = {key: known for key, known in self._states.items() if key in self._in_use}
+        self._kept_in = {key: known for key, known in self._kept_in.items() if key in self._in_use}
         passed = self._world.monotonic() - self._began
         self._timer = self._world.call_later(max(0.0, ROUND_SECONDS - passed), self._begin)
 

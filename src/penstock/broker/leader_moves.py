@@ -88,11 +88,11 @@ class LeaderMoves:
         return Verdict(direction=Direction(topic.topic_id, index, tuple(replicas), before))
 
     def under_way(self, topic: Topic, index: int) -> UnderWay | None:
-        before, wanted = self._cluster.replaced(topic, index), self._cluster.assigned(topic, index)
+        before, after = self._cluster.replaced(topic, index), self._cluster.assigned(topic, index)
         if not before:
             return None
-        removing = [node_id for node_id in before if node_id not in wanted]
-        return UnderWay(index, [*wanted, *removing], [node_id for node_id in wanted if node_id not in before], removing)
+        removing = [node_id for node_id in before if node_id not in after]
+        return UnderWay(index, [*after, *removing], [node_id for node_id in after if node_id not in before], removing)
 
     def give(self, directions: Sequence[Direction]) -> None:
         """Raises KafkaStorageError, and then nothing moves."""

@@ -171,6 +171,6 @@ class OAuthBearerExchange:
 class TokenRefused(AuthenticationFailed):
     """A token that is not taken: the client learns as much as the challenge said, the log learns why."""
 
-    def __init__(self, said: str, why: str) -> None:
-        super().__init__(said)
+    def __init__(self, message: str, why: str) -> None:
+        super().__init__(message)
         self.why = why

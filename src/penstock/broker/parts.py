@@ -99,7 +99,7 @@ class Parts:
             from penstock.broker.current_leaders import CurrentLeaders
 
             self.cluster.leaders_move = True
-            self.dispatcher.finish = CurrentLeaders(self.cluster).tell
+            self.dispatcher.finish = CurrentLeaders(self.cluster).fill
             self.dispatcher.may_answer = self.membership.may_answer
             self.cluster.on_leadership_changed.append(self._load_coordinator)
         self.metrics = Metrics(world.precise, lambda: config.penstock_metrics_series_max)

@@ -92,7 +92,7 @@ class Quotas:
         if not throttle_ms:
             return
         if isinstance(answer, Message):
-            _tell(answer, throttle_ms)
+            _set_throttle_time(answer, throttle_ms)
         elif isinstance(answer, Pending):
             answer.throttle_time_ms = throttle_ms
         self.throttle(request.connection, quota, throttle_ms)
@@ -100,7 +100,7 @@ class Quotas:
     def answered(self, request: AnyRequest, response: Message) -> None:
         """The response to a request that had to wait is ready."""
         if request.api_key not in _EXEMPT and (throttle_ms := self._throttle_ms(Quota.REQUEST, request)):
-            _tell(response, throttle_ms)
+            _set_throttle_time(response, throttle_ms)
             self.throttle(request.connection, Quota.REQUEST, throttle_ms)
 
     def spend(self, request: AnyRequest, seconds: float) -> None:
@@ -244,11 +244,11 @@ class Mutations:
     def finish(self, response: Message) -> None:
         """Have the client wait, if it has to."""
         if self._throttle_ms:
-            _tell(response, self._throttle_ms)
+            _set_throttle_time(response, self._throttle_ms)
             self._quotas.throttle(self._request.connection, Quota.MUTATION, self._throttle_ms)
 
 
-def _tell(response: Message, throttle_ms: int) -> None:
+def _set_throttle_time(response: Message, throttle_ms: int) -> None:
     already = getattr(response, "throttle_time_ms", None)
     if already is not None:
         response.throttle_time_ms = max(already, throttle_ms)  # type: ignore[attr-defined]

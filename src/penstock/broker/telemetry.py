@@ -257,8 +257,8 @@ class Telemetry:
             "client_source_port": str(client.port),
         }
         matching = [each for each in self._subscriptions if each.is_for(attributes)]
-        wanted = dict.fromkeys(name for each in matching for name in each.metrics)
-        client.subscribed = (_ALL,) if _ALL in wanted else tuple(wanted)
+        prefixes = dict.fromkeys(name for each in matching for name in each.metrics)
+        client.subscribed = (_ALL,) if _ALL in prefixes else tuple(prefixes)
         client.interval_ms = min((each.interval_ms for each in matching), default=_LONGEST_DEFAULT_MS)
         client.interval_ms = min(client.interval_ms, _LONGEST_DEFAULT_MS)
         described = f"{client.subscribed}{client.interval_ms}".encode()

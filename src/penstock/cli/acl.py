@@ -143,10 +143,10 @@ def list_(
     if len(chosen) > 1:
         raise click.UsageError("Name one resource only.")
     principal = None if user is None else principal_of(user)
-    wanted = AclFilter(principal=principal)
+    acl_filter = AclFilter(principal=principal)
     if chosen:
-        wanted = AclFilter(chosen[0][0], chosen[0][1], principal, pattern_type=PatternType.MATCH)
-    found = _rules(wanted, data, bootstrap)
+        acl_filter = AclFilter(chosen[0][0], chosen[0][1], principal, pattern_type=PatternType.MATCH)
+    found = _rules(acl_filter, data, bootstrap)
     if as_json:
         print_json([json_of(rule) for rule in found])
     elif found:
@@ -229,13 +229,13 @@ def _explanation_json(answer: Explanation) -> dict[str, object]:
     }
 
 
-def _rules(wanted: AclFilter, data: Path | None, bootstrap: str) -> list[AclBinding]:
+def _rules(acl_filter: AclFilter, data: Path | None, bootstrap: str) -> list[AclBinding]:
     if data is not None:
-        return DataFolder(data).acls(wanted)
+        return DataFolder(data).acls(acl_filter)
     from penstock.wire.errors import SecurityDisabled
 
     try:
-        return with_admin(bootstrap, lambda admin: admin.describe_acls(wanted))
+        return with_admin(bootstrap, lambda admin: admin.describe_acls(acl_filter))
     except SecurityDisabled:
         raise Failure(
             f"The broker at {bootstrap} has no authorizer, so everybody may do everything.\n"

@@ -64,24 +64,24 @@ def rules_of(principal: str, options: Mapping[str, object]) -> list[AclBinding]:
     """The rules that the options of a command stand for."""
     permission = AclPermission.DENY if options["deny"] else AclPermission.ALLOW
     pattern = PatternType.PREFIXED if options["prefix"] else PatternType.LITERAL
-    wanted: list[tuple[AclOperation, AclResource, str]] = []
+    needed: list[tuple[AclOperation, AclResource, str]] = []
     for name, operation in ON_TOPICS.items():
-        wanted += [(operation, AclResource.TOPIC, topic) for topic in _texts(options[name])]
-    wanted += [(AclOperation.READ, AclResource.GROUP, group) for group in _texts(options["group"])]
+        needed += [(operation, AclResource.TOPIC, topic) for topic in _texts(options[name])]
+    needed += [(AclOperation.READ, AclResource.GROUP, group) for group in _texts(options["group"])]
     ids = _texts(options["transactional_id"])
-    wanted += [(AclOperation.WRITE, AclResource.TRANSACTIONAL_ID, each) for each in ids]
+    needed += [(AclOperation.WRITE, AclResource.TRANSACTIONAL_ID, each) for each in ids]
     for text in _texts(options["cluster"]):
-        wanted.append((operation_of(text, AclResource.CLUSTER), AclResource.CLUSTER, CLUSTER_NAME))
+        needed.append((operation_of(text, AclResource.CLUSTER), AclResource.CLUSTER, CLUSTER_NAME))
     named = options["rule"]
     assert isinstance(named, tuple)
     for operation_text, type_text, name in named:
         kind = resource_of(type_text)
-        wanted.append((operation_of(operation_text, kind), kind, CLUSTER_NAME if kind is AclResource.CLUSTER else name))
+        needed.append((operation_of(operation_text, kind), kind, CLUSTER_NAME if kind is AclResource.CLUSTER else name))
     if options["admin"]:
-        wanted += [(AclOperation.ALL, kind, WILDCARD) for kind in _EVERYTHING]
-        wanted.append((AclOperation.ALL, AclResource.CLUSTER, CLUSTER_NAME))
+        needed += [(AclOperation.ALL, kind, WILDCARD) for kind in _EVERYTHING]
+        needed.append((AclOperation.ALL, AclResource.CLUSTER, CLUSTER_NAME))
     rules = []
-    for operation, kind, name in wanted:
+    for operation, kind, name in needed:
         if not name:
             raise click.UsageError("A name is empty; * means every name.")
         is_fixed = kind is AclResource.CLUSTER or (options["admin"] and name == WILDCARD)

@@ -48,9 +48,9 @@ class DataFolder:
         with self._catalog() as catalog:
             remove_user(catalog, user)
 
-    def acls(self, wanted: AclFilter) -> list[AclBinding]:
+    def acls(self, acl_filter: AclFilter) -> list[AclBinding]:
         with self._catalog() as catalog:
-            return [rule for rule in catalog.acls() if wanted.matches(rule)]
+            return [rule for rule in catalog.acls() if acl_filter.matches(rule)]
 
     def change_acls(self, added: list[AclBinding], removed: list[AclBinding]) -> None:
         with self._catalog() as catalog:

@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from penstock.client.types import Node
 
 _CONNECT_SECONDS = 3.0
-_FILES_WANTED = 4096
+_FILES_NEEDED = 4096
 _FREE_BYTES_LOW = 1 << 30
 _FREE_SHARE_LOW = 0.05
 _MAX_BROKERS = 100
@@ -115,7 +115,7 @@ def _file_limit() -> Iterator[Finding]:
         return
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     shown = "unlimited" if soft == resource.RLIM_INFINITY else str(soft)
-    if soft == resource.RLIM_INFINITY or soft >= _FILES_WANTED:
+    if soft == resource.RLIM_INFINITY or soft >= _FILES_NEEDED:
         yield Finding(Level.GOOD, "open files", f"at most {shown}")
         return
     most = "unlimited" if hard == resource.RLIM_INFINITY else str(hard)
@@ -123,7 +123,7 @@ def _file_limit() -> Iterator[Finding]:
         Level.WARNING,
         "open files",
         f"at most {shown}: each connection and each written partition takes one or more",
-        f"Before starting the broker: ulimit -n {_FILES_WANTED if most == 'unlimited' else most}"
+        f"Before starting the broker: ulimit -n {_FILES_NEEDED if most == 'unlimited' else most}"
         " (systemd: LimitNOFILE=)",
     )
 

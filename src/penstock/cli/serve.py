@@ -244,7 +244,7 @@ def _console_socket(listen: str | None, settings: Settings) -> socket.socket | N
             return bind_console(DEFAULT_LISTEN) if missing_part() is None else None
         except OSError:
             return None  # somebody else is there
-    if not _wants_users(settings):
+    if not _needs_users(settings):
         settings.configs.setdefault("penstock.metrics.listen", "127.0.0.1:0")
     try:
         return bind_console(listen)
@@ -258,7 +258,7 @@ def _is_alone(settings: Settings) -> bool:
     return parent is not None and parent.invoked_subcommand is None and os.name == "posix" and not settings.configs
 
 
-def _wants_users(settings: Settings) -> bool:
+def _needs_users(settings: Settings) -> bool:
     from penstock.security.protocols import SecurityProtocol
 
     return settings.unnamed is SecurityProtocol.SASL_SSL or "authorizer.class.name" in settings.configs
@@ -269,7 +269,7 @@ def _start_console(bound: socket.socket, bootstrap: str, settings: Settings) -> 
     from penstock.cli.console_process import ConsoleProcess
     from penstock.cli.secure import authority_of
 
-    login = _wants_users(settings)
+    login = _needs_users(settings)
     console = ConsoleProcess(bound, bootstrap, login=login, authority=authority_of(settings.data) if login else None)
     click.echo(f"Console: {console.address} (starts when it is opened)")
     return console

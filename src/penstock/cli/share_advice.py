@@ -63,11 +63,11 @@ def advise_command(
       penstock share advise resize --handling-time 1.5 --concurrency 8
     """
 
-    async def ask(admin: Admin) -> tuple[str, int]:
+    async def measure(admin: Admin) -> tuple[str, int]:
         (found,) = await describe_groups(admin, (group,), ("share",), "share", "share")
         return monitoring or await address_or_failure(admin, bootstrap, "its queues"), len(found.members)
 
-    address, workers = with_admin(bootstrap, ask)
+    address, workers = with_admin(bootstrap, measure)
     scrapes = watch(lambda: read_samples(address), seconds)
     try:
         advice = advise(

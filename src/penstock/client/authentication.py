@@ -104,8 +104,8 @@ def authenticate(
         answer = yield m.SaslAuthenticateRequest(auth_bytes=token), m.SaslAuthenticateResponse, version
         assert isinstance(answer, m.SaslAuthenticateResponse)
         if answer.error_code:
-            said = answer.error_message or "it does not say why"
-            raise AuthenticationFailed(f"{peer} refuses {authenticator.who} ({authenticator.mechanism}): {said}")
+            reason = answer.error_message or "it does not say why"
+            raise AuthenticationFailed(f"{peer} refuses {authenticator.who} ({authenticator.mechanism}): {reason}")
         try:
             token = mechanism.receive(bytes(answer.auth_bytes))
         except MechanismFailed as error:

@@ -68,9 +68,9 @@ class Cluster:
         self._connections: dict[tuple[int, str], Connection] = {}
         self._opening: dict[tuple[int, str], asyncio.Task[Connection]] = {}
         self._coordinators: dict[tuple[int, str], int] = {}
-        self._wanted: set[str] = set()
-        self._wanted_ids: set[bytes] = set()
-        self._wants_all = False
+        self._topics: set[str] = set()
+        self._topic_ids: set[bytes] = set()
+        self._all_topics = False
         self._refreshing: asyncio.Task[None] | None = None
         self._keeper: asyncio.Task[None] | None = None
         self._refreshed_at = 0.0
@@ -337,26 +337,26 @@ class Cluster:
 
     def want(self, topics: Iterable[str]) -> None:
         """Keep these topics in the metadata from the next refresh on."""
-        self._wanted.update(topics)
+        self._topics.update(topics)
 
     def want_ids(self, topic_ids: Iterable[bytes]) -> None:
         """Find out, with the next refresh, the names of topics that are known by id only, and keep those topics."""
-        self._wanted_ids = set(topic_ids)
+        self._topic_ids = set(topic_ids)
 
-    def set_wanted(self, topics: Iterable[str] | None) -> None:
+    def set_topics(self, topics: Iterable[str] | None) -> None:
         """Keep exactly these topics in the metadata; None keeps all that the cluster has."""
-        self._wants_all = topics is None
-        self._wanted = set(topics or ())
+        self._all_topics = topics is None
+        self._topics = set(topics or ())
 
     async def refresh(self, topics: Iterable[str] = ()) -> None:
         """Ask for the metadata of `topics` and of all that are wanted. Calls at the same time share one request."""
-        wanted = set(topics)
-        if self._refreshing is not None and (wanted <= self._wanted or self._wants_all):
+        added = set(topics)
+        if self._refreshing is not None and (added <= self._topics or self._all_topics):
             await asyncio.shield(self._refreshing)
             return
         while self._refreshing is not None:
             await asyncio.wait([self._refreshing])
-        self._wanted |= wanted
+        self._topics |= added
         self._refreshing = asyncio.create_task(self._refresh())
         self._refreshing.add_done_callback(self._refresh_done)
         await asyncio.shield(self._refreshing)
@@ -371,11 +371,11 @@ class Cluster:
         pause = self._refreshed_at + _NOTHING_NEW - loop.time()
         if pause > 0:
             await asyncio.sleep(pause)
-        await self._fetch_metadata(None if self._wants_all else sorted(self._wanted))
-        unknown = [topic_id for topic_id in self._wanted_ids if topic_id not in self.metadata.names]
+        await self._fetch_metadata(None if self._all_topics else sorted(self._topics))
+        unknown = [topic_id for topic_id in self._topic_ids if topic_id not in self.metadata.names]
         if unknown:
             await self._fetch_names(unknown)
-        self._wanted_ids -= set(self.metadata.names)
+        self._topic_ids -= set(self.metadata.names)
 
     async def refresh_all(self) -> None:
         """Ask for every topic of the cluster."""
@@ -406,7 +406,7 @@ class Cluster:
         )
         answer = await self.request(request, m.MetadataResponse, at_least=12)
         self.metadata.merge(answer, everything=False)
-        self._wanted.update(topic.name for topic in answer.topics if topic.name and not topic.error_code)
+        self._topics.update(topic.name for topic in answer.topics if topic.name and not topic.error_code)
         for listener in self._listeners:
             listener()
 

@@ -248,7 +248,7 @@ def _unknown(name: str, types: Mapping[str, object], dotted: bool) -> str:
     return f"there is no setting {name!r}; did you mean {guess.replace('_', '.') if dotted else guess!r}?"
 
 
-def _converted(name: str, field: str, value: object, wanted: object) -> object:
+def _converted(name: str, field: str, value: object, expected: object) -> object:
     if field in _CHOICES:
         text = str(value).lower()
         if text not in _CHOICES[field]:
@@ -258,7 +258,7 @@ def _converted(name: str, field: str, value: object, wanted: object) -> object:
         return mechanism_of(name, value)
     if field == "sasl_oauth_token_provider" and (callable(value) or hasattr(value, "token")):
         return value
-    kinds = typing.get_args(wanted) or (wanted,)
+    kinds = typing.get_args(expected) or (expected,)
     if value is None and type(None) in kinds:
         return None
     convert = next((make for kind, make in _CONVERTERS.items() if kind in kinds), None)

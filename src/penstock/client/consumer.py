@@ -212,7 +212,7 @@ class Consumer(Generic[K, V]):
         self._listener = listener
         if isinstance(topics, re.Pattern):
             self._subscription.choose(pattern=topics)
-            self._cluster.set_wanted(None)
+            self._cluster.set_topics(None)
         elif isinstance(topics, SubscriptionPattern):
             if self.config.group_protocol != "consumer":
                 raise UsageError(
@@ -222,13 +222,13 @@ class Consumer(Generic[K, V]):
             if not topics.pattern:
                 raise UsageError("the SubscriptionPattern is empty; to stop reading use consumer.unsubscribe()")
             self._subscription.choose(server_pattern=topics.pattern)
-            self._cluster.set_wanted(tp.topic for tp in self._subscription.partitions)
+            self._cluster.set_topics(tp.topic for tp in self._subscription.partitions)
         else:
             names = {topics} if isinstance(topics, str) else set(topics)
             if not names:
                 raise UsageError("subscribe got no topics; to stop reading use consumer.unsubscribe()")
             self._subscription.choose(names)
-            self._cluster.set_wanted(names)
+            self._cluster.set_topics(names)
         if isinstance(self._membership, NoMembership):
             self._membership = self._join()
             self._commits.begin_anew()
@@ -239,10 +239,10 @@ class Consumer(Generic[K, V]):
         """Read exactly these partitions, without a group."""
         if self._subscription.is_by_group:
             raise IllegalState("this consumer uses subscribe; call consumer.unsubscribe() before consumer.assign(…)")
-        wanted = partitions_of(partitions)
-        self._subscription.is_manual = bool(wanted)
-        self._subscription.assign(wanted)
-        self._cluster.set_wanted(tp.topic for tp in wanted)
+        requested = partitions_of(partitions)
+        self._subscription.is_manual = bool(requested)
+        self._subscription.assign(requested)
+        self._cluster.set_topics(tp.topic for tp in requested)
         self._kick()
 
     async def unsubscribe(self) -> None:
@@ -504,9 +504,9 @@ class Consumer(Generic[K, V]):
 
     async def offsets_for_times(self, timestamps: Mapping[P, int]) -> dict[TopicPartition, OffsetAndTimestamp | None]:
         """The first record at or after each time (ms since 1970); None where there is no such record."""
-        wanted = keyed_by_partition(timestamps)
-        found = await list_offsets(self._cluster, wanted, self._isolation())
-        return {tp: found[tp] if found[tp].offset >= 0 else None for tp in wanted}
+        requested = keyed_by_partition(timestamps)
+        found = await list_offsets(self._cluster, requested, self._isolation())
+        return {tp: found[tp] if found[tp].offset >= 0 else None for tp in requested}
 
     async def partitions_for(self, topic: str) -> list[int]:
         return await self._cluster.partitions_of(topic)
@@ -540,9 +540,9 @@ class Consumer(Generic[K, V]):
     async def committed(self, partitions: Iterable[AnyPartition]) -> dict[TopicPartition, OffsetAndMetadata | None]:
         """What the group has committed; None where there is no commit."""
         self._require_group()
-        wanted = partitions_of(partitions)
-        found = await fetch_committed(self._cluster, self.config.group_id, wanted, require_stable=True)
-        return {tp: found.get(tp) for tp in wanted}
+        requested = partitions_of(partitions)
+        found = await fetch_committed(self._cluster, self.config.group_id, requested, require_stable=True)
+        return {tp: found.get(tp) for tp in requested}
 
     def _consumed(self, partitions: Iterable[TopicPartition] | None = None) -> dict[TopicPartition, OffsetAndMetadata]:
         """The positions, less what an iteration holds back."""

@@ -69,36 +69,36 @@ class FetchSession:
     ) -> m.FetchRequest:
         """Write into a request what the broker does not know yet of the partitions to fetch."""
         by_name = version <= FETCH_LAST_NAMED
-        wanted: dict[TopicPartition, _Requested] = {}
+        requests: dict[TopicPartition, _Requested] = {}
         starts_over = by_name != self._by_name
         for state in states:
             tp = state.tp
-            wanted[tp] = _Requested(metadata.topic_id(tp.topic), state.fetched_to, metadata.leader_epoch(tp))
+            requests[tp] = _Requested(metadata.topic_id(tp.topic), state.fetched_to, metadata.leader_epoch(tp))
             # A partition that was given up and came back needs its high watermark told again, which is told once.
             if state.high_watermark < 0 and self._serials.get(tp, state.serial) != state.serial:
                 starts_over = True
             self._serials[tp] = state.serial
         if version < FETCH_FIRST_WITH_SESSIONS:
-            request.topics = _topics(wanted, max_bytes)
+            request.topics = _topics(requests, max_bytes)
             return request
         if starts_over:
             self.lost()
         request.session_id = self._id
         request.session_epoch = self._epoch
         if self._epoch == _OPENING:
-            request.topics = _topics(wanted, max_bytes)
+            request.topics = _topics(requests, max_bytes)
         else:
-            changed = {tp: requested for tp, requested in wanted.items() if self._known.get(tp) != requested}
+            changed = {tp: requested for tp, requested in requests.items() if self._known.get(tp) != requested}
             gone = {
                 tp: requested
                 for tp, requested in self._known.items()
-                if tp not in wanted or wanted[tp].topic_id != requested.topic_id
+                if tp not in requests or requests[tp].topic_id != requested.topic_id
             }
             request.topics = _topics(changed, max_bytes)
             request.forgotten_topics_data = _forgotten(gone)
         self._by_name = by_name
-        self._known = wanted
-        self._serials = {tp: self._serials[tp] for tp in wanted}
+        self._known = requests
+        self._serials = {tp: self._serials[tp] for tp in requests}
         return request
 
     def answered(self, session_id: int) -> None:

@@ -122,7 +122,7 @@ class Fetcher:
             return
         now = self._loop.time()
         metadata = self._cluster.metadata
-        wanted: dict[int, list[PartitionState]] = {}
+        by_node: dict[int, list[PartitionState]] = {}
         doubted: dict[int, list[PartitionState]] = {}
         leaderless = False
         for state in self._subscription.partitions.values():
@@ -146,10 +146,10 @@ class Fetcher:
             if node < 0:
                 leaderless = True
             elif node not in self._requests:
-                wanted.setdefault(node, []).append(state)
+                by_node.setdefault(node, []).append(state)
         for node, states in doubted.items():
             self._truncation.start(node, states)
-        for node, states in wanted.items():
+        for node, states in by_node.items():
             task = asyncio.create_task(self._fetch(node, states))
             self._requests[node] = task
             task.add_done_callback(lambda _, node=node: self._answered(node))  # type: ignore[misc]

@@ -37,12 +37,12 @@ async def list_offsets(
     async def attempt() -> None:
         missing = [tp for tp in timestamps if tp not in found]
         by_leader = await cluster.by_leader(missing)
-        results = await asyncio.gather(*(ask(node, tps) for node, tps in by_leader.items()), return_exceptions=True)
+        results = await asyncio.gather(*(send(node, tps) for node, tps in by_leader.items()), return_exceptions=True)
         for result in results:
             if isinstance(result, BaseException):
                 raise result
 
-    async def ask(node: int, partitions: list[TopicPartition]) -> None:
+    async def send(node: int, partitions: list[TopicPartition]) -> None:
         lowest = min(timestamps[tp] for tp in partitions)
         topics: dict[str, m.ListOffsetsRequest.ListOffsetsTopic] = {}
         for tp in partitions:
@@ -84,12 +84,12 @@ async def fetch_committed(
     timeout_ms: int | None = None,
 ) -> dict[TopicPartition, OffsetAndMetadata]:
     """What a group has committed; partitions without a commit are left out. None asks for all partitions."""
-    wanted = None if partitions is None else by_topic(partitions)
+    requested = None if partitions is None else by_topic(partitions)
 
     def build(version: int) -> m.Message:
         if version < 8:
             old = m.OffsetFetchRequest.OffsetFetchRequestTopic
-            topics = None if wanted is None else [old(name, indexes) for name, indexes in wanted.items()]
+            topics = None if requested is None else [old(name, indexes) for name, indexes in requested.items()]
             return m.OffsetFetchRequest(
                 group_id=group_id, topics=topics, require_stable=require_stable and version >= 7
             )
@@ -99,8 +99,8 @@ async def fetch_committed(
             member_id=member.member_id if member is not None and version >= 9 else None,
             member_epoch=member.generation_id if member is not None and version >= 9 else -1,
             topics=None
-            if wanted is None
-            else [new(name=name, partition_indexes=indexes) for name, indexes in wanted.items()],
+            if requested is None
+            else [new(name=name, partition_indexes=indexes) for name, indexes in requested.items()],
         )
         return m.OffsetFetchRequest(groups=[group], require_stable=require_stable)
 

@@ -67,10 +67,10 @@ def advise(
         handling_seconds = held / delivered
         if workers and all(_total(each, _LAG, group) > _total(each, _HELD, group) for _, each in scrapes):
             handling_seconds = min(handling_seconds, workers * concurrency / delivered)
-    wanted = [arrivals, arrivals + lag / catch_up_seconds]
+    throughputs = [arrivals, arrivals + lag / catch_up_seconds]
     needed: list[int | None] = [None, None]
     if handling_seconds is not None:
-        needed = [max(1, math.ceil(rate * handling_seconds / concurrency / _BUSY - 1e-9)) for rate in wanted]
+        needed = [max(1, math.ceil(rate * handling_seconds / concurrency / _BUSY - 1e-9)) for rate in throughputs]
     return Advice(
         group=group,
         topics=topics,

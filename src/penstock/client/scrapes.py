@@ -84,9 +84,9 @@ class Between:
         bounds = sorted(buckets)
         if not bounds or not buckets[bounds[-1]]:
             return None
-        wanted = share * buckets[bounds[-1]]
+        rank = share * buckets[bounds[-1]]
         finite = [bound for bound in bounds if bound != float("inf")]
-        return next((bound for bound in finite if buckets[bound] >= wanted), finite[-1] if finite else None)
+        return next((bound for bound in finite if buckets[bound] >= rank), finite[-1] if finite else None)
 
     def mean(self, name: str, label: str, value: str) -> float | None:
         """The mean of what a histogram counted; None if it counted nothing."""

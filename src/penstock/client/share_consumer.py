@@ -199,7 +199,7 @@ class ShareConsumer(Generic[K, V]):
         """Take records of these topics."""
         names = {topics} if isinstance(topics, str) else set(topics)
         self._topics = names
-        self._cluster.set_wanted(names)
+        self._cluster.set_topics(names)
         self._started().subscribe(names)
 
     async def unsubscribe(self) -> None:
@@ -400,11 +400,11 @@ class ShareConsumer(Generic[K, V]):
             self._arrived.set()
 
     async def _fetch_once(
-        self, session: ShareSession, wanted: set[TopicIdPartition], limit: int, max_wait_ms: int
+        self, session: ShareSession, assigned: set[TopicIdPartition], limit: int, max_wait_ms: int
     ) -> None:
         loop = asyncio.get_running_loop()
         started = loop.time()
-        self._take_in(session, await session.fetch(wanted, limit, max_wait_ms))
+        self._take_in(session, await session.fetch(assigned, limit, max_wait_ms))
         self._backoff.reset()
         self._fetch_count.record()
         self._fetch_latency.record((loop.time() - started) * 1000)

@@ -57,9 +57,9 @@ def decode_share_partition(
                 corrupt += _overlap(header.base_offset, header.last_offset, acquired)
     except CorruptBatch:  # not even a header: nothing behind it can be read
         corrupt += _overlap(behind, acquired[-1][1], acquired)
-    wanted = sum(last - first + 1 for first, last, _ in acquired)
+    acquired_count = sum(last - first + 1 for first, last, _ in acquired)
     gaps: list[tuple[int, int]] = []
-    if wanted != len(records):
+    if acquired_count != len(records):
         there = {record.offset for record in records}
         for first, last in corrupt:
             there.update(range(first, last + 1))

@@ -109,11 +109,11 @@ class ShareSession:
 
     # Requests
 
-    async def fetch(self, wanted: set[TopicIdPartition], max_records: int, max_wait_ms: int) -> list[SharePartition]:
+    async def fetch(self, assigned: set[TopicIdPartition], max_records: int, max_wait_ms: int) -> list[SharePartition]:
         """Fetch from `wanted`, sending acknowledgements along."""
         async with self._turn:
             acks = self._take_acks()
-            forgotten = (self._known | set(acks)) - wanted
+            forgotten = (self._known | set(acks)) - assigned
             config = self._config
             record_limit = config.share_acquire_mode == "record_limit"
             request = m.ShareFetchRequest(
@@ -126,7 +126,7 @@ class ShareSession:
                 max_records=max_records,
                 batch_size=max_records,
                 share_acquire_mode=_ACQUIRE_MODES[config.share_acquire_mode],
-                topics=_fetch_topics((wanted - self._known) | set(acks), acks),
+                topics=_fetch_topics((assigned - self._known) | set(acks), acks),
                 forgotten_topics_data=[
                     m.ShareFetchRequest.ForgottenTopic(topic_id=topic_id, partitions=numbers)
                     for topic_id, numbers in _by_topic(forgotten).items()
@@ -145,7 +145,7 @@ class ShareSession:
                 self._lost(acks, error)
                 raise
             self._answered(answer.error_code, answer.error_message, acks)
-            self._known = (self._known | wanted) - forgotten
+            self._known = (self._known | assigned) - forgotten
             self.lock_timeout_ms = answer.acquisition_lock_timeout_ms or self.lock_timeout_ms
             return self._read(answer, acks)
 

@@ -116,9 +116,9 @@ class Subscription:
 
     def assign(self, partitions: Iterable[TopicPartition]) -> None:
         """Hold exactly these; those held before keep their position and what was fetched."""
-        wanted = list(dict.fromkeys(partitions))
+        assigned = list(dict.fromkeys(partitions))
         before = self.partitions
-        self.partitions = {tp: before[tp] if tp in before else self._new(tp) for tp in wanted}
+        self.partitions = {tp: before[tp] if tp in before else self._new(tp) for tp in assigned}
 
     def _new(self, tp: TopicPartition) -> PartitionState:
         self._serial += 1

@@ -114,7 +114,7 @@ class Reporter:
 
     async def _push(self, subscribed: Subscribed, *, terminating: bool = False) -> int:
         snapshot = self._metrics.snapshot()
-        points = wanted_points(snapshot, subscribed.requested_metrics, self._reported, subscribed.delta_temporality)
+        points = subscribed_points(snapshot, subscribed.requested_metrics, self._reported, subscribed.delta_temporality)
         now_ns = time.time_ns()
         since_ns = self._since_ns if subscribed.delta_temporality else self._started_ns
         data = encode_metrics(points, (), since_ns, now_ns)
@@ -144,7 +144,7 @@ def telemetry_name(name: MetricName) -> str:
     return f"org.apache.kafka.{name.group.removesuffix('-metrics')}.{name.name}".replace("-", ".")
 
 
-def wanted_points(
+def subscribed_points(
     snapshot: Mapping[MetricName, float], prefixes: list[str], reported: Mapping[str, float], is_delta: bool
 ) -> list[Point]:
     """What a broker that subscribes to these prefixes is sent; of totals only the increments, if it wants that."""

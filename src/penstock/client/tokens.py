@@ -152,7 +152,7 @@ class ClientCredentials:
                 return _token_in(answer.read(_ANSWER_MAX), self._host)
         except urllib.error.HTTPError as error:
             kind = _TryAgain if error.code >= 500 or error.code == 429 else ValueError
-            raise kind(f"{self._host} answers {error.code}{_said_in(error)}") from None
+            raise kind(f"{self._host} answers {error.code}{_reason_in(error)}") from None
         except OSError as error:  # urllib.error.URLError is one
             reason = getattr(error, "reason", error)
             raise _TryAgain(f"{self._host} does not answer: {reason}") from error
@@ -168,7 +168,7 @@ class _TryAgain(ValueError):
     """The authorization server may answer next time."""
 
 
-def _said_in(error: urllib.error.HTTPError) -> str:
+def _reason_in(error: urllib.error.HTTPError) -> str:
     """The error's name in the answer (RFC 6749, section 5.2); the rest may be anything."""
     try:
         name = json.loads(error.read(_ANSWER_MAX)).get("error")

@@ -191,9 +191,9 @@ class TransactionalIdentity(ProducerIdentity):
         return tp in self._partitions
 
     async def add_partitions(self, partitions: Iterable[TopicPartition]) -> None:
-        wanted = [tp for tp in partitions if tp not in self._partitions]
+        new = [tp for tp in partitions if tp not in self._partitions]
         topics: dict[str, list[int]] = {}
-        for tp in wanted:
+        for tp in new:
             topics.setdefault(tp.topic, []).append(tp.partition)
         request = m.AddPartitionsToTxnRequest(
             v3_and_below_transactional_id=self.transactional_id,
@@ -223,7 +223,7 @@ class TransactionalIdentity(ProducerIdentity):
                 at_most=ADD_PARTITIONS_LAST_FOR_CLIENTS,
             ),
         )
-        self._partitions.update(wanted)
+        self._partitions.update(new)
         self._started = True
 
     async def send_offsets(

@@ -111,8 +111,8 @@ def hand_over(
         leads = [row for row in partitions if row.leader != node_id]
         return take_over([*own, *leads], others, frozenset(row.leader for row in leads))[:limit]
     alive = {node.node_id for node in nodes}
-    wanted = [(row, _wanted(row, node_id, alive)) for row in own]
-    moves = [_to(row, leader) for row, leader in wanted if leader is not None]
+    targets = [(row, _target(row, node_id, alive)) for row in own]
+    moves = [_to(row, leader) for row, leader in targets if leader is not None]
     if not moves and is_balancing and node_id in alive:
         mine = {row[:2] for row in own}
         moves = [move for move in balance(partitions, nodes, BALANCE_LIMIT) if move[:2] in mine]
@@ -145,7 +145,7 @@ def balance(partitions: Sequence[PartitionRow], nodes: Sequence[Node], limit: in
     return moves
 
 
-def _wanted(row: PartitionRow, node_id: int, alive: Collection[int]) -> int | None:
+def _target(row: PartitionRow, node_id: int, alive: Collection[int]) -> int | None:
     """Who is to lead in place of a broker, by what administrators want."""
     if row.elected != node_id and row.elected in alive:
         return row.elected

@@ -58,14 +58,14 @@ async def targets(
     for tp in partitions:
         begin, end = first[tp].offset, last[tp].offset
         if kind == "earliest":
-            wanted = begin
+            target = begin
         elif kind == "offset":
-            wanted = number
+            target = number
         elif kind == "shift":
-            wanted = current.get(tp, begin) + number
+            target = current.get(tp, begin) + number
         elif kind == "datetime" and at_time[tp].offset >= 0:
-            wanted = at_time[tp].offset
+            target = at_time[tp].offset
         else:
-            wanted = end
-        found[tp] = min(max(wanted, begin), end)
+            target = end
+        found[tp] = min(max(target, begin), end)
     return found

@@ -102,7 +102,7 @@ class Found:
 
 
 async def search(
-    consumer: Consumer[bytes, bytes], place: Place, wanted: Filter | None, show: int
+    consumer: Consumer[bytes, bytes], place: Place, record_filter: Filter | None, show: int
 ) -> AsyncIterator[Found]:
     """Hits as they are found, the first `show` of them (of an endless search the newest), and progress four times a
     second. Hits beyond those are counted; without a filter the search ends there."""
@@ -122,10 +122,10 @@ async def search(
             if tp not in left:
                 continue
             at, end = left[tp]
-            hits, position = find(batch, end, wanted), batch.next_offset
+            hits, position = find(batch, end, record_filter), batch.next_offset
             if not place.is_endless and len(hits) > show - shown:
                 taken = hits[: show - shown]
-                if wanted is None:
+                if record_filter is None:
                     hits, position = taken, taken[-1].offset + 1 if taken else at
             else:
                 taken = hits
@@ -141,7 +141,7 @@ async def search(
             for tp in list(left):
                 _advance(consumer, place, left, tp, await consumer.position(tp))
         now = time.monotonic()
-        is_over = not left or (wanted is None and shown >= show and not place.is_endless)
+        is_over = not left or (record_filter is None and shown >= show and not place.is_endless)
         is_first = bool(waiting) and shown == len(waiting)
         is_much = len(waiting) >= _MOST_ROWS_AT_ONCE or held >= _MOST_BYTES_AT_ONCE
         if is_over or is_first or is_much or now - reported_at >= _REPORT_SECONDS:
@@ -153,14 +153,14 @@ async def search(
         await asyncio.sleep(0)
 
 
-def find(batch: RecordBatch, end: int, wanted: Filter | None) -> list[ConsumerRecord[bytes, bytes]]:
+def find(batch: RecordBatch, end: int, record_filter: Filter | None) -> list[ConsumerRecord[bytes, bytes]]:
     """The records of a batch before `end` that pass."""
     try:
-        if wanted is None:
+        if record_filter is None:
             return [record for record in batch.records if record.offset < end]
-        if wanted.screen is not None and not wanted.screen(records_section(batch.raw, 0, batch.header)):
+        if record_filter.screen is not None and not record_filter.screen(records_section(batch.raw, 0, batch.header)):
             return []
-        return [record for record in batch.records if record.offset < end and wanted.passes(record)]
+        return [record for record in batch.records if record.offset < end and record_filter.passes(record)]
     except CorruptBatch as error:
         raise ValueError(
             f"The batch at {batch.topic_partition} offset {batch.header.base_offset} cannot be read: {error}"
@@ -214,6 +214,6 @@ def ranges_of(
     """What to read of each partition: from `at`, kept between its first and its end offset."""
     found = {}
     for number, last in end.items():
-        wanted = at if isinstance(at, int) else at.get(number, last)
-        found[number] = (min(max(wanted, first.get(number, 0)), last), NEVER if endless else last)
+        start = at if isinstance(at, int) else at.get(number, last)
+        found[number] = (min(max(start, first.get(number, 0)), last), NEVER if endless else last)
     return found

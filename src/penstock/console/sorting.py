@@ -12,9 +12,9 @@ from typing import Any, TypeVar
 Row = TypeVar("Row", bound=Mapping[str, Any])
 
 
-def ordered(rows: Sequence[Row], wanted: str, columns: Sequence[str], default: str) -> tuple[list[Row], str]:
+def ordered(rows: Sequence[Row], requested: str, columns: Sequence[str], default: str) -> tuple[list[Row], str]:
     """The rows in order, and the order that it is; `wanted` comes from an address and may be anything."""
-    order = wanted if wanted.removeprefix("-") in columns else default
+    order = requested if requested.removeprefix("-") in columns else default
     column, is_reverse = order.removeprefix("-"), order.startswith("-")
     known = [row for row in rows if not _is_unknown(row[column])]
     known.sort(key=lambda row: _key(row[column]), reverse=is_reverse)

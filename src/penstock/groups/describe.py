@@ -32,12 +32,12 @@ def group_type(group: Group) -> str:
 def list_groups(
     groups: Iterable[Group], states: Iterable[str] = (), types: Iterable[str] = ()
 ) -> list[m.ListGroupsResponse.ListedGroup]:
-    wanted_states = {state.strip().lower() for state in states}
-    wanted_types = {kind.strip().lower() for kind in types}
+    state_filter = {state.strip().lower() for state in states}
+    type_filter = {kind.strip().lower() for kind in types}
     listed = []
     for group in groups:
         kind, state = group_type(group), group.state.value
-        if (wanted_states and state.lower() not in wanted_states) or (wanted_types and kind not in wanted_types):
+        if (state_filter and state.lower() not in state_filter) or (type_filter and kind not in type_filter):
             continue
         protocol_type = (group.protocol_type or "") if isinstance(group, ClassicGroup) else kind
         listed.append(

@@ -193,10 +193,10 @@ class Offsets:
         stored = self._state.offsets.of_group(request.group_id) if known else {}
         made = response.OffsetFetchResponseGroup(group_id=request.group_id)
         if request.topics is None:
-            wanted = [(name, m.ZERO_UUID, sorted(partitions)) for name, partitions in stored.items()]
+            requested = [(name, m.ZERO_UUID, sorted(partitions)) for name, partitions in stored.items()]
         else:
-            wanted = [(topic.name, topic.topic_id, topic.partition_indexes) for topic in request.topics]
-        for name, topic_id, partitions in wanted:
+            requested = [(topic.name, topic.topic_id, topic.partition_indexes) for topic in request.topics]
+        for name, topic_id, partitions in requested:
             topic = response.OffsetFetchResponseTopics(name=name, topic_id=topic_id)
             made.topics.append(topic)
             committed = stored.get(name, {})

@@ -159,26 +159,26 @@ def _upload(found: Import, store: ObjectStore, keys: KeySpace, on_progress: OnPr
     below = f"{keys.prefix}/segment/import"
     stored = {each.key: each.size for each in store.list(below + "/")}
     layouts: dict[PartitionKey, Layout] = {}
-    wanted: list[tuple[SegmentFiles, str]] = []
+    copies: list[tuple[SegmentFiles, str]] = []
     for key, partition in found.partitions.items():
         state = PartitionState(NOBODY, partition.leader_epoch, partition.log_start_offset, partition.end_offset)
         layout = layouts[key] = Layout(state, partition.epochs)
         for segment in partition.segments:
             entry = _entry(segment, f"{below}/{key.topic_id.hex()}-{key.partition}-{_name(segment)}")
             layout.segments.append(entry)
-            wanted.append((segment, entry.object_key))
+            copies.append((segment, entry.object_key))
     done, total = 0, found.bytes
     on_progress(0, total)
     with ThreadPoolExecutor(_UPLOADS, "penstock-import") as pool:
         try:
-            for size, was_stored in pool.map(lambda each: _store(each[0], each[1], store, stored), wanted):
+            for size, was_stored in pool.map(lambda each: _store(each[0], each[1], store, stored), copies):
                 done += size
                 found.uploaded += not was_stored
                 on_progress(done, total)
         except BaseException:
             pool.shutdown(wait=False, cancel_futures=True)
             raise
-    store.delete(sorted(stored.keys() - {key for _, key in wanted}))  # of an attempt before the folder was used again
+    store.delete(sorted(stored.keys() - {key for _, key in copies}))  # of an attempt before the folder was used again
     return layouts
 
 

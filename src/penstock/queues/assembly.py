@@ -138,26 +138,26 @@ class BatchCache:
     def assemble(self, ranges: Sequence[AcquiredRange], max_bytes: int, load: Load) -> Assembled:
         """The records of the ranges, in order, until the bytes are used up; the first record always fits (KIP-74)."""
         done = Assembled()
-        for wanted in ranges:
-            reached = self._add_range(done, wanted, max_bytes, load)
-            if reached >= wanted.first_offset:
-                done.ranges.append(wanted._replace(last_offset=reached))
-            if reached < wanted.last_offset:
+        for span in ranges:
+            reached = self._add_range(done, span, max_bytes, load)
+            if reached >= span.first_offset:
+                done.ranges.append(span._replace(last_offset=reached))
+            if reached < span.last_offset:
                 break
         return done
 
-    def _add_range(self, done: Assembled, wanted: AcquiredRange, max_bytes: int, load: Load) -> int:
+    def _add_range(self, done: Assembled, span: AcquiredRange, max_bytes: int, load: Load) -> int:
         """Add what fits; returns the last offset that did."""
-        offset = wanted.first_offset
-        while offset <= wanted.last_offset:
+        offset = span.first_offset
+        while offset <= span.last_offset:
             batch = self._find(offset, load)
-            if batch is None or batch.base_offset > wanted.last_offset:
-                done.absent.append((offset, wanted.last_offset))
-                return wanted.last_offset
+            if batch is None or batch.base_offset > span.last_offset:
+                done.absent.append((offset, span.last_offset))
+                return span.last_offset
             if batch.base_offset > offset:
                 done.absent.append((offset, batch.base_offset - 1))
                 offset = batch.base_offset
-            last = min(wanted.last_offset, batch.last_offset)
+            last = min(span.last_offset, batch.last_offset)
             left = max_bytes - done.size
             fitting = left // batch.bytes_per_record()
             whole = offset <= batch.base_offset and last == batch.last_offset and len(batch.raw) <= left
@@ -179,9 +179,9 @@ class BatchCache:
                 done.parts.append(piece)
                 done.size += len(piece)
             offset = last + 1
-            if last < min(wanted.last_offset, batch.last_offset):
+            if last < min(span.last_offset, batch.last_offset):
                 return last
-        return wanted.last_offset
+        return span.last_offset
 
     def _find(self, offset: int, load: Load) -> CachedBatch | None:
         batch = self.at(offset)

@@ -68,23 +68,23 @@ class AclIndex:
         """The rules about resources of a type that name this principal."""
         return self._of_principal.get((resource_type, principal), ())
 
-    def matching(self, wanted: AclFilter) -> list[AclBinding]:
+    def matching(self, acl_filter: AclFilter) -> list[AclBinding]:
         """The rules that a filter matches, sorted."""
-        return sorted(rule for rule in self._candidates(wanted) if wanted.matches(rule))
+        return sorted(rule for rule in self._candidates(acl_filter) if acl_filter.matches(rule))
 
-    def _candidates(self, wanted: AclFilter) -> Iterable[AclBinding]:
+    def _candidates(self, acl_filter: AclFilter) -> Iterable[AclBinding]:
         """At least the rules that a filter matches, at best not many more."""
-        types = list(AclResource) if wanted.resource_type is AclResource.ANY else [wanted.resource_type]
-        if wanted.resource_name is not None:
+        types = list(AclResource) if acl_filter.resource_type is AclResource.ANY else [acl_filter.resource_type]
+        if acl_filter.resource_name is not None:
             return [
                 rule
                 for resource_type in types
-                for by_principal in self.about(resource_type, wanted.resource_name)
+                for by_principal in self.about(resource_type, acl_filter.resource_name)
                 for rules in by_principal.values()
                 for rule in rules
             ]
-        if wanted.principal is not None:
-            return [rule for resource_type in types for rule in self.naming(resource_type, wanted.principal)]
+        if acl_filter.principal is not None:
+            return [rule for resource_type in types for rule in self.naming(resource_type, acl_filter.principal)]
         return self._rules
 
     def _patterns_like(self, rule: AclBinding) -> dict[tuple[AclResource, str], dict[str, set[AclBinding]]]:

@@ -186,9 +186,9 @@ class Authorizer:
         missing = AclBinding(resource_type, name, str(principal), operation)
         return Explanation(decision, denying + allowing, denying, None if allowing else missing)
 
-    def matching(self, wanted: AclFilter) -> list[AclBinding]:
+    def matching(self, acl_filter: AclFilter) -> list[AclBinding]:
         """The rules that a filter matches, sorted."""
-        return self._index.matching(wanted)
+        return self._index.matching(acl_filter)
 
     # Inside
 

@@ -175,9 +175,9 @@ class LeaseLink:
         """The notification travels, unless nothing passes."""
         server, process = self._link.server, self._link.process
         if not process.is_dead and not server.world.network.is_parted(process, server.name):
-            server.world.loop.call_later(server.latency(), self._heard, context=process.context)
+            server.world.loop.call_later(server.latency(), self._received, context=process.context)
 
-    def _heard(self) -> None:
+    def _received(self) -> None:
         self._has_news = True
         if self._waiting is not None:
             self._waiting.end()

@@ -114,22 +114,22 @@ _parking = _Parking()
 class RangeFetcher:
     """Iterates over the answers that hold one range. Close it, or iterate to the end."""
 
-    def __init__(self, wanted: OffsetRange, settings: FetchSettings) -> None:
-        self._range = wanted
+    def __init__(self, offsets: OffsetRange, settings: FetchSettings) -> None:
+        self._range = offsets
         self._settings = settings
         self._use = (
             settings.bootstrap_servers,
             settings.client_id,
             settings.security,
-            wanted.topic,
-            wanted.partition,
-            wanted.topic_id,
+            offsets.topic,
+            offsets.partition,
+            offsets.topic_id,
         )
         self._connection = _parking.take(self._use)
         self._record_bytes = _ASSUMED_RECORD_BYTES
         self._answers: queue.Queue[Fetched | BaseException | None] = queue.Queue(maxsize=1)
         self._stopped = threading.Event()
-        self._thread = threading.Thread(target=self._receive_all, name=f"fetch {wanted}", daemon=True)
+        self._thread = threading.Thread(target=self._receive_all, name=f"fetch {offsets}", daemon=True)
 
     def __iter__(self) -> Iterator[Fetched]:
         self._thread.start()

@@ -180,8 +180,8 @@ class Plan:
             raise UsageError("to partition by date, timestamp must be among the columns")
         return made.append(pa.field("date", pa.date32()))
 
-    def batches(self, wanted: OffsetRange) -> RangeBatches:
-        return RangeBatches(self, wanted)
+    def batches(self, span: OffsetRange) -> RangeBatches:
+        return RangeBatches(self, span)
 
     def made_of(self, batch: pa.RecordBatch) -> pa.RecordBatch:
         made = batch if self.parser is None else self.parser.parse(batch)
@@ -197,10 +197,10 @@ class Plan:
 class RangeBatches:
     """What is to be written of one range, and where in it the task is, for the error when it cannot be written."""
 
-    def __init__(self, plan: Plan, wanted: OffsetRange) -> None:
+    def __init__(self, plan: Plan, span: OffsetRange) -> None:
         self._plan = plan
-        self._range = wanted
-        self._offset = wanted.start
+        self._range = span
+        self._offset = span.start
         self._is_handed_out = False
 
     def __iter__(self) -> Iterator[pa.RecordBatch]:

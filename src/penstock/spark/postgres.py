@@ -140,9 +140,9 @@ class PostgresTarget:
     def prepare(self, schema: pa.Schema) -> CopyWriter:
         self._drop_leftovers()
         self._columns = list(schema.names)
-        wanted = {field.name: sql_type(field.type) for field in schema}
+        expected = {field.name: sql_type(field.type) for field in schema}
         columns = sql.SQL(", ").join(
-            sql.SQL("{} {}").format(sql.Identifier(name), sql.SQL(kind)) for name, kind in wanted.items()
+            sql.SQL("{} {}").format(sql.Identifier(name), sql.SQL(kind)) for name, kind in expected.items()
         )
         self._execute("CREATE TABLE IF NOT EXISTS {} ({})", self._named(self._table), columns)
         found = self._execute(
@@ -150,7 +150,7 @@ class PostgresTarget:
             "WHERE attrelid = to_regclass(%s) AND attnum > 0 AND NOT attisdropped ORDER BY attnum",
             values=(self._named(self._table).as_string(self._connection),),
         ).fetchall()
-        check_schema(f"the table {self._schema}.{self._table}", dict(found), wanted)
+        check_schema(f"the table {self._schema}.{self._table}", dict(found), expected)
         self._execute(
             "CREATE UNLOGGED TABLE {} ({}, {} text NOT NULL)",
             self._named(self._staging),

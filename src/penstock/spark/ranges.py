@@ -59,10 +59,10 @@ def split_ranges(
     ideal = sum(piece.size for piece in pieces) / min_partitions
     large = [piece for piece in pieces if piece.size > ideal]
     total = sum(piece.size for piece in large)
-    wanted = max(min_partitions - (len(pieces) - len(large)), 1)
+    count = max(min_partitions - (len(pieces) - len(large)), 1)
     split: list[OffsetRange] = []
     for piece in pieces:
-        parts = round(piece.size / total * wanted) if piece.size > ideal else 1
+        parts = round(piece.size / total * count) if piece.size > ideal else 1
         split.extend(cut(piece, max(parts, 1)))
     return split
 

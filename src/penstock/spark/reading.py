@@ -34,7 +34,7 @@ def arrow_schema(columns: Sequence[str]) -> pa.Schema:
 
 
 def read_range(
-    wanted: OffsetRange,
+    offsets: OffsetRange,
     settings: FetchSettings,
     columns: Sequence[str],
     *,
@@ -48,15 +48,15 @@ def read_range(
         return ArrowDecoder(
             columns=from_record,
             first_offset=offset,
-            end_offset=wanted.end,
+            end_offset=offsets.end,
             max_rows=batch_rows,
             max_bytes=_BATCH_BYTES,
             check_crcs=check_crcs,
         )
 
-    decoder = decoder_from(wanted.start)
-    frame = _Frame(wanted, columns)
-    fetcher = RangeFetcher(wanted, settings)
+    decoder = decoder_from(offsets.start)
+    frame = _Frame(offsets, columns)
+    fetcher = RangeFetcher(offsets, settings)
     try:
         for fetched in fetcher:
             if fetched.offset > decoder.next_offset:
@@ -67,7 +67,7 @@ def read_range(
                 yield frame.around(batch)
         yield from frame.rest_of(decoder)
     except (CorruptBatch, DecompressionLimit) as error:
-        raise type(error)(f"partition {wanted.topic}-{wanted.partition}: {error}") from None
+        raise type(error)(f"partition {offsets.topic}-{offsets.partition}: {error}") from None
     finally:
         fetcher.close()
 
@@ -75,8 +75,8 @@ def read_range(
 class _Frame:
     """Puts the columns that are the same for all rows around those that were decoded."""
 
-    def __init__(self, wanted: OffsetRange, columns: Sequence[str]) -> None:
-        self._range = wanted
+    def __init__(self, offsets: OffsetRange, columns: Sequence[str]) -> None:
+        self._range = offsets
         self._schema = arrow_schema(columns)
         self._topics, self._partitions = _repeated_text("", 0), _repeated_int(0, 0)
 

@@ -54,7 +54,7 @@ class ErrorFault(Fault):
         self.whole = whole
 
     def strike(self, dispatcher: Dispatcher, request: AnyRequest) -> Answer | None:
-        if _wants_no_answer(request):
+        if _expects_no_response(request):
             return None
         self.hit()
         return error_response(request.api_key, request.api_version, request.body, self.code, whole=self.whole)
@@ -74,7 +74,7 @@ class DelayFault(Fault):
         self.seconds = seconds
 
     def strike(self, dispatcher: Dispatcher, request: AnyRequest) -> Awaitable[Answer] | None:
-        if _wants_no_answer(request):
+        if _expects_no_response(request):
             return None
         self.hit()
         _keep_records(request.body)
@@ -130,7 +130,7 @@ def api_key(name: str | ApiKey) -> ApiKey:
     raise ValueError(f"no Kafka API is called {name!r}; the names are those of the protocol, such as 'Produce'")
 
 
-def _wants_no_answer(request: AnyRequest) -> bool:
+def _expects_no_response(request: AnyRequest) -> bool:
     return isinstance(request.body, m.ProduceRequest) and request.body.acks == 0
 
 

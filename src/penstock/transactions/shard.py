@@ -320,9 +320,11 @@ class TransactionShard:
         began_ms = [each.start_timestamp_ms for each in entries if each.state == TransactionState.ONGOING]
         return states, min(began_ms, default=None)
 
-    def list(self, wanted: listing.ListFilter, now_ms: int) -> Iterator[m.ListTransactionsResponse.TransactionState]:
+    def list(
+        self, list_filter: listing.ListFilter, now_ms: int
+    ) -> Iterator[m.ListTransactionsResponse.TransactionState]:
         for meta in self._entries.values():
-            if wanted.lets_pass(meta, now_ms):
+            if list_filter.lets_pass(meta, now_ms):
                 yield listing.listed(meta)
 
     def metadata(self, transactional_id: str) -> TransactionMetadata | None:

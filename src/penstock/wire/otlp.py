@@ -112,9 +112,9 @@ def _any_value(data: memoryview) -> str:
     return ""
 
 
-def _messages(data: memoryview, wanted: int) -> Iterator[memoryview]:
+def _messages(data: memoryview, field_number: int) -> Iterator[memoryview]:
     for number, kind, value in _fields(data):
-        if number == wanted and kind == _BYTES and isinstance(value, memoryview):
+        if number == field_number and kind == _BYTES and isinstance(value, memoryview):
             yield value
 
 

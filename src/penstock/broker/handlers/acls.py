@@ -50,8 +50,10 @@ class AclHandlers:
             authorizer = self._authorizer_for(request, AclOperation.DESCRIBE)
         except KafkaError as error:
             return m.DescribeAclsResponse(error_code=error.code, error_message=error.message)
-        wanted = _filter(body)
-        return m.DescribeAclsResponse(resources=_by_resource(authorizer.matching(wanted)) if wanted is not None else [])
+        acl_filter = _filter(body)
+        return m.DescribeAclsResponse(
+            resources=_by_resource(authorizer.matching(acl_filter)) if acl_filter is not None else []
+        )
 
     def create_acls(self, request: Request[m.CreateAclsRequest]) -> m.CreateAclsResponse:
         body = request.body
@@ -88,12 +90,12 @@ class AclHandlers:
             for each in body.filters:
                 result = m.DeleteAclsResponse.DeleteAclsFilterResult(error_message=None)
                 response.filter_results.append(result)
-                wanted = _filter(each)
-                if wanted is None:
+                acl_filter = _filter(each)
+                if acl_filter is None:
                     result.error_code = ErrorCode.INVALID_REQUEST
                     result.error_message = f"Unknown {_unknown_part(each)}."
                     continue
-                matching = authorizer.matching(wanted)
+                matching = authorizer.matching(acl_filter)
                 removed.update(dict.fromkeys(matching))
                 result.matching_acls = [_deleted(rule) for rule in matching]
             if len(removed) > _MOST_PER_REQUEST:

@@ -63,11 +63,11 @@ class _Row(NamedTuple):
 class _Descriptions:
     """Looks up what an answer wants: the states of share-partitions and the ends of their logs."""
 
-    def __init__(self, wanted: list[_Row]) -> None:
+    def __init__(self, rows: list[_Row]) -> None:
         self._by_group: dict[str, list[_Row]] = {}
-        for each in wanted:
+        for each in rows:
             self._by_group.setdefault(each.group.group_id, []).append(each)
-        self._all = wanted
+        self._all = rows
         self._states: dict[tuple[str, TopicIdPartition], ShareGroupState | ErrorCode | None] = {}
         self._missing = len(self._by_group) + 1
         self.when_complete: Callable[[], None] = lambda: None
@@ -77,7 +77,7 @@ class _Descriptions:
         return self._missing == 0
 
     def look_up(self, coordinator: ShareCoordinator, log_ends: LogEnds) -> None:
-        for group_id, wanted in self._by_group.items():
+        for group_id, rows in self._by_group.items():
 
             def found(
                 states: dict[TopicIdPartition, ShareGroupState | ErrorCode | None], group_id: str = group_id
@@ -86,9 +86,9 @@ class _Descriptions:
                 self._arrived()
 
             try:
-                coordinator.states(group_id, {each.key: None for each in wanted}, found)
+                coordinator.states(group_id, {each.key: None for each in rows}, found)
             except KafkaError as error:
-                for each in wanted:
+                for each in rows:
                     each.group.topics = []
                     each.group.error_code, each.group.error_message = error.code, error.message
                 self._arrived()
@@ -142,12 +142,12 @@ class ShareOffsetHandlers:
 
     def describe_share_group_offsets(self, request: Request[m.DescribeShareGroupOffsetsRequest]) -> Answer:
         response = m.DescribeShareGroupOffsetsResponse()
-        wanted: list[_Row] = []
+        rows: list[_Row] = []
         for group in request.body.groups:
             described, found = self._begin_group(request, group)
             response.groups.append(described)
-            wanted += found
-        descriptions = _Descriptions(wanted)
+            rows += found
+        descriptions = _Descriptions(rows)
         descriptions.look_up(self._coordinator, self._log_ends)
         if descriptions.is_complete:
             return response
@@ -169,10 +169,10 @@ class ShareOffsetHandlers:
         """The answer about a group as far as it needs no offsets, and what is to be filled in."""
         response = m.DescribeShareGroupOffsetsResponse
         described = response.DescribeShareGroupOffsetsResponseGroup(group_id=group.group_id)
-        wanted: list[_Row] = []
+        rows: list[_Row] = []
         if not self._gate.allows(request, *DESCRIBE_GROUP, group.group_id):
             described.error_code = ErrorCode.GROUP_AUTHORIZATION_FAILED
-            return described, wanted
+            return described, rows
         denied: list[m.DescribeShareGroupOffsetsRequest.DescribeShareGroupOffsetsRequestTopic] = []
         try:
             if group.topics is None:
@@ -191,7 +191,7 @@ class ShareOffsetHandlers:
                 requested = self._named(group.group_id, allowed)
         except KafkaError as error:
             described.error_code, described.error_message = error.code, error.message
-            return described, wanted
+            return described, rows
         for name, indexes in sorted(requested):
             topic = self._cluster.find_topic(name)
             partitions = [
@@ -208,13 +208,13 @@ class ShareOffsetHandlers:
                 )
             )
             if topic is not None:
-                wanted += [
+                rows += [
                     _Row(described, topic, partition)
                     for partition in partitions
                     if topic.has_partition(partition.partition_index)
                 ]
         described.topics += [_not_described(named) for named in denied]
-        return described, wanted
+        return described, rows
 
     def _named(
         self,

@@ -227,16 +227,16 @@ class TransactionHandlers:
         if self._transactions.runtime.is_loading:
             return m.ListTransactionsResponse(error_code=ErrorCode.COORDINATOR_LOAD_IN_PROGRESS)
         try:
-            wanted = listing.list_filter(body)
+            chosen = listing.list_filter(body)
         except KafkaError as error:
             return m.ListTransactionsResponse(error_code=error.code)
         now_ms = self._transactions.time.now_ms()
         return m.ListTransactionsResponse(
-            unknown_state_filters=list(wanted.unknown_states),
+            unknown_state_filters=list(chosen.unknown_states),
             transaction_states=[
                 state
                 for handle in self._transactions.runtime.loaded_handles()
-                for state in handle.shard.list(wanted, now_ms)
+                for state in handle.shard.list(chosen, now_ms)
                 if self._gate.shows(request, *DESCRIBE_TRANSACTIONAL_ID, state.transactional_id)
             ],
         )

@@ -294,19 +294,19 @@ class ShareCoordinator:
         """Begin the state of share-partitions, wiping what was in flight. `done` is called when it is durable."""
         named = {(topic_id, index): at for topic_id, each in start_offsets.items() for index, at in each.items()}
 
-        def attempt(wanted: Mapping[TopicIdPartition, int], answered: Codes) -> None:
-            here, elsewhere = self._apart(group_id, wanted)
+        def attempt(pending: Mapping[TopicIdPartition, int], answered: Codes) -> None:
+            here, elsewhere = self._apart(group_id, pending)
             gathering = Gathering({}, len(here) + len(elsewhere), answered)
             now_ms = self._world.now_ms()
-            for where, start_offset in here.items():
+            for tp, start_offset in here.items():
                 command = partial(
                     ShareStateShard.initialize,
-                    key=(group_id, *where),
+                    key=(group_id, *tp),
                     state_epoch=state_epoch,
                     start_offset=start_offset,
                     now_ms=now_ms,
                 )
-                self._run((group_id, *where), command, gathering)
+                self._run((group_id, *tp), command, gathering)
             for node_id, there in elsewhere.items():
                 self._elsewhere.initialize(node_id, group_id, state_epoch, there, gathering.add)
 
@@ -315,11 +315,11 @@ class ShareCoordinator:
     def delete(self, group_id: str, partitions: Mapping[bytes, Collection[int]], done: Codes) -> None:
         named = {(topic_id, index): None for topic_id, indexes in partitions.items() for index in indexes}
 
-        def attempt(wanted: Mapping[TopicIdPartition, None], answered: Codes) -> None:
-            here, elsewhere = self._apart(group_id, wanted)
+        def attempt(pending: Mapping[TopicIdPartition, None], answered: Codes) -> None:
+            here, elsewhere = self._apart(group_id, pending)
             gathering = Gathering({}, len(here) + len(elsewhere), answered)
-            for where in here:
-                key = (group_id, *where)
+            for tp in here:
+                key = (group_id, *tp)
                 self._run(key, partial(ShareStateShard.delete, key=key), gathering)
             for node_id, there in elsewhere.items():
                 self._elsewhere.delete(node_id, group_id, there, gathering.add)
@@ -327,14 +327,14 @@ class ShareCoordinator:
         insist(self._world, named, attempt, done)
 
     def _apart(
-        self, group_id: str, wanted: Mapping[TopicIdPartition, V]
+        self, group_id: str, pending: Mapping[TopicIdPartition, V]
     ) -> tuple[dict[TopicIdPartition, V], dict[int, dict[TopicIdPartition, V]]]:
         """What is kept here, and what by which other broker."""
         here: dict[TopicIdPartition, V] = {}
         elsewhere: dict[int, dict[TopicIdPartition, V]] = {}
-        for where, value in wanted.items():
-            node_id = self._keeper_elsewhere((group_id, *where))
-            (here if node_id is None else elsewhere.setdefault(node_id, {}))[where] = value
+        for tp, value in pending.items():
+            node_id = self._keeper_elsewhere((group_id, *tp))
+            (here if node_id is None else elsewhere.setdefault(node_id, {}))[tp] = value
         return here, elsewhere
 
     def state_partition(self, key: SharePartitionKey) -> int:
@@ -366,13 +366,13 @@ class ShareCoordinator:
             self._elsewhere.summaries(node_id, group_id, there, gathering.add)
 
     def _run(self, key: SharePartitionKey, command: Command, gathering: Gathering[TopicIdPartition, ErrorCode]) -> None:
-        where = (key[1], key[2])
+        tp = (key[1], key[2])
         try:
             handle = self.handle(key)
         except KafkaError as error:
-            gathering.add({where: error.code})
+            gathering.add({tp: error.code})
             return
-        handle.run(command(handle.shard, lambda result: gathering.add({where: ErrorCode(result.error_code)})))
+        handle.run(command(handle.shard, lambda result: gathering.add({tp: ErrorCode(result.error_code)})))
         self._on_state_changed(key, NotLeaderOrFollower())
 
     def topic_deleted(self, topic: Topic) -> None:

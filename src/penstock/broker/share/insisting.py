@@ -24,7 +24,7 @@ Codes = Callable[[dict[TopicIdPartition, ErrorCode]], None]
 
 def insist(
     world: World,
-    wanted: Mapping[TopicIdPartition, V],
+    pending: Mapping[TopicIdPartition, V],
     attempt: Callable[[Mapping[TopicIdPartition, V], Codes], None],
     done: Codes,
 ) -> None:
@@ -34,11 +34,11 @@ def insist(
 
     def answered(codes: dict[TopicIdPartition, ErrorCode]) -> None:
         settled.update(codes)
-        left = {where: wanted[where] for where, code in codes.items() if code in _NOT_YET}
+        left = {tp: pending[tp] for tp, code in codes.items() if code in _NOT_YET}
         pause = next(pauses, None) if left else None
         if pause is None:
             done(settled)
         else:
             world.call_later(pause, attempt, left, answered)
 
-    attempt(wanted, answered)
+    attempt(pending, answered)

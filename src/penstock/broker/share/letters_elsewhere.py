@@ -128,11 +128,11 @@ class _Search:
             self._then(self._found)
             return
         shapes = m.FetchRequest
-        wanted = shapes.FetchPartition(
+        requested = shapes.FetchPartition(
             partition=self._target.partition, fetch_offset=self._offset, partition_max_bytes=_READ_BYTES
         )
         topic = shapes.FetchTopic(
-            topic=self._target.topic.name, topic_id=self._target.topic.topic_id, partitions=[wanted]
+            topic=self._target.topic.name, topic_id=self._target.topic.topic_id, partitions=[requested]
         )
         request = shapes(
             replica_id=-1, max_wait_ms=0, min_bytes=0, max_bytes=_READ_BYTES, session_epoch=_NO_SESSION, topics=[topic]

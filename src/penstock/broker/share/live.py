@@ -177,11 +177,11 @@ class LiveSharePartition:
         if deadline_ms is not None and deadline_ms <= steady_ms(self._world):
             self.tick()
 
-    def _grow(self, wanted: int, settings: ShareSettings) -> None:
+    def _grow(self, size: int, settings: ShareSettings) -> None:
         """Take records of the log into the window until there are enough, the window is full, or the log ends."""
         core = self.core
         bound = self._log_bound()
-        while core.end_offset < bound and core.available(settings) < wanted:
+        while core.end_offset < bound and core.available(settings) < size:
             room = core.room(settings)
             if room == 0:
                 return

@@ -56,8 +56,8 @@ def _request(partitions: Iterable[Place], timestamp: int) -> m.ListOffsetsReques
     shapes = m.ListOffsetsRequest
     topics: dict[str, list[m.ListOffsetsRequest.ListOffsetsPartition]] = {}
     for name, index in partitions:
-        wanted = shapes.ListOffsetsPartition(partition_index=index, timestamp=timestamp)
-        topics.setdefault(name, []).append(wanted)
+        requested = shapes.ListOffsetsPartition(partition_index=index, timestamp=timestamp)
+        topics.setdefault(name, []).append(requested)
     return shapes(topics=[shapes.ListOffsetsTopic(name=name, partitions=each) for name, each in topics.items()])
 
 

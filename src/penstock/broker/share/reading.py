@@ -61,9 +61,9 @@ class LogReader:
             if cold.is_warm:
                 del self._cold[place]
             return cold.is_warm
-        wanted = FileRange(file, found.position, found.size)
-        if when_cached(self._world, wanted, self._when_warm):
+        span = FileRange(file, found.position, found.size)
+        if when_cached(self._world, span, self._when_warm):
             return True
         self._cold = {known: other for known, other in self._cold.items() if not other.is_warm}
-        self._cold[place] = wanted
+        self._cold[place] = span
         return False

@@ -44,7 +44,7 @@ class Acls(AdminPart):
 
     async def create_acls(self, bindings: Iterable[AclBinding]) -> None:
         creation = m.CreateAclsRequest.AclCreation
-        wanted = list(bindings)
+        rules = list(bindings)
         request = m.CreateAclsRequest(
             creations=[
                 creation(
@@ -56,11 +56,11 @@ class Acls(AdminPart):
                     operation=int(b.operation),
                     permission_type=int(b.permission),
                 )
-                for b in wanted
+                for b in rules
             ]
         )
         answer = await self.cluster.call_controller(request, m.CreateAclsResponse)
-        for binding, result in zip(wanted, answer.results, strict=True):
+        for binding, result in zip(rules, answer.results, strict=True):
             check(result.error_code, result.error_message, f"ACL on {binding.resource_name!r}")
 
     async def delete_acls(self, filters: Iterable[AclFilter]) -> list[AclBinding]:

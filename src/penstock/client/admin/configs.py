@@ -132,12 +132,12 @@ class Configs(AdminPart):
         self, resource_types: Iterable[ResourceType] = ()
     ) -> list[tuple[ResourceType, str]]:
         """Resources that have configs of their own."""
-        wanted = [int(kind) for kind in resource_types]
+        kinds = [int(kind) for kind in resource_types]
         answer = await self.cluster.call(
-            m.ListConfigResourcesRequest(resource_types=wanted),
+            m.ListConfigResourcesRequest(resource_types=kinds),
             m.ListConfigResourcesResponse,
             check_answer=lambda answer: check(answer.error_code),
-            at_least=1 if wanted else 0,
+            at_least=1 if kinds else 0,
         )
         return sorted((ResourceType(r.resource_type), r.resource_name) for r in answer.config_resources)
 

@@ -55,11 +55,11 @@ class Credentials(AdminPart):
     ) -> dict[str, tuple[ScramCredentialInfo, ...]]:
         """The mechanisms and iterations of every user, or of those of `users` that have a credential."""
         named = m.DescribeUserScramCredentialsRequest.UserName
-        wanted = None if users is None else [named(name=name) for name in dict.fromkeys(users)]
-        if wanted is not None and not wanted:
+        named_users = None if users is None else [named(name=name) for name in dict.fromkeys(users)]
+        if named_users is not None and not named_users:
             return {}
         answer = await self.cluster.call(
-            m.DescribeUserScramCredentialsRequest(users=wanted),
+            m.DescribeUserScramCredentialsRequest(users=named_users),
             m.DescribeUserScramCredentialsResponse,
             check_answer=lambda answer: check(answer.error_code, answer.error_message),
         )

@@ -61,15 +61,15 @@ class ShareOffset(NamedTuple):
 class Groups(AdminPart):
     async def list_groups(self, *, types: Iterable[str] = (), states: Iterable[str] = ()) -> list[GroupListing]:
         """All groups, by id; of certain types (classic, consumer, share, streams) or in certain states."""
-        wanted_types, wanted_states = list(types), list(states)
+        type_filter, state_filter = list(types), list(states)
 
         def build(version: int) -> m.Message:
             return m.ListGroupsRequest(
-                states_filter=wanted_states if version >= 4 else [],
-                types_filter=wanted_types if version >= 5 else [],
+                states_filter=state_filter if version >= 4 else [],
+                types_filter=type_filter if version >= 5 else [],
             )
 
-        at_least = 5 if wanted_types else 4 if wanted_states else 0
+        at_least = 5 if type_filter else 4 if state_filter else 0
         found: dict[str, GroupListing] = {}
         for answer in await self._everywhere(build, m.ListGroupsResponse, at_least):
             check(answer.error_code, about="groups")
@@ -185,8 +185,8 @@ class Groups(AdminPart):
         self, group_id: str, partitions: Iterable[AnyPartition] | None = None
     ) -> dict[TopicPartition, OffsetAndMetadata]:
         """What a group has committed."""
-        wanted = None if partitions is None else partitions_of(partitions)
-        return await fetch_committed(self.cluster, group_id, wanted)
+        requested = None if partitions is None else partitions_of(partitions)
+        return await fetch_committed(self.cluster, group_id, requested)
 
     async def alter_group_offsets(self, group_id: str, offsets: Mapping[P, OffsetAndMetadata | int]) -> None:
         """Set the offsets of a group that has no members."""
@@ -250,7 +250,7 @@ class Groups(AdminPart):
 
     async def alter_share_group_offsets(self, group_id: str, offsets: Mapping[P, int]) -> None:
         """Set the start offsets of a share group that has no members."""
-        wanted = keyed_by_partition(offsets)
+        new_offsets = keyed_by_partition(offsets)
         entry = m.AlterShareGroupOffsetsRequest.AlterShareGroupOffsetsRequestPartition
         topic = m.AlterShareGroupOffsetsRequest.AlterShareGroupOffsetsRequestTopic
         request = m.AlterShareGroupOffsetsRequest(
@@ -259,10 +259,10 @@ class Groups(AdminPart):
                 topic(
                     topic_name=name,
                     partitions=[
-                        entry(partition_index=n, start_offset=wanted[TopicPartition(name, n)]) for n in numbers
+                        entry(partition_index=n, start_offset=new_offsets[TopicPartition(name, n)]) for n in numbers
                     ],
                 )
-                for name, numbers in by_topic(wanted).items()
+                for name, numbers in by_topic(new_offsets).items()
             ],
         )
         answer = await self.cluster.call_coordinator(

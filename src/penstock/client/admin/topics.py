@@ -141,22 +141,22 @@ class Topics(AdminPart):
         raise_first(await self.delete_topics([name]))
 
     async def delete_topics(self, names: Iterable[str]) -> Outcome:
-        wanted = list(names)
+        requested = list(names)
 
         def build(version: int) -> m.Message:
             if version >= 6:
                 state = m.DeleteTopicsRequest.DeleteTopicState
                 return m.DeleteTopicsRequest(
-                    topics=[state(name=name) for name in wanted], timeout_ms=self.config.request_timeout_ms
+                    topics=[state(name=name) for name in requested], timeout_ms=self.config.request_timeout_ms
                 )
-            return m.DeleteTopicsRequest(topic_names=wanted, timeout_ms=self.config.request_timeout_ms)
+            return m.DeleteTopicsRequest(topic_names=requested, timeout_ms=self.config.request_timeout_ms)
 
         answer = await self.cluster.call_controller(
             build,
             m.DeleteTopicsResponse,
             check_answer=lambda answer: _retry_if_not_controller(r.error_code for r in answer.responses),
         )
-        for name in wanted:
+        for name in requested:
             self.cluster.metadata.drop(name)
         return {r.name or "": _error(r.error_code, r.error_message, f"topic {r.name!r}") for r in answer.responses}
 
@@ -178,20 +178,20 @@ class Topics(AdminPart):
     async def delete_records(self, before: Mapping[P, int]) -> dict[TopicPartition, int]:
         """Delete the records before these offsets (-1: all); returns the new first offsets."""
         removed: dict[TopicPartition, int] = {}
-        wanted = keyed_by_partition(before)
+        limits = keyed_by_partition(before)
 
         async def attempt() -> None:
-            waiting = [tp for tp in wanted if tp not in removed]
+            waiting = [tp for tp in limits if tp not in removed]
             groups = await self.cluster.by_leader(waiting)
-            await asyncio.gather(*(ask(node, tps) for node, tps in groups.items()))
+            await asyncio.gather(*(send(node, tps) for node, tps in groups.items()))
 
-        async def ask(node: int, partitions: list[TopicPartition]) -> None:
+        async def send(node: int, partitions: list[TopicPartition]) -> None:
             entry = m.DeleteRecordsRequest.DeleteRecordsPartition
             request = m.DeleteRecordsRequest(
                 topics=[
                     m.DeleteRecordsRequest.DeleteRecordsTopic(
                         name=name,
-                        partitions=[entry(partition_index=n, offset=wanted[TopicPartition(name, n)]) for n in numbers],
+                        partitions=[entry(partition_index=n, offset=limits[TopicPartition(name, n)]) for n in numbers],
                     )
                     for name, numbers in by_topic(partitions).items()
                 ],
@@ -213,9 +213,9 @@ class Topics(AdminPart):
         isolation: IsolationLevel = IsolationLevel.READ_UNCOMMITTED,
     ) -> dict[TopicPartition, OffsetAndTimestamp]:
         """Offsets by `OffsetSpec` (earliest, latest, …) or by timestamp; -1 where there is none."""
-        wanted = keyed_by_partition(timestamps)
-        self.cluster.want(tp.topic for tp in wanted)
-        return await list_offsets(self.cluster, wanted, isolation)
+        requested = keyed_by_partition(timestamps)
+        self.cluster.want(tp.topic for tp in requested)
+        return await list_offsets(self.cluster, requested, isolation)
 
     async def describe_log_dirs(self) -> list[LogDir]:
         """The data folders of all brokers."""

@@ -95,10 +95,10 @@ class Transactions(AdminPart):
     async def describe_producers(self, partitions: Iterable[AnyPartition]) -> dict[TopicPartition, list[ProducerState]]:
         """Who has written to these partitions lately, and which of them have a transaction open there."""
         found: dict[TopicPartition, list[ProducerState]] = {}
-        wanted = partitions_of(partitions)
+        requested = partitions_of(partitions)
 
         async def attempt() -> None:
-            missing = [tp for tp in wanted if tp not in found]
+            missing = [tp for tp in requested if tp not in found]
             for node, tps in (await self.cluster.by_leader(missing)).items():
                 entry = m.DescribeProducersRequest.TopicRequest
                 request = m.DescribeProducersRequest(

@@ -27,34 +27,34 @@ class Shown(NamedTuple):
     problem: str = ""
 
 
-def decode(data: bytes | None, wanted: str, schema: avro.Schema | None = None) -> Shown:
+def decode(data: bytes | None, format_name: str, schema: avro.Schema | None = None) -> Shown:
     """A key or value in the wanted format; `auto` takes the first that fits."""
     if data is None:
         return Shown(None, "null")
-    if wanted == "auto":
+    if format_name == "auto":
         return _guess(data, schema)
-    if wanted == "hex":
+    if format_name == "hex":
         return Shown(_hex(data), "hex")
     try:
         if len(data) > _MAX_BYTES:
             raise Unreadable(f"it has {len(data):,} bytes, more than {_MAX_BYTES:,}")
-        if wanted == "json":
+        if format_name == "json":
             return Shown(_json(data), "json")
-        if wanted == "avro":
+        if format_name == "avro":
             return Shown(_pretty(avro.decode(data, schema), len(data)), "avro")
-        if wanted == "protobuf":
+        if format_name == "protobuf":
             return Shown(_pretty(protobuf.decode(data), len(data)), "protobuf")
         return Shown(data.decode(), "text")
     except (Unreadable, UnicodeDecodeError) as error:
         reason = "it is not UTF-8" if isinstance(error, UnicodeDecodeError) else str(error)
-        return Shown(_hex(data), "hex", f"not {wanted}: {reason}")
+        return Shown(_hex(data), "hex", f"not {format_name}: {reason}")
 
 
 def decode_record(
-    topic: str, key: bytes | None, value: bytes | None, wanted: str, schema: avro.Schema | None = None
+    topic: str, key: bytes | None, value: bytes | None, format_name: str, schema: avro.Schema | None = None
 ) -> tuple[Shown, Shown]:
     """Key and value of a record. Those of internal topics are read by Kafka's own schemas."""
-    if wanted == "auto" and topic in internal.TOPICS:
+    if format_name == "auto" and topic in internal.TOPICS:
         try:
             found = internal.decode(topic, key, value)
         except Unreadable as error:
@@ -64,8 +64,8 @@ def decode_record(
             for part, raw in zip(found, (key, value), strict=True)
         ]
         return shown[0], shown[1]
-    keys = wanted if wanted in ("auto", "hex", "text") else "auto"
-    return decode(key, keys), decode(value, wanted, schema)
+    keys = format_name if format_name in ("auto", "hex", "text") else "auto"
+    return decode(key, keys), decode(value, format_name, schema)
 
 
 def preview(data: bytes, length: int) -> Shown:

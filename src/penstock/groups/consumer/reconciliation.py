@@ -73,13 +73,13 @@ def _next_step(
     waits = False
     for topic_id in sorted(member.assigned.keys() | target.keys()):
         held = member.assigned.get(topic_id, {})
-        wanted = target.get(topic_id, frozenset()) if topic_id in subscribed_topic_ids else frozenset()
-        keep = {partition: epoch for partition, epoch in held.items() if partition in wanted}
+        assigned_here = target.get(topic_id, frozenset()) if topic_id in subscribed_topic_ids else frozenset()
+        keep = {partition: epoch for partition, epoch in held.items() if partition in assigned_here}
         if keep:
             assigned[topic_id] = keep
         if len(keep) < len(held):
-            revoke[topic_id] = {partition: epoch for partition, epoch in held.items() if partition not in wanted}
-        for partition in sorted(wanted - held.keys()):
+            revoke[topic_id] = {partition: epoch for partition, epoch in held.items() if partition not in assigned_here}
+        for partition in sorted(assigned_here - held.keys()):
             if owners.get((topic_id, partition), member.member_id) == member.member_id:
                 take.setdefault(topic_id, {})[partition] = target_epoch
             else:

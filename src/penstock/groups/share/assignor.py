@@ -40,20 +40,20 @@ def _share_out(
         return shares
     sharing = math.ceil(len(members) / len(targets))
     precise = sharing * len(targets) / len(members)
-    wanted = [math.ceil(precise * (index + 1)) - math.ceil(precise * index) for index in range(len(members))]
+    counts = [math.ceil(precise * (index + 1)) - math.ceil(precise * index) for index in range(len(members))]
 
     holders: dict[TopicPartition, int] = dict.fromkeys(targets, 0)
     for index, member in enumerate(members):
         for topic, partitions in sorted(member.current.items()):
             for partition in sorted(partitions):
                 key = (topic, partition)
-                if key in holders and holders[key] < sharing and len(shares[index]) < wanted[index]:
+                if key in holders and holders[key] < sharing and len(shares[index]) < counts[index]:
                     shares[index].add(key)
                     holders[key] += 1
 
     # Round robin over the members that want more, starting each time after the last one that was given something.
     # Whoever is empty goes first: a member without partitions is worse than one with one too few.
-    unfilled = sorted((i for i in range(len(members)) if len(shares[i]) < wanted[i]), key=lambda i: len(shares[i]))
+    unfilled = sorted((i for i in range(len(members)) if len(shares[i]) < counts[i]), key=lambda i: len(shares[i]))
     for key in sorted(targets, key=lambda key: holders[key]):
         while holders[key] < sharing and unfilled:
             taker = next((i for i in unfilled if key not in shares[i]), None)
@@ -62,7 +62,7 @@ def _share_out(
             shares[taker].add(key)
             holders[key] += 1
             unfilled.remove(taker)
-            if len(shares[taker]) < wanted[taker]:
+            if len(shares[taker]) < counts[taker]:
                 unfilled.append(taker)
     return shares
 

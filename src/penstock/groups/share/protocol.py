@@ -148,9 +148,9 @@ class ShareProtocol:
             # A partition added to a topic that the group already reads starts at its beginning: what was written
             # between its creation and this heartbeat must not be skipped.
             start = 0 if topic_id in known.initialized else UNKNOWN_START_OFFSET
-            wanted = dict.fromkeys(sorted(set(range(self._state.topics.partition_count(name))) - done), start)
-            if wanted:
-                missing[topic_id] = wanted
+            uninitialized = dict.fromkeys(sorted(set(range(self._state.topics.partition_count(name))) - done), start)
+            if uninitialized:
+                missing[topic_id] = uninitialized
         return missing
 
     def _answer(

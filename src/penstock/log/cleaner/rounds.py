@@ -161,10 +161,10 @@ def read_batches(
     while chunk_at + at < size:
         if len(chunk) - at < HEADER_SIZE or len(chunk) - at < int.from_bytes(chunk[at + 8 : at + 12], "big") + 12:
             position = chunk_at + at
-            wanted = _CHUNK
+            length = _CHUNK
             if len(chunk) - at >= HEADER_SIZE:
-                wanted = max(wanted, int.from_bytes(chunk[at + 8 : at + 12], "big") + 12)
-            chunk, chunk_at, at = memoryview(pread_all(file, min(wanted, size - position), position)), position, 0
+                length = max(length, int.from_bytes(chunk[at + 8 : at + 12], "big") + 12)
+            chunk, chunk_at, at = memoryview(pread_all(file, min(length, size - position), position)), position, 0
             throttle(len(chunk))
         try:
             header = parse_header(chunk, at)

@@ -138,8 +138,8 @@ class Loader:
     def _load(self, done: OnLoaded) -> None:
         """Have those loaded that are led, until there is news."""
         with self._changed:
-            wanted = self._idle_ones()
-        led = self._led(wanted)
+            idle = self._idle_ones()
+        led = self._led(idle)
         urgent = [log for log in led if self._is_urgent(log)]
         others = [log for log in led if not self._is_urgent(log)]
         if urgent:
@@ -183,8 +183,8 @@ class Loader:
             self._under_way.discard(log)
             self._changed.notify_all()
 
-    def _led(self, wanted: list[ObjectLog]) -> list[ObjectLog]:
-        keys = [log.key for log in wanted]
+    def _led(self, idle: list[ObjectLog]) -> list[ObjectLog]:
+        keys = [log.key for log in idle]
         states: dict[PartitionKey, PartitionState]
         if not keys:
             return []
@@ -194,7 +194,7 @@ class Loader:
             states = dict(self._commits.states(keys))
         return [
             log
-            for log in wanted
+            for log in idle
             if (state := states.get(log.key)) is not None
             and state.leader == self._broker.node_id
             and state.leader_epoch >= log.epoch_min
