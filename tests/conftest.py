@@ -49,8 +49,8 @@ def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
     reports = terminalreporter.stats.get("skipped", [])
     reasons = Counter(str(report.longrepr[2]).removeprefix("Skipped: ") for report in reports)
     if reasons:
-        told = "; ".join(f"{count} ({reason})" for reason, count in reasons.most_common())
-        terminalreporter.write_line(f"skipped: {told}")
+        reasons_text = "; ".join(f"{count} ({reason})" for reason, count in reasons.most_common())
+        terminalreporter.write_line(f"skipped: {reasons_text}")
 
 
 @pytest.fixture(scope="session", autouse=True)

@@ -142,9 +142,9 @@ def produce_error(port: int, topic: str, records: bytes | bytearray, acks: int =
 
 def end_offset(port: int, topic: str) -> int:
     partition = m.ListOffsetsRequest.ListOffsetsPartition(partition_index=0, timestamp=-1)
-    asked = m.ListOffsetsRequest.ListOffsetsTopic(name=topic, partitions=[partition])
+    requested = m.ListOffsetsRequest.ListOffsetsTopic(name=topic, partitions=[partition])
     with RawClient(port) as client:
-        response = client.ask(m.ListOffsetsRequest(replica_id=-1, topics=[asked]), m.ListOffsetsResponse, 6)
+        response = client.ask(m.ListOffsetsRequest(replica_id=-1, topics=[requested]), m.ListOffsetsResponse, 6)
     return response.topics[0].partitions[0].offset
 
 

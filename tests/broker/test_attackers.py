@@ -247,11 +247,11 @@ TOO_EARLY: list[Before] = [
 ]
 
 
-@pytest.mark.parametrize("asked", TOO_EARLY, ids=lambda asked: type(asked[0]).__name__)
+@pytest.mark.parametrize("early", TOO_EARLY, ids=lambda early: type(early[0]).__name__)
 def test_a_request_before_the_log_in_ends_the_connection_without_an_answer_of_substance(
-    fortress: Fortress, asked: Before
+    fortress: Fortress, early: Before
 ) -> None:
-    request, version = asked
+    request, version = early
     with raw(fortress) as stranger:
         stranger.post(request, version)
         answer = stranger.read_frame()

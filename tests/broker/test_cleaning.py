@@ -139,8 +139,8 @@ def test_committed_offsets_outlive_the_cleaning_of_their_topic_while_groups_comm
             with RawClient(broker.port) as client:
                 fetch = m.OffsetFetchRequest
                 wanted = fetch.OffsetFetchRequestTopics(name="t", partition_indexes=[0])
-                asked = [fetch.OffsetFetchRequestGroup(group_id=group, topics=[wanted]) for group in groups]
-                response = client.ask(fetch(groups=asked), m.OffsetFetchResponse, 9)
+                requested = [fetch.OffsetFetchRequestGroup(group_id=group, topics=[wanted]) for group in groups]
+                response = client.ask(fetch(groups=requested), m.OffsetFetchResponse, 9)
             # A group that is being loaded has no topics in its answer yet.
             return [topic.partitions[0].committed_offset for each in response.groups for topic in each.topics]
 

@@ -72,10 +72,10 @@ class TestTopics:
         assert view.colliding_topics("a.b") == view.colliding_topics("abc") == []
 
     def test_whoever_wants_to_know_is_told_of_changes(self, view: ClusterView) -> None:
-        told: list[str] = []
-        view.on_topics_changed.append(lambda: told.append("changed"))
+        notified: list[str] = []
+        view.on_topics_changed.append(lambda: notified.append("changed"))
         view.topics_changed()
-        assert told == ["changed"]
+        assert notified == ["changed"]
 
 
 class TestPartitions:

@@ -85,8 +85,8 @@ def offsets_of(data: m.FetchResponse.PartitionData) -> list[int]:
 
 def list_offset(broker: Broker, timestamp: int) -> tuple[int, int]:
     request = m.ListOffsetsRequest
-    asked = request.ListOffsetsPartition(partition_index=0, timestamp=timestamp)
-    body = request(topics=[request.ListOffsetsTopic(name="t", partitions=[asked])])
+    requested = request.ListOffsetsPartition(partition_index=0, timestamp=timestamp)
+    body = request(topics=[request.ListOffsetsTopic(name="t", partitions=[requested])])
     with RawClient(broker.port) as client:
         [answer] = client.ask(body, m.ListOffsetsResponse, 7).topics[0].partitions
     assert answer.error_code == 0

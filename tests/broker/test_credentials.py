@@ -55,13 +55,13 @@ def test_a_password_is_checked_with_the_strongest_mechanism_and_with_the_same_fo
 
 def test_replaced_and_deleted_credentials_are_told_and_new_ones_are_not() -> None:
     users = Users(MemoryCatalog())
-    told: list[frozenset[str]] = []
-    users.on_changed.append(told.append)
+    notified: list[frozenset[str]] = []
+    users.on_changed.append(notified.append)
     users.change([row("alice"), row("bob")])
     users.change([row("alice", SHA_512)])
-    assert told == []
+    assert notified == []
     users.change([row("alice", password="other")], [("bob", SHA_256)])
-    assert told == [frozenset({"alice", "bob"})]
+    assert notified == [frozenset({"alice", "bob"})]
     assert users.names() == ["alice"]
 
 

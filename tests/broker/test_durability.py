@@ -48,12 +48,14 @@ class Shell:
         self.disk = Disk()
         self.clock = Clock()
         self.awaits = True
-        self.told: list[tuple[str, StorageError | None]] = []
+        self.notified: list[tuple[str, StorageError | None]] = []
         self.durability = Durability(cast(Storage, self.disk), cast(World, self.clock), lambda: self.awaits)
 
     def wait(self, who: str, *logs: str, timeout_ms: int | None = None) -> None:
         appends = [(cast(Log, log), 5) for log in logs]
-        self.durability.when_durable(appends, lambda failure: self.told.append((who, failure)), timeout_ms=timeout_ms)
+        self.durability.when_durable(
+            appends, lambda failure: self.notified.append((who, failure)), timeout_ms=timeout_ms
+        )
 
 
 @pytest.fixture
@@ -64,10 +66,10 @@ def shell() -> Shell:
 def test_whoever_waits_is_told_when_every_log_is_on_disk(shell: Shell) -> None:
     shell.wait("producer", "a", "b")
     shell.disk.flush("a")
-    assert shell.told == []
+    assert shell.notified == []
     assert not shell.durability.is_idle
     shell.disk.flush("b")
-    assert shell.told == [("producer", None)]
+    assert shell.notified == [("producer", None)]
     assert shell.durability.is_idle
 
 
@@ -78,14 +80,14 @@ def test_the_disk_is_asked_for_the_offsets_that_were_appended(shell: Shell) -> N
 
 def test_nothing_to_wait_for_is_durable_at_once(shell: Shell) -> None:
     shell.wait("empty")
-    assert shell.told == [("empty", None)]
+    assert shell.notified == [("empty", None)]
 
 
 def test_where_nobody_waits_for_the_disk_it_is_not_even_asked(shell: Shell) -> None:
     shell.awaits = False
     shell.wait("producer", "a")
     shell.durability.begin(cast(Log, "a"))
-    assert shell.told == [("producer", None)]
+    assert shell.notified == [("producer", None)]
     assert (shell.disk.waiting, shell.disk.begun) == ([], [])
 
 
@@ -93,9 +95,9 @@ def test_the_setting_may_change_while_somebody_waits(shell: Shell) -> None:
     shell.wait("first", "a")
     shell.awaits = False
     shell.wait("second", "a")
-    assert shell.told == [("second", None)]
+    assert shell.notified == [("second", None)]
     shell.disk.flush("a")
-    assert shell.told == [("second", None), ("first", None)]
+    assert shell.notified == [("second", None), ("first", None)]
 
 
 def test_the_first_failure_is_told_at_once_and_once(shell: Shell) -> None:
@@ -103,7 +105,7 @@ def test_the_first_failure_is_told_at_once_and_once(shell: Shell) -> None:
     shell.wait("producer", "a", "b")
     shell.disk.flush("a", failure)
     shell.disk.flush("b", StorageError("again"))
-    assert shell.told == [("producer", failure)]
+    assert shell.notified == [("producer", failure)]
 
 
 def test_who_has_waited_too_long_is_told_so_and_the_others_go_on_waiting(shell: Shell) -> None:
@@ -111,14 +113,14 @@ def test_who_has_waited_too_long_is_told_so_and_the_others_go_on_waiting(shell: 
     shell.wait("patient", "a", timeout_ms=5000)
     shell.wait("coordinator", "a")
     shell.durability.end_late_waits()
-    assert shell.told == []
+    assert shell.notified == []
     shell.clock.seconds += 1.1
     shell.durability.end_late_waits()
-    ((who, failure),) = shell.told
+    ((who, failure),) = shell.notified
     assert who == "hurried"
     assert isinstance(failure, NotDurableInTime)
     shell.disk.flush("a")
-    assert [who for who, _ in shell.told] == ["hurried", "patient", "coordinator"]
+    assert [who for who, _ in shell.notified] == ["hurried", "patient", "coordinator"]
     assert shell.durability.is_idle
 
 
@@ -131,7 +133,7 @@ def test_one_late_wait_whose_answer_fails_does_not_cost_the_others(shell: Shell)
         shell.wait("other", "a", timeout_ms=0)
     shell.clock.seconds += 1
     shell.durability.end_late_waits()
-    assert [who for who, _ in shell.told] == ["other", "other"]
+    assert [who for who, _ in shell.notified] == ["other", "other"]
     assert shell.durability.is_idle
 
 
@@ -141,20 +143,20 @@ def test_a_flush_can_begin_with_nobody_waiting_for_it(shell: Shell) -> None:
 
 
 def test_each_append_has_its_own_outcome_and_what_is_late_is_told_apart(shell: Shell) -> None:
-    told: list[list[str]] = []
+    notified: list[list[str]] = []
 
     def settled(failures: list[StorageError | None]) -> None:
-        told.append([type(failure).__name__ for failure in failures])
+        notified.append([type(failure).__name__ for failure in failures])
 
     appends = [(cast(Log, log), 5) for log in "abc"]
     shell.durability.when_each_is_settled(appends, settled, timeout_ms=1000)
     shell.disk.flush("b", LeadershipLost("another broker leads"))
     shell.disk.flush("a")
-    assert told == []
+    assert notified == []
     shell.clock.seconds += 2
     shell.durability.end_late_waits()
     shell.disk.flush("c")
-    assert told == [["NoneType", "LeadershipLost", "NotDurableInTime"]]
+    assert notified == [["NoneType", "LeadershipLost", "NotDurableInTime"]]
     assert shell.durability.is_idle
 
 
@@ -164,8 +166,8 @@ def test_everybody_waits_where_appends_can_be_lost() -> None:
 
     disk = Remote()
     durability = Durability(cast(Storage, disk), cast(World, Clock()), lambda: False)
-    told: list[StorageError | None] = []
-    durability.when_durable([(cast(Log, "a"), 5)], told.append)
-    assert told == []
+    notified: list[StorageError | None] = []
+    durability.when_durable([(cast(Log, "a"), 5)], notified.append)
+    assert notified == []
     disk.flush("a")
-    assert told == [None]
+    assert notified == [None]

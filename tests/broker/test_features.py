@@ -93,14 +93,14 @@ def test_updates_are_made_all_or_none_and_the_last_of_one_feature_counts(feature
 
 
 def test_changes_outlive_the_broker_and_raise_the_epoch(catalog: Catalog, features: Features) -> None:
-    told: list[int] = []
-    features.listeners.append(lambda: told.append(features.level("share.version")))
+    notified: list[int] = []
+    features.listeners.append(lambda: notified.append(features.level("share.version")))
     features.update([Update("share.version", 0, SAFE_DOWNGRADE)], validate_only=True)
     features.update([Update("share.version", 1, UPGRADE)])
-    assert (features.epoch, told) == (1, [])
+    assert (features.epoch, notified) == (1, [])
     features.update([Update("share.version", 0, SAFE_DOWNGRADE)])
     features.update([Update("transaction.version", 1, SAFE_DOWNGRADE)])
-    assert (features.epoch, told) == (3, [0, 0])
+    assert (features.epoch, notified) == (3, [0, 0])
     again = Features(catalog, ALL_PROTOCOLS)
     assert (again.level("share.version"), again.level("transaction.version"), again.epoch) == (0, 1, 3)
 

@@ -43,8 +43,8 @@ def committed_offsets(wire: Wire, group: str) -> dict[tuple[str, int], int]:
 
 def end_offset(wire: Wire, topic: str, partition: int) -> int:
     request = m.ListOffsetsRequest
-    asked = request.ListOffsetsTopic(topic, partitions=[request.ListOffsetsPartition(partition, timestamp=-1)])
-    return wire.ask(request(topics=[asked]), m.ListOffsetsResponse, 7).topics[0].partitions[0].offset
+    requested = request.ListOffsetsTopic(topic, partitions=[request.ListOffsetsPartition(partition, timestamp=-1)])
+    return wire.ask(request(topics=[requested]), m.ListOffsetsResponse, 7).topics[0].partitions[0].offset
 
 
 def test_the_lag_of_consumer_groups_is_what_offset_fetch_and_list_offsets_say() -> None:
@@ -107,8 +107,8 @@ def test_the_lag_of_share_groups_is_what_describe_share_group_offsets_says() -> 
             for offset in chance.sample(range(20), 9):
                 member.acknowledge({0: [(offset, offset, ACCEPT)]})
             found = figures(broker)
-            asked = m.DescribeShareGroupOffsetsRequest.DescribeShareGroupOffsetsRequestTopic("jobs", partitions=[0])
-            group = m.DescribeShareGroupOffsetsRequest.DescribeShareGroupOffsetsRequestGroup("g", topics=[asked])
+            requested = m.DescribeShareGroupOffsetsRequest.DescribeShareGroupOffsetsRequestTopic("jobs", partitions=[0])
+            group = m.DescribeShareGroupOffsetsRequest.DescribeShareGroupOffsetsRequestGroup("g", topics=[requested])
             answer = wire.ask(
                 m.DescribeShareGroupOffsetsRequest(groups=[group]), m.DescribeShareGroupOffsetsResponse, 1
             )

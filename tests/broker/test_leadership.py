@@ -67,8 +67,8 @@ async def list_offset(client: WireClient, timestamp: int, epoch: int = -1) -> tu
     """The error code and the offset."""
     request = m.ListOffsetsRequest
     partition = request.ListOffsetsPartition(partition_index=0, timestamp=timestamp, current_leader_epoch=epoch)
-    asked = request.ListOffsetsTopic(name="orders", partitions=[partition])
-    response = await soon(client.ask(request(replica_id=-1, topics=[asked]), m.ListOffsetsResponse, 7))
+    requested = request.ListOffsetsTopic(name="orders", partitions=[partition])
+    response = await soon(client.ask(request(replica_id=-1, topics=[requested]), m.ListOffsetsResponse, 7))
     found = response.topics[0].partitions[0]
     return found.error_code, found.offset
 
@@ -102,7 +102,7 @@ async def join_queue(client: WireClient, **group: str) -> bytes:
 
 def share_fetch(topic: bytes, epoch: int, wait_ms: int = 100) -> m.ShareFetchRequest:
     partition = m.ShareFetchRequest.FetchPartition(partition_index=0)
-    asked = m.ShareFetchRequest.FetchTopic(topic_id=topic, partitions=[partition])
+    requested = m.ShareFetchRequest.FetchTopic(topic_id=topic, partitions=[partition])
     return m.ShareFetchRequest(
         group_id=GROUP,
         member_id=MEMBER,
@@ -111,7 +111,7 @@ def share_fetch(topic: bytes, epoch: int, wait_ms: int = 100) -> m.ShareFetchReq
         min_bytes=1,
         max_bytes=1 << 20,
         max_records=100,
-        topics=[asked] if epoch == 0 else [],
+        topics=[requested] if epoch == 0 else [],
     )
 
 
@@ -230,8 +230,8 @@ class TestLostPartitions:
             broker.storage.lose_leadership(log_of(broker, "orders"))
             assert (await list_offset(client, LATEST))[0] == ErrorCode.NOT_LEADER_OR_FOLLOWER
             assert (await epoch_end(client, 0))[0] == ErrorCode.NOT_LEADER_OR_FOLLOWER
-            asked = m.MetadataRequest.MetadataRequestTopic(name="orders")
-            response = await soon(client.ask(m.MetadataRequest(topics=[asked]), m.MetadataResponse))
+            requested = m.MetadataRequest.MetadataRequestTopic(name="orders")
+            response = await soon(client.ask(m.MetadataRequest(topics=[requested]), m.MetadataResponse))
             [partition] = response.topics[0].partitions
             assert (partition.error_code, partition.leader_id) == (ErrorCode.LEADER_NOT_AVAILABLE, -1)
 

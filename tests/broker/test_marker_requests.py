@@ -40,9 +40,7 @@ class Turn:
 
     def ask(self, node_id: int, producer_id: int, *partitions: TopicPartition) -> None:
         markers = WriteMarkers("shop", producer_id, 3, True, 5, TransactionVersion.TV_2, partitions)
-        self.requests.send(
-            node_id, markers, partitions, lambda where, code: self.results.append((producer_id, where, code))
-        )
+        self.requests.send(node_id, markers, partitions, lambda tp, code: self.results.append((producer_id, tp, code)))
 
     def end(self) -> None:
         later, self._later = self._later, []

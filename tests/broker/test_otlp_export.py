@@ -99,7 +99,7 @@ def test_what_is_no_address_of_http_is_refused_with_what_to_write(endpoint: str)
 
 
 @pytest.mark.parametrize(
-    ("failure", "told"),
+    ("failure", "message"),
     [
         (URLError("Connection refused"), "Connection refused"),
         (HTTPError("", 429, "Too Many Requests", {}, None), "it answers 429 Too Many Requests"),  # type: ignore[arg-type]
@@ -107,13 +107,13 @@ def test_what_is_no_address_of_http_is_refused_with_what_to_write(endpoint: str)
     ],
 )
 def test_what_cannot_be_delivered_is_logged_and_tried_again(
-    failure: Exception, told: str, caplog: pytest.LogCaptureFixture
+    failure: Exception, message: str, caplog: pytest.LogCaptureFixture
 ) -> None:
     exported = Exported()
     exported.failure = failure
     with caplog.at_level(logging.WARNING):
         exported.pass_interval()
-    assert f"cannot export metrics to http://collector:4318/v1/metrics: {told}" in caplog.text
+    assert f"cannot export metrics to http://collector:4318/v1/metrics: {message}" in caplog.text
     assert exported.export.success_ages() == {"export of metrics": 10.0}
     exported.failure = None
     exported.pass_interval()

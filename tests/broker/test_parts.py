@@ -124,11 +124,11 @@ class TestJoints:
         parts = foundation.parts({"penstock.acks.all.flush": "true"})
         topic = parts.topics.create("orders", 1, {})
         foundation.storage.hold_commits()
-        told: list[object] = []
-        parts.durability.when_durable([(topic.hosted(0).log, 1)], told.append, timeout_ms=1000)
+        notified: list[object] = []
+        parts.durability.when_durable([(topic.hosted(0).log, 1)], notified.append, timeout_ms=1000)
         parts.upkeep.start()
         foundation.world.pass_ms(5000)
-        assert len(told) == 1
+        assert len(notified) == 1
 
     def test_only_coordinators_that_were_built_are_stopped(self, parts: Parts) -> None:
         parts.build("groups")

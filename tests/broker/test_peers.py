@@ -155,8 +155,8 @@ async def test_what_waits_for_a_connection_is_bounded(stage: Stage, monkeypatch:
     monkeypatch.setattr(peers_module, "MAX_QUEUED", 3)
     async with AsyncBroker({"node.id": 2}) as other:
         stage.knows(2, other)
-        asked = [stage.begin(2, m.MetadataRequest(topics=[]), m.MetadataResponse) for _ in range(5)]
-        answers = await asyncio.wait_for(asyncio.gather(*asked), WAIT_SECONDS)
+        requested = [stage.begin(2, m.MetadataRequest(topics=[]), m.MetadataResponse) for _ in range(5)]
+        answers = await asyncio.wait_for(asyncio.gather(*requested), WAIT_SECONDS)
         failed = [answer for answer in answers if isinstance(answer, PeerFailed)]
         assert len(failed) == 2
         assert all(each.is_unsent for each in failed)
@@ -166,8 +166,8 @@ async def test_what_is_in_flight_is_bounded_and_the_rest_follows(stage: Stage, m
     monkeypatch.setattr(peers_module, "MAX_IN_FLIGHT", 2)
     async with AsyncBroker({"node.id": 2}) as other:
         stage.knows(2, other)
-        asked = [stage.begin(2, m.MetadataRequest(topics=[]), m.MetadataResponse) for _ in range(50)]
-        answers = await asyncio.wait_for(asyncio.gather(*asked), WAIT_SECONDS)
+        requested = [stage.begin(2, m.MetadataRequest(topics=[]), m.MetadataResponse) for _ in range(50)]
+        answers = await asyncio.wait_for(asyncio.gather(*requested), WAIT_SECONDS)
         assert all(isinstance(answer, m.MetadataResponse) for answer in answers)
 
 

@@ -267,8 +267,8 @@ class TestGroups:
             m.OffsetFetchRequest.OffsetFetchRequestTopics(name=name, partition_indexes=[0])
             for name in ("theirs", "mine")
         ]
-        asked = m.OffsetFetchRequest.OffsetFetchRequestGroup(group_id="g", topics=named)
-        answer = alice.ask(m.OffsetFetchRequest(groups=[asked]), m.OffsetFetchResponse, 9)
+        requested = m.OffsetFetchRequest.OffsetFetchRequestGroup(group_id="g", topics=named)
+        answer = alice.ask(m.OffsetFetchRequest(groups=[requested]), m.OffsetFetchResponse, 9)
         found = {topic.name: topic.partitions[0] for topic in answer.groups[0].topics}
         assert (found["mine"].committed_offset, found["mine"].error_code) == (7, ErrorCode.NONE)
         assert (found["theirs"].committed_offset, found["theirs"].error_code) == (-1, DENIED)

@@ -78,8 +78,8 @@ async def test_a_topic_that_is_not_created_leaves_nothing_behind(
 
 async def test_a_topic_that_is_not_created_by_asking_for_it_is_answered_with_the_error(broker: MemoryBroker) -> None:
     broker.catalog.refuse_changes(REASON)
-    asked = m.MetadataRequest.MetadataRequestTopic(name="new")
-    request = m.MetadataRequest(topics=[asked], allow_auto_topic_creation=True)
+    requested = m.MetadataRequest.MetadataRequestTopic(name="new")
+    request = m.MetadataRequest(topics=[requested], allow_auto_topic_creation=True)
     [topic] = (await soon(broker.connect().ask(request, m.MetadataResponse))).topics
     assert topic.error_code == ErrorCode.KAFKA_STORAGE_ERROR
     assert log_names(broker.storage) == ["orders-0"]
@@ -87,8 +87,8 @@ async def test_a_topic_that_is_not_created_by_asking_for_it_is_answered_with_the
 
 async def test_a_topic_that_does_not_grow_stays_as_it_is(broker: MemoryBroker) -> None:
     broker.catalog.refuse_changes(REASON)
-    asked = m.CreatePartitionsRequest.CreatePartitionsTopic(name="orders", count=4, assignments=None)
-    request = m.CreatePartitionsRequest(topics=[asked], timeout_ms=1000)
+    requested = m.CreatePartitionsRequest.CreatePartitionsTopic(name="orders", count=4, assignments=None)
+    request = m.CreatePartitionsRequest(topics=[requested], timeout_ms=1000)
     [refused] = (await soon(broker.connect().ask(request, m.CreatePartitionsResponse))).results
     assert refused.error_code == ErrorCode.KAFKA_STORAGE_ERROR
     assert REASON in (refused.error_message or "")
@@ -135,10 +135,10 @@ async def test_configs_that_cannot_be_kept_do_not_count(
     )
     [refused_too] = (await soon(client.ask(old(resources=[same]), m.AlterConfigsResponse))).responses
     assert refused_too.error_code == ErrorCode.KAFKA_STORAGE_ERROR
-    asked = m.DescribeConfigsRequest.DescribeConfigsResource(
+    requested = m.DescribeConfigsRequest.DescribeConfigsResource(
         resource_type=kind, resource_name=name, configuration_keys=[config]
     )
-    described = await soon(client.ask(m.DescribeConfigsRequest(resources=[asked]), m.DescribeConfigsResponse))
+    described = await soon(client.ask(m.DescribeConfigsRequest(resources=[requested]), m.DescribeConfigsResponse))
     assert value not in [entry.value for entry in described.results[0].configs]
 
 

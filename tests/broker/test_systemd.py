@@ -27,7 +27,7 @@ def listening(tmp_path: Path) -> Iterator[socket.socket]:
         yield listener
 
 
-def told(listener: socket.socket) -> list[str]:
+def notified(listener: socket.socket) -> list[str]:
     return listener.recv(4096).decode().splitlines()
 
 
@@ -39,13 +39,13 @@ def test_a_broker_says_when_it_is_ready_that_it_lives_and_that_it_stops(
     command = [sys.executable, "-m", "penstock.cli.main", "serve", "--listen", "127.0.0.1:0", "--data", "data"]
     with subprocess.Popen(command, cwd=tmp_path, env=environment, stdout=subprocess.PIPE, text=True) as broker:
         try:
-            first = told(listening)
+            first = notified(listening)
             assert first[0] == "READY=1"
             assert first[1].startswith("STATUS=serves 127.0.0.1:")
-            assert told(listening) == ["WATCHDOG=1"]
-            assert told(listening) == ["WATCHDOG=1"]
+            assert notified(listening) == ["WATCHDOG=1"]
+            assert notified(listening) == ["WATCHDOG=1"]
             broker.send_signal(signal.SIGTERM)
-            while (line := told(listening)) == ["WATCHDOG=1"]:
+            while (line := notified(listening)) == ["WATCHDOG=1"]:
                 pass
             assert line == ["STOPPING=1"]
             assert broker.wait(30) == 0
@@ -56,7 +56,7 @@ def test_a_broker_says_when_it_is_ready_that_it_lives_and_that_it_stops(
 async def test_a_watchdog_for_another_process_is_not_fed(listening: socket.socket) -> None:
     environment = {"NOTIFY_SOCKET": listening.getsockname(), "WATCHDOG_USEC": "1000", "WATCHDOG_PID": "1"}
     Notifier(environment, os.getpid()).ready("serves")
-    assert told(listening)[0] == "READY=1"
+    assert notified(listening)[0] == "READY=1"
     await asyncio.sleep(0.05)
     listening.setblocking(False)
     with pytest.raises(BlockingIOError):
@@ -77,7 +77,7 @@ async def test_an_abstract_socket_is_understood() -> None:
         listener.bind("\0" + name)
         listener.settimeout(10)
         Notifier({"NOTIFY_SOCKET": "@" + name}, os.getpid()).ready("serves")
-        assert told(listener) == ["READY=1", "STATUS=serves"]
+        assert notified(listener) == ["READY=1", "STATUS=serves"]
 
 
 @pytest.mark.skipif(shutil.which("systemd-analyze") is None, reason="needs systemd-analyze")

@@ -62,9 +62,9 @@ class Stage:
         self.sent.append(request)
         self.answer = done
 
-    def marker(self, where: TopicPartition, producer_id: int) -> None:
+    def marker(self, tp: TopicPartition, producer_id: int) -> None:
         for callback in self.markers.on_written:
-            callback(where, producer_id)
+            callback(tp, producer_id)
 
     def verify(self) -> list[dict[TopicPartition, ErrorCode]]:
         results: list[dict[TopicPartition, ErrorCode]] = []

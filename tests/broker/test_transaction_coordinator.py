@@ -23,7 +23,7 @@ from tests.broker.simulated_world import SimulatedWorld
 from tests.broker.test_metrics import figures
 from tests.coordination.simulated import SimulatedTopic
 
-WHERE = ("orders", 0)
+TP = ("orders", 0)
 NONE = ErrorCode.NONE
 
 
@@ -69,7 +69,7 @@ class Cluster:
         self._state = state
 
     def hosted(self, name: str, index: int) -> Partition:
-        if (name, index) != WHERE or self.orders is None:
+        if (name, index) != TP or self.orders is None:
             raise UnknownTopicOrPartition
         return self.orders
 
@@ -121,7 +121,7 @@ class MarkersElsewhere:
         done: Callable[[TopicPartition, ErrorCode | None], None],
     ) -> None:
         self.sent.append((node_id, partitions))
-        self._done += [lambda code, where=where: done(where, code) for where in partitions]  # type: ignore[misc]
+        self._done += [lambda code, tp=tp: done(tp, code) for tp in partitions]  # type: ignore[misc]
 
     def answer(self, code: ErrorCode | None) -> None:
         waiting, self._done = self._done, []
@@ -180,7 +180,7 @@ class World:
 
     def add(self, epoch: int, version: TransactionVersion = TransactionVersion.TV_2) -> list[ErrorCode]:
         codes: list[ErrorCode] = []
-        self.coordinator.add_partitions(AddPartitions("shop", 7, epoch, frozenset({WHERE}), version), codes.append)
+        self.coordinator.add_partitions(AddPartitions("shop", 7, epoch, frozenset({TP}), version), codes.append)
         return codes
 
     def end(self, epoch: int, *, commit: bool, version: int = 5) -> list[m.EndTxnResponse]:
@@ -332,8 +332,8 @@ def test_who_asks_before_the_coordinator_is_loaded_is_told_to_wait() -> None:
     before.written()
     world = World(before.state, loads=False)
     assert world.add(0) == [ErrorCode.COORDINATOR_LOAD_IN_PROGRESS]
-    verified = world.coordinator.verify(AddPartitions("shop", 7, 0, frozenset({WHERE}), TransactionVersion.TV_0))
-    assert verified == {WHERE: ErrorCode.COORDINATOR_LOAD_IN_PROGRESS}
+    verified = world.coordinator.verify(AddPartitions("shop", 7, 0, frozenset({TP}), TransactionVersion.TV_0))
+    assert verified == {TP: ErrorCode.COORDINATOR_LOAD_IN_PROGRESS}
     world.coordinator.stop()
 
 
@@ -380,7 +380,7 @@ def ends_elsewhere() -> World:
 
 def test_a_partition_elsewhere_gets_its_marker_from_the_broker_that_leads_it() -> None:
     world = ends_elsewhere()
-    assert world.requests.sent == [(2, [WHERE])]
+    assert world.requests.sent == [(2, [TP])]
     assert world.cluster.orders is not None
     assert world.cluster.orders.markers == 0
     assert world.transaction is TransactionState.PREPARE_COMMIT

@@ -51,8 +51,8 @@ class Groups:
 
 
 def write(partition: Partition, groups: Groups, *, commit: bool) -> object:
-    where = (partition.topic.name, partition.index)
-    markers = WriteMarkers("shop", 7, 2, commit, 5, TransactionVersion.TV_2, (where,))
+    tp = (partition.topic.name, partition.index)
+    markers = WriteMarkers("shop", 7, 2, commit, 5, TransactionVersion.TV_2, (tp,))
     return TransactionMarkers(lambda: groups, SimulatedTime()).append(partition, markers)  # type: ignore[arg-type, return-value]
 
 

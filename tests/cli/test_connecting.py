@@ -91,7 +91,7 @@ def test_a_properties_file_of_kafkas_tools_is_taken(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("arguments", "told"),
+    ("arguments", "message"),
     [
         (("--sasl-mechanism", "PLAIN"), "authenticates nobody"),
         (("--user", "a", "--security-protocol", "SSL"), "authenticates nobody"),
@@ -100,11 +100,11 @@ def test_a_properties_file_of_kafkas_tools_is_taken(tmp_path: Path) -> None:
         (("--password", "hunter2"), "No such option"),
     ],
 )
-def test_what_does_not_fit_together_is_refused(arguments: tuple[str, ...], told: str, password_file: str) -> None:
+def test_what_does_not_fit_together_is_refused(arguments: tuple[str, ...], message: str, password_file: str) -> None:
     given = [password_file if argument == "FILE" else argument for argument in arguments]
     result = run(*given, env={"PENSTOCK_PASSWORD": "x"})
     assert result.exit_code == 2
-    assert told in " ".join(result.output.split())
+    assert message in " ".join(result.output.split())
 
 
 def test_a_password_is_asked_for_on_the_terminal_even_if_records_come_from_standard_input(tmp_path: Path) -> None:

@@ -126,9 +126,9 @@ def test_a_group_without_members_is_said_to_have_none(broker: Broker, penstock: 
     assert "has no active members" in penstock.err
     assert [row[3:6] for row in penstock.rows()[1:]] == [["3", "15", "12"], ["4", "15", "11"]]
     assert penstock("group", "describe", "left", "--json") == 0
-    (told,) = json.loads(penstock.out)
-    assert told["partitions"][0]["lag"] == 12
-    assert told["waits_for"] == []
+    (fields,) = json.loads(penstock.out)
+    assert fields["partitions"][0]["lag"] == 12
+    assert fields["waits_for"] == []
 
 
 def test_a_stuck_group_says_whom_it_waits_for(broker: Broker, penstock: Penstock) -> None:

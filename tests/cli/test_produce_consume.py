@@ -58,7 +58,7 @@ def test_json_goes_in_and_comes_out(penstock: Run, topic: str) -> None:
 
 
 @pytest.mark.parametrize(
-    ("where", "expected"),
+    ("start", "expected"),
     [
         ("beginning", "0 1 2 3 4"),
         ("end", ""),
@@ -68,10 +68,10 @@ def test_json_goes_in_and_comes_out(penstock: Run, topic: str) -> None:
         ("2023-11-14T22:13:23+00:00", "3 4"),
     ],
 )
-def test_reading_starts_where_it_is_told(penstock: Run, topic: str, where: str, expected: str) -> None:
+def test_reading_starts_where_it_is_told(penstock: Run, topic: str, start: str, expected: str) -> None:
     lines = [json.dumps({"value": str(n), "timestamp": 1_700_000_000_000 + 1000 * n}) for n in range(5)]
     penstock("produce", topic, "--json", input="\n".join(lines))
-    assert penstock("consume", topic, "--from", where, "--exit-at-end").stdout.split() == expected.split()
+    assert penstock("consume", topic, "--from", start, "--exit-at-end").stdout.split() == expected.split()
 
 
 def test_reading_stops_after_so_many(penstock: Run, topic: str) -> None:

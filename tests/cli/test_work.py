@@ -10,16 +10,16 @@ COMMAND = ["work", "jobs", "--group", "workers", "--handler"]
 
 
 @pytest.mark.parametrize(
-    ("handler", "told"),
+    ("handler", "message"),
     [
         ("nowhere.py:handle", "There is no file 'nowhere.py'"),
         ("handle", "must look like file.py:function"),
         ("json:dump_s", "did you mean 'dumps'"),
     ],
 )
-def test_a_handler_that_is_not_there_is_named(handler: str, told: str, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_handler_that_is_not_there_is_named(handler: str, message: str, capsys: pytest.CaptureFixture[str]) -> None:
     assert run([*COMMAND, handler]) == 1
-    assert told in capsys.readouterr().err
+    assert message in capsys.readouterr().err
 
 
 def test_a_handler_must_be_callable(capsys: pytest.CaptureFixture[str]) -> None:

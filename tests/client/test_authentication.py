@@ -148,31 +148,31 @@ def test_a_token_that_is_refused_is_told_with_what_the_broker_says() -> None:
 
 
 @pytest.mark.parametrize(
-    ("code", "told"),
+    ("code", "message"),
     [
         (ErrorCode.UNSUPPORTED_SASL_MECHANISM, "does not take sasl_mechanism 'PLAIN'; it offers SCRAM-SHA-512, X"),
         (ErrorCode.ILLEGAL_SASL_STATE, "authenticates nobody with SASL on this listener"),
         (ErrorCode.UNKNOWN_SERVER_ERROR, "refuses to authenticate"),
     ],
 )
-def test_a_handshake_that_is_refused_says_what_the_broker_offers(code: ErrorCode, told: str) -> None:
+def test_a_handshake_that_is_refused_says_what_the_broker_offers(code: ErrorCode, message: str) -> None:
     who = authenticator("PLAIN", sasl_username="a", sasl_password="b")
     exchange = authenticate(conversation(), "broker:9092", who, who.begin_blocking())
     next(exchange)
-    with pytest.raises(AuthenticationFailed, match=told):
+    with pytest.raises(AuthenticationFailed, match=message):
         exchange.send(m.SaslHandshakeResponse(error_code=code, mechanisms=["SCRAM-SHA-512", "X"]))
 
 
 @pytest.mark.parametrize(
-    ("jaas", "told"),
+    ("jaas", "message"),
     [
         ("nonsense", "cannot be read"),
         (JAAS_OF.format("plain.Plain") + 'username="a" password="b";', "but SCRAM-SHA-512 is done by ScramLoginModule"),
         (JAAS_OF.format("scram.Scram") + 'username="a";', "must have options username"),
     ],
 )
-def test_a_jaas_entry_that_does_not_fit_is_refused(jaas: str, told: str) -> None:
-    with pytest.raises(UsageError, match=told):
+def test_a_jaas_entry_that_does_not_fit_is_refused(jaas: str, message: str) -> None:
+    with pytest.raises(UsageError, match=message):
         authenticator("SCRAM-SHA-512", sasl_jaas_config=jaas)
 
 

@@ -66,21 +66,21 @@ def test_requests_are_answered_in_the_newest_version_that_both_speak() -> None:
 
 
 def test_it_steps_down_when_the_broker_does_not_know_our_api_versions() -> None:
-    asked: list[int] = []
+    requested: list[int] = []
 
     def old(connection: socket.socket) -> None:
         header = read_request(connection)
-        asked.append(header.api_version)
+        requested.append(header.api_version)
         known = [m.ApiVersionsResponse.ApiVersion(18, 0, 1)]
         refusal = m.ApiVersionsResponse(error_code=ErrorCode.UNSUPPORTED_VERSION, api_keys=known)
         respond(connection, header.correlation_id, encode(refusal, 0))
         header = read_request(connection)
-        asked.append(header.api_version)
+        requested.append(header.api_version)
         respond(connection, header.correlation_id, encode(m.ApiVersionsResponse(api_keys=known), 1))
 
     with serving(old) as port:
         connection = BlockingConnection.open("127.0.0.1", port)
-        assert asked == [4, 1]
+        assert requested == [4, 1]
         with pytest.raises(UnsupportedVersion, match="does not offer Fetch"):
             connection.request(m.FetchRequest(), m.FetchResponse)
         connection.close()

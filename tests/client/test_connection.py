@@ -49,13 +49,13 @@ async def negotiate(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) 
 
 
 async def test_it_steps_down_when_the_broker_does_not_know_our_api_versions() -> None:
-    asked: list[int] = []
+    requested: list[int] = []
 
     async def old(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         for _ in range(2):
             key, version, correlation = await read_request(reader)
             assert key == 18
-            asked.append(version)
+            requested.append(version)
             if version > 1:
                 refusal = m.ApiVersionsResponse(error_code=35, api_keys=[m.ApiVersionsResponse.ApiVersion(18, 0, 1)])
                 writer.write(frame(correlation, encode(refusal, 0)))
@@ -66,7 +66,7 @@ async def test_it_steps_down_when_the_broker_does_not_know_our_api_versions() ->
 
     async with serving(old) as port:
         connection = await Connection.open("127.0.0.1", port)
-        assert asked == [4, 1]
+        assert requested == [4, 1]
         assert connection.version_for(m.MetadataResponse) == 2
         with pytest.raises(UnsupportedVersion, match="versions 0 to 2"):
             connection.version_for(m.MetadataResponse, at_least=10)
@@ -264,10 +264,10 @@ class TestThrottling:
         async with serving(self.throttling(60_000)) as port:
             connection = await Connection.open("127.0.0.1", port)
             await connection.request(m.MetadataRequest(topics=[]), m.MetadataResponse)
-            asked = asyncio.ensure_future(
+            requested = asyncio.ensure_future(
                 connection.request(m.MetadataRequest(topics=[]), m.MetadataResponse, timeout_ms=120_000)
             )
             await asyncio.sleep(0)
             await connection.close()
             with pytest.raises(Disconnected):
-                await asyncio.wait_for(asked, 30)
+                await asyncio.wait_for(requested, 30)

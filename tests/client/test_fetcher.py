@@ -140,8 +140,8 @@ async def test_records_come_from_the_replica_that_the_leader_prefers() -> None:
             reader.seek(TopicPartition("t", 0), 0)
             assert len(await take(reader, 4)) == 4
             assert await reader.poll(50) == []
-        asked = leader.requests(m.FetchRequest)
-        assert [request.rack_id for request in asked] == ["here"]
+        requested = leader.requests(m.FetchRequest)
+        assert [request.rack_id for request in requested] == ["here"]
         assert [p.fetch_offset for t in follower.requests(m.FetchRequest)[0].topics for p in t.partitions] == [0]
 
 

@@ -70,14 +70,14 @@ async def test_a_partition_that_is_not_there_is_waited_for_and_then_said_so(clus
 
 
 async def test_only_what_failed_is_asked_for_again() -> None:
-    asked: list[list[int]] = []
+    requested: list[list[int]] = []
 
     def answer(request: m.Message, version: int) -> m.Message:
         assert isinstance(request, m.ListOffsetsRequest)
         numbers = [p.partition_index for topic in request.topics for p in topic.partitions]
-        asked.append(numbers)
+        requested.append(numbers)
         response = m.ListOffsetsResponse
-        bad = int(ErrorCode.NOT_LEADER_OR_FOLLOWER) if len(asked) == 1 else 0
+        bad = int(ErrorCode.NOT_LEADER_OR_FOLLOWER) if len(requested) == 1 else 0
         places = [
             response.ListOffsetsPartitionResponse(partition_index=n, offset=100 + n, error_code=bad if n == 1 else 0)
             for n in numbers
@@ -90,7 +90,7 @@ async def test_only_what_failed_is_asked_for_again() -> None:
         async with Cluster(config) as cluster:
             found = await list_offsets(cluster, {TopicPartition("t", n): OffsetSpec.LATEST for n in range(3)})
     assert {tp.partition: place.offset for tp, place in found.items()} == {0: 100, 1: 101, 2: 102}
-    assert [sorted(numbers) for numbers in asked] == [[0, 1, 2], [1]]
+    assert [sorted(numbers) for numbers in requested] == [[0, 1, 2], [1]]
 
 
 # As committed

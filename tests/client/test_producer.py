@@ -31,8 +31,8 @@ async def test_a_record_comes_back_as_it_was_sent(bootstrap: str, topic: str, pr
     delivery = await producer.send(
         topic, b"value", key=b"key", headers=[("h", b"1"), ("h", None)], timestamp_ms=1_700_000_000_000
     )
-    where = await delivery
-    assert (where.topic, where.partition, where.offset, where.timestamp) == (topic, 0, 0, 1_700_000_000_000)
+    metadata = await delivery
+    assert (metadata.topic, metadata.partition, metadata.offset, metadata.timestamp) == (topic, 0, 0, 1_700_000_000_000)
     (record,) = await read_records(bootstrap, topic, 1)
     assert (record.key, record.value, record.headers) == (b"key", b"value", (("h", b"1"), ("h", None)))
     assert record.timestamp == 1_700_000_000_000
@@ -60,8 +60,8 @@ async def test_every_codec_works(bootstrap: str, topic: str, codec: str) -> None
 async def test_keys_choose_the_partition_as_in_java(wide_topic: str, producer: Producer) -> None:
     for number in range(20):
         key = b"key-%d" % number
-        where = await producer.send_and_wait(wide_topic, b"v", key=key)
-        assert where.partition == partition_for_key(key, 4)
+        metadata = await producer.send_and_wait(wide_topic, b"v", key=key)
+        assert metadata.partition == partition_for_key(key, 4)
 
 
 async def test_records_without_key_stay_together_per_batch_and_spread_over_batches(
@@ -99,8 +99,8 @@ async def test_send_batch_needs_a_key_for_every_value(topic: str, producer: Prod
 @pytest.mark.parametrize("acks", ["0", "1", "all"])
 async def test_every_level_of_acks_delivers(bootstrap: str, topic: str, acks: str) -> None:
     async with Producer({"bootstrap.servers": bootstrap, "acks": acks}) as producer:
-        where = await producer.send_and_wait(topic, b"v")
-        assert where.offset == (-1 if acks == "0" else 0)
+        metadata = await producer.send_and_wait(topic, b"v")
+        assert metadata.offset == (-1 if acks == "0" else 0)
     assert await read_all(bootstrap, topic, 1) == [b"v"]
 
 

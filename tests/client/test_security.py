@@ -72,7 +72,7 @@ def test_a_mechanism_is_known_in_any_case() -> None:
 
 
 @pytest.mark.parametrize(
-    ("given", "told"),
+    ("given", "message"),
     [
         ({"sasl.mechanism": "PLAIN"}, "security_protocol='plaintext' authenticates nobody; set .*'sasl_ssl'"),
         ({"security.protocol": "SSL", "sasl.username": "a"}, "security_protocol='ssl' authenticates nobody"),
@@ -103,8 +103,8 @@ def test_a_mechanism_is_known_in_any_case() -> None:
         ({"sasl.login.callback.handler.class": "com.example.Mine"}, "names a Java class"),
     ],
 )
-def test_what_does_not_fit_together_is_refused_with_what_to_do(given: dict[str, object], told: str) -> None:
-    with pytest.raises(UsageError, match=told):
+def test_what_does_not_fit_together_is_refused_with_what_to_do(given: dict[str, object], message: str) -> None:
+    with pytest.raises(UsageError, match=message):
         load(AdminConfig, given, {})
 
 

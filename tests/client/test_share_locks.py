@@ -205,16 +205,16 @@ async def test_a_keeper_renews_while_somebody_holds_and_no_longer() -> None:
 async def test_a_broker_that_cannot_renew_is_mentioned_and_not_asked_twice_at_a_time(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
-    asked = asyncio.Event()
+    requested = asyncio.Event()
 
     async def renew() -> None:
-        asked.set()
+        requested.set()
         raise UnsupportedVersion("too old")
 
     keeper = LockKeeper(lambda: 30, renew)
     with keeper.hold():
         async with asyncio.timeout(5):
-            await asked.wait()
+            await requested.wait()
         await asyncio.sleep(0)
     await keeper.close()
     assert "cannot be renewed" in caplog.text

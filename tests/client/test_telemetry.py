@@ -7,7 +7,7 @@ from collections.abc import Callable
 
 from penstock.client import Consumer, Producer
 from penstock.client.metrics import MetricName, Metrics, PollTimes
-from penstock.client.telemetry import Reporter, telemetry_name, subscribed_points
+from penstock.client.telemetry import Reporter, subscribed_points, telemetry_name
 from penstock.testing import Broker
 
 SENT = MetricName("producer-metrics", "record-send-total", "c")

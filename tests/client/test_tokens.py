@@ -113,16 +113,16 @@ class AuthorizationServer:
 
 @pytest.fixture
 def server() -> Iterator[AuthorizationServer]:
-    told = AuthorizationServer()
+    message = AuthorizationServer()
 
     class Handler(BaseHTTPRequestHandler):
         def do_POST(self) -> None:
             body = self.rfile.read(int(self.headers["Content-Length"])).decode()
-            told.seen.append((self.headers["Authorization"], urllib.parse.parse_qs(body)))
-            status, answer = told.answers.pop(0)
+            message.seen.append((self.headers["Authorization"], urllib.parse.parse_qs(body)))
+            status, answer = message.answers.pop(0)
             self.send_response(status)
-            if told.location:
-                self.send_header("Location", told.location)
+            if message.location:
+                self.send_header("Location", message.location)
             self.end_headers()
             self.wfile.write(json.dumps(answer).encode())
 
@@ -130,8 +130,8 @@ def server() -> Iterator[AuthorizationServer]:
             pass
 
     with serving(Handler) as port:
-        told.url = f"http://127.0.0.1:{port}/token"
-        yield told
+        message.url = f"http://127.0.0.1:{port}/token"
+        yield message
 
 
 @contextmanager
@@ -167,7 +167,7 @@ def test_a_server_that_is_busy_is_asked_again(server: AuthorizationServer) -> No
 
 
 @pytest.mark.parametrize(
-    ("status", "answer", "told"),
+    ("status", "answer", "message"),
     [
         (401, {"error": "invalid_client", "detail": "hush"}, r"127.0.0.1 answers 401 \(invalid_client\)"),
         (200, {"error": "odd"}, "holds no access_token with an expiry"),
@@ -175,10 +175,10 @@ def test_a_server_that_is_busy_is_asked_again(server: AuthorizationServer) -> No
     ],
 )
 def test_a_refusal_is_told_at_once_and_without_the_secret(
-    server: AuthorizationServer, status: int, answer: object, told: str
+    server: AuthorizationServer, status: int, answer: object, message: str
 ) -> None:
     server.answers = [(status, answer)]
-    with pytest.raises(AuthenticationFailed, match=told) as caught:
+    with pytest.raises(AuthenticationFailed, match=message) as caught:
         TokenSource(ClientCredentials(server.url, "me", "hush")).current_blocking()
     assert "hush" not in str(caught.value)
     assert len(server.seen) == 1

@@ -33,7 +33,7 @@ class Log:
         self.ends: dict[int, tuple[int, int]] = {5: (5, RECORDS)}  # epoch asked for -> epoch and end offset told
         self.error = ErrorCode.NONE
         self.fetched_from: list[int] = []
-        self.asked: list[tuple[int, int]] = []
+        self.requested: list[tuple[int, int]] = []
         self.went_back = asyncio.Event()
         broker = cluster.brokers[0]
         broker.answers[m.FetchRequest] = self._fetch
@@ -43,24 +43,24 @@ class Log:
         assert isinstance(request, m.FetchRequest)
         if request.session_epoch < 0:
             return fetch_response()
-        (asked,) = request.topics[0].partitions
-        if asked.current_leader_epoch != self.cluster.epoch:
+        (requested,) = request.topics[0].partitions
+        if requested.current_leader_epoch != self.cluster.epoch:
             code = int(ErrorCode.FENCED_LEADER_EPOCH)
             return fetch_response(m.FetchResponse.PartitionData(partition_index=0, error_code=code))
-        self.fetched_from.append(asked.fetch_offset)
-        if asked.fetch_offset == 4:
+        self.fetched_from.append(requested.fetch_offset)
+        if requested.fetch_offset == 4:
             self.went_back.set()
         records = b""
-        if asked.fetch_offset == 0:
+        if requested.fetch_offset == 0:
             records = bytes(build_batch([(0, None, b"%d" % n, ()) for n in range(RECORDS)], leader_epoch=5))
         return fetch_response(m.FetchResponse.PartitionData(partition_index=0, high_watermark=RECORDS, records=records))
 
     def _end(self, request: m.Message, version: int) -> m.Message:
         assert isinstance(request, m.OffsetForLeaderEpochRequest)
         assert request.replica_id == -1
-        (asked,) = request.topics[0].partitions
-        self.asked.append((asked.current_leader_epoch, asked.leader_epoch))
-        epoch, end = self.ends[asked.leader_epoch]
+        (requested,) = request.topics[0].partitions
+        self.requested.append((requested.current_leader_epoch, requested.leader_epoch))
+        epoch, end = self.ends[requested.leader_epoch]
         answer = m.OffsetForLeaderEpochResponse.EpochEndOffset(
             partition=0, leader_epoch=epoch, end_offset=end, error_code=int(self.error)
         )
@@ -86,13 +86,13 @@ async def test_a_new_leader_that_has_it_all_changes_nothing() -> None:
         log = Log(cluster)
         async with Consumer(QUICK, bootstrap_servers=cluster.bootstrap_servers) as consumer:
             await read_all(consumer)
-            assert log.asked == []
+            assert log.requested == []
             cluster.epoch, log.ends[5] = 6, (5, RECORDS)
             log.error = ErrorCode.NOT_LEADER_OR_FOLLOWER  # still settling in: asked again
-            await until(lambda: len(log.asked) == 2, consumer)
+            await until(lambda: len(log.requested) == 2, consumer)
             seen = len(log.fetched_from)
             await until(lambda: len(log.fetched_from) > seen, consumer)
-            assert log.asked == [(6, 5), (6, 5)]
+            assert log.requested == [(6, 5), (6, 5)]
             assert log.fetched_from[-1] == RECORDS
 
 
@@ -153,7 +153,7 @@ async def test_what_was_fetched_ahead_is_dropped_and_the_position_checked_again(
             cluster.epoch, log.ends[5] = 6, (5, 7)
             async with asyncio.timeout(20):
                 await log.went_back.wait()
-            assert log.asked == [(6, 5), (6, 5)]
+            assert log.requested == [(6, 5), (6, 5)]
             assert await consumer.position(T0) == 4
 
 

@@ -107,8 +107,8 @@ class Confluent:
         )
         try:
             if timestamp_ms is not None:
-                asked = [confluent_kafka.TopicPartition(topic, 0, timestamp_ms)]
-                offset = consumer.offsets_for_times(asked, WAIT_SECONDS)[0].offset
+                requested = [confluent_kafka.TopicPartition(topic, 0, timestamp_ms)]
+                offset = consumer.offsets_for_times(requested, WAIT_SECONDS)[0].offset
             consumer.assign(
                 [
                     confluent_kafka.TopicPartition(

@@ -88,23 +88,23 @@ class Way:
 
         The system property `ALLOWED_URLS` has to name that file (`token_url`).
         """
-        told = {"security.protocol": self.protocol}
+        properties = {"security.protocol": self.protocol}
         if self.has_tls:
-            told |= {"ssl.truststore.type": "PEM", "ssl.truststore.location": str(self.authority)}
+            properties |= {"ssl.truststore.type": "PEM", "ssl.truststore.location": str(self.authority)}
         if self.identity:
-            told |= {"ssl.keystore.type": "PEM", "ssl.keystore.location": str(pem_store(self.identity))}
+            properties |= {"ssl.keystore.type": "PEM", "ssl.keystore.location": str(pem_store(self.identity))}
         if not self.mechanism:
-            return told
-        told["sasl.mechanism"] = self.mechanism
+            return properties
+        properties["sasl.mechanism"] = self.mechanism
         if self.token:
             (folder / "token").write_text(self.token)
-            told["sasl.jaas.config"] = f"{OAUTHBEARER} required;"
-            told["sasl.login.callback.handler.class"] = LOGIN
-            told["sasl.oauthbearer.token.endpoint.url"] = token_url(folder)
+            properties["sasl.jaas.config"] = f"{OAUTHBEARER} required;"
+            properties["sasl.login.callback.handler.class"] = LOGIN
+            properties["sasl.oauthbearer.token.endpoint.url"] = token_url(folder)
         else:
             module = PLAIN if self.mechanism == "PLAIN" else SCRAM
-            told["sasl.jaas.config"] = f'{module} required username="{self.user}" password="{self.password}";'
-        return told
+            properties["sasl.jaas.config"] = f'{module} required username="{self.user}" password="{self.password}";'
+        return properties
 
 
 def token_url(folder: Path) -> str:

@@ -85,9 +85,9 @@ class TestConfluent:
         partition = TopicPartition("c-offsets", 0, 4)
         deleted = admin.delete_records([partition])[partition].result(WAIT_SECONDS)
         assert deleted.low_watermark == 4
-        asked = TopicPartition("c-offsets", 0)
+        requested = TopicPartition("c-offsets", 0)
         for spec, offset in ((OffsetSpec.earliest(), 4), (OffsetSpec.latest(), 10), (OffsetSpec.max_timestamp(), 9)):
-            assert admin.list_offsets({asked: spec})[asked].result(WAIT_SECONDS).offset == offset
+            assert admin.list_offsets({requested: spec})[requested].result(WAIT_SECONDS).offset == offset
 
     def test_the_cluster_is_described(self, admin: AdminClient) -> None:
         cluster = admin.describe_cluster().result(WAIT_SECONDS)

@@ -227,8 +227,8 @@ def test_administrators_move_leaders(tmp_path: Path, postgres: PostgresServer) -
         request = m.AlterPartitionReassignmentsRequest
         wanted = request.ReassignablePartition(partition_index=moved[0], replicas=[3, 2])
         with RawClient(members.brokers[2].port) as client:
-            asked = request(topics=[request.ReassignableTopic(name=TOPIC, partitions=[wanted])])
-            assert client.ask(asked, m.AlterPartitionReassignmentsResponse, 0).error_code == 0
+            requested = request(topics=[request.ReassignableTopic(name=TOPIC, partitions=[wanted])])
+            assert client.ask(requested, m.AlterPartitionReassignmentsResponse, 0).error_code == 0
         until(lambda: found if 1 not in (found := members.leaders(TOPIC)) else [])
         with RawClient(members.brokers[2].port) as client:
             listed = client.ask(

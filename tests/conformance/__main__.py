@@ -52,7 +52,7 @@ def stages(scenarios: list[Scenario]) -> Iterator[tuple[Stage, list[Scenario]]]:
             yield stage, those
 
 
-def asked(scenarios: list[Scenario]) -> Iterator[tuple[Scenario, Recording]]:
+def recorded_from(scenarios: list[Scenario]) -> Iterator[tuple[Scenario, Recording]]:
     """What a fresh Apache Kafka answers."""
     for stage, those in stages(scenarios):
         with kafka(stage) as peer:
@@ -62,8 +62,8 @@ def asked(scenarios: list[Scenario]) -> Iterator[tuple[Scenario, Recording]]:
 
 def record(scenarios: list[Scenario]) -> int:
     unstable = 0
-    recordings = dict(asked(scenarios))
-    for scenario, again in asked(scenarios):
+    recordings = dict(recorded_from(scenarios))
+    for scenario, again in recorded_from(scenarios):
         recording = recordings[scenario]
         for version, transcript in recording.items():
             found = differences(transcript, again[version])

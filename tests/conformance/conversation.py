@@ -228,24 +228,24 @@ class Conversation:
         self.until(lambda answer: answer["coordinators"][0]["error_code"] == "NONE", "find_coordinator", body, 6)
         if kind == 0:
             loading = ("COORDINATOR_LOAD_IN_PROGRESS", "NOT_COORDINATOR", "COORDINATOR_NOT_AVAILABLE")
-            asked = {"groups": [key]}
-            self.until(lambda a: a["groups"][0]["error_code"] not in loading, "describe_groups", asked, 5)
+            requested = {"groups": [key]}
+            self.until(lambda a: a["groups"][0]["error_code"] not in loading, "describe_groups", requested, 5)
         elif kind == 1:
             loading = ("COORDINATOR_LOAD_IN_PROGRESS", "NOT_COORDINATOR", "COORDINATOR_NOT_AVAILABLE")
-            asked = {"transactional_ids": [key]}
+            requested = {"transactional_ids": [key]}
             self.until(
-                lambda a: a["transaction_states"][0]["error_code"] not in loading, "describe_transactions", asked, 0
+                lambda a: a["transaction_states"][0]["error_code"] not in loading, "describe_transactions", requested, 0
             )
 
     def configure_group(self, group: str, settings: Mapping[str, str]) -> None:
         changes = [{"name": name, "config_operation": 0, "value": value} for name, value in settings.items()]
         resource = {"resource_type": 32, "resource_name": group, "configs": changes}
         self.quietly("incremental_alter_configs", {"resources": [resource], "validate_only": False}, 1)
-        asked = {"resources": [{"resource_type": 32, "resource_name": group, "configuration_keys": list(settings)}]}
+        requested = {"resources": [{"resource_type": 32, "resource_name": group, "configuration_keys": list(settings)}]}
         self.until(
             lambda a: {c["name"]: c["value"] for c in a["results"][0]["configs"]} == settings,
             "describe_configs",
-            asked,
+            requested,
             4,
         )
 

@@ -53,7 +53,7 @@ def test_every_api_and_version_that_is_advertised_occurs_in_a_conversation(broke
     talk = Conversation(broker.port, "coverage", 0)
     advertised = talk.quietly("api_versions", {"client_software_name": "x", "client_software_version": "1"}, 4)
     talk.close()
-    asked = {
+    body = {
         step["request"].split(":")[0] for scenario in SCENARIOS for steps in load(scenario).values() for step in steps
     }
     expected = {
@@ -62,7 +62,7 @@ def test_every_api_and_version_that_is_advertised_occurs_in_a_conversation(broke
         for version in range(api["min_version"], api["max_version"] + 1)
     }
     assert len(expected) > 200
-    assert not expected - asked
+    assert not expected - body
 
 
 def test_a_difference_that_is_meant_belongs_to_a_conversation_and_is_there_once() -> None:

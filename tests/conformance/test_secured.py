@@ -32,13 +32,13 @@ def test_every_user_is_answered_as_kafka_answers_them(broker: PenstockPeer, scen
 
 
 def test_every_api_that_checks_rights_is_asked_by_users_who_lack_them() -> None:
-    asked = set()
+    covered = set()
     for scenario in SECURED:
         for steps in load(scenario).values():
             for step in steps:
                 request, _, user = step["request"].split(":")[0].partition(" as ")
                 if user in ("alice", "bob", "nobody"):
-                    asked.add(request.split()[0])
+                    covered.add(request.split()[0])
     checked = {api_key_map[key] for key, served in SERVED.items() if served.accesses}
     assert len(checked) > 60
-    assert not checked - asked
+    assert not checked - covered

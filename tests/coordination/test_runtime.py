@@ -567,42 +567,42 @@ class TestLosing:
 
     def test_answers_from_memory_learn_when_it_is_settled_and_when_it_is_not(self) -> None:
         world = self.world()
-        told: list[str] = []
-        world.runtime.when_settled(lambda failure: told.append(type(failure).__name__))
-        assert told == ["NoneType"]
+        outcomes: list[str] = []
+        world.runtime.when_settled(lambda failure: outcomes.append(type(failure).__name__))
+        assert outcomes == ["NoneType"]
         handle = world.handle()
         handle.run(handle.shard.note(b"k", b"v", world.answers))
-        world.runtime.when_settled(lambda failure: told.append(type(failure).__name__))
-        assert told == ["NoneType"]
+        world.runtime.when_settled(lambda failure: outcomes.append(type(failure).__name__))
+        assert outcomes == ["NoneType"]
         world.topic.lose(world.log)
-        assert told == ["NoneType", "NotLeaderOrFollower"]
+        assert outcomes == ["NoneType", "NotLeaderOrFollower"]
 
     def test_answers_from_memory_wait_for_every_log(self) -> None:
         world = self.world()
         assert world.topic.logs is not None
-        told: list[Exception | None] = []
+        outcomes: list[Exception | None] = []
         for index, log in enumerate(world.topic.logs):
             log.syncs_at_once = False
             handle = world.runtime.handle(index)
             handle.run(handle.shard.note(b"k", b"v", world.answers))
-        world.runtime.when_settled(told.append)
+        world.runtime.when_settled(outcomes.append)
         world.topic.logs[0].sync()
-        assert told == []
+        assert outcomes == []
         world.topic.logs[1].sync()
-        assert told == [None]
+        assert outcomes == [None]
 
     def test_one_failure_settles_it_once(self) -> None:
         world = self.world()
         assert world.topic.logs is not None
-        told: list[Exception | None] = []
+        outcomes: list[Exception | None] = []
         for index, log in enumerate(world.topic.logs):
             log.syncs_at_once = False
             handle = world.runtime.handle(index)
             handle.run(handle.shard.note(b"k", b"v", world.answers))
-        world.runtime.when_settled(told.append)
+        world.runtime.when_settled(outcomes.append)
         world.topic.logs[0].sync(NO_DISK)
         world.topic.logs[1].sync()
-        assert told == [NO_DISK]
+        assert outcomes == [NO_DISK]
 
     def test_whatever_was_derived_from_a_lost_shard_is_void(self) -> None:
         world = self.world()

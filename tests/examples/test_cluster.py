@@ -16,9 +16,9 @@ LEADERS = {STREAM: [1, 2], QUEUE: [1, 2]}
 
 def notes() -> Seen:
     """Two partitions with three records each; broker 1 is killed at 10."""
-    told = [[(9.0, 0), (12.5, 1), (13.0, 2)], [(9.9, 0), (10.1, 1), (10.2, 2)]]
+    records = [[(9.0, 0), (12.5, 1), (13.0, 2)], [(9.9, 0), (10.1, 1), (10.2, 2)]]
     return Seen(
-        acknowledged={STREAM: told, QUEUE: told},
+        acknowledged={STREAM: records, QUEUE: records},
         consumed=[{0: [0, 1], 1: []}, {0: [1, 2], 1: [0, 1, 1, 2]}],
         accepted=[[(0, 0), (1, 0), (1, 1)], [(0, 2), (1, 2)]],
         unsure=[[(0, 1)], []],

@@ -15,8 +15,8 @@ ROOT = Path(__file__).parents[2]
 @pytest.mark.timeout(600)
 def test_the_demo_runs_to_its_end_and_every_count_is_right(tmp_path: Path) -> None:
     command = [sys.executable, "-m", "examples.demo", "--keep", str(tmp_path)]
-    told = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=590)
-    assert told.returncode == 0, told.stderr
-    assert told.stderr == ""  # neither Spark's greetings nor what its workers say when they are killed
-    assert told.stdout.count("✓") == 8
+    result = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=590)
+    assert result.returncode == 0, result.stderr
+    assert result.stderr == ""  # neither Spark's greetings nor what its workers say when they are killed
+    assert result.stdout.count("✓") == 8
     assert (tmp_path / "lake" / "orders" / "_delta_log").is_dir()

@@ -113,10 +113,10 @@ def test_offsets_are_the_same(shards: list[GroupShard], group_id: str) -> None:
 
 def test_an_offset_in_an_open_transaction_is_unstable(shards: list[GroupShard]) -> None:
     request = m.OffsetFetchRequest
-    asked = request.OffsetFetchRequestGroup(
+    requested = request.OffsetFetchRequestGroup(
         group_id="txn", topics=[request.OffsetFetchRequestTopics(name="orders", partition_indexes=[0, 1, 2])]
     )
-    fetched = shard_of(shards, "txn").offset_fetch(asked, require_stable=True)
+    fetched = shard_of(shards, "txn").offset_fetch(requested, require_stable=True)
     assert [p.error_code for p in fetched.topics[0].partitions] == EXPECTED["unstable"]
     assert EXPECTED["unstable"][2] == ErrorCode.UNSTABLE_OFFSET_COMMIT
 

@@ -115,11 +115,11 @@ class TestFetching:
         shell.topics.delete("foo")
         new_id = shell.topics.create("foo", 4)
         request = m.OffsetFetchRequest
-        asked = request.OffsetFetchRequestGroup(
+        requested = request.OffsetFetchRequestGroup(
             group_id="group",
             topics=[request.OffsetFetchRequestTopics(name="foo", topic_id=new_id, partition_indexes=[0])],
         )
-        assert shell.shard.offset_fetch(asked).topics[0].partitions[0].committed_offset == -1
+        assert shell.shard.offset_fetch(requested).topics[0].partitions[0].committed_offset == -1
 
     def test_the_epoch_of_a_consumer_group_member_is_checked(self, shell: Shell) -> None:
         shell.consumer_join("A", "foo")

@@ -91,8 +91,8 @@ def test_a_share_group_tells_who_joined_left_and_was_silent() -> None:
         shell.share_heartbeat(member, 0, ["foo"])
     shell.share_heartbeat("A", -1)
     shell.pass_time(60_000)
-    told = [each[:2] for each in story(shell) if each[0] != "assigned"]
-    assert told == [("joined", "A"), ("joined", "B"), ("left", "A"), ("session timed out", "B")]
+    listed = [each[:2] for each in story(shell) if each[0] != "assigned"]
+    assert listed == [("joined", "A"), ("joined", "B"), ("left", "A"), ("session timed out", "B")]
 
 
 def test_a_start_notes_nothing_of_what_it_reads() -> None:

@@ -115,8 +115,8 @@ def test_a_reassignment_that_waits_for_its_leader_is_listed_and_cancelled(tools:
         with RawClient(tools.members.brokers[1].port) as client:
             request = m.AlterPartitionReassignmentsRequest
             wanted = request.ReassignablePartition(partition_index=index, replicas=[1, 2])
-            asked = request(topics=[request.ReassignableTopic(name=tools.topic, partitions=[wanted])])
-            assert client.ask(asked, m.AlterPartitionReassignmentsResponse, 0).error_code == 0
+            requested = request(topics=[request.ReassignableTopic(name=tools.topic, partitions=[wanted])])
+            assert client.ask(requested, m.AlterPartitionReassignmentsResponse, 0).error_code == 0
         listed = run(REASSIGNMENT, *others, "--list")
         assert re.search(rf"{tools.topic}-{index}: replicas: [\d,]+\. removing: 3\.", listed), listed
         cancel = ("--reassignment-json-file", plan, "--cancel", "--preserve-throttles")

@@ -58,7 +58,7 @@ def watched() -> Iterator[Watched]:
         yield Watched(peer, port)
 
 
-def told(tool: str, bootstrap: str, group: str, lag_column: str) -> dict[tuple[str, int], int]:
+def shown_by(tool: str, bootstrap: str, group: str, lag_column: str) -> dict[tuple[str, int], int]:
     """The lag by partition, as one of Kafka's tools prints it."""
     lines = run(tool, "--bootstrap-server", bootstrap, "--describe", "--group", group).splitlines()
     header = next(line.split() for line in lines if line.startswith("GROUP"))
@@ -103,14 +103,14 @@ async def random_acknowledgements(bootstrap: str, group: str) -> None:
 
 def test_the_lag_of_a_consumer_group_is_what_kafka_consumer_groups_says(watched: Watched) -> None:
     asyncio.run(random_commits(watched.bootstrap, "random-readers"))
-    said = told(GROUPS, watched.bootstrap, "random-readers", "LAG")
+    said = shown_by(GROUPS, watched.bootstrap, "random-readers", "LAG")
     assert len(said) == 2 * PARTITIONS
     assert watched.lags("penstock_group_partition_lag_records", "random-readers") == said
 
 
 def test_the_lag_of_a_share_group_is_what_kafka_share_groups_says(watched: Watched) -> None:
     asyncio.run(random_acknowledgements(watched.bootstrap, "random-workers"))
-    said = told(SHARE_GROUPS, watched.bootstrap, "random-workers", "LAG")
+    said = shown_by(SHARE_GROUPS, watched.bootstrap, "random-workers", "LAG")
     assert len(said) == PARTITIONS
     assert sum(said.values()) > 0
     assert watched.lags("penstock_share_group_partition_lag_records", "random-workers") == said

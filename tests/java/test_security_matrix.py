@@ -38,15 +38,15 @@ def at(way: Way, folder: Path) -> tuple[str, ...]:
 @pytest.mark.parametrize("name", WAYS)
 def test_a_java_client_that_is_let_in_works(secured: Secured, tmp_path: Path, name: str) -> None:
     way = secured.way(name)
-    where = at(way, tmp_path)
+    settings = at(way, tmp_path)
     topic, group, queue = (f"{way.prefix}{uuid.uuid4().hex[:8]}" for _ in range(3))
-    run(TOPICS, *where, "--create", "--topic", topic)
-    run(CONSOLE_PRODUCER, *where, "--topic", topic, stdin="one\ntwo\n")
+    run(TOPICS, *settings, "--create", "--topic", topic)
+    run(CONSOLE_PRODUCER, *settings, "--topic", topic, stdin="one\ntwo\n")
     whole = ("--topic", topic, "--max-messages", "2", "--timeout-ms", "30000")
-    read = run(CONSOLE_CONSUMER, *where, *whole, "--group", group, "--from-beginning")
+    read = run(CONSOLE_CONSUMER, *settings, *whole, "--group", group, "--from-beginning")
     assert read.split() == ["one", "two"]
     secured.share_from_the_start(queue)
-    assert run(CONSOLE_SHARE_CONSUMER, *where, *whole, "--group", queue).split() == ["one", "two"]
+    assert run(CONSOLE_SHARE_CONSUMER, *settings, *whole, "--group", queue).split() == ["one", "two"]
 
 
 def said(way: Way, folder: Path) -> str:
@@ -66,8 +66,8 @@ def test_a_token_of_somebody_elses_key_fails_the_authentication(secured: Secured
     way = secured.way(name)
     head, claims, signature = way.token.split(".")
     forged = ".".join((head, claims, signature[::-1]))
-    told = said(way.but(token=forged), tmp_path)
-    assert "invalid_token" in told or AUTHENTICATION in told
+    printed = said(way.but(token=forged), tmp_path)
+    assert "invalid_token" in printed or AUTHENTICATION in printed
 
 
 def test_an_unknown_authority_fails_the_handshake(secured: Secured, tmp_path: Path) -> None:

@@ -83,10 +83,10 @@ def rules(listed: str) -> set[str]:
 
 def wrote(login: Login, topic: str) -> bool:
     """Whether alice's line arrives; the console producer says nothing about it, and ends with code 0 either way."""
-    asked = (GET_OFFSETS, *login("admin"), "--topic", topic)
-    before = run(*asked)
+    command = (GET_OFFSETS, *login("admin"), "--topic", topic)
+    before = run(*command)
     run_java_tool(CONSOLE_PRODUCER, *login("alice"), "--topic", topic, stdin="line\n")
-    return run(*asked) != before
+    return run(*command) != before
 
 
 def read(at: tuple[str, ...], topic: str, group: str) -> str:
@@ -136,8 +136,8 @@ def test_a_prefixed_rule_covers_names_and_a_deny_overrules_it(login: Login, topi
 
 
 def test_kafka_acls_is_for_those_who_may_alter_the_cluster(login: Login, topic: str) -> None:
-    for asked in (("--list",), ("--add", "--allow-principal", "User:bob", "--operation", "All", "--topic", topic)):
-        refused = run_java_tool(ACLS, *login("bob"), *asked)
+    for command in (("--list",), ("--add", "--allow-principal", "User:bob", "--operation", "All", "--topic", topic)):
+        refused = run_java_tool(ACLS, *login("bob"), *command)
         assert "ClusterAuthorizationException" in refused.stdout + refused.stderr
     assert rules(run(ACLS, *login("admin"), "--list", "--topic", topic)) == set()
 

@@ -21,8 +21,8 @@ thorough = settings(max_examples=3_000, deadline=None, suppress_health_check=[He
 
 
 def _damaged(batch: bytearray, damage: list[tuple[float, int]], with_crc: bool) -> bytearray:
-    for where, value in damage:
-        batch[int(where * len(batch))] = value
+    for position, value in damage:
+        batch[int(position * len(batch))] = value
     if with_crc:
         write_crc(batch, 0, len(batch))
     return batch

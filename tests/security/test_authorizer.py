@@ -191,14 +191,14 @@ def test_the_authorizer_answers_as_a_look_at_all_rules_does(
     later: list[AclBinding],
     super_users: list[str],
     allow_everyone: bool,
-    asked: list[Question],
+    inquiries: list[Question],
 ) -> None:
     authorizer = Authorizer(first, super_users, allow_everyone)
     model = Model(sorted(set(first)), super_users, allow_everyone)
     for change in ((), later):
         authorizer.add(change)
         model.rules = sorted({*model.rules, *change})
-        for each in asked:
+        for each in inquiries:
             who = str(each.principal)
             expected = model.allows(who, each.host, each.operation, each.kind, each.name)
             assert authorizer.allows(each.principal, each.host, each.operation, each.kind, each.name) == expected

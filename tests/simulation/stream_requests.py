@@ -26,9 +26,9 @@ def fetch_request(positions: dict[int, int], isolation: int, wait_ms: int, topic
         m.FetchRequest.FetchPartition(partition=index, fetch_offset=offset, partition_max_bytes=1 << 20)
         for index, offset in positions.items()
     ]
-    asked = m.FetchRequest.FetchTopic(topic=topic, partitions=partitions)
+    requested = m.FetchRequest.FetchTopic(topic=topic, partitions=partitions)
     return m.FetchRequest(
-        max_wait_ms=wait_ms, min_bytes=1, max_bytes=1 << 20, isolation_level=isolation, topics=[asked]
+        max_wait_ms=wait_ms, min_bytes=1, max_bytes=1 << 20, isolation_level=isolation, topics=[requested]
     )
 
 

@@ -36,7 +36,7 @@ async def crashes(world: Simulation, how: str) -> None:
     await program.task
 
 
-def told(world: Simulation, who: str) -> list[str]:
+def story_of(world: Simulation, who: str) -> list[str]:
     return [what for _, by, what in world.story if by == who]
 
 
@@ -45,7 +45,7 @@ def test_a_client_lives_through_every_kind_of_end_and_nothing_is_lost_or_doubled
         for seed in range(3):
             world = Simulation(seed)
             world.run(crashes(world, how))
-            assert told(world, "producer") == [f"{number} at {number}" for number in range(60)]
+            assert story_of(world, "producer") == [f"{number} at {number}" for number in range(60)]
             assert world.faults[how] == 3
             assert not world.broker_failures
 
@@ -69,14 +69,14 @@ def test_a_paused_broker_answers_when_it_goes_on() -> None:
         program = world.spawn("producer", produce, world, 20)
         await asyncio.sleep(0.15)
         world.pause_broker()
-        before = len(told(world, "producer"))
+        before = len(story_of(world, "producer"))
         await asyncio.sleep(5)
-        assert len(told(world, "producer")) <= before + 1
+        assert len(story_of(world, "producer")) <= before + 1
         world.resume_broker()
         await program.task
 
     world.run(main())
-    assert len(told(world, "producer")) == 20
+    assert len(story_of(world, "producer")) == 20
 
 
 def test_the_clock_of_the_broker_jumps_and_the_one_for_waits_does_not() -> None:
@@ -116,9 +116,9 @@ def test_a_killed_program_is_gone_and_the_broker_hears_of_it() -> None:
         await asyncio.sleep(1)
         assert world.broker.parts.dispatcher.connections
         world.kill(program.process)
-        told_before = len(told(world, "producer"))
+        told_before = len(story_of(world, "producer"))
         await asyncio.sleep(1)
-        assert len(told(world, "producer")) == told_before
+        assert len(story_of(world, "producer")) == told_before
         assert not world.broker.parts.dispatcher.connections
 
     world.run(main())

@@ -71,13 +71,13 @@ def test_java_finds_classes_of_spark_in_what_it_recorded(tmp_path: Path) -> None
             pytest.skip("this Java has no archive that ours could build on")
         assert expected in options
         command = [java / "bin" / "java", *options.split(), "-Xlog:class+load", "-cp", jars]
-        told = subprocess.run(
+        result = subprocess.run(
             [*command, "org.apache.spark.launcher.Main", "org.apache.spark.deploy.SparkSubmit", "--version"],
             env={"SPARK_HOME": str(spark), "JAVA_HOME": str(java), "SPARK_SCALA_VERSION": "2.13"},
             capture_output=True,
             text=True,
             timeout=100,
         )
-        assert told.returncode == 0, told.stdout[-1000:] + told.stderr[-1000:]
-    loaded = [line for line in told.stdout.splitlines() if "org.apache.spark.launcher.Main " in line]
+        assert result.returncode == 0, result.stdout[-1000:] + result.stderr[-1000:]
+    loaded = [line for line in result.stdout.splitlines() if "org.apache.spark.launcher.Main " in line]
     assert "shared objects file" in loaded[0]

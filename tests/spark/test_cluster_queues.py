@@ -79,13 +79,13 @@ STREAM = """
 def test_queues_on_a_cluster_lose_nothing_when_a_worker_is_killed(
     penstock_broker: Broker, cluster: Standalone, tmp_path: Path
 ) -> None:
-    told = {"master": cluster.url, "servers": penstock_broker.bootstrap_servers}
+    settings = {"master": cluster.url, "servers": penstock_broker.bootstrap_servers}
     handled, seen = tmp_path / "handled", tmp_path / "seen"
     handled.mkdir()
     seen.mkdir()
 
     put(penstock_broker, "jobs")
-    working = driver(WORK, folder=str(handled), **told)
+    working = driver(WORK, folder=str(handled), **settings)
     try:
         deadline = time.monotonic() + 300
         while len(list(handled.iterdir())) < 2 and working.poll() is None and time.monotonic() < deadline:
@@ -98,7 +98,7 @@ def test_queues_on_a_cluster_lose_nothing_when_a_worker_is_killed(
     assert set(done(handled)) == {str(number) for number in range(RECORDS)}
 
     put(penstock_broker, "answers")
-    streaming = driver(STREAM, folder=str(seen), checkpoint=str(tmp_path / "checkpoint"), **told)
+    streaming = driver(STREAM, folder=str(seen), checkpoint=str(tmp_path / "checkpoint"), **settings)
     try:
         _, errors = streaming.communicate(timeout=400)
     finally:

@@ -31,8 +31,8 @@ def with_connector(spark: SparkSession, connector_jars: list[str]) -> SparkSessi
 
 
 def options(way: Way, folder: Path) -> dict[str, str]:
-    told = {"bootstrap.servers": way.address, **way.java_properties(folder)}
-    return {f"kafka.{name}": value for name, value in told.items()}
+    settings = {"bootstrap.servers": way.address, **way.java_properties(folder)}
+    return {f"kafka.{name}": value for name, value in settings.items()}
 
 
 @pytest.mark.parametrize("name", WAYS)
@@ -43,16 +43,16 @@ def test_sparks_own_connector_reads_and_writes(
     assert spark._jvm is not None
     spark._jvm.java.lang.System.setProperty(ALLOWED_URLS, token_url(tmp_path))
     topic = f"{way.prefix}{uuid.uuid4().hex[:8]}"
-    told = options(way, tmp_path)
+    settings = options(way, tmp_path)
     rows = spark.createDataFrame([("one",), ("two",)], "value string")
-    rows.write.format("kafka").options(**told).option("topic", topic).save()
-    read = spark.read.format("kafka").options(**told).option("subscribe", topic)
+    rows.write.format("kafka").options(**settings).option("topic", topic).save()
+    read = spark.read.format("kafka").options(**settings).option("subscribe", topic)
     prefixed = read.option("groupIdPrefix", way.prefix).load()
     assert sorted(bytes(row.value) for row in prefixed.collect()) == [b"one", b"two"]
 
 
 def test_a_wrong_password_fails_the_query(secured: Secured, with_connector: SparkSession, tmp_path: Path) -> None:
-    told = options(secured.way("scram-sha-512-over-tls").but(password="wrong"), tmp_path)
-    reader = with_connector.read.format("kafka").options(**told).option("subscribe", "scram-sha-512-over-tls-t")
+    settings = options(secured.way("scram-sha-512-over-tls").but(password="wrong"), tmp_path)
+    reader = with_connector.read.format("kafka").options(**settings).option("subscribe", "scram-sha-512-over-tls-t")
     with pytest.raises(Exception, match=r"SaslAuthenticationException|invalid credentials"):
         reader.load().collect()

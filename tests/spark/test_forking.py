@@ -88,9 +88,9 @@ def test_it_ends_with_the_program_that_started_it(end: str) -> None:
         {end}
     """
     command = [sys.executable, "-c", textwrap.dedent(program)]
-    told = subprocess.run(command, capture_output=True, text=True, timeout=60).stdout.split()
+    output = subprocess.run(command, capture_output=True, text=True, timeout=60).stdout.split()
     try:
-        psutil.Process(int(told[0])).wait(30)
+        psutil.Process(int(output[0])).wait(30)
     except psutil.NoSuchProcess:
         pass
-    assert not Path(told[1]).parent.exists()
+    assert not Path(output[1]).parent.exists()

@@ -17,8 +17,10 @@ ASK = "import json, os, sys; print(json.dumps([os.environ.get('PYTHONPATH'), sys
 
 def answer_of(script: Path, python_path: str, *arguments: str) -> tuple[str, list[str], str]:
     environment = {**os.environ, "PYTHONPATH": python_path}
-    told = subprocess.run([script, "-c", ASK, *arguments], env=environment, capture_output=True, text=True, check=True)
-    path, given, executable = json.loads(told.stdout)
+    result = subprocess.run(
+        [script, "-c", ASK, *arguments], env=environment, capture_output=True, text=True, check=True
+    )
+    path, given, executable = json.loads(result.stdout)
     return path, given, executable
 
 
@@ -54,8 +56,8 @@ def test_pyspark_is_the_installed_one_with_the_script_and_the_zip_without(tmp_pa
     environment = {**os.environ, "PYTHONPATH": str(installed / "python" / "lib" / "pyspark.zip")}
     command = ["-c", "import pyspark; print(pyspark.__file__)"]
     for interpreter, expected in ((script, installed), (sys.executable, installed / "python/lib/pyspark.zip/pyspark")):
-        told = subprocess.run([interpreter, *command], env=environment, capture_output=True, text=True, check=True)
-        assert Path(told.stdout.strip()).parent == expected
+        result = subprocess.run([interpreter, *command], env=environment, capture_output=True, text=True, check=True)
+        assert Path(result.stdout.strip()).parent == expected
 
 
 def test_another_spark_home_keeps_its_own_pyspark(tmp_path: Path) -> None:

@@ -55,8 +55,8 @@ def test_the_shim_drops_one_argument_and_keeps_the_rest(tmp_path: Path) -> None:
     real = fake_java(tmp_path / "real", "21.0.1")
     home = make_shim(real, tmp_path / "shim")
     arguments = ["-Xmx1g", "--add-modules=jdk.incubator.vector", "-cp", "a b:c", "Main", ""]
-    told = subprocess.run([str(home / "bin" / "java"), *arguments], capture_output=True, text=True, check=True)
-    assert told.stdout.splitlines() == ["[-Xmx1g]", "[-cp]", "[a b:c]", "[Main]", "[]"]
+    result = subprocess.run([str(home / "bin" / "java"), *arguments], capture_output=True, text=True, check=True)
+    assert result.stdout.splitlines() == ["[-Xmx1g]", "[-cp]", "[a b:c]", "[Main]", "[]"]
     assert java_version(make_shim(real, home) / "bin" / "java") == 21
 
 

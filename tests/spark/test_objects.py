@@ -39,7 +39,7 @@ def test_an_installed_object_is_found_by_its_module() -> None:
 
 
 @pytest.mark.parametrize(
-    ("name", "told"),
+    ("name", "message"),
     [
         ("handlers", "must look like"),
         ("no_such_module:f", "no_such_module.py"),
@@ -47,6 +47,6 @@ def test_an_installed_object_is_found_by_its_module() -> None:
         ("json:dump_s", "did you mean 'dumps'"),
     ],
 )
-def test_what_is_not_there_is_named(name: str, told: str) -> None:
-    with pytest.raises(UsageError, match=told):
+def test_what_is_not_there_is_named(name: str, message: str) -> None:
+    with pytest.raises(UsageError, match=message):
         load_object(name)

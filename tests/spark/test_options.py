@@ -59,7 +59,7 @@ def test_without_a_group_one_is_named_after_what_is_read() -> None:
 
 
 @pytest.mark.parametrize(
-    ("options", "told"),
+    ("options", "message"),
     [
         ({}, "exactly one of subscribe"),
         ({"subscribe": "a", "subscribePattern": "b"}, "exactly one of subscribe"),
@@ -79,8 +79,8 @@ def test_without_a_group_one_is_named_after_what_is_read() -> None:
         ({"subscribe": "a", "share.group": "g"}, "readStream"),
     ],
 )
-def test_what_cannot_work_is_refused_with_advice(options: dict[str, str], told: str) -> None:
-    with pytest.raises(UsageError, match=told):
+def test_what_cannot_work_is_refused_with_advice(options: dict[str, str], message: str) -> None:
+    with pytest.raises(UsageError, match=message):
         parsed(**options)
 
 

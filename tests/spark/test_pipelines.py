@@ -68,7 +68,7 @@ def test_yaml_names_functions_of_modules_beside_it(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("text", "told"),
+    ("text", "message"),
     [
         ("name: p\ntopics: [a]\nsnk: {to: x}", "did you mean sink"),
         ("name: p\ntopics: [a]\nsink: {}", "one of to"),
@@ -80,10 +80,10 @@ def test_yaml_names_functions_of_modules_beside_it(tmp_path: Path) -> None:
         ("[1", "no YAML"),
     ],
 )
-def test_what_is_wrong_with_a_file_is_said(tmp_path: Path, text: str, told: str) -> None:
+def test_what_is_wrong_with_a_file_is_said(tmp_path: Path, text: str, message: str) -> None:
     file = tmp_path / "p.yaml"
     file.write_text(text)
-    with pytest.raises(UsageError, match=told):
+    with pytest.raises(UsageError, match=message):
         read_pipeline(file)
 
 

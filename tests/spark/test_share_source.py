@@ -26,8 +26,8 @@ from penstock.spark.share_source import BatchOffset, ShareStreamReader, split_pl
 
 
 def options(**more: str) -> SourceOptions:
-    told = {"kafka.bootstrap.servers": "127.0.0.1:1", "subscribe": "t", "share.group": "g", **more}
-    return parse_options(told, streaming=True)
+    settings = {"kafka.bootstrap.servers": "127.0.0.1:1", "subscribe": "t", "share.group": "g", **more}
+    return parse_options(settings, streaming=True)
 
 
 def test_the_offset_that_spark_logs_survives_json() -> None:
@@ -51,9 +51,9 @@ def test_tasks_may_be_made_smaller() -> None:
 
 
 def test_partitions_cannot_be_assigned_in_a_share_group() -> None:
-    told = {"kafka.bootstrap.servers": "127.0.0.1:1", "assign": '{"t": [0]}', "share.group": "g"}
+    settings = {"kafka.bootstrap.servers": "127.0.0.1:1", "assign": '{"t": [0]}', "share.group": "g"}
     with pytest.raises(UsageError, match="subscribe"):
-        ShareStreamReader(parse_options(told, streaming=True))
+        ShareStreamReader(parse_options(settings, streaming=True))
 
 
 # On Spark

@@ -30,7 +30,7 @@ async def put(broker: AsyncBroker, count: int, partitions: int = 1) -> None:
 
 
 def job(broker: AsyncBroker, **changes: object) -> Job:
-    told = {
+    settings = {
         "bootstrap_servers": broker.bootstrap_servers,
         "topics": (TOPIC,),
         "group": GROUP,
@@ -38,7 +38,7 @@ def job(broker: AsyncBroker, **changes: object) -> Job:
         "until_empty": True,
         **changes,
     }
-    return Job(**told)  # type: ignore[arg-type]
+    return Job(**settings)  # type: ignore[arg-type]
 
 
 def hear(control: Control, accepted: int) -> None:
@@ -117,8 +117,8 @@ async def test_the_driver_sees_counters_and_stops_workers_gently() -> None:
     try:
         async with AsyncBroker() as broker:
             await put(broker, 5)
-            told = job(broker, until_empty=False, control=control.address)
-            running = asyncio.create_task(run_worker(told, lambda record: None, Attempt(3, 1)))
+            settings = job(broker, until_empty=False, control=control.address)
+            running = asyncio.create_task(run_worker(settings, lambda record: None, Attempt(3, 1)))
             await asyncio.to_thread(hear, control, 5)
             control.stop_tasks()
             assert (await bounded(running)).accepted == 5
@@ -143,8 +143,8 @@ async def test_workers_stop_when_their_driver_is_gone() -> None:
     control = Control("127.0.0.1", "127.0.0.1")
     async with AsyncBroker() as broker:
         await put(broker, 1)
-        told = job(broker, until_empty=False, control=control.address)
-        running = asyncio.create_task(run_worker(told, lambda record: None, Attempt(0, 0)))
+        settings = job(broker, until_empty=False, control=control.address)
+        running = asyncio.create_task(run_worker(settings, lambda record: None, Attempt(0, 0)))
         await asyncio.to_thread(hear, control, 1)
         control.close()
         assert (await bounded(running)).accepted == 1
@@ -165,9 +165,9 @@ async def test_lag_counts_what_is_not_done_and_knows_empty_partitions() -> None:
 
 
 @pytest.mark.parametrize(
-    ("topic", "group", "parallelism", "told"),
+    ("topic", "group", "parallelism", "missing"),
     [("", "g", 1, "topic"), ("t", "", 1, "share group"), ("t", "g", 0, "parallelism")],
 )
-def test_what_is_missing_is_named(topic: str, group: str, parallelism: int, told: str) -> None:
-    with pytest.raises(UsageError, match=told):
+def test_what_is_missing_is_named(topic: str, group: str, parallelism: int, missing: str) -> None:
+    with pytest.raises(UsageError, match=missing):
         work(topic, group, print, parallelism)

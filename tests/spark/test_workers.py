@@ -136,5 +136,5 @@ def test_the_command_works_off_a_queue(
     handler = f"{tmp_path}/handlers_of_the_command.py:even"
     arguments = ["work", "typed", "--group", "typists", "--handler", handler, "--from-beginning", "--json"]
     assert run([*arguments, "--bootstrap", broker.address]) == 0
-    told = json.loads(capsys.readouterr().out)
-    assert (told["accepted"], told["rejected"], told["lag_after"]) == (15, 15, 0)
+    output = json.loads(capsys.readouterr().out)
+    assert (output["accepted"], output["rejected"], output["lag_after"]) == (15, 15, 0)

@@ -69,8 +69,8 @@ def run_through_a_pause(program: str, folder: Path) -> tuple[str, str]:
         go.touch()
         for pid in reversed(stopped):
             os.kill(pid, signal.SIGCONT)
-        told, _ = first.communicate(timeout=250)
-        return told, second.stdout
+        output, _ = first.communicate(timeout=250)
+        return output, second.stdout
 
 
 def pausing(folder: Path) -> str:

@@ -45,8 +45,8 @@ async def append(client: WireClient, topic: str, *values: bytes) -> None:
 
 def fetch_request(topic: str, offset: int = 0, *, isolation: int = 0, wait_ms: int = 0) -> m.FetchRequest:
     partition = m.FetchRequest.FetchPartition(partition=0, fetch_offset=offset, partition_max_bytes=1 << 20)
-    asked = m.FetchRequest.FetchTopic(topic=topic, partitions=[partition])
-    return m.FetchRequest(max_wait_ms=wait_ms, min_bytes=1, isolation_level=isolation, topics=[asked])
+    requested = m.FetchRequest.FetchTopic(topic=topic, partitions=[partition])
+    return m.FetchRequest(max_wait_ms=wait_ms, min_bytes=1, isolation_level=isolation, topics=[requested])
 
 
 async def fetch(client: WireClient, topic: str, offset: int = 0, *, isolation: int = 0) -> list[bytes]:
@@ -63,8 +63,8 @@ def values_of(response: m.FetchResponse) -> list[bytes]:
 
 
 async def topic_id(client: WireClient, name: str) -> bytes:
-    asked = m.MetadataRequest.MetadataRequestTopic(name=name)
-    request = m.MetadataRequest(topics=[asked], allow_auto_topic_creation=False)
+    requested = m.MetadataRequest.MetadataRequestTopic(name=name)
+    request = m.MetadataRequest(topics=[requested], allow_auto_topic_creation=False)
     return (await soon(client.ask(request, m.MetadataResponse))).topics[0].topic_id
 
 
@@ -82,8 +82,8 @@ async def commit_offset(client: WireClient, group: str, topic: str, offset: int)
 
 async def committed_offset(client: WireClient, group: str, topic: str) -> int:
     topics = [m.OffsetFetchRequest.OffsetFetchRequestTopics(name=topic, partition_indexes=[0])]
-    asked = m.OffsetFetchRequest.OffsetFetchRequestGroup(group_id=group, topics=topics)
-    response = await soon(client.ask(m.OffsetFetchRequest(groups=[asked]), m.OffsetFetchResponse, 9))
+    requested = m.OffsetFetchRequest.OffsetFetchRequestGroup(group_id=group, topics=topics)
+    response = await soon(client.ask(m.OffsetFetchRequest(groups=[requested]), m.OffsetFetchResponse, 9))
     return response.groups[0].topics[0].partitions[0].committed_offset
 
 

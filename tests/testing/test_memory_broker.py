@@ -66,7 +66,7 @@ async def works_a_queue(client: WireClient, topic: str) -> list[bytes]:
     assert joined.error_code == 0
     topic_uuid = await topic_id(client, topic)
     for epoch in range(100):
-        asked = m.ShareFetchRequest.FetchTopic(
+        requested = m.ShareFetchRequest.FetchTopic(
             topic_id=topic_uuid, partitions=[m.ShareFetchRequest.FetchPartition(partition_index=0)]
         )
         fetching = m.ShareFetchRequest(
@@ -77,7 +77,7 @@ async def works_a_queue(client: WireClient, topic: str) -> list[bytes]:
             min_bytes=1,
             max_bytes=1 << 20,
             max_records=100,
-            topics=[asked] if epoch == 0 else [],
+            topics=[requested] if epoch == 0 else [],
         )
         fetched = await soon(client.ask(fetching, m.ShareFetchResponse))
         assert fetched.error_code == 0
@@ -233,8 +233,10 @@ class TestHeldCommits:
 
     async def latest(self, client: WireClient, topic: str) -> int:
         partition = m.ListOffsetsRequest.ListOffsetsPartition(partition_index=0, timestamp=-1)
-        asked = m.ListOffsetsRequest.ListOffsetsTopic(name=topic, partitions=[partition])
-        response = await soon(client.ask(m.ListOffsetsRequest(replica_id=-1, topics=[asked]), m.ListOffsetsResponse, 7))
+        requested = m.ListOffsetsRequest.ListOffsetsTopic(name=topic, partitions=[partition])
+        response = await soon(
+            client.ask(m.ListOffsetsRequest(replica_id=-1, topics=[requested]), m.ListOffsetsResponse, 7)
+        )
         return response.topics[0].partitions[0].offset
 
     async def test_a_group_hears_of_its_offsets_when_they_are_committed(self) -> None:

@@ -110,7 +110,7 @@ class Transaction:
     """What a producer knows of one of its transactions."""
 
     written: list[tuple[TopicPartition, int]] = field(default_factory=list)
-    asked: bool | None = None
+    requested: bool | None = None
     """The outcome that it asked for."""
     answered: bool = False
 
@@ -142,7 +142,7 @@ class World(RuleBasedStateMachine):
         self.partitions = {partition: Partition() for partition in PARTITIONS}
         self.producers = [Producer(transactional_id) for transactional_id in IDS for _ in range(2)]
         self.ended: list[Transaction] = []
-        self.asked: list[tuple[WriteMarkers, set[TopicPartition]]] = []
+        self.requested: list[tuple[WriteMarkers, set[TopicPartition]]] = []
         self.unreported: list[tuple[WriteMarkers, TopicPartition]] = []
         self.replies: dict[int, object] = {}
         self.waiting: dict[int, tuple[Producer, int, int, TopicPartition]] = {}
@@ -176,7 +176,7 @@ class World(RuleBasedStateMachine):
             self.synced = len(self.log)
         for action in effects.actions:
             assert isinstance(action, WriteMarkers)
-            self.asked.append((action, set(action.partitions)))
+            self.requested.append((action, set(action.partitions)))
         effects.send()
 
     def replied(self, token: int, response: object) -> None:
@@ -185,9 +185,9 @@ class World(RuleBasedStateMachine):
         if waited is not None and response == ErrorCode.NONE:
             self.write_data(token, *waited)
 
-    def write_data(self, token: int, producer: Producer, producer_id: int, epoch: int, where: TopicPartition) -> None:
-        if self.partitions[where].append(producer_id, epoch, token):
-            producer.transaction.written.append((where, token))
+    def write_data(self, token: int, producer: Producer, producer_id: int, epoch: int, tp: TopicPartition) -> None:
+        if self.partitions[tp].append(producer_id, epoch, token):
+            producer.transaction.written.append((tp, token))
 
     def crash(self) -> None:
         self.restart(self.new_shard(ends_sessions=self.shard.has_sessions_to_end))
@@ -197,19 +197,19 @@ class World(RuleBasedStateMachine):
         chance = random.Random(seed)
         del self.log[chance.randint(self.synced, len(self.log)) :]
         self.synced = len(self.log)
-        self.partitions = {where: held.lose_power(chance) for where, held in self.partitions.items()}
+        self.partitions = {tp: held.lose_power(chance) for tp, held in self.partitions.items()}
         self.entries = {}
         for key, value in self.log:
             self.note_entry(key, value)
         self.restart(self.new_shard(ends_sessions=True))
-        for where, held in self.partitions.items():
+        for tp, held in self.partitions.items():
             for producer_id, count in list(held.open_records.items()):
                 epoch = held.epochs[producer_id]
-                if count and not self.shard.holds(producer_id, epoch, where):
+                if count and not self.shard.holds(producer_id, epoch, tp):
                     assert held.mark(producer_id, epoch + 1, False, TransactionVersion.TV_2)
 
     def restart(self, shard: TransactionShard) -> None:
-        self.asked.clear()
+        self.requested.clear()
         self.unreported.clear()
         self.waiting.clear()
         self.shard = shard
@@ -279,12 +279,12 @@ class World(RuleBasedStateMachine):
                 assert count == 0 or self.shard.holds(producer_id, held.epochs[producer_id], partition)
 
     def check_outcomes(self) -> None:
-        visible = {where: held.visible() for where, held in self.partitions.items()}
+        visible = {tp: held.visible() for tp, held in self.partitions.items()}
         for transaction in self.ended + [producer.transaction for producer in self.producers]:
-            seen = [value in visible[where] for where, value in transaction.written]
-            if transaction.asked and transaction.answered:
+            seen = [value in visible[tp] for tp, value in transaction.written]
+            if transaction.requested and transaction.answered:
                 assert all(seen), "a record of a committed transaction is lost"
-            elif transaction.asked:
+            elif transaction.requested:
                 assert all(seen) or not any(seen), "one part of a transaction was committed, the other was not"
             else:
                 assert not any(seen), "a record of a transaction that was never committed is visible"
@@ -325,7 +325,7 @@ class World(RuleBasedStateMachine):
     @rule(index=producer, partition=st.sampled_from(PARTITIONS), dies=dies)
     def write(self, index: int, partition: TopicPartition, dies: tuple[str, str, int] | None) -> None:
         producer = self.producers[index]
-        if producer.transaction.asked is not None:
+        if producer.transaction.requested is not None:
             return  # a producer that waits for the end of its transaction writes nothing
         zombie = self.is_zombie(producer)
         self.tokens += 1
@@ -348,8 +348,8 @@ class World(RuleBasedStateMachine):
     def end(self, index: int, commit: bool, dies: tuple[str, str, int] | None) -> None:
         producer = self.producers[index]
         transaction = producer.transaction
-        if transaction.asked is not None:
-            commit = transaction.asked  # again, because there was no answer
+        if transaction.requested is not None:
+            commit = transaction.requested  # again, because there was no answer
         zombie = self.is_zombie(producer)
         self.tokens += 1
         token = self.tokens
@@ -361,12 +361,12 @@ class World(RuleBasedStateMachine):
         )
         entry = self.entries.get(producer.transactional_id)
         if commit and entry is not None:
-            for where in entry.partitions:
-                self.partitions[where].sync()  # the shell waits for that before it asks
+            for tp in entry.partitions:
+                self.partitions[tp].sync()  # the shell waits for that before it asks
         context = RequestContext(self.now_ms, producer.end_version)
         effects = self.shard.end_txn(partial(self.replied, token), context, request)
         assert not (zombie and effects.records)
-        transaction.asked = commit
+        transaction.requested = commit
         if not self.attempt(effects, dies):
             return
         response = self.replies[token]
@@ -378,23 +378,23 @@ class World(RuleBasedStateMachine):
         if response.error_code == ErrorCode.NONE and producer.version.bumps_epoch and not zombie:
             producer.producer_id, producer.epoch = response.producer_id, response.producer_epoch
 
-    @rule(index=producer, where=st.lists(st.sampled_from(PARTITIONS), min_size=1, max_size=3), is_written=st.booleans())
-    def a_whole_transaction(self, index: int, where: list[TopicPartition], is_written: bool) -> None:
+    @rule(index=producer, tp=st.lists(st.sampled_from(PARTITIONS), min_size=1, max_size=3), is_written=st.booleans())
+    def a_whole_transaction(self, index: int, tp: list[TopicPartition], is_written: bool) -> None:
         """As most of them are: all that was begun is ended, and nobody dies before the commit is answered."""
         self.all_markers_are_written()
         producer = self.producers[index]
-        if producer.producer_id < 0 or self.is_zombie(producer) or producer.transaction.asked is not None:
+        if producer.producer_id < 0 or self.is_zombie(producer) or producer.transaction.requested is not None:
             self.init(index, False, None)
             self.all_markers_are_written()
             self.init(index, False, None)
-        for partition in where:
+        for partition in tp:
             self.write(index, partition, None)
         self.end(index, True, None)
         if is_written:
             self.all_markers_are_written()
 
     def all_markers_are_written(self) -> None:
-        while any(left for _, left in self.asked):
+        while any(left for _, left in self.requested):
             self.write_a_marker(0)
         while self.unreported:
             self.report_a_marker()
@@ -405,10 +405,10 @@ class World(RuleBasedStateMachine):
             return False
         return (producer.producer_id, producer.epoch) < (entry.producer_id, entry.producer_epoch)
 
-    @precondition(lambda self: any(left for _, left in self.asked))
+    @precondition(lambda self: any(left for _, left in self.requested))
     @rule(which=st.integers(0, 10))
     def write_a_marker(self, which: int) -> None:
-        unwritten = [(markers, left) for markers, left in self.asked if left]
+        unwritten = [(markers, left) for markers, left in self.requested if left]
         markers, left = unwritten[which % len(unwritten)]
         partition = min(left)
         self.mark(partition, markers)
@@ -448,11 +448,11 @@ class World(RuleBasedStateMachine):
         for _ in range(2):
             self.now_ms += TIMEOUT_MS + 1
             self.run(self.shard.tick(self.now_ms))
-            for markers, left in list(self.asked):
+            for markers, left in list(self.requested):
                 for partition in sorted(left):
                     self.mark(partition, markers)
                 self.run(self.shard.markers_written(markers, markers.partitions, self.now_ms))
-            self.asked.clear()
+            self.requested.clear()
         for entry in self.entries.values():
             assert entry.state not in (ENDING | {TransactionState.ONGOING})
         for held in self.partitions.values():

@@ -92,9 +92,9 @@ def test_correlation_ids_begin_anew_at_the_end(conversation: Conversation) -> No
 
 
 def test_the_broker_says_what_it_speaks(conversation: Conversation) -> None:
-    told = api_versions((ApiKey.METADATA, 1, 11), (ApiKey.FETCH, 19, 20))
-    told.finalized_features = [m.ApiVersionsResponse.FinalizedFeatureKey("share.version", 1, 1)]
-    assert conversation.learn(told)
+    versions = api_versions((ApiKey.METADATA, 1, 11), (ApiKey.FETCH, 19, 20))
+    versions.finalized_features = [m.ApiVersionsResponse.FinalizedFeatureKey("share.version", 1, 1)]
+    assert conversation.learn(versions)
     assert conversation.version_for(m.MetadataResponse) == 11
     assert conversation.version_for(m.MetadataResponse, at_most=5) == 5
     assert conversation.offers(m.MetadataResponse, 11)
@@ -118,9 +118,9 @@ def test_a_broker_that_does_not_know_our_hello_is_asked_in_a_version_that_it_kno
     conversation.send(m.ApiVersionsRequest(), m.ApiVersionsResponse, conversation.hello_version)
     refusal = api_versions((ApiKey.API_VERSIONS, 0, 2), error_code=ErrorCode.UNSUPPORTED_VERSION)
     frame = memoryview(b"\0\0\0\x01" + encode(refusal, 0))
-    told = conversation.answered(frame).decode(frame)
-    assert isinstance(told, m.ApiVersionsResponse)
-    assert not conversation.learn(told)
+    versions = conversation.answered(frame).decode(frame)
+    assert isinstance(versions, m.ApiVersionsResponse)
+    assert not conversation.learn(versions)
     assert conversation.hello_version == 2
     assert conversation.learn(api_versions((ApiKey.METADATA, 0, 5)))
 

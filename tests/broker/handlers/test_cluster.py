@@ -45,8 +45,8 @@ class TestElections:
     Election = m.ElectLeadersRequest
 
     def elect(self, wire: Wire, kind: int, *topics: tuple[str, list[int]]) -> tuple[int, dict[str, list[int]]]:
-        asked = [self.Election.TopicPartitions(topic=topic, partitions=indexes) for topic, indexes in topics]
-        request = self.Election(election_type=kind, topic_partitions=asked or None, timeout_ms=1000)
+        requested = [self.Election.TopicPartitions(topic=topic, partitions=indexes) for topic, indexes in topics]
+        request = self.Election(election_type=kind, topic_partitions=requested or None, timeout_ms=1000)
         answer = wire.ask(request, m.ElectLeadersResponse, 2)
         results = answer.replica_election_results
         return answer.error_code, {each.topic: [p.error_code for p in each.partition_result] for each in results}
@@ -68,8 +68,8 @@ class TestReplicas:
 
     def reassign(self, wire: Wire, topic: str, replicas: list[int] | None, index: int = 0) -> int:
         partition = self.Reassign.ReassignablePartition(partition_index=index, replicas=replicas)
-        asked = self.Reassign.ReassignableTopic(name=topic, partitions=[partition])
-        answer = wire.ask(self.Reassign(topics=[asked], timeout_ms=1000), m.AlterPartitionReassignmentsResponse, 1)
+        requested = self.Reassign.ReassignableTopic(name=topic, partitions=[partition])
+        answer = wire.ask(self.Reassign(topics=[requested], timeout_ms=1000), m.AlterPartitionReassignmentsResponse, 1)
         return answer.responses[0].partitions[0].error_code
 
     def test_a_partition_stays_where_it_is(self, wire: Wire, topic: str) -> None:
@@ -88,8 +88,8 @@ class TestReplicas:
         here = wire.ask(m.DescribeLogDirsRequest(topics=None), m.DescribeLogDirsResponse, 4).results[0].log_dir
 
         def move(path: str, index: int) -> int:
-            asked = request.AlterReplicaLogDirTopic(name=topic, partitions=[index])
-            body = request(dirs=[request.AlterReplicaLogDir(path=path, topics=[asked])])
+            requested = request.AlterReplicaLogDirTopic(name=topic, partitions=[index])
+            body = request(dirs=[request.AlterReplicaLogDir(path=path, topics=[requested])])
             return wire.ask(body, m.AlterReplicaLogDirsResponse, 2).results[0].partitions[0].error_code
 
         assert [move(here, 0), move("/elsewhere", 0)] == [NONE, ErrorCode.LOG_DIR_NOT_FOUND]
@@ -101,8 +101,8 @@ class TestQuorum:
 
     def describe(self, wire: Wire, topic: str, index: int) -> m.DescribeQuorumResponse:
         partition = self.Describe.PartitionData(partition_index=index)
-        asked = self.Describe.TopicData(topic_name=topic, partitions=[partition])
-        return wire.ask(self.Describe(topics=[asked]), m.DescribeQuorumResponse, 2)
+        requested = self.Describe.TopicData(topic_name=topic, partitions=[partition])
+        return wire.ask(self.Describe(topics=[requested]), m.DescribeQuorumResponse, 2)
 
     def test_this_broker_is_its_leader_and_only_voter(self, wire: Wire, port: int) -> None:
         answer = self.describe(wire, "__cluster_metadata", 0)

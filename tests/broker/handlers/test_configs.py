@@ -66,12 +66,12 @@ def replace(
     wire: Wire, kind: int, name: str, *configs: tuple[str, str | None], validate_only: bool = False
 ) -> tuple[int, str | None]:
     request = m.AlterConfigsRequest
-    asked = request.AlterConfigsResource(
+    requested = request.AlterConfigsResource(
         resource_type=kind,
         resource_name=name,
         configs=[request.AlterableConfig(name=key, value=value) for key, value in configs],
     )
-    body = request(resources=[asked], validate_only=validate_only)
+    body = request(resources=[requested], validate_only=validate_only)
     (result,) = wire.ask(body, m.AlterConfigsResponse, 2).responses
     return result.error_code, result.error_message
 

@@ -155,12 +155,12 @@ async def _commit(broker: Broker, transactional_id: str, value: bytes) -> None:
 async def _values(broker: Broker, topic: str, key_ends: bytes = b"") -> list[bytes]:
     settings = {"bootstrap.servers": broker.bootstrap_servers, "isolation.level": "read_committed"}
     async with Consumer({**settings, "auto.offset.reset": "earliest"}) as consumer:
-        where = TopicPartition(topic, 0)
-        consumer.assign([where])
-        end = (await consumer.end_offsets([where]))[where]
+        tp = TopicPartition(topic, 0)
+        consumer.assign([tp])
+        end = (await consumer.end_offsets([tp]))[tp]
         found: list[bytes] = []
         async with asyncio.timeout(20):
-            while await consumer.position(where) < end:
+            while await consumer.position(tp) < end:
                 records = await consumer.poll(500)
                 found += [each.value for each in records if each.value and (each.key or b"").endswith(key_ends)]
     return found

@@ -89,8 +89,8 @@ class TestWaiting:
         wire.post(fetch(of(topic, part(offset=0)), min_bytes=10_000, wait_ms=LONG_MS), BY_NAME)
         admin = Wire(port)
         partition = m.DeleteRecordsRequest.DeleteRecordsPartition(partition_index=0, offset=1)
-        asked = m.DeleteRecordsRequest.DeleteRecordsTopic(name=topic, partitions=[partition])
-        admin.ask(m.DeleteRecordsRequest(topics=[asked], timeout_ms=1000), m.DeleteRecordsResponse, 2)
+        requested = m.DeleteRecordsRequest.DeleteRecordsTopic(name=topic, partitions=[partition])
+        admin.ask(m.DeleteRecordsRequest(topics=[requested], timeout_ms=1000), m.DeleteRecordsResponse, 2)
         admin.close()
         assert only(wire.take(m.FetchResponse)).error_code == ErrorCode.OFFSET_OUT_OF_RANGE
 
@@ -171,9 +171,9 @@ class TestOffsetsAndEpochs:
         assert only(ask(wire, by_name, 12)).error_code == ErrorCode.NOT_LEADER_OR_FOLLOWER
 
     def test_a_follower_learns_who_leads_from_version_16_on(self, wire: Wire, topic: str) -> None:
-        asked = of("", part())
-        asked.topic_id = topic_id(wire, topic)
-        refused = only(ask(wire, fetch(asked, replica_state=m.FetchRequest.ReplicaState(replica_id=3)), 16))
+        requested = of("", part())
+        requested.topic_id = topic_id(wire, topic)
+        refused = only(ask(wire, fetch(requested, replica_state=m.FetchRequest.ReplicaState(replica_id=3)), 16))
         assert (refused.current_leader.leader_id, refused.current_leader.leader_epoch) == (1, 0)
 
 

@@ -50,8 +50,8 @@ def commit_codes(answer: m.OffsetCommitResponse) -> list[tuple[str, dict[int, in
 def fetch(
     wire: Wire, group: str, *topics: Fetch.OffsetFetchRequestTopics, version: int = 9, stable: bool = False
 ) -> m.OffsetFetchResponse.OffsetFetchResponseGroup:
-    asked = Fetch.OffsetFetchRequestGroup(group_id=group, topics=list(topics) or None)
-    return wire.ask(Fetch(groups=[asked], require_stable=stable), m.OffsetFetchResponse, version).groups[0]
+    requested = Fetch.OffsetFetchRequestGroup(group_id=group, topics=list(topics) or None)
+    return wire.ask(Fetch(groups=[requested], require_stable=stable), m.OffsetFetchResponse, version).groups[0]
 
 
 def committed(wire: Wire, group: str, topic: str, index: int = 0) -> tuple[int, str | None]:
@@ -107,23 +107,23 @@ class TestFetching:
 
     def test_many_groups_at_once(self, wire: Wire, group: str, topic: str) -> None:
         commit(wire, group, to_commit(topic, (0, 5)))
-        asked = [Fetch.OffsetFetchRequestGroup(group_id=each, topics=None) for each in (group, f"{group}-other")]
-        answer = wire.ask(Fetch(groups=asked), m.OffsetFetchResponse, 9)
+        requested = [Fetch.OffsetFetchRequestGroup(group_id=each, topics=None) for each in (group, f"{group}-other")]
+        answer = wire.ask(Fetch(groups=requested), m.OffsetFetchResponse, 9)
         assert [(each.group_id, len(each.topics)) for each in answer.groups] == [(group, 1), (f"{group}-other", 0)]
 
     def test_from_version_10_on_topics_are_named_by_id(self, wire: Wire, group: str, topic: str) -> None:
         known = topic_id(wire, topic)
         commit(wire, group, to_commit(topic, (0, 5)))
-        asked = [Fetch.OffsetFetchRequestTopics(topic_id=each, partition_indexes=[0]) for each in (known, NOWHERE)]
-        found = {each.topic_id: each.partitions[0] for each in fetch(wire, group, *asked, version=NEWEST).topics}
+        requested = [Fetch.OffsetFetchRequestTopics(topic_id=each, partition_indexes=[0]) for each in (known, NOWHERE)]
+        found = {each.topic_id: each.partitions[0] for each in fetch(wire, group, *requested, version=NEWEST).topics}
         assert (found[known].committed_offset, found[known].error_code) == (5, NONE)
         assert (found[NOWHERE].committed_offset, found[NOWHERE].error_code) == (-1, ErrorCode.UNKNOWN_TOPIC_ID)
         assert [each.topic_id for each in fetch(wire, group, version=NEWEST).topics] == [known]
 
     def test_before_version_8_there_is_one_group(self, wire: Wire, group: str, topic: str) -> None:
         commit(wire, group, to_commit(topic, (0, 5)))
-        asked = Fetch.OffsetFetchRequestTopic(name=topic, partition_indexes=[0, 1])
-        answer = wire.ask(Fetch(group_id=group, topics=[asked]), m.OffsetFetchResponse, 7)
+        requested = Fetch.OffsetFetchRequestTopic(name=topic, partition_indexes=[0, 1])
+        answer = wire.ask(Fetch(group_id=group, topics=[requested]), m.OffsetFetchResponse, 7)
         assert [(p.partition_index, p.committed_offset) for p in answer.topics[0].partitions] == [(0, 5), (1, -1)]
 
     def test_offsets_of_an_open_transaction_are_unstable_for_who_wants_them_stable(
@@ -131,24 +131,24 @@ class TestFetching:
     ) -> None:
         producer = Producer(wire, f"{name}-producer").start()
         assert producer.commit_offset(group, topic, 0, 8) == NONE
-        asked = Fetch.OffsetFetchRequestTopics(name=topic, partition_indexes=[0])
-        (unstable,) = fetch(wire, group, asked, stable=True).topics[0].partitions
+        requested = Fetch.OffsetFetchRequestTopics(name=topic, partition_indexes=[0])
+        (unstable,) = fetch(wire, group, requested, stable=True).topics[0].partitions
         assert unstable.error_code == ErrorCode.UNSTABLE_OFFSET_COMMIT
         assert committed(wire, group, topic) == (-1, "")
         assert producer.end(commit=True) == NONE
-        (stable,) = fetch(wire, group, asked, stable=True).topics[0].partitions
+        (stable,) = fetch(wire, group, requested, stable=True).topics[0].partitions
         assert (stable.error_code, stable.committed_offset) == (NONE, 8)
 
 
 class TestDeleting:
     def delete(self, wire: Wire, group: str, *topics: tuple[str, list[int]]) -> tuple[int, dict[str, dict[int, int]]]:
-        asked = [
+        requested = [
             Delete.OffsetDeleteRequestTopic(
                 name=topic, partitions=[Delete.OffsetDeleteRequestPartition(partition_index=index) for index in indexes]
             )
             for topic, indexes in topics
         ]
-        answer = wire.ask(Delete(group_id=group, topics=asked), m.OffsetDeleteResponse, 0)
+        answer = wire.ask(Delete(group_id=group, topics=requested), m.OffsetDeleteResponse, 0)
         codes = {each.name: {p.partition_index: p.error_code for p in each.partitions} for each in answer.topics}
         return answer.error_code, codes
 

@@ -307,8 +307,8 @@ def test_a_broken_record_in_the_offsets_topic_is_reported_and_the_rest_is_served
         commit(broker.bootstrap_servers, "after")
         admin = AdminClient({"bootstrap.servers": broker.bootstrap_servers})
         for group in ("before", "after"):
-            asked = [ConsumerGroupTopicPartitions(group)]
-            (found,) = admin.list_consumer_group_offsets(asked)[group].result(WAIT_SECONDS).topic_partitions
+            requested = [ConsumerGroupTopicPartitions(group)]
+            (found,) = admin.list_consumer_group_offsets(requested)[group].result(WAIT_SECONDS).topic_partitions
             assert found.offset == 7
     assert sum("skipped offset" in message for message in caplog.messages) == 2
 

@@ -7,12 +7,12 @@ from penstock.wire import messages as m
 from tests.broker.handlers.records import batch, produce
 from tests.transactions.wire_client import Wire
 
-Asked = m.DescribeLogDirsRequest.DescribableLogDirTopic
+Topic = m.DescribeLogDirsRequest.DescribableLogDirTopic
 
 
-def describe(wire: Wire, *asked: Asked, everything: bool = False) -> dict[tuple[str, int], int]:
+def describe(wire: Wire, *requested: Topic, everything: bool = False) -> dict[tuple[str, int], int]:
     """The sizes of the partitions that are described."""
-    request = m.DescribeLogDirsRequest(topics=None if everything else list(asked))
+    request = m.DescribeLogDirsRequest(topics=None if everything else list(requested))
     (folder,) = wire.ask(request, m.DescribeLogDirsResponse, 4).results
     return {(topic.name, p.partition_index): p.partition_size for topic in folder.topics for p in topic.partitions}
 
@@ -21,17 +21,17 @@ def test_a_partition_is_as_large_as_what_was_written_to_it(wire: Wire, topic: st
     records = batch(b"x" * 100)
     produce(wire, topic, records)
     produce(wire, topic, records)
-    assert describe(wire, Asked(topic=topic, partitions=[0, 1])) == {(topic, 0): 2 * len(records), (topic, 1): 0}
+    assert describe(wire, Topic(topic=topic, partitions=[0, 1])) == {(topic, 0): 2 * len(records), (topic, 1): 0}
 
 
 def test_only_what_exists_and_was_requested_is_described(wire: Wire, topic: str) -> None:
-    nowhere = Asked(topic="nowhere", partitions=[0])
-    assert set(describe(wire, Asked(topic=topic, partitions=[1, 9]), nowhere)) == {(topic, 1)}
+    nowhere = Topic(topic="nowhere", partitions=[0])
+    assert set(describe(wire, Topic(topic=topic, partitions=[1, 9]), nowhere)) == {(topic, 1)}
     assert describe(wire, nowhere) == describe(wire) == {}
 
 
 def test_a_topic_that_is_named_twice_is_described_once_with_the_partitions_of_both(wire: Wire, topic: str) -> None:
-    described = describe(wire, Asked(topic=topic, partitions=[0]), Asked(topic=topic, partitions=[1]))
+    described = describe(wire, Topic(topic=topic, partitions=[0]), Topic(topic=topic, partitions=[1]))
     assert set(described) == {(topic, 0), (topic, 1)}
 
 

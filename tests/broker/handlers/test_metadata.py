@@ -18,11 +18,11 @@ from tests.transactions.wire_client import Wire
 NONE, UNKNOWN = ErrorCode.NONE, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
 NEWEST = 13
 NOWHERE = bytes(range(16))
-Asked = m.MetadataRequest.MetadataRequestTopic
+Topic = m.MetadataRequest.MetadataRequestTopic
 
 
 def metadata(
-    wire: Wire, *topics: Asked, version: int = NEWEST, create: bool = False, **others: bool
+    wire: Wire, *topics: Topic, version: int = NEWEST, create: bool = False, **others: bool
 ) -> m.MetadataResponse:
     request = m.MetadataRequest(topics=list(topics), allow_auto_topic_creation=create, **others)
     return wire.ask(request, m.MetadataResponse, version)
@@ -41,7 +41,7 @@ def test_clients_learn_where_the_broker_stands() -> None:
 
 class TestTopics:
     def test_every_partition_is_led_and_kept_by_this_broker(self, wire: Wire, topic: str) -> None:
-        response = metadata(wire, Asked(name=topic))
+        response = metadata(wire, Topic(name=topic))
         (found,) = response.topics
         node = response.brokers[0].node_id
         assert [(p.partition_index, p.leader_id, p.replica_nodes, p.isr_nodes) for p in found.partitions] == [
@@ -56,58 +56,58 @@ class TestTopics:
 
     def test_a_topic_by_its_id(self, wire: Wire, topic: str) -> None:
         known, unknown = topic_id(wire, topic), NOWHERE
-        response = metadata(wire, *[Asked(name=None, topic_id=each) for each in (known, unknown)])
+        response = metadata(wire, *[Topic(name=None, topic_id=each) for each in (known, unknown)])
         assert [(each.name, each.error_code) for each in response.topics] == [
             (topic, NONE),
             (None, ErrorCode.UNKNOWN_TOPIC_ID),
         ]
 
     def test_a_topic_that_is_asked_for_twice_is_answered_once(self, wire: Wire, topic: str) -> None:
-        assert len(metadata(wire, Asked(name=topic), Asked(name=topic)).topics) == 1
+        assert len(metadata(wire, Topic(name=topic), Topic(name=topic)).topics) == 1
 
     def test_names_say_nothing_in_a_request_that_names_an_id(self, wire: Wire, topic: str) -> None:
-        response = metadata(wire, Asked(name="nowhere"), Asked(name=None, topic_id=topic_id(wire, topic)))
+        response = metadata(wire, Topic(name="nowhere"), Topic(name=None, topic_id=topic_id(wire, topic)))
         assert [each.name for each in response.topics] == [topic]
 
     def test_before_version_12_an_id_is_an_invalid_request(self, wire: Wire) -> None:
-        (refused,) = metadata(wire, Asked(name="x", topic_id=NOWHERE), version=11).topics
+        (refused,) = metadata(wire, Topic(name="x", topic_id=NOWHERE), version=11).topics
         assert refused.error_code == ErrorCode.INVALID_REQUEST
 
     def test_operations_are_told_when_they_are_requested(self, wire: Wire, topic: str) -> None:
-        (without,) = metadata(wire, Asked(name=topic)).topics
-        (with_them,) = metadata(wire, Asked(name=topic), include_topic_authorized_operations=True).topics
+        (without,) = metadata(wire, Topic(name=topic)).topics
+        (with_them,) = metadata(wire, Topic(name=topic), include_topic_authorized_operations=True).topics
         assert without.topic_authorized_operations == OPERATIONS_NOT_REQUESTED
         assert with_them.topic_authorized_operations == TOPIC_OPERATIONS
 
 
 class TestCreatingByAsking:
     def test_a_missing_topic_is_created_and_answered_at_once(self, wire: Wire, name: str) -> None:
-        (made,) = metadata(wire, Asked(name=name), create=True).topics
+        (made,) = metadata(wire, Topic(name=name), create=True).topics
         assert (made.error_code, len(made.partitions)) == (NONE, 1)
         assert made.topic_id == topic_id(wire, name) != ZERO_UUID
 
     def test_not_when_the_client_does_not_allow_it(self, wire: Wire, name: str) -> None:
         for _ in range(2):
-            assert metadata(wire, Asked(name=name)).topics[0].error_code == UNKNOWN
+            assert metadata(wire, Topic(name=name)).topics[0].error_code == UNKNOWN
 
     def test_not_when_the_broker_does_not_allow_it(self) -> None:
         with Broker({"auto.create.topics.enable": "false"}) as broker:
             wire = Wire(broker.port)
-            assert metadata(wire, Asked(name="new"), create=True).topics[0].error_code == UNKNOWN
+            assert metadata(wire, Topic(name="new"), create=True).topics[0].error_code == UNKNOWN
             wire.close()
 
     @pytest.mark.parametrize("wrong", ["no/topic", "", "..", "x" * 250])
     def test_not_under_a_name_that_no_topic_can_have(self, wire: Wire, wrong: str) -> None:
-        (refused,) = metadata(wire, Asked(name=wrong), create=True).topics
+        (refused,) = metadata(wire, Topic(name=wrong), create=True).topics
         assert refused.error_code == ErrorCode.INVALID_TOPIC_EXCEPTION
 
     def test_not_under_a_name_that_collides(self, wire: Wire, name: str) -> None:
-        metadata(wire, Asked(name=f"{name}.a"), create=True)
-        (refused,) = metadata(wire, Asked(name=f"{name}_a"), create=True).topics
+        metadata(wire, Topic(name=f"{name}.a"), create=True)
+        (refused,) = metadata(wire, Topic(name=f"{name}_a"), create=True).topics
         assert refused.error_code == ErrorCode.INVALID_TOPIC_EXCEPTION
 
     def test_an_internal_topic_is_not_created_by_asking(self, wire: Wire) -> None:
-        (refused,) = metadata(wire, Asked(name="__share_group_state"), create=True).topics
+        (refused,) = metadata(wire, Topic(name="__share_group_state"), create=True).topics
         assert (refused.error_code, refused.is_internal) == (UNKNOWN, True)
 
 

@@ -20,31 +20,31 @@ from tests.transactions.wire_client import Producer, Wire
 NONE = ErrorCode.NONE
 NEWEST = 11
 T0 = 1_700_000_000_000
-Asked = m.ListOffsetsRequest.ListOffsetsPartition
+Partition = m.ListOffsetsRequest.ListOffsetsPartition
 Answered = m.ListOffsetsResponse.ListOffsetsPartitionResponse
 
 
 def list_offsets(
-    wire: Wire, topic: str, *asked: Asked, version: int = NEWEST, isolation: int = 0, replica_id: int = -1
+    wire: Wire, topic: str, *requested: Partition, version: int = NEWEST, isolation: int = 0, replica_id: int = -1
 ) -> list[Answered]:
     request = m.ListOffsetsRequest(
         replica_id=replica_id,
         isolation_level=isolation,
-        topics=[m.ListOffsetsRequest.ListOffsetsTopic(name=topic, partitions=list(asked))],
+        topics=[m.ListOffsetsRequest.ListOffsetsTopic(name=topic, partitions=list(requested))],
     )
     (answer,) = wire.ask(request, m.ListOffsetsResponse, version).topics
     return answer.partitions
 
 
 def look(wire: Wire, topic: str, timestamp: int, **others: int) -> Answered:
-    (answer,) = list_offsets(wire, topic, Asked(partition_index=0, timestamp=timestamp), **others)
+    (answer,) = list_offsets(wire, topic, Partition(partition_index=0, timestamp=timestamp), **others)
     return answer
 
 
 def delete_records(wire: Wire, topic: str, *offsets: int, partition: int = 0) -> tuple[int, int]:
     request = m.DeleteRecordsRequest
-    asked = [request.DeleteRecordsPartition(partition_index=partition, offset=offset) for offset in offsets]
-    topics = [request.DeleteRecordsTopic(name=topic, partitions=asked)]
+    requested = [request.DeleteRecordsPartition(partition_index=partition, offset=offset) for offset in offsets]
+    topics = [request.DeleteRecordsTopic(name=topic, partitions=requested)]
     (answer,) = wire.ask(request(topics=topics, timeout_ms=1000), m.DeleteRecordsResponse, 2).topics
     (result,) = answer.partitions
     return result.error_code, result.low_watermark
@@ -102,13 +102,13 @@ class TestListOffsets:
         assert [look(wire, written, LATEST, isolation=level).offset for level in (0, 1)] == [4, 3]
 
     def test_a_partition_that_is_named_twice_is_refused_and_the_others_are_not(self, wire: Wire, written: str) -> None:
-        twice = [Asked(partition_index=index, timestamp=LATEST) for index in (0, 1, 0)]
+        twice = [Partition(partition_index=index, timestamp=LATEST) for index in (0, 1, 0)]
         codes = {each.partition_index: each.error_code for each in list_offsets(wire, written, *twice)}
         assert codes == {0: ErrorCode.INVALID_REQUEST, 1: NONE}
 
     def test_what_does_not_exist_and_what_another_leader_would_know(self, wire: Wire, written: str) -> None:
-        absent = Asked(partition_index=9, timestamp=LATEST)
-        ahead = Asked(partition_index=0, timestamp=LATEST, current_leader_epoch=7)
+        absent = Partition(partition_index=9, timestamp=LATEST)
+        ahead = Partition(partition_index=0, timestamp=LATEST, current_leader_epoch=7)
         codes = [each.error_code for each in list_offsets(wire, written, absent, ahead)]
         assert codes == [ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, ErrorCode.UNKNOWN_LEADER_EPOCH]
         assert look(wire, "no such/topic", LATEST).error_code == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
@@ -117,8 +117,8 @@ class TestListOffsets:
 class TestOffsetForLeaderEpoch:
     def ask(self, wire: Wire, topic: str, epoch: int, current: int = -1) -> tuple[int, int, int]:
         request = m.OffsetForLeaderEpochRequest
-        asked = request.OffsetForLeaderPartition(partition=0, leader_epoch=epoch, current_leader_epoch=current)
-        topics = [request.OffsetForLeaderTopic(topic=topic, partitions=[asked])]
+        requested = request.OffsetForLeaderPartition(partition=0, leader_epoch=epoch, current_leader_epoch=current)
+        topics = [request.OffsetForLeaderTopic(topic=topic, partitions=[requested])]
         (answer,) = wire.ask(request(replica_id=-1, topics=topics), m.OffsetForLeaderEpochResponse, 4).topics
         (found,) = answer.partitions
         return found.error_code, found.leader_epoch, found.end_offset

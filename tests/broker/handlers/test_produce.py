@@ -104,8 +104,8 @@ class TestOrderOfTheChecks:
     BROKEN[-1] ^= 1
 
     def test_an_unknown_topic_comes_before_wrong_acks(self, wire: Wire, topic: str) -> None:
-        for where, index in (("nowhere", 0), (topic, 9)):
-            refused = produce(wire, where, self.BROKEN, partition=index, acks=5)
+        for topic_name, index in (("nowhere", 0), (topic, 9)):
+            refused = produce(wire, topic_name, self.BROKEN, partition=index, acks=5)
             assert refused.error_code == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
 
     def test_wrong_acks_come_before_an_internal_topic(self, wire: Wire) -> None:

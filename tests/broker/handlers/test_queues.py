@@ -195,8 +195,8 @@ def test_a_renewal_must_not_ask_for_records(stage: Stage) -> None:
     stage.produce(1)
     holder = stage.member()
     holder.fetch()
-    asked = holder.fetch(acks={0: [(0, 0, RENEW)]}, renew=True)
-    assert asked.error_code == ErrorCode.INVALID_REQUEST
+    requested = holder.fetch(acks={0: [(0, 0, RENEW)]}, renew=True)
+    assert requested.error_code == ErrorCode.INVALID_REQUEST
     assert ack_errors(holder.acknowledge({0: [(0, 0, RENEW)]})) == [ErrorCode.INVALID_REQUEST]
 
 

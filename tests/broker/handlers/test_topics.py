@@ -49,8 +49,8 @@ def code(wire: Wire, topic: Wanted) -> int:
 
 
 def partitions_of(wire: Wire, name: str) -> int:
-    asked = m.MetadataRequest.MetadataRequestTopic(name=name)
-    request = m.MetadataRequest(topics=[asked], allow_auto_topic_creation=False)
+    requested = m.MetadataRequest.MetadataRequestTopic(name=name)
+    request = m.MetadataRequest(topics=[requested], allow_auto_topic_creation=False)
     return len(wire.ask(request, m.MetadataResponse, 12).topics[0].partitions)
 
 
@@ -176,8 +176,8 @@ class TestDeleting:
 
     def test_a_topic_that_is_named_twice_stays(self, wire: Wire, topic: str) -> None:
         by_name, by_id = (topic, ZERO_UUID), (None, topic_id(wire, topic))
-        for asked in ((by_name, by_name), (by_name, by_id)):
-            assert self.delete(wire, *asked) == [(topic, INVALID_REQUEST)]
+        for requested in ((by_name, by_name), (by_name, by_id)):
+            assert self.delete(wire, *requested) == [(topic, INVALID_REQUEST)]
         assert partitions_of(wire, topic) == 2
 
     def test_older_versions_know_names_only(self, wire: Wire, topic: str) -> None:
@@ -233,6 +233,6 @@ class TestGrowing:
         assert self.grow(wire, self.to(topic, 4, [[NODE], [NODE]])) == [NONE]
 
     def test_unknown_topics_and_those_named_twice(self, wire: Wire, topic: str) -> None:
-        asked = [self.to("nowhere", 2), self.to(topic, 3), self.to(topic, 4)]
-        assert self.grow(wire, *asked) == [ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, INVALID_REQUEST]
+        requested = [self.to("nowhere", 2), self.to(topic, 3), self.to(topic, 4)]
+        assert self.grow(wire, *requested) == [ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, INVALID_REQUEST]
         assert partitions_of(wire, topic) == 2

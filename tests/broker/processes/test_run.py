@@ -137,9 +137,9 @@ def test_systemd_hears_of_it_from_the_supervisor(tmp_path: Path) -> None:
                 assert b"READY=1" in listener.recv(4096)
                 assert listener.recv(4096) == b"WATCHDOG=1"
                 supervisor.send_signal(signal.SIGTERM)
-                while (told := listener.recv(4096)) == b"WATCHDOG=1":
+                while (notified := listener.recv(4096)) == b"WATCHDOG=1":
                     pass
-                assert told == b"STOPPING=1"
+                assert notified == b"STOPPING=1"
                 assert supervisor.wait(WAIT_SECONDS) == 0
             finally:
                 supervisor.kill()

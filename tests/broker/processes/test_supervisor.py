@@ -73,9 +73,9 @@ def test_it_says_once_that_all_are_ready_and_ends_all_with_one_signal() -> None:
     )
     assert supervised.line() == "ready address-0,address-1"
     supervised.process.send_signal(signal.SIGINT)
-    first, *told = supervised.rest()
+    first, *notified = supervised.rest()
     assert first == "stopping"
-    assert sorted(told) == ["0 is told", "1 is told"]
+    assert sorted(notified) == ["0 is told", "1 is told"]
 
 
 def test_who_ends_is_started_again_and_the_other_one_is_left_alone(tmp_path: Path) -> None:

@@ -25,7 +25,7 @@ class Pauses:
         callback(*args)
 
 
-def told(*answers: dict[TopicIdPartition, ErrorCode]) -> tuple[list[Mapping[TopicIdPartition, str]], list[float]]:
+def outcomes(*answers: dict[TopicIdPartition, ErrorCode]) -> tuple[list[Mapping[TopicIdPartition, str]], list[float]]:
     """What a coordinator that answers so was sent, and the pauses between; the last answer is given again and again."""
     sent: list[Mapping[TopicIdPartition, str]] = []
     pauses = Pauses()
@@ -34,7 +34,7 @@ def told(*answers: dict[TopicIdPartition, ErrorCode]) -> tuple[list[Mapping[Topi
     def attempt(wanted: Mapping[TopicIdPartition, str], answered: Codes) -> None:
         sent.append(wanted)
         answer = answers[min(len(sent), len(answers)) - 1]
-        answered({where: answer[where] for where in wanted})
+        answered({tp: answer[tp] for tp in wanted})
 
     insist(cast(World, pauses), WANTED, attempt, done.append)
     (codes,) = done
@@ -44,11 +44,11 @@ def told(*answers: dict[TopicIdPartition, ErrorCode]) -> tuple[list[Mapping[Topi
 
 
 def test_what_succeeds_is_sent_once() -> None:
-    assert told(dict.fromkeys(WANTED, ErrorCode.NONE)) == ([WANTED], [])
+    assert outcomes(dict.fromkeys(WANTED, ErrorCode.NONE)) == ([WANTED], [])
 
 
 def test_what_was_refused_because_the_coordinator_is_on_its_way_is_sent_again_alone() -> None:
-    sent, pauses = told(
+    sent, pauses = outcomes(
         {FIRST: ErrorCode.NOT_COORDINATOR, SECOND: ErrorCode.NONE},
         {FIRST: ErrorCode.COORDINATOR_LOAD_IN_PROGRESS},
         {FIRST: ErrorCode.NONE},
@@ -58,11 +58,11 @@ def test_what_was_refused_because_the_coordinator_is_on_its_way_is_sent_again_al
 
 
 def test_it_is_given_up_some_time() -> None:
-    sent, pauses = told(dict.fromkeys(WANTED, ErrorCode.NOT_COORDINATOR))
+    sent, pauses = outcomes(dict.fromkeys(WANTED, ErrorCode.NOT_COORDINATOR))
     assert sent == [WANTED] * (len(PAUSES_SECONDS) + 1)
     assert pauses == list(PAUSES_SECONDS)
 
 
 def test_what_may_have_been_carried_out_and_what_is_wrong_are_not_repeated() -> None:
     for code in (ErrorCode.COORDINATOR_NOT_AVAILABLE, ErrorCode.FENCED_STATE_EPOCH):
-        assert told(dict.fromkeys(WANTED, code)) == ([WANTED], [])
+        assert outcomes(dict.fromkeys(WANTED, code)) == ([WANTED], [])

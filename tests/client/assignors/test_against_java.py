@@ -25,8 +25,8 @@ def _random_group(chance: random.Random) -> Group:
 
 def _line(name: str, group: Group) -> str:
     counts, members = group
-    told = ",".join(f"{m}:{s.group_instance_id or ''}:{' '.join(s.topics)}" for m, s in members.items())
-    return f"{name}|{','.join(f'{t}={n}' for t, n in counts.items())}|{told}"
+    members_text = ",".join(f"{m}:{s.group_instance_id or ''}:{' '.join(s.topics)}" for m, s in members.items())
+    return f"{name}|{','.join(f'{t}={n}' for t, n in counts.items())}|{members_text}"
 
 
 def _ours(assign: AssignFunction, group: Group) -> str:
@@ -42,9 +42,9 @@ def test_range_and_roundrobin_assign_what_java_assigns(kafka_jars: Path) -> None
     chance = random.Random(7)
     groups = [_random_group(chance) for _ in range(500)]
     cases = [(name, f, group) for group in groups for name, f in (("range", assign_range), ("rr", assign_roundrobin))]
-    asked = "\n".join(_line(name, group) for name, _, group in cases)
+    lines = "\n".join(_line(name, group) for name, _, group in cases)
     source = Path(__file__).with_name("Assign.java")
     run = subprocess.run(
-        ["java", "-cp", f"{kafka_jars}/*", str(source)], input=asked, capture_output=True, text=True, check=True
+        ["java", "-cp", f"{kafka_jars}/*", str(source)], input=lines, capture_output=True, text=True, check=True
     )
     assert run.stdout.splitlines() == [_ours(assign, group) for _, assign, group in cases]

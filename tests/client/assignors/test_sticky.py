@@ -101,6 +101,6 @@ def test_sticky_remembers_in_its_user_data() -> None:
     assert unpack_user_data(b"\xff\xff\x01") == ((), -1)
     assignor = StickyAssignor()
     assignor.on_assignment(partitions, 9)
-    told = MemberSubscription(("a", "b"), user_data=assignor.user_data(["a", "b"]))
-    assignment = assignor.assign({"a": 2, "b": 8}, {"old": told, "new": MemberSubscription(("a", "b"))})
+    subscription = MemberSubscription(("a", "b"), user_data=assignor.user_data(["a", "b"]))
+    assignment = assignor.assign({"a": 2, "b": 8}, {"old": subscription, "new": MemberSubscription(("a", "b"))})
     assert set(partitions) <= set(assignment["old"])

@@ -44,8 +44,8 @@ def partition_reassignments(talk: Conversation) -> None:
     move("cancels what is not under way", None)
     move("unknown topic", [1], talk.name("absent"))
     move("unknown partition", [1], partition=9)
-    asked = {"name": topic, "partition_indexes": [0]}
-    talk.send("list_partition_reassignments", {"timeout": 1000, "topics": [asked]}, version=0, note="of the topic")
+    requested = {"name": topic, "partition_indexes": [0]}
+    talk.send("list_partition_reassignments", {"timeout": 1000, "topics": [requested]}, version=0, note="of the topic")
     talk.send("list_partition_reassignments", {"timeout": 1000, "topics": None}, version=0, note="all")
 
 

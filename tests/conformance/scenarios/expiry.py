@@ -49,13 +49,13 @@ def consumer_member_expires(talk: Conversation) -> None:
     talk.configure_group(group, {"consumer.heartbeat.interval.ms": "500", "consumer.session.timeout.ms": "1000"})
     member = Beating(talk, "m", group)
     member.join([topic])
-    asked = {"group_ids": [group]}
-    talk.until(lambda a: a["groups"][0]["group_state"] == "Empty", "consumer_group_describe", asked, 1)
+    requested = {"group_ids": [group]}
+    talk.until(lambda a: a["groups"][0]["group_state"] == "Empty", "consumer_group_describe", requested, 1)
     member.beat("too late")
     part = {"partition_index": 0, "committed_offset": 4}
     body = commit_body(group, 1, member.member_id, [{"name": topic, "partitions": [part]}])
     talk.send("offset_commit", body, version=9, note="too late")
-    talk.send("consumer_group_describe", asked, note="nobody is left")
+    talk.send("consumer_group_describe", requested, note="nobody is left")
     member.epoch = 0
     member.join([topic])
 
@@ -67,10 +67,10 @@ def share_member_expires(talk: Conversation) -> None:
     talk.configure_group(group, {"share.heartbeat.interval.ms": "500", "share.session.timeout.ms": "1000"})
     member = Sharing(talk, "m", group)
     member.beat("joins a topic that is not there", subscribed_topic_names=[talk.name("absent")])
-    asked = {"group_ids": [group], "include_authorized_operations": False}
-    talk.until(lambda a: a["groups"][0]["group_state"] == "Empty", "share_group_describe", asked, 1)
+    requested = {"group_ids": [group], "include_authorized_operations": False}
+    talk.until(lambda a: a["groups"][0]["group_state"] == "Empty", "share_group_describe", requested, 1)
     member.beat("too late")
-    talk.send("share_group_describe", asked, note="nobody is left")
+    talk.send("share_group_describe", requested, note="nobody is left")
 
 
 @scenario("init_producer_id", only=(4, 5))
@@ -82,8 +82,8 @@ def transaction_expires(talk: Conversation) -> None:
     granted = talk.until(lambda answer: answer["error_code"] == "NONE", "init_producer_id", body, talk.version)
     writer.producer_id, writer.epoch = granted["producer_id"], granted["producer_epoch"]
     writer.begin()
-    asked = {"transactional_id_pattern": writer.name, "state_filters": ["CompleteAbort"]}
-    talk.until(lambda a: len(a["transaction_states"]) == 1, "list_transactions", asked, 2)
+    requested = {"transactional_id_pattern": writer.name, "state_filters": ["CompleteAbort"]}
+    talk.until(lambda a: len(a["transaction_states"]) == 1, "list_transactions", requested, 2)
     writer.describe("aborted by the coordinator")
     talk.send("end_txn", writer.ending(commit=True), version=5 if writer.modern else 4, note="too late")
     talk.send("produce", writer.producing("late"), version=12 if writer.modern else 11, note="too late")

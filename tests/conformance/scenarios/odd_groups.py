@@ -79,8 +79,8 @@ def commit_odd_offsets(talk: Conversation) -> None:
     commit("a new group that has generations", here(part()), group_id=talk.name("h"), generation_id_or_member_epoch=0)
     if talk.version >= 7:
         commit("an instance without a member", here(part()), group_instance_id="i")
-    asked = {"group_id": group, "topics": [{"name": topics.name, "partition_indexes": [0, 1]}]}
-    talk.send("offset_fetch", {"groups": [asked]}, version=8, note="afterwards")
+    requested = {"group_id": group, "topics": [{"name": topics.name, "partition_indexes": [0, 1]}]}
+    talk.send("offset_fetch", {"groups": [requested]}, version=8, note="afterwards")
 
 
 @scenario("offset_fetch")

@@ -17,11 +17,11 @@ def wait_for_states(talk: Conversation) -> None:
     """Until every partition of the state topic has been loaded, whichever of them an odd name belongs to."""
     loading = ("COORDINATOR_LOAD_IN_PROGRESS", "NOT_COORDINATOR", "COORDINATOR_NOT_AVAILABLE")
     for word in "abcdefgh":
-        asked = {"topic_id": UNKNOWN_ID, "partitions": [{"partition": 0, "leader_epoch": 0}]}
+        requested = {"topic_id": UNKNOWN_ID, "partitions": [{"partition": 0, "leader_epoch": 0}]}
         talk.until(
             lambda answer: answer["results"][0]["partitions"][0]["error_code"] not in loading,
             "read_share_group_state",
-            {"group_id": talk.name(word), "topics": [asked]},
+            {"group_id": talk.name(word), "topics": [requested]},
             0,
         )
 

@@ -74,19 +74,19 @@ def brokers_add_odd_partitions(talk: Conversation) -> None:
         for verify in (True, False):
             one = next(fresh).bring_to(state)
             for note, topics in odd_topics(one):
-                asked = {**one.who(), "verify_only": verify, "topics": topics}
-                add(f"{'verify' if verify else 'add'} in {state}: {note}", asked)
+                requested = {**one.who(), "verify_only": verify, "topics": topics}
+                add(f"{'verify' if verify else 'add'} in {state}: {note}", requested)
             one.describe(f"{'verify' if verify else 'add'} in {state}: after all this")
     one, two = next(fresh).bring_to("Ongoing"), next(fresh).bring_to("Ongoing")
     for verify in (True, False):
-        asked = {**one.who(), "verify_only": verify, "topics": [{"name": one.topic, "partitions": [0]}]}
+        requested = {**one.who(), "verify_only": verify, "topics": [{"name": one.topic, "partitions": [0]}]}
         for note, fields in odd_producers(one):
-            add(f"{'verify' if verify else 'add'}: {note}", {**asked, **fields})
-        other = {**asked, **two.who()}
-        nobody = {**asked, "transactional_id": ""}
-        add(f"{'verify' if verify else 'add'}: one without topics among two", {**asked, "topics": []}, other)
+            add(f"{'verify' if verify else 'add'}: {note}", {**requested, **fields})
+        other = {**requested, **two.who()}
+        nobody = {**requested, "transactional_id": ""}
+        add(f"{'verify' if verify else 'add'}: one without topics among two", {**requested, "topics": []}, other)
         add(f"{'verify' if verify else 'add'}: one without an id among two", nobody, other)
-        add(f"{'verify' if verify else 'add'}: one of a wrong topic among two", {**asked, "topics": WRONG}, other)
+        add(f"{'verify' if verify else 'add'}: one of a wrong topic among two", {**requested, "topics": WRONG}, other)
     one.describe("after odd producers")
 
 

@@ -21,8 +21,8 @@ MOVING = (
 
 @scenario("describe_quorum")
 def describe_quorum_of_the_metadata(talk: Conversation) -> None:
-    asked = {"topic_name": "__cluster_metadata", "partitions": [{"partition_index": 0}]}
-    talk.send("describe_quorum", {"topics": [asked]}, note="the quorum", hidden=MOVING)
+    requested = {"topic_name": "__cluster_metadata", "partitions": [{"partition_index": 0}]}
+    talk.send("describe_quorum", {"topics": [requested]}, note="the quorum", hidden=MOVING)
     talk.send("describe_quorum", {"topics": []}, note="nothing")
     talk.send("describe_quorum", {"topics": [{"topic_name": "__cluster_metadata", "partitions": []}]}, note="no parts")
 

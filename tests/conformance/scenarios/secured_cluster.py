@@ -49,8 +49,8 @@ def secured_partition_reassignments(talk: Conversation) -> None:
     topics = [{"name": talk.name(word), "partitions": parts} for word in ("all", "absent")]
     for user in USERS:
         talk.send("alter_partition_reassignments", {"timeout": 10_000, "topics": topics}, on=user, note="moves")
-        asked = [{"name": talk.name("all"), "partition_indexes": [0]}]
-        for note, named in (("lists some", asked), ("lists all", None)):
+        requested = [{"name": talk.name("all"), "partition_indexes": [0]}]
+        for note, named in (("lists some", requested), ("lists all", None)):
             body = {"timeout": 1000, "topics": named}
             talk.send("list_partition_reassignments", body, version=0, on=user, note=note)
 
@@ -58,9 +58,9 @@ def secured_partition_reassignments(talk: Conversation) -> None:
 @secured_scenario("describe_quorum")
 def secured_describe_quorum(talk: Conversation) -> None:
     for user in USERS:
-        asked = {"topic_name": "__cluster_metadata", "partitions": [{"partition_index": 0}]}
+        requested = {"topic_name": "__cluster_metadata", "partitions": [{"partition_index": 0}]}
         hidden = (*MOVING, "nodes") if talk.version >= 2 else MOVING
-        talk.send("describe_quorum", {"topics": [asked]}, on=user, note="the quorum", hidden=hidden)
+        talk.send("describe_quorum", {"topics": [requested]}, on=user, note="the quorum", hidden=hidden)
     other = {"topic_name": talk.name("x"), "partitions": [{"partition_index": 0}]}
     talk.send("describe_quorum", {"topics": [other]}, on="nobody", note="another topic")
 
@@ -124,8 +124,8 @@ def secured_cluster_and_topics(talk: Conversation) -> None:
     """What one may do to a topic says nothing about another, nor about the cluster."""
     topics_by_right(talk, "none")
     grant(talk, rule("bob", DELETE, TOPIC, talk.name("none")), rule("bob", DESCRIBE, TOPIC, talk.name("other")))
-    asked = [{"name": talk.name(word), "topic_id": "0" * 32} for word in ("none", "other", "third")]
-    body = {"topics": asked, "allow_auto_topic_creation": False, "include_topic_authorized_operations": True}
+    requested = [{"name": talk.name(word), "topic_id": "0" * 32} for word in ("none", "other", "third")]
+    body = {"topics": requested, "allow_auto_topic_creation": False, "include_topic_authorized_operations": True}
     talk.send("metadata", body, version=12, on="bob", note="three topics")
     talk.send("describe_cluster", {"include_cluster_authorized_operations": True}, on="bob", note="the cluster")
 
@@ -134,9 +134,13 @@ def secured_cluster_and_topics(talk: Conversation) -> None:
 def secured_telemetry(talk: Conversation) -> None:
     """No receiver of clients' metrics is configured."""
     for user in ("nobody", "admin"):
-        asked = {"client_instance_id": "0" * 32}
+        requested = {"client_instance_id": "0" * 32}
         talk.send(
-            "get_telemetry_subscriptions", asked, on=user, note="asks", hidden=("client_instance_id", "subscription_id")
+            "get_telemetry_subscriptions",
+            requested,
+            on=user,
+            note="asks",
+            hidden=("client_instance_id", "subscription_id"),
         )
         pushed = {"client_instance_id": ANOTHER_ID, "subscription_id": 1, "terminating": False, "metrics": b"x"}
         talk.send("push_telemetry", {**pushed, "compression_type": 0}, version=0, on=user, note="pushes")

@@ -177,12 +177,14 @@ def secured_offset_fetch(talk: Conversation) -> None:
         body["topics"] = [{"name": talk.name(word), "partitions": [part]} for word in TOPICS]
         talk.quietly("offset_commit", body, 8)
 
-    def fetch(user: str, note: str, asked: list[str], topics: list[Json] | None) -> None:
+    def fetch(user: str, note: str, requested: list[str], topics: list[Json] | None) -> None:
         if talk.version >= 8:
-            entries = [{"group_id": group, "member_id": None, "member_epoch": -1, "topics": topics} for group in asked]
+            entries = [
+                {"group_id": group, "member_id": None, "member_epoch": -1, "topics": topics} for group in requested
+            ]
             talk.send("offset_fetch", {"groups": entries, "require_stable": False}, on=user, note=note)
             return
-        for group in asked:
+        for group in requested:
             word = group.removeprefix(talk.name(""))
             talk.send("offset_fetch", {"group_id": group, "topics": topics}, on=user, note=f"{note} {word}")
 
@@ -282,9 +284,9 @@ def secured_consumer_group_describe(talk: Conversation) -> None:
     grant(talk, *rights_by_name(talk, GROUP, ["missing.describe"]))
     for operations in (False, True):
         for user in EVERYBODY:
-            asked = {"group_ids": [*groups, *missing], "include_authorized_operations": operations}
+            requested = {"group_ids": [*groups, *missing], "include_authorized_operations": operations}
             note = "with authorized operations" if operations else "all"
-            talk.send("consumer_group_describe", asked, on=user, note=note)
+            talk.send("consumer_group_describe", requested, on=user, note=note)
 
 
 @secured_scenario("consumer_group_heartbeat", least=1)
@@ -306,10 +308,10 @@ def secured_consumer_group_patterns(talk: Conversation) -> None:
 
         talk.until(is_assigned, "consumer_group_heartbeat", body, 1, on=user)
         hidden = ("group_epoch", "assignment_epoch", "member_epoch", "group_state", "assignment")
-        asked = {"group_ids": [group], "include_authorized_operations": False}
+        requested = {"group_ids": [group], "include_authorized_operations": False}
         for asker in ("alice", "bob", "admin"):
             note = f"what {user} was given"
-            talk.send("consumer_group_describe", asked, version=1, on=asker, note=note, hidden=hidden)
+            talk.send("consumer_group_describe", requested, version=1, on=asker, note=note, hidden=hidden)
 
 
 @secured_scenario("consumer_group_heartbeat", least=1)

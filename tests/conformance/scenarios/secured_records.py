@@ -203,10 +203,10 @@ def secured_rules(talk: Conversation) -> None:
         write("read"),
         rule("alice", READ, TOPIC, name("read-only")),
     )
-    asked = [{"name": name(word)} for word in words]
+    requested = [{"name": name(word)} for word in words]
     for user in ("alice", "bob", "owner", "outcast", "admin"):
         talk.send("produce", producing(talk, ids, words), on=user, note="all topics")
-        body = {"topics": asked, "allow_auto_topic_creation": False, "include_topic_authorized_operations": True}
+        body = {"topics": requested, "allow_auto_topic_creation": False, "include_topic_authorized_operations": True}
         talk.send("metadata", body, version=12, on=user, note="what may be done to them")
     revoke(talk, everybodys)  # who may write to any topic may write idempotently
 

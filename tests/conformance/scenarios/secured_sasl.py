@@ -225,8 +225,10 @@ def secured_sasl_scram(talk: Conversation) -> None:
     salted = hashlib.pbkdf2_hmac("sha256", b"right", salt, iterations)
     one = {"name": user, "mechanism": SHA_256, "iterations": iterations, "salt": salt, "salted_password": salted}
     talk.quietly("alter_user_scram_credentials", {"deletions": [], "upsertions": [one]}, 0)
-    asked = {"users": [{"name": user}]}
-    talk.until(lambda a: a["results"][0]["error_code"] == "NONE", "describe_user_scram_credentials", asked, version=0)
+    requested = {"users": [{"name": user}]}
+    talk.until(
+        lambda a: a["results"][0]["error_code"] == "NONE", "describe_user_scram_credentials", requested, version=0
+    )
 
     def first(note: str, data: bytes) -> str:
         handshake(talk, note, "SCRAM-SHA-256")

@@ -59,10 +59,10 @@ def secured_share_group_describe(talk: Conversation) -> None:
         join(talk, group, talk.name(word))
     for operations in (False, True):
         for user in EVERYBODY:
-            asked = {"group_ids": groups, "include_authorized_operations": operations}
+            requested = {"group_ids": groups, "include_authorized_operations": operations}
             note = "with authorized operations" if operations else "all"
             hidden = ("member_epoch", "group_epoch", "assignment_epoch")
-            talk.send("share_group_describe", asked, on=user, note=note, hidden=hidden)
+            talk.send("share_group_describe", requested, on=user, note=note, hidden=hidden)
 
 
 class Worker:
@@ -223,5 +223,5 @@ def secured_streams_groups(talk: Conversation) -> None:
     body |= {"task_offsets": None, "task_end_offsets": None}
     for user in ("alice", "nobody"):
         talk.send("streams_group_heartbeat", body, on=user, note="denied")
-    asked = {"group_ids": [group], "include_authorized_operations": True}
-    talk.send("streams_group_describe", asked, on="nobody", note="denied")
+    requested = {"group_ids": [group], "include_authorized_operations": True}
+    talk.send("streams_group_describe", requested, on="nobody", note="denied")

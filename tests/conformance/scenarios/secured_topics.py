@@ -222,8 +222,8 @@ def secured_describe_configs(talk: Conversation) -> None:
     stage_for_configs(talk)
     keys = {TOPIC_TYPE: ["retention.ms"], BROKER: ["num.partitions"], GROUP_TYPE: ["consumer.session.timeout.ms"]}
     keys |= {LOGGER: ["kafka"], CLIENT_METRICS: ["interval.ms"]}
-    asked = [{"resource_type": k, "resource_name": n, "configuration_keys": keys[k]} for k, n in resources(talk)]
-    without_loggers = [one for one in asked if one["resource_type"] != LOGGER]
+    requested = [{"resource_type": k, "resource_name": n, "configuration_keys": keys[k]} for k, n in resources(talk)]
+    without_loggers = [one for one in requested if one["resource_type"] != LOGGER]
     for user in CONFIG_USERS:
         talk.send("describe_configs", {"resources": without_loggers}, on=user, note="everything")
     for user in ("nobody", "config-writer"):
@@ -248,14 +248,14 @@ def changed(kind: int) -> tuple[str, str]:
 @secured_scenario("incremental_alter_configs")
 def secured_incremental_alter_configs(talk: Conversation) -> None:
     stage_for_configs(talk)
-    asked = []
+    requested = []
     for kind, name in resources(talk):
         key, value = changed(kind)
         one = {"name": key, "config_operation": 0, "value": value}
         if kind not in (LOGGER, CLIENT_METRICS):
-            asked.append({"resource_type": kind, "resource_name": name, "configs": [one]})
+            requested.append({"resource_type": kind, "resource_name": name, "configs": [one]})
     for user in CONFIG_USERS:
-        body = {"resources": asked, "validate_only": True}
+        body = {"resources": requested, "validate_only": True}
         talk.send("incremental_alter_configs", body, on=user, note="everything")
     for user in ("nobody", "config-writer"):
         wrong = [{"name": "retention.ms", "config_operation": 0, "value": "soon"}]
@@ -267,21 +267,21 @@ def secured_incremental_alter_configs(talk: Conversation) -> None:
         odd = [{"resource_type": 77, "resource_name": "x", "configs": wrong}]
         talk.send("incremental_alter_configs", {"resources": odd, "validate_only": True}, on=user, note="unknown type")
     if talk.version == 1:
-        talk.send("incremental_alter_configs", {"resources": asked[:6]}, on="alice", note="in earnest")
+        talk.send("incremental_alter_configs", {"resources": requested[:6]}, on="alice", note="in earnest")
         grant(talk, rule("bob", ALTER_CONFIGS, TOPIC, talk.name("none")))
-        talk.send("incremental_alter_configs", {"resources": asked[:1]}, on="bob", note="in earnest")
+        talk.send("incremental_alter_configs", {"resources": requested[:1]}, on="bob", note="in earnest")
 
 
 @secured_scenario("alter_configs")
 def secured_alter_configs(talk: Conversation) -> None:
     stage_for_configs(talk)
-    asked = []
+    requested = []
     for kind, name in resources(talk):
         key, value = changed(kind)
         if kind in (TOPIC_TYPE, BROKER):
-            asked.append({"resource_type": kind, "resource_name": name, "configs": [{"name": key, "value": value}]})
+            requested.append({"resource_type": kind, "resource_name": name, "configs": [{"name": key, "value": value}]})
     for user in CONFIG_USERS:
-        talk.send("alter_configs", {"resources": asked, "validate_only": True}, on=user, note="everything")
+        talk.send("alter_configs", {"resources": requested, "validate_only": True}, on=user, note="everything")
     odd = [{"resource_type": 77, "resource_name": "x", "configs": []}]
     talk.send("alter_configs", {"resources": odd, "validate_only": True}, on="nobody", note="unknown type")
 

@@ -128,7 +128,7 @@ def secured_transactional_produce(talk: Conversation) -> None:
 def secured_add_partitions_to_txn(talk: Conversation) -> None:
     topics_by_right(talk, *TOPICS, absent=("absent.none", "absent.write"))
     names = transactional_ids(talk, *IDS)
-    asked = [*TOPICS, "absent.none", "absent.write"]
+    requested = [*TOPICS, "absent.none", "absent.write"]
     whos = [begun(talk, name) for name in names]
 
     def add(user: str, note: str, words: list[str]) -> None:
@@ -144,7 +144,7 @@ def secured_add_partitions_to_txn(talk: Conversation) -> None:
             talk.send("add_partitions_to_txn", body, on=user, note=f"{note}, {word}")
 
     for user in ("nobody", "alice", "describer", "actor"):
-        add(user, "some topics", asked)
+        add(user, "some topics", requested)
     add("alice", "one topic that is hers", ["write"])
     for user in ("owner", "admin"):
         add(user, "topics that are there", [*TOPICS])

@@ -131,9 +131,9 @@ def secured_describe_scram_credentials(talk: Conversation) -> None:
     name = talk.name("u")
     for one in (credential(name, SHA_512, 8192), credential(name)):
         talk.quietly("alter_user_scram_credentials", {"deletions": [], "upsertions": [one]}, 0)
-    asked = {"users": [{"name": name}]}
+    requested = {"users": [{"name": name}]}
     talk.until(
-        lambda a: len(a["results"][0]["credential_infos"]) == 2, "describe_user_scram_credentials", asked, version=0
+        lambda a: len(a["results"][0]["credential_infos"]) == 2, "describe_user_scram_credentials", requested, version=0
     )
     for user in USERS:
         both = {"users": [{"name": name}, {"name": talk.name("missing")}]}

@@ -409,8 +409,8 @@ def share_start_is_kept(talk: Conversation) -> None:
         return answer["error_code"] == "NONE" and bool(found) and found[0]["error_code"] == "NONE"
 
     talk.until(is_open, "share_fetch", body, 1)
-    asked = {"groups": [{"group_id": group, "topics": [{"topic_name": topic, "partitions": [0]}]}]}
-    talk.send("describe_share_group_offsets", asked, note="after the first fetch")
+    requested = {"groups": [{"group_id": group, "topics": [{"topic_name": topic, "partitions": [0]}]}]}
+    talk.send("describe_share_group_offsets", requested, note="after the first fetch")
 
 
 @scenario("write_share_group_state")

@@ -131,12 +131,12 @@ class TestUpgrade:
 
     def test_a_new_classic_member_joins_a_mixed_group(self, shell: Shell) -> None:
         shell.consumer_join("A", "foo")
-        asked = shell.joined(shell.join(protocols=protocols()))
-        assert asked.error_code == ErrorCode.MEMBER_ID_REQUIRED
-        joined = shell.joined(shell.join(asked.member_id, protocols=protocols()))
+        requested = shell.joined(shell.join(protocols=protocols()))
+        assert requested.error_code == ErrorCode.MEMBER_ID_REQUIRED
+        joined = shell.joined(shell.join(requested.member_id, protocols=protocols()))
         assert joined.error_code == ErrorCode.NONE
         assert (joined.leader, joined.members, joined.protocol_name) == ("", [], "range")
-        assert partitions_in(shell.synced(shell.sync(asked.member_id, joined.generation_id))) == []
+        assert partitions_in(shell.synced(shell.sync(requested.member_id, joined.generation_id))) == []
 
     def test_protocols_must_be_common_to_all_classic_members(self, shell: Shell) -> None:
         classic_group(shell)

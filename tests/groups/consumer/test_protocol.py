@@ -87,9 +87,9 @@ class TestReconciliation:
         shell.consumer_join("A", "foo")
         second = shell.consumer_join("B", "foo")
         assert (second.member_epoch, assigned(second)) == (3, {})
-        asked = shell.consumer_heartbeat("A", 2, owned={foo: {0, 1, 2, 3}})
-        assert asked.member_epoch == 2
-        kept = assigned(asked)
+        requested = shell.consumer_heartbeat("A", 2, owned={foo: {0, 1, 2, 3}})
+        assert requested.member_epoch == 2
+        kept = assigned(requested)
         assert len(kept[foo]) == 2
         assert shell.consumer_heartbeat("B", 3).assignment is None
         released = shell.consumer_heartbeat("A", 2, owned=kept)
