@@ -34,7 +34,7 @@ if TYPE_CHECKING:
 log = logging.getLogger("penstock.broker")
 
 _MAX_HEAD_BYTES = 16 << 10
-_MAX_CONNECTIONS = 100
+MAX_CONNECTIONS = 100
 _PATIENCE_SECONDS = 10.0
 _HEALTH = "/health"
 _ALIVE = "/livez"
@@ -133,7 +133,7 @@ class MonitoringEndpoint:
             self._server.close()
 
     async def _serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        if self._open >= _MAX_CONNECTIONS:
+        if self._open >= MAX_CONNECTIONS:
             writer.close()
             return
         self._open += 1

@@ -24,7 +24,7 @@ STORE = "commits to the store"
 UNTIMED = ("expiry of producers",)
 """What is done so rarely that its age says nothing."""
 
-_FULL_BYTES = 16 << 20
+FULL_BYTES = 16 << 20
 
 Ages = Callable[[], Mapping[str, float]]
 
@@ -61,7 +61,7 @@ class Vitals:
         volume = self._storage.volume()
         if os.path.isdir(volume.path) and not os.access(volume.path, os.W_OK):
             reasons.append("the data folder cannot be written")
-        elif volume.usable_bytes < _FULL_BYTES:
+        elif volume.usable_bytes < FULL_BYTES:
             reasons.append(f"the disk of the data folder is full: {volume.usable_bytes:,} bytes are left")
         if self._membership is not None and not self._membership.check():
             reasons.append("the lease of this broker is over, see whether it reaches the cluster's database")

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from penstock.broker.logs import LogFormat
     from penstock.broker.run import Companion, StartCompanion
 
-_MAX_BROKERS = 64
+MAX_BROKERS = 64
 
 
 class _Brokers(click.ParamType[int | Literal["auto"]]):
@@ -32,8 +32,8 @@ class _Brokers(click.ParamType[int | Literal["auto"]]):
         text = str(value).strip().lower()
         if text == "auto":
             return "auto"
-        if not text.isdigit() or not 1 <= int(text) <= _MAX_BROKERS:
-            self.fail(f"{value!r} is not a number of brokers: write 1 to {_MAX_BROKERS}, or auto", param, ctx)
+        if not text.isdigit() or not 1 <= int(text) <= MAX_BROKERS:
+            self.fail(f"{value!r} is not a number of brokers: write 1 to {MAX_BROKERS}, or auto", param, ctx)
         return int(text)
 
 

@@ -37,7 +37,7 @@ from penstock.client.types import OffsetAndMetadata, RecordMetadata
 
 __all__ = ["Admin", "Consumer", "Delivery", "Producer", "ShareConsumer"]
 
-_HANDOVER_LIMIT = 10_000  # records on their way to the event loop's thread
+HANDOVER_LIMIT = 10_000  # records on their way to the event loop's thread
 
 
 class _Loop:
@@ -200,9 +200,9 @@ class Producer(_Front):
             if not self._taking:
                 self._taking = True
                 self._taker = asyncio.run_coroutine_threadsafe(self._take(), self._loop.loop)
-        if len(self._handover) > _HANDOVER_LIMIT:
+        if len(self._handover) > HANDOVER_LIMIT:
             self._room.clear()
-            while len(self._handover) > _HANDOVER_LIMIT // 2 and self._taking:
+            while len(self._handover) > HANDOVER_LIMIT // 2 and self._taking:
                 self._room.wait(0.05)
                 self._room.clear()
         return delivery
@@ -237,7 +237,7 @@ class Producer(_Front):
                 except Exception as error:
                     delivery._error = error
                 self._handover.popleft()
-                if not self._room.is_set() and len(self._handover) <= _HANDOVER_LIMIT // 2:
+                if not self._room.is_set() and len(self._handover) <= HANDOVER_LIMIT // 2:
                     self._room.set()
             with self._handing:
                 if not self._handover:

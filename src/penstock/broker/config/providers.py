@@ -25,7 +25,7 @@ PROVIDERS = "config.providers"
 _PREFIX = f"{PROVIDERS}."
 _PACKAGE = "org.apache.kafka.common.config.provider."
 _VARIABLE = r"\$\{([^}]*?):(?:([^}]*?):)?([^}]*?)\}"
-_LARGEST_FILE_BYTES = 1 << 20
+LARGEST_FILE_BYTES = 1 << 20
 
 
 @dataclass(frozen=True, slots=True)
@@ -127,9 +127,9 @@ def _from_environment(provider: _Provider, path: str, key: str) -> str:
 
 def _read(path: str) -> str:
     with open(path, "rb") as file:
-        content = file.read(_LARGEST_FILE_BYTES + 1)
-    if len(content) > _LARGEST_FILE_BYTES:
-        raise ConfigError(f"the file is larger than {_LARGEST_FILE_BYTES} bytes")
+        content = file.read(LARGEST_FILE_BYTES + 1)
+    if len(content) > LARGEST_FILE_BYTES:
+        raise ConfigError(f"the file is larger than {LARGEST_FILE_BYTES} bytes")
     return content.decode()
 
 

@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from penstock.security.authorizer import Authorizer
 
 _NO_AUTHORIZER = "No Authorizer is configured."
-_MOST_PER_REQUEST = 10_000
+MOST_PER_REQUEST = 10_000
 """Kafka's own limit, which its controller's batches of records set."""
 _UNKNOWN = 0
 E = TypeVar("E", bound=IntEnum)
@@ -71,8 +71,8 @@ class AclHandlers:
                 except KafkaError as error:
                     result.error_code, result.error_message = error.code, error.message
             new = [rule for rule in added if rule not in authorizer]
-            if len(new) > _MOST_PER_REQUEST:
-                raise PolicyViolation(f"A request may create {_MOST_PER_REQUEST} ACLs in all.")
+            if len(new) > MOST_PER_REQUEST:
+                raise PolicyViolation(f"A request may create {MOST_PER_REQUEST} ACLs in all.")
             self._change(new, [])
         except KafkaError as error:
             refused = m.CreateAclsResponse.AclCreationResult(error_code=error.code, error_message=error.message)
@@ -98,8 +98,8 @@ class AclHandlers:
                 matching = authorizer.matching(acl_filter)
                 removed.update(dict.fromkeys(matching))
                 result.matching_acls = [_deleted(rule) for rule in matching]
-            if len(removed) > _MOST_PER_REQUEST:
-                raise InvalidRequest(f"Cannot remove more than {_MOST_PER_REQUEST} acls in a single delete operation.")
+            if len(removed) > MOST_PER_REQUEST:
+                raise InvalidRequest(f"Cannot remove more than {MOST_PER_REQUEST} acls in a single delete operation.")
             self._change([], list(removed))
         except KafkaError as error:
             refused = m.DeleteAclsResponse.DeleteAclsFilterResult(error_code=error.code, error_message=error.message)

@@ -34,7 +34,7 @@ if TYPE_CHECKING:
     from penstock.broker.share.metrics import ShareMetrics
     from penstock.broker.world import World
 
-_CACHE_BYTES = 256 << 20
+CACHE_BYTES = 256 << 20
 _CACHE_SHARES_MIN = 8
 
 
@@ -99,7 +99,7 @@ class ShareWindows:
 
     def cache_bytes_max(self) -> int:
         """How much one window may keep of the batches below it: an equal part of what all of them may."""
-        return _CACHE_BYTES // max(_CACHE_SHARES_MIN, len(self._live))
+        return CACHE_BYTES // max(_CACHE_SHARES_MIN, len(self._live))
 
     def _load(self, key: SharePartitionKey, partition: Partition) -> LiveSharePartition:
         started_ms = steady_ms(self._world)

@@ -13,7 +13,7 @@ from penstock.console.decoders import avro, internal, protobuf
 from penstock.console.decoders.bounds import Unreadable
 
 FORMATS = ("auto", "text", "json", "avro", "protobuf", "hex")
-_MAX_BYTES = 4 << 20
+MAX_BYTES = 4 << 20
 _MAX_HEX_BYTES = 64 << 10
 _MOST_INDENTED = 16  # times as long as it was: ten thousand numbers in a thousand brackets would be 20 MB of blanks
 _INDENTED = json.JSONEncoder(ensure_ascii=False, indent=2)
@@ -36,8 +36,8 @@ def decode(data: bytes | None, format_name: str, schema: avro.Schema | None = No
     if format_name == "hex":
         return Shown(_hex(data), "hex")
     try:
-        if len(data) > _MAX_BYTES:
-            raise Unreadable(f"it has {len(data):,} bytes, more than {_MAX_BYTES:,}")
+        if len(data) > MAX_BYTES:
+            raise Unreadable(f"it has {len(data):,} bytes, more than {MAX_BYTES:,}")
         if format_name == "json":
             return Shown(_json(data), "json")
         if format_name == "avro":
@@ -77,7 +77,7 @@ def preview(data: bytes, length: int) -> Shown:
 
 
 def _guess(data: bytes, schema: avro.Schema | None) -> Shown:
-    if len(data) > _MAX_BYTES:
+    if len(data) > MAX_BYTES:
         return Shown(_hex(data), "hex")
     if data[:1] in (b"{", b"["):
         try:
