@@ -136,8 +136,9 @@ screenshots: $(STAMP) ## Photograph every page of the console into build/screens
 	$(BIN)/python -m tests.console.screenshots build/screenshots
 
 .PHONY: coverage
-coverage: $(COVERAGE_STAMP) ## Measure which lines and branches the default tests reach (build/coverage)
+coverage: $(COVERAGE_STAMP) ## Measure what the default tests reach (build/coverage); a module without tests is an error
 	$(BIN)/python -m pytest -n $(WORKERS) --cov --cov-report=term --cov-report=html --cov-report=xml
+	.ci/check-coverage build/coverage/coverage.xml
 
 .PHONY: test-on
 test-on: ## Run the default tests on the Python of SUITE=trixie, another Debian release (needs root, apt)
