@@ -7,7 +7,7 @@ Blocks of a page are fenced with their language:
 - `python`, `toml`, `yaml` and `properties` blocks are files: their first line is a comment with the name.
 - `text` after a shell block is what it prints; `…` stands for anything.
 
-Port 9092 is replaced by a free one, and so is the monitoring port 9644.
+Port 9092 is replaced by a free one, and so are 9192, of a second broker, and the monitoring port 9644.
 """
 
 from __future__ import annotations
@@ -33,6 +33,7 @@ class Reader:
         self.folder = folder
         self.port = free_port()
         self.monitoring_port = free_port()
+        self.second_port = free_port()
         self.environment = {
             **{name: value for name, value in os.environ.items() if not name.startswith(("PENSTOCK_", "KAFKA_"))},
             "PATH": f"{Path(sys.executable).parent}:{os.environ['PATH']}",
@@ -43,9 +44,10 @@ class Reader:
 
     def place(self, text: str) -> str:
         """The text with ports of our own."""
-        return text.replace("127.0.0.1:9092", f"127.0.0.1:{self.port}").replace(
-            "127.0.0.1:9644", f"127.0.0.1:{self.monitoring_port}"
-        )
+        ports = {9092: self.port, 9192: self.second_port, 9644: self.monitoring_port}
+        for written, own in ports.items():
+            text = text.replace(f"127.0.0.1:{written}", f"127.0.0.1:{own}")
+        return text
 
     def serve(self, command: str) -> subprocess.Popen[str]:
         started = subprocess.Popen(

@@ -37,6 +37,7 @@ COMMANDS: dict[str, tuple[str, str]] = {
     "cluster": ("penstock.cli.cluster:cluster", "Look after a cluster in PostgreSQL and an object store."),
     "adopt": ("penstock.cli.adopt:adopt", "Take over the data folders of a stopped Apache Kafka."),
     "release": ("penstock.cli.release:release", "Give a folder that was taken over back to Apache Kafka."),
+    "mirror": ("penstock.cli.mirror:mirror", "Copy a running cluster into another one, and change over."),
     "doctor": ("penstock.cli.doctor:doctor", "Find out what keeps a broker or its clients from working."),
     "examples": ("penstock.cli.examples:examples", "List the examples that come with Penstock, and copy them."),
     "completion": ("penstock.cli.completion:completion", "Print what makes a shell complete commands."),
