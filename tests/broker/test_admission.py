@@ -92,14 +92,14 @@ def test_a_write_that_waited_and_wants_no_answer_does_not_hold_up_the_answers_be
     broker: Broker, wire: Wire, markers: Markers
 ) -> None:
     producer = ended_without_markers(wire, markers)
-    handled = broker._running().parts.dispatcher.requests_total
+    handled = broker._running().parts.dispatcher.requests
     silent = producer.produce_request(TOPIC, 0, b"silent", sequence=0)
     assert isinstance(silent, m.ProduceRequest)
     silent.acks = 0
     wire.post(silent, 12)
     wire.post(producer.produce_request(TOPIC, 0, b"second", sequence=1), 12)
     wire.post(m.ApiVersionsRequest(), 0)
-    eventually(lambda: handled[ApiKey.API_VERSIONS], lambda number: number == 1)
+    eventually(lambda: handled(ApiKey.API_VERSIONS), lambda number: number == 1)
     markers.release()
     answer = wire.take(m.ProduceResponse)
     assert answer.responses[0].partition_responses[0].error_code == NONE
@@ -113,13 +113,13 @@ def test_a_write_that_waited_and_failed_does_not_cost_those_behind_it(
 ) -> None:
     producer = ended_without_markers(wire, markers)
     monkeypatch.setattr(PartitionLog, "append", failing_for(b"bad", PartitionLog.append))
-    handled = broker._running().parts.dispatcher.requests_total
+    handled = broker._running().parts.dispatcher.requests
     another = Wire(broker.port)
-    before = handled[ApiKey.PRODUCE]
+    before = handled(ApiKey.PRODUCE)
     wire.post(producer.produce_request(TOPIC, 0, b"bad", sequence=0), 12)
-    eventually(lambda: handled[ApiKey.PRODUCE], lambda number: number == before + 1)
+    eventually(lambda: handled(ApiKey.PRODUCE), lambda number: number == before + 1)
     another.post(producer.produce_request(TOPIC, 1, b"good", sequence=0), 12)
-    eventually(lambda: handled[ApiKey.PRODUCE], lambda number: number == before + 2)
+    eventually(lambda: handled(ApiKey.PRODUCE), lambda number: number == before + 2)
     markers.release()
     answer = another.take(m.ProduceResponse)
     assert answer.responses[0].partition_responses[0].error_code == NONE

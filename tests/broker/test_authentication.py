@@ -114,7 +114,7 @@ class TestLogin:
         client.post(m.CreateTopicsRequest(topics=[m.CreateTopicsRequest.CreatableTopic("t", 1, 1)], timeout_ms=100), 5)
         assert client.take(m.SaslAuthenticateResponse).error_code == FAILED
         assert client.is_closed_by_broker()
-        assert broker._running().parts.dispatcher.requests_total[ApiKey.CREATE_TOPICS] == 0
+        assert broker._running().parts.dispatcher.requests(ApiKey.CREATE_TOPICS) == 0
 
     def test_too_many_passwords_at_a_time_are_refused(self, broker: Broker, monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.setattr(password_checks, "AT_ONCE", 0)

@@ -81,12 +81,12 @@ def until(condition: Callable[[], object]) -> None:
 
 def send_one_at_a_time(broker: Broker, client: RawClient, limit: int) -> int:
     """Send requests, each when the one before has been handled, until the broker handles no more; how many it did."""
-    handled = broker._running().parts.dispatcher.requests_total
-    before = handled[ApiKey.METADATA]
+    handled = broker._running().parts.dispatcher.requests
+    before = handled(ApiKey.METADATA)
     for number in range(limit):
         client.send(metadata(number))
         deadline = time.monotonic() + STALLED_SECONDS
-        while handled[ApiKey.METADATA] == before + number:
+        while handled(ApiKey.METADATA) == before + number:
             if time.monotonic() > deadline:
                 return number
             time.sleep(0)
@@ -144,11 +144,11 @@ class TestBounds:
     ) -> None:
         monkeypatch.setattr(connection_module, "MAX_IN_FLIGHT", 10)
         broker.delay(ApiKey.METADATA, 0.1, times=None)
-        handled = broker._running().parts.dispatcher.requests_total
+        handled = broker._running().parts.dispatcher.requests
         with RawClient(broker.port) as client:
             client.send(b"".join(metadata(number) for number in range(25)))
-            until(lambda: handled[ApiKey.METADATA])
-            assert handled[ApiKey.METADATA] <= 10
+            until(lambda: handled(ApiKey.METADATA))
+            assert handled(ApiKey.METADATA) <= 10
             assert_answered_in_order(client, 25)
 
 

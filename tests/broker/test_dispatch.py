@@ -150,10 +150,10 @@ async def test_a_request_that_wants_no_answer_gets_none(stage: Stage) -> None:
 
 async def test_requests_are_counted_by_api(stage: Stage) -> None:
     client = stage.connect()
-    before = stage.dispatcher.requests_total[ApiKey.METADATA]
+    before = stage.dispatcher.requests(ApiKey.METADATA)
     client.send(metadata(1) + metadata(2))
     assert [await next_id(client), await next_id(client)] == [1, 2]
-    assert stage.dispatcher.requests_total[ApiKey.METADATA] == before + 2
+    assert stage.dispatcher.requests(ApiKey.METADATA) == before + 2
 
 
 async def test_a_connection_that_closes_is_forgotten(stage: Stage) -> None:

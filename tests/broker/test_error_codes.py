@@ -7,12 +7,19 @@ import pytest
 from penstock.broker.error_codes import finder
 from penstock.wire import messages as m
 from penstock.wire.api import API_TABLE
+from penstock.wire.codec import response_encoder
 from penstock.wire.errors import ErrorCode
 from penstock.wire.messages import Message
 
 
 def errors_in(response: Message) -> list[int] | None:
-    return finder(type(response))(response)
+    """What is found by a search, which is what the encoder of the broker's responses finds on its way."""
+    found = finder(type(response))(response)
+    versions = type(response).SCHEMA.versions
+    written = [response_encoder(type(response), each)(response, []) for each in range(versions.low, versions.high + 1)]
+    assert found in written  # not every version can carry each of them
+    assert all(set(each or ()) <= set(found or ()) for each in written)
+    return found
 
 
 def test_a_response_without_errors_has_none() -> None:

@@ -8,7 +8,7 @@ import tracemalloc
 import pytest
 
 from penstock.wire import messages as m
-from penstock.wire.codec import MalformedMessage, UnsupportedField, decode, encode
+from penstock.wire.codec import MalformedMessage, UnsupportedField, decode, encode, response_encoder
 from tests.wire.kio_oracle import message_names
 from tests.wire.samples import all_message_names, filled
 
@@ -183,6 +183,25 @@ class TestFieldsThatAVersionCannotCarry:
     def test_a_string_over_32767_bytes_is_refused(self) -> None:
         with pytest.raises(UnsupportedField, match="32767"):
             encode(m.FindCoordinatorRequest(key="k" * 32768), 3)
+
+
+class TestResponses:
+    def test_the_encoder_of_responses_tells_the_errors_that_it_writes(self) -> None:
+        partitions = [m.FetchResponse.PartitionData(index, error_code=code) for index, code in enumerate((3, 0, 6))]
+        topics = [m.FetchResponse.FetchableTopicResponse("t", partitions=partitions)]
+        response = m.FetchResponse(responses=topics, error_code=70)
+        out: list[object] = []
+        assert response_encoder(m.FetchResponse, 12)(response, out) == [70, 3, 6]
+        assert b"".join(out) == encode(response, 12)  # type: ignore[arg-type]
+
+    def test_an_error_that_the_version_cannot_carry_is_not_told(self) -> None:
+        response = m.FetchResponse(error_code=70)
+        assert response_encoder(m.FetchResponse, 4)(response, []) is None
+
+    def test_a_response_without_errors_has_none(self) -> None:
+        partition = m.ProduceResponse.PartitionProduceResponse(0, 0, 7)
+        topic = m.ProduceResponse.TopicProduceResponse("t", partition_responses=[partition])
+        assert response_encoder(m.ProduceResponse, 9)(m.ProduceResponse(responses=[topic]), []) is None
 
 
 def decode_or_malformed(cls: type[m.Message], data: bytes, version: int) -> None:

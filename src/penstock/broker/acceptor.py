@@ -142,7 +142,7 @@ class Acceptor:
 
     def sweep(self) -> None:
         """Close the connections that were idle for too long; those that are only silent give memory back."""
-        now = self._world.monotonic()
+        now = self._world.precise()
         idle_since = now - self._config.connections_max_idle_ms / 1000
         silent_since = now - SILENT_SECONDS
         for connection in [c for c in self._dispatcher.connections if c.last_active < silent_since]:

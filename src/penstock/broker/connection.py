@@ -97,12 +97,13 @@ class Connection:
         self.on_secured: Callable[[Connection], object] | None = None
         """Called when the transport has finished its handshake."""
         self.closed = False
-        self.last_active = world.monotonic()
+        self.last_active = world.precise()
+        """When it was last read from or written to, or a request of it handled, on the precise clock."""
         self._transport = transport
         self._receive_into = transport.receive_into
         self._send = transport.send
         self._world = world
-        self._now = world.monotonic
+        self._now = world.precise
         self._dispatcher = dispatcher
         self.handle_frame: Callable[[Connection, memoryview], None] = dispatcher.handle
         """Who handles the next frame: the dispatcher, once the client may send requests."""
@@ -310,6 +311,7 @@ class Connection:
         self._resuming = False
         if self._mute is not None or self._held:
             return
+        self.last_active = self._now()
         view, self._set_aside = self._set_aside, None
         if view is not None and not self.closed:
             self._handle_received(view, len(view))

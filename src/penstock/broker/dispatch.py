@@ -26,7 +26,7 @@ from penstock.wire.messages import Message
 
 if TYPE_CHECKING:
     from penstock.broker.quotas import Quotas
-    from penstock.broker.request_times import RequestTimes
+    from penstock.broker.request_times import ApiFigures, RequestTimes
     from penstock.broker.world import World
 
 log = logging.getLogger("penstock.broker")
@@ -50,11 +50,17 @@ Fault = Callable[[AnyRequest], Answer | Awaitable[Answer] | None]
 class Route:
     """What the dispatcher knows of one (API, version)."""
 
-    __slots__ = ("decode", "flexible", "handler", "info")
+    __slots__ = ("counts", "decode", "figures", "flexible", "handler", "info")
 
-    def __init__(self, info: ApiInfo, version: int, handler: Handler) -> None:
+    def __init__(
+        self, info: ApiInfo, version: int, handler: Handler, counts: list[int], figures: ApiFigures | None
+    ) -> None:
         self.info = info
         self.handler = handler
+        self.counts = counts
+        """Requests of the API so far, by version."""
+        self.figures = figures
+        """What is measured of its requests, where somebody looks at the metrics."""
         self.decode: Decoder = decoder(info.request, version)
         self.flexible = version >= info.first_flexible
 
@@ -69,6 +75,7 @@ class Dispatcher:
     ) -> None:
         self.find_handler = find_handler
         self._world = world
+        self._precise = world.precise
         self._refusals = BoundedLog(log, world.monotonic, "connections were closed for what they sent")
         self._on_connection_closed = on_connection_closed
         self._quotas = quotas
@@ -76,16 +83,25 @@ class Dispatcher:
         self.unadvertised: frozenset[int] = frozenset()
         """APIs that are answered and not offered, because nobody would look at what clients send with them."""
         self._routes: dict[int, Route] = {}
+        self._counts = {key: [0] * (info.max_version + 1) for key, info in API_TABLE.items()}
         self._tasks: set[asyncio.Task[None]] = set()
         self.faults: dict[int, Fault] = {}
         self.connections: dict[Connection, None] = {}
-        self.requests_total: dict[int, int] = dict.fromkeys(self.served, 0)
         self.may_answer: Callable[[], bool] | None = None
         """Whether answers that come later may still be given, where a broker can lose its office without noticing."""
         self.finish: Callable[[AnyRequest, Message], None] | None = None
         """Called with every answer before it is encoded, where there is something to add to some."""
         self.times: RequestTimes | None = None
-        """What measures requests, where somebody looks at the metrics."""
+        """What measures requests, where somebody looks at the metrics; see `measure`."""
+
+    def measure(self, times: RequestTimes) -> None:
+        """Measure requests from now on."""
+        self.times = times
+        self.forget_routes()
+
+    def requests(self, key: ApiKey) -> int:
+        """How many requests of an API have come so far."""
+        return sum(self._counts[key])
 
     def advertised(self) -> list[ApiInfo]:
         return [info for key, info in API_TABLE.items() if key in self.served and key not in self.unadvertised]
@@ -121,11 +137,14 @@ class Dispatcher:
             raise MalformedMessage(f"malformed {route.info.name} request: {error}") from error
         slot = connection.take_slot()
         request = Request(connection, key, version, correlation_id, client_id, body, slot)
-        self.requests_total[key] += 1
+        route.counts[version] += 1
         quotas = self._quotas
-        times = self.times
-        if times is not None:
-            times.begin(request)
+        # What follows about figures is here rather than in functions of RequestTimes, because it is done for every
+        # request, and calls are what it would cost most.
+        figures = route.figures
+        if figures is not None:
+            request.began = request.handled = connection.last_active
+            request.stands_for = 0
         try:
             began = self._world.precise() if quotas.limits_requests else 0.0
             answer = self.faults[key](request) if self.faults and key in self.faults else None
@@ -135,7 +154,11 @@ class Dispatcher:
                 return
             if quotas.active:
                 quotas.handled(request, answer, len(frame), self._world.precise() - began if began else 0.0)
-            mark = times.handled(request, answer) if times is not None else None
+            mark = None
+            if figures is not None:
+                request.handled = connection.last_active = now = self._precise()
+                if now >= figures.next_sample and self.times is not None:
+                    mark = self.times.handled(figures, request, answer)
             if isinstance(answer, Message):
                 self.encode(request, answer)
                 if mark is not None:
@@ -182,7 +205,9 @@ class Dispatcher:
                 self._refuse_api_versions(connection, correlation_id)
                 return None
             raise MalformedMessage(f"{info.name} version {version} is not served")
-        route = self._routes[key << 16 | version] = Route(info, version, self.find_handler(info.key))
+        counts = self._counts[key]
+        figures = None if self.times is None else self.times.of(info.key, counts)
+        route = self._routes[key << 16 | version] = Route(info, version, self.find_handler(info.key), counts, figures)
         return route
 
     def _refuse_api_versions(self, connection: Connection, correlation_id: int) -> None:
@@ -209,7 +234,7 @@ class Dispatcher:
         """Encode the response to a request that had to wait."""
         if self._quotas.limits_requests:
             self._quotas.answered(request, response)
-        mark = self.times.answered(request, response) if self.times is not None else None
+        mark = self.times.answered(request) if self.times is not None else None
         self.encode(request, response)
         if mark is not None:
             request.slot.append(mark)
@@ -220,7 +245,9 @@ class Dispatcher:
             self.finish(request, response)
         version = request.api_version
         encoded: list[object] = []
-        response_encoder(type(response), version)(response, encoded)
+        errors = response_encoder(type(response), version)(response, encoded)
+        if errors is not None and self.times is not None:
+            self.times.failed(request.api_key, errors)
         if request.api_key in _WITH_FILE_RANGES:
             parts, size, size_in_memory = merge_bytes(encoded)
         else:

@@ -6,9 +6,8 @@ from collections.abc import Callable
 from typing import cast
 
 from penstock.wire import schema
+from penstock.wire.compiler import ERROR_CODES
 from penstock.wire.messages import Message
-
-_CODES = ("error_code", "partition_error_code")
 
 Finder = Callable[[Message], list[int] | None]
 
@@ -27,7 +26,7 @@ def _lines(fields: list[schema.Field], parent: str, depth: int) -> list[str]:
     lines: list[str] = []
     for field in fields:
         name = f"{parent}.{field.name}"
-        if field.name in _CODES and not field.is_array:
+        if field.name in ERROR_CODES and not field.is_array:
             lines += [f"{indent}if {name}:", f"{indent}    found = [*(found or ()), {name}]"]
         elif field.struct is not None and field.is_array:
             inner = _lines(field.struct.fields, f"each{depth}", depth + 1)

@@ -353,7 +353,7 @@ class Parts:
             lambda: self.peers,
             self.topics.on_topic_deleted,
         )
-        self.dispatcher.times = measuring.times
+        self.dispatcher.measure(measuring.times)
         return measuring
 
     def _coordinators(self) -> Coordinators | None:

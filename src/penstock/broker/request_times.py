@@ -1,11 +1,14 @@
 """Where the time of requests goes: in the handler, waiting for data or for the disk, on the way to the socket.
 
-It is switched on with the metrics. The dispatcher notes when a request arrived and when its handler returned; a request
-that had to wait is noted again when its answer is ready. The mark that `handled` and `answered` return travels behind
-the parts of the response and comes back to `sent` when the kernel has taken everything that was queued with it.
+It is switched on with the metrics. The dispatcher counts a request in the figures of its API and notes in it when it
+arrived, or when the one before it on its connection was handled, and when its own handler returned. A request that had
+to wait comes to `answered` when its answer is ready. The mark that `handled` and `answered` return travels behind the
+parts of the response and comes back to `sent` when the kernel has taken everything that was queued with it.
 
-Requests and errors are counted one by one. Times are taken of at most a thousand requests of each API in a second, and
-each stands for those that came since the one before it: a busy broker does not become slower by watching itself.
+Requests and errors are counted one by one. Times are taken of at most 250 requests of each API in a second, and each
+stands for those that came since the one before it: a busy broker does not become slower by watching itself. A request
+whose handler takes longer than it is from one of them to the next is always among them, so none that is slow is missed;
+where requests count as slow sooner than that, times are taken more often.
 """
 
 from __future__ import annotations
@@ -16,7 +19,6 @@ from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING
 
 from penstock.broker.bounded_log import BoundedLog
-from penstock.broker.error_codes import finder
 from penstock.broker.histogram import Histogram
 from penstock.broker.metrics import Metric
 from penstock.broker.requests import NO_RESPONSE
@@ -34,7 +36,7 @@ _TIMES = "kafka_network_requestmetrics_"
 # The requests that wait for records or for other clients; whatever else waits, waits for the disk.
 _WAIT_FOR_DATA = frozenset({ApiKey.FETCH, ApiKey.SHARE_FETCH, ApiKey.JOIN_GROUP, ApiKey.SYNC_GROUP})
 
-_SAMPLE_SECONDS = 0.001
+_SAMPLE_SECONDS = 0.004
 _MAYBE_SLOW_SECONDS = 0.001  # no threshold of slow requests is lower, except for none
 
 
@@ -45,14 +47,13 @@ class ApiFigures:
         "disk",
         "errors",
         "failed",
-        "find_errors",
         "local",
         "name",
         "next_sample",
         "remote",
         "send",
+        "stood_for",
         "total",
-        "untimed",
         "versions",
         "wait",
     )
@@ -60,19 +61,26 @@ class ApiFigures:
     def __init__(self, key: int) -> None:
         info = API_TABLE[key]
         self.name = info.name
-        self.find_errors = finder(info.response)
         self.versions = [0] * (info.max_version + 1)
         self.errors: Counter[int] = Counter()
         self.failed = 0
         self.next_sample = 0.0
-        self.untimed = 0
-        """Requests since the last one whose time was taken."""
+        """When the time of the next request is to be taken, at the earliest."""
+        self.stood_for = 0
+        """Requests that those whose time was taken stand for."""
         self.total = Histogram()
         self.local = Histogram()
         self.remote = Histogram()
         self.disk = Histogram()
         self.send = Histogram()
         self.wait = self.remote if key in _WAIT_FOR_DATA else self.disk
+
+    def take_untimed(self) -> int:
+        """How many requests there were since this was last called."""
+        requests = sum(self.versions)
+        untimed = requests - self.stood_for
+        self.stood_for = requests
+        return untimed
 
 
 class _Figures(dict[int, ApiFigures]):
@@ -95,48 +103,42 @@ class RequestTimes:
         self._slow = BoundedLog(log, monotonic, "slow requests")
         self._by_api = _Figures()
 
-    def of(self, key: ApiKey) -> ApiFigures:
-        """The figures of an API, which may have had no request yet."""
-        return self._by_api[key]
+    def of(self, key: ApiKey, versions: list[int] | None = None) -> ApiFigures:
+        """The figures of an API, which may have had no request yet; `versions` is where its requests are counted."""
+        figures = self._by_api[key]
+        if versions is not None:
+            figures.versions = versions
+        return figures
 
-    def begin(self, request: AnyRequest) -> None:
-        request.began = self._precise()
-        request.handled = 0.0
-        request.stands_for = 0
+    def failed(self, key: int, errors: list[int]) -> None:
+        """A response holds errors."""
+        figures = self._by_api[key]
+        figures.failed += 1
+        figures.errors.update(errors)
 
-    def handled(self, request: AnyRequest, answer: object) -> Mark | None:
-        """The handler has returned; the mark of its response, if it has answered with one and its time is taken."""
-        now = self._precise()
-        began = request.began
-        figures = self._by_api[request.api_key]
-        figures.versions[request.api_version] += 1
-        figures.untimed += 1
-        if now - began >= _MAYBE_SLOW_SECONDS:
-            self._check_slow(figures, request, now - began)
-        if isinstance(answer, Message) and (errors := figures.find_errors(answer)) is not None:
-            figures.failed += 1
-            figures.errors.update(errors)
-        request.handled = now
-        if now < figures.next_sample:
-            return None
-        figures.next_sample = now + _SAMPLE_SECONDS
-        stands_for = request.stands_for = figures.untimed
-        figures.untimed = 0
-        figures.local.add(now - began, stands_for)
+    def handled(self, figures: ApiFigures, request: AnyRequest, answer: object) -> Mark | None:
+        """The handler of a request whose time is to be taken has returned; the mark of its response, if it has
+        answered with one."""
+        now = request.handled
+        took = now - request.began
+        figures.next_sample = now + (
+            _MAYBE_SLOW_SECONDS if 0 <= self._slow_ms() < _SAMPLE_SECONDS * 1000 else _SAMPLE_SECONDS
+        )
+        if took >= _MAYBE_SLOW_SECONDS:
+            self._check_slow(figures, request, took)
+        stands_for = request.stands_for = figures.take_untimed()
+        figures.local.add(took, stands_for)
         if isinstance(answer, Message):
-            return figures, stands_for, began, now
+            return figures, stands_for, request.began, now
         if answer is NO_RESPONSE:
-            figures.total.add(now - began, stands_for)
+            figures.total.add(took, stands_for)
         return None
 
-    def answered(self, request: AnyRequest, response: Message) -> Mark | None:
+    def answered(self, request: AnyRequest) -> Mark | None:
         """The response to a request that waited is ready."""
         figures = self._by_api[request.api_key]
-        if (errors := figures.find_errors(response)) is not None:
-            figures.failed += 1
-            figures.errors.update(errors)
         now = self._precise()
-        waited = now - request.handled if request.handled else 0.0  # the answer may come before the handler returns
+        waited = now - request.handled
         if figures.wait is figures.disk and waited >= _MAYBE_SLOW_SECONDS:
             self._check_slow(figures, request, now - request.began)
         if not request.stands_for:

@@ -49,7 +49,7 @@ class Request(Generic[Body]):
     began: float
     """When it arrived; set, as `handled` is, where the times of requests are measured."""
     handled: float
-    """When its handler returned; 0 before that."""
+    """When its handler returned; before that, when it arrived."""
     stands_for: int
     """How many requests its times stand for; 0 where they are not taken."""
 

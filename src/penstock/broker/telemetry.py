@@ -337,7 +337,7 @@ class Telemetry:
         clients = list(self._clients.values())
         return {
             "clients": [_summary(each, now_ms) for each in reversed(clients[-_SHOWN_MAX:])],
-            "connections": [_connection(each, self._world.monotonic()) for each in connections[-_SHOWN_MAX:][::-1]],
+            "connections": [_connection(each, self._world.precise()) for each in connections[-_SHOWN_MAX:][::-1]],
             "clientCount": len(clients),
             "connectionCount": len(connections),
         }

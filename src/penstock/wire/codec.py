@@ -10,9 +10,11 @@ from penstock.wire.compiler import (
     Decoder,
     Encoder,
     MalformedMessage,
+    ResponseEncoder,
     UnsupportedField,
     compile_decoder,
     compile_encoder,
+    compile_response_encoder,
 )
 from penstock.wire.messages import Message
 
@@ -56,13 +58,16 @@ def encoder(cls: type[Message], version: int) -> Encoder:
     return cast(Encoder, found)
 
 
-def response_encoder(cls: type[Message], version: int) -> Encoder:
-    """As `encoder`, for a broker's responses: an older client is told what its version can carry, and no more."""
+def response_encoder(cls: type[Message], version: int) -> ResponseEncoder:
+    """As `encoder`, for a broker's responses: an older client is told what its version can carry, and no more.
+
+    It returns the error codes of the response, or None if there are none.
+    """
     found = cls.RESPONSE_ENCODERS.get(version)
     if found is None:
         _check_version(cls, version)
-        found = cls.RESPONSE_ENCODERS[version] = compile_encoder(cls, version, lenient=True)
-    return cast(Encoder, found)
+        found = cls.RESPONSE_ENCODERS[version] = compile_response_encoder(cls, version)
+    return cast(ResponseEncoder, found)
 
 
 def _check_version(cls: type[Message], version: int) -> None:

@@ -6,7 +6,8 @@ or written by one `struct` call. That is what makes a request with one partition
 A decoder is `decode(buffer, position) -> (message, position)` over a memoryview of bytes. It checks every length
 against the end of the buffer before it uses it, so that a hostile length can neither read past the end nor allocate.
 An encoder is `encode(message, out)`; it appends byte strings to the list `out`, and puts the value of a `records` field
-there as it is (bytes, a memoryview, or a range of a file that is sent by the kernel).
+there as it is (bytes, a memoryview, or a range of a file that is sent by the kernel). The encoder of a broker's
+responses also returns the error codes that it has written, or None: it has them at hand, and a search would cost more.
 """
 
 from __future__ import annotations
@@ -21,6 +22,7 @@ from penstock.wire.messages import Message, Struct, default_source
 
 Decoder: TypeAlias = Callable[[memoryview, int], tuple[Message, int]]
 Encoder: TypeAlias = Callable[[Message, list[object]], None]
+ResponseEncoder: TypeAlias = Callable[[Message, list[object]], list[int] | None]
 
 _FORMATS = {
     "bool": "?",
@@ -34,6 +36,9 @@ _FORMATS = {
     "uuid": "16s",
 }
 
+
+ERROR_CODES = frozenset({"error_code", "partition_error_code"})
+"""Fields of responses that hold an error code, 0 for none."""
 
 # A hundred megabytes of empty names would keep the event loop busy for a minute and fill the memory. No message that
 # makes sense comes near this.
@@ -298,16 +303,12 @@ class _DecoderWriter(_Writer):
 
 
 class _EncoderWriter(_Writer):
-    def __init__(self, message: schema.Message, cls: type[Message], version: int, lenient: bool) -> None:
-        super().__init__(message, cls, version)
-        self.lenient = lenient
-
-    def write(self) -> Encoder:
+    def write(self) -> object:
         self.line(0, "def encode(m, out):")
         self.line(1, "put = out.append")
         self.write_struct(1, self.message, "m", "put")
         self.line(1, "return None")
-        return self.compile("encode")  # type: ignore[return-value]
+        return self.compile("encode")
 
     def write_struct(self, depth: int, item: schema.Struct, source: str, put: str) -> None:
         plain, tagged, absent = self.fields(item)
@@ -324,12 +325,17 @@ class _EncoderWriter(_Writer):
                 formats = "".join(_FORMATS[field.type] for field in plain[index:run])
                 values = ", ".join(f"{source}.{field.name}" for field in plain[index:run])
                 self.line(depth, f"{put}({self.struct_call('pack', formats)}({values}))")
+                for field in plain[index:run]:
+                    self.packed(depth, field, f"{source}.{field.name}")
                 index = run
             else:
                 self.write_field(depth, plain[index], f"{source}.{plain[index].name}", put)
                 index += 1
         if self.flexible:
             self.write_tags(depth, tagged, source, put)
+
+    def packed(self, depth: int, field: schema.Field, place: str) -> None:
+        """Called with each number that was written."""
 
     def default(self, field: schema.Field) -> str:
         source = default_source(field)
@@ -338,7 +344,7 @@ class _EncoderWriter(_Writer):
         return source
 
     def check_absent(self, depth: int, field: schema.Field, source: str) -> None:
-        if field.ignorable or self.lenient:
+        if field.ignorable:
             return
         default = self.default(field)
         place = f"{source}.{field.name}"
@@ -433,13 +439,46 @@ class _EncoderWriter(_Writer):
         self.line(depth, f"{put}(b''.join({present}))")
 
 
+class _ResponseEncoderWriter(_EncoderWriter):
+    """Leaves out what the version cannot carry instead of refusing it, and returns the error codes that it writes."""
+
+    def write(self) -> object:
+        self.line(0, "def encode(m, out):")
+        self.line(1, "found = None")
+        self.line(1, "put = out.append")
+        self.write_struct(1, self.message, "m", "put")
+        self.line(1, "return found")
+        return self.compile("encode")
+
+    def packed(self, depth: int, field: schema.Field, place: str) -> None:
+        if field.name in ERROR_CODES:
+            self.line(depth, f"if {place}: found = [*(found or ()), {place}]")
+
+    def check_absent(self, depth: int, field: schema.Field, source: str) -> None:
+        pass
+
+
 def compile_decoder(cls: type[Message], version: int) -> Decoder:
     return _DecoderWriter(cls.SCHEMA, cls, version).write()
 
 
-def compile_encoder(cls: type[Message], version: int, lenient: bool = False) -> Encoder:
-    """`lenient` leaves out what the version cannot carry instead of refusing it."""
-    return _EncoderWriter(cls.SCHEMA, cls, version, lenient).write()
+def compile_encoder(cls: type[Message], version: int) -> Encoder:
+    return _EncoderWriter(cls.SCHEMA, cls, version).write()  # type: ignore[return-value]
 
 
-__all__ = ["Decoder", "Encoder", "MalformedMessage", "Struct", "UnsupportedField", "compile_decoder", "compile_encoder"]
+def compile_response_encoder(cls: type[Message], version: int) -> ResponseEncoder:
+    return _ResponseEncoderWriter(cls.SCHEMA, cls, version).write()  # type: ignore[return-value]
+
+
+__all__ = [
+    "ERROR_CODES",
+    "Decoder",
+    "Encoder",
+    "MalformedMessage",
+    "ResponseEncoder",
+    "Struct",
+    "UnsupportedField",
+    "compile_decoder",
+    "compile_encoder",
+    "compile_response_encoder",
+]

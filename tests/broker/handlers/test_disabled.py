@@ -137,10 +137,10 @@ async def test_transactions_follow_the_finalized_transaction_version(
     await _commit(broker, "early", b"before")
     if level < 2:
         lower(broker, "transaction.version", level)
-    counts = broker._running().parts.dispatcher.requests_total
-    before = counts[ApiKey.ADD_PARTITIONS_TO_TXN]
+    counts = broker._running().parts.dispatcher.requests
+    before = counts(ApiKey.ADD_PARTITIONS_TO_TXN)
     await _commit(broker, "late", b"after")
-    assert (counts[ApiKey.ADD_PARTITIONS_TO_TXN] > before) == (level < 2)
+    assert (counts(ApiKey.ADD_PARTITIONS_TO_TXN) > before) == (level < 2)
     assert await _values(broker, "jobs") == [b"before", b"after"]
     states = await _values(broker, "__transaction_state", b"late")
     assert {int.from_bytes(value[:2], "big") for value in states} == {stored_version}

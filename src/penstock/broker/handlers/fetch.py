@@ -290,12 +290,13 @@ class FetchHandlers:
             session_id = context.session_id if context.incremental else NO_SESSION
             return m.FetchResponse(session_id=session_id, throttle_time_ms=waits_ms)
         if self._traffic is not None and size:
+            fetched = self._traffic.fetched
             if len(found) == 1:
-                self._traffic.fetched(found[0][0].topic, size)
+                fetched[found[0][0].topic] += size
             else:
                 for requested, data in found:
                     if data.records:
-                        self._traffic.fetched(requested.topic, len(data.records))
+                        fetched[requested.topic] += len(data.records)
         return _respond(request, context, found)
 
     def _names_something(self, request: Request[m.FetchRequest], body: m.FetchRequest) -> bool:

@@ -222,6 +222,7 @@ class ProduceHandlers:
         assert isinstance(records, memoryview | None)
         header = sole_batch(records, request.api_version)
         assert records is not None
+        size = header.size
         transaction_version = 0
         is_transactional = bool(header.attributes & TRANSACTIONAL)
         if is_transactional:
@@ -229,11 +230,13 @@ class ProduceHandlers:
             if request.api_version >= FIRST_VERSION_THAT_ADDS:
                 transaction_version = 2
         try:
-            appended = self._append_batch(partition, records[: header.size], header, transaction_version)
+            appended = self._append_batch(partition, records[:size], header, transaction_version)
         except KafkaError as error:
             raise _RefusedByLog(error, partition.log.log_start_offset) from error
         if self._traffic is not None:
-            self._traffic.produced(topic, header.size, header.records_count)
+            counts = self._traffic.produced[topic.topic_id]
+            counts[0] += size
+            counts[1] += header.records_count
         if partition.waiters:
             partition.wake()
         return partition, appended, is_transactional
