@@ -49,7 +49,7 @@ def test_a_mechanism_that_penstock_does_not_have_is_refused(mechanisms: str) -> 
 def test_plain_without_tls_is_warned_about(caplog: pytest.LogCaptureFixture) -> None:
     with caplog.at_level(logging.WARNING):
         listener({"sasl.enabled.mechanisms": "PLAIN"}, PLAINTEXT)
-    assert "takes passwords unencrypted" in caplog.text
+    assert "accepts unencrypted passwords" in caplog.text
 
 
 def test_plain_takes_the_users_of_jaas_where_there_are_some_and_those_of_the_broker_otherwise() -> None:

@@ -82,10 +82,10 @@ class KeySet:
         if self._stopped or result.cancelled():
             return
         if (error := result.exception()) is not None:
-            log.warning("cannot fetch the keys of tokens from %s: %s; %d keys stay", self.url, error, len(self.keys))
+            log.warning("cannot fetch token keys from %s: %s; the %d known keys stay in use", self.url, error, len(self.keys))
         else:
             self.keys = result.result()
-            log.info("%s has %d keys for tokens", self.url, len(self.keys))
+            log.info("fetched %s: %d token keys", self.url, len(self.keys))
         seconds = self._refresh_seconds if error is None else MIN_SECONDS_BETWEEN
         self._timer = self._world.call_later(seconds, self._begin)
         waiting, self._waiting = self._waiting, []

@@ -273,7 +273,7 @@ class Membership:
                 if self._is_leaving:
                     self._has_left.set()
             except Exception:
-                log.exception("the membership of this broker failed; it goes on")
+                log.exception("the membership task failed and continues")
                 self._world.threads.sleep(LOOK_SECONDS)
 
     def _round(self) -> None:
@@ -320,7 +320,7 @@ class Membership:
                 f"another broker has registered with node id {node_id} ({addresses or 'it is starting'}), from a copy "
                 "of this data folder: give each broker a folder and a node.id of its own"
             )
-        log.warning("others have ended the lease of broker %d: it registers again", node_id)
+        log.warning("other brokers have ended the lease of broker %d: it registers again", node_id)
         try:
             self._register(self._endpoints)
         except NodeIdInUse as error:

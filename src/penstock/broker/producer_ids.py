@@ -29,7 +29,7 @@ class ProducerIds:
             try:
                 block = self._allocate_block()
             except CatalogError as error:
-                log.error("no producer ids are to be had: %s", error)
+                log.error("cannot allocate producer ids: %s", error)
                 raise CoordinatorLoadInProgress(str(error)) from error
             self._next, self._end = block.start, block.stop
         self._next += 1

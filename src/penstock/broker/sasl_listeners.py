@@ -116,7 +116,7 @@ class SaslListener:
         if plain.MECHANISM in enabled:
             self._jaas_users()
             if not self._has_tls:
-                log.warning("listener %s takes passwords unencrypted: it has PLAIN without TLS", self.name)
+                log.warning("listener %s accepts unencrypted passwords: it offers PLAIN without TLS", self.name)
         if oauthbearer.MECHANISM in enabled:
             self._check_tokens()
 

@@ -129,7 +129,7 @@ class TransactionCoordinator:
         if self._may_have_lost_writes and self._cluster.find_topic(TRANSACTIONS_TOPIC) is not None:
             log.warning(
                 "the machine went down, or the disk failed, while the broker ran: open transactions are aborted, and "
-                "transactional producers are fenced and have to be started again"
+                "transactional producers are fenced and must be restarted"
             )
         self.runtime.start()
         self.time.call_soon(self._after_power_cut.settle_when_loaded)

@@ -138,6 +138,6 @@ class Flusher:
                 try:
                     callback(failure)
                 except Exception:
-                    logger.exception("a callback after a sync failed; those behind it are called all the same")
+                    logger.exception("a callback after a sync failed; the others are called")
 
         self._call_soon(deliver)

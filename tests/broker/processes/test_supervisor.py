@@ -91,8 +91,8 @@ def test_who_ends_is_started_again_and_the_other_one_is_left_alone(tmp_path: Pat
     supervised.line()
     os.kill(int((tmp_path / "1").read_text()), signal.SIGKILL)
     assert "two (process" in (line := supervised.line())
-    assert "was ended by signal 9 and is started again" in line
-    assert supervised.line() == "two serves again"
+    assert "was ended by signal 9 and is restarted" in line
+    assert supervised.line() == "two is running again"
     supervised.process.send_signal(signal.SIGTERM)
     assert supervised.rest() == ["stopping"]
     assert len((tmp_path / "0").read_text().split()) == 1
@@ -144,10 +144,10 @@ def test_one_that_goes_on_failing_is_tried_again_with_what_it_says(tmp_path: Pat
     )
     assert supervised.line() == "ready here,here"
     (tmp_path / "end").touch()  # not before: who ends while another one is not ready yet ends all of them
-    assert "ended with code 0 and is started again" in supervised.line()
-    assert supervised.line().endswith("is started again: no luck 2")
-    assert supervised.line().endswith("is started again: no luck 3")
-    assert supervised.line() == "two serves again"
+    assert "ended with code 0 and is restarted" in supervised.line()
+    assert supervised.line().endswith("is restarted: no luck 2")
+    assert supervised.line().endswith("is restarted: no luck 3")
+    assert supervised.line() == "two is running again"
     supervised.process.send_signal(signal.SIGTERM)
     assert supervised.rest() == ["stopping"]
 
@@ -184,11 +184,11 @@ def test_one_that_hangs_is_killed_and_started_again(tmp_path: Path) -> None:
     )
     assert supervised.line() == "ready here,here"
     lines = [supervised.line()]
-    while lines[-1] != "two serves again":
+    while lines[-1] != "two is running again":
         lines.append(supervised.line())
     of_two = [line for line in lines if line.startswith("two")]
-    assert of_two[0].endswith("hangs and is killed")
-    assert "was ended by signal 9 and is started again" in of_two[1]
+    assert of_two[0].endswith("does not respond and is killed")
+    assert "was ended by signal 9 and is restarted" in of_two[1]
     supervised.process.send_signal(signal.SIGTERM)
     supervised.rest()
 
@@ -216,7 +216,7 @@ def test_one_that_starts_takes_the_time_that_it_takes(tmp_path: Path) -> None:
     (tmp_path / "end").touch()
     while not supervised.line().startswith("two (process"):
         pass
-    while (line := supervised.line()) != "two serves again":
+    while (line := supervised.line()) != "two is running again":
         assert not line.startswith("two"), line
     supervised.process.send_signal(signal.SIGTERM)
     supervised.rest()

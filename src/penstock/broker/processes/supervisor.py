@@ -178,7 +178,7 @@ class Supervisor:
             process.silent_rounds += 1
             if process.silent_rounds > self._patience.silent_rounds_max:
                 process.silent_rounds = 0
-                log.error("%s (process %d) hangs and is killed", process.name, process.process_id)
+                log.error("%s (process %d) does not respond and is killed", process.name, process.process_id)
                 os.kill(process.process_id, signal.SIGKILL)
 
     def _signals(self) -> bytes:
@@ -214,7 +214,7 @@ class Supervisor:
         assert isinstance(remarks, list)
         process.ready, process.ready_at = Ready(str(report["ready"]), remarks), time.monotonic()
         if self._was_ready:
-            log.warning("%s serves again", process.name)
+            log.warning("%s is running again", process.name)
             return
         ready = [each.ready for each in self._processes if each.ready is not None]
         if len(ready) == len(self._processes) and not self._is_stopping:
@@ -301,7 +301,7 @@ class Supervisor:
             process.pause_seconds = 0.0
         process.start_at = now + process.pause_seconds
         why = f": {process.failure}" if process.failure else ""
-        log.error("%s (process %d) %s and is started again%s", process.name, process_id, how, why)
+        log.error("%s (process %d) %s and is restarted%s", process.name, process_id, how, why)
         process.pause_seconds = min(max(_FIRST_PAUSE_SECONDS, 2 * process.pause_seconds), _LONGEST_PAUSE_SECONDS)
 
     def _stop_requested(self) -> None:

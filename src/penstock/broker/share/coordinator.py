@@ -400,7 +400,7 @@ class ShareCoordinator:
         effects = handle.shard.bring_back(lambda key: self._log_ends.get(key[1:]), self._world.now_ms())
         if effects.records:
             log.warning(
-                "%d share-partitions were past the end of their logs, which have lost records: they go back to the end",
+                "%d share-partitions were past the end of their logs, which lost records: they return to the end",
                 len(effects.records),
             )
             handle.run(effects)

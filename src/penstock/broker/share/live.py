@@ -410,7 +410,7 @@ class LiveSharePartition:
                 if crc_is_valid(part, 0, len(part)):
                     records += iter_batches_records(part)
             except CorruptBatch as error:
-                log.warning("the dead letters of %r lack their contents: %s", self.group_id, error)
+                log.warning("the dead letters of %r have no contents: %s", self.group_id, error)
         return records
 
     # -- time ------------------------------------------------------------------------------------------------------

@@ -224,7 +224,7 @@ class Committer:
                     return
                 step()
             except Exception:
-                logger.exception("the committer failed; it goes on")
+                logger.exception("the committer failed and continues")
                 self._threads.sleep(_PAUSE_SECONDS_MAX)
 
     def _await_step(self) -> Callable[[], None] | None:

@@ -173,9 +173,9 @@ class Loader:
         """It is tried again with the next look."""
         if isinstance(error, (StorageError, OSError)):
             if not self._closing:
-                logger.error("%s-%d cannot be led: %s", log.topic, log.partition, error)
+                logger.error("cannot lead %s-%d: %s", log.topic, log.partition, error)
         else:
-            logger.error("%s-%d cannot be led", log.topic, log.partition, exc_info=error)
+            logger.error("cannot lead %s-%d", log.topic, log.partition, exc_info=error)
         self._ended(log)
 
     def _ended(self, log: ObjectLog) -> None:

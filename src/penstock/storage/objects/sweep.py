@@ -138,9 +138,9 @@ class Sweep:
             try:
                 pause = self.run()
             except StorageError as error:
-                logger.warning("cannot look for objects that nothing names: %s", error)
+                logger.warning("cannot search for orphaned objects: %s", error)
             except Exception:
-                logger.exception("the look for objects that nothing names failed")
+                logger.exception("the search for orphaned objects failed")
 
     def run(self) -> float:
         """One round. Returns after how many seconds the next one has something to do, as far as is known.
@@ -238,7 +238,7 @@ class Sweep:
         while some := list(islice(waiting, _KEYS_AT_A_TIME)):
             orphans = sorted(self._unknown(some))
             if orphans:
-                logger.info("removing %d objects whose commit never came", len(orphans))
+                logger.info("removing %d orphaned objects", len(orphans))
                 self._store.delete(orphans)
                 self.orphans += len(orphans)
 
