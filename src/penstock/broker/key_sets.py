@@ -82,7 +82,9 @@ class KeySet:
         if self._stopped or result.cancelled():
             return
         if (error := result.exception()) is not None:
-            log.warning("cannot fetch token keys from %s: %s; the %d known keys stay in use", self.url, error, len(self.keys))
+            log.warning(
+                "cannot fetch token keys from %s: %s; %d known keys stay in use", self.url, error, len(self.keys)
+            )
         else:
             self.keys = result.result()
             log.info("fetched %s: %d token keys", self.url, len(self.keys))

@@ -66,7 +66,7 @@ class TlsServer:
         try:
             self.context, self._mapper = self._load()
         except ConfigError as error:
-            log.error("listener %s keeps its certificate, because the new one cannot be used: %s", self._listener_name, error)
+            log.error("listener %s keeps its certificate, the new one cannot be used: %s", self._listener_name, error)
         else:
             log.warning("listener %s has read its certificate again", self._listener_name)
 

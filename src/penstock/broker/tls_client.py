@@ -40,7 +40,7 @@ class TlsClient:
             try:
                 self._context = self._load()
             except ConfigError as error:
-                log.error("connections to other brokers keep their certificates, because the new ones cannot be used: %s", error)
+                log.error("connections to other brokers keep their certificates, new ones cannot be used: %s", error)
         return self._context
 
     def check(self, server: ssl.SSLContext, host: str) -> None:

@@ -451,7 +451,7 @@ class ObjectStorage:
         self._take_over.give_up()
         self._loader.close()
         if not self.committer.close(_CLOSE_SECONDS):
-            logger.error("not all records could be committed before the broker stopped; none of the others was acknowledged")
+            logger.error("some records could not be committed before the broker stopped; none of them was acknowledged")
         self.log_starts.close(_CLOSE_SECONDS)
         self.shipper.close(_CLOSE_SECONDS)
         self.sweep.close(_CLOSE_SECONDS)
