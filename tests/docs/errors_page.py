@@ -15,7 +15,7 @@ _HEADING = "## Error codes\n"
 _TABLE = "| code | name | class | retried | what it means |\n|---|---|---|---|---|\n"
 
 _SOURCES = Path(penstock.__file__).parent
-_CLIENTS_AND_TABLES = ("wire", "client", "spark", "simulation", "testing", "console", "cli")
+_CLIENTS_AND_TABLES = ("wire", "client", "spark", "simulation", "testing", "console", "cli", "mirror")
 
 MEANINGS = {
     ErrorCode.BROKER_ID_NOT_REGISTERED: "no broker has this node id",

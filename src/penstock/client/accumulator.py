@@ -122,7 +122,7 @@ class Batch:
 
 
 class Delivery:
-    """The fate of one record: `await` it for its `RecordMetadata`, or for the error that kept it from being written."""
+    """The result of sending a record: `await` it for its `RecordMetadata`, or for the error."""
 
     __slots__ = ("_batch", "_index", "_timestamp")
 
@@ -140,7 +140,7 @@ class Delivery:
         return self._batch.done.done()
 
     def result(self) -> RecordMetadata:
-        """Where the record is; raises the error if it was not written, InvalidStateError if that is still open."""
+        """The record's metadata. Raises its error, or InvalidStateError before the broker has answered."""
         landed = self._batch.done.result()
         index = self._index
         first, offset, timestamp, error = next(entry for entry in reversed(landed) if entry[0] <= index)
@@ -155,7 +155,7 @@ class Delivery:
         )
 
     def exception(self) -> BaseException | None:
-        """Why the record was not written; None if it was."""
+        """The error of a record that was not written, or None."""
         error = self._batch.done.exception()
         if error is not None:
             return error

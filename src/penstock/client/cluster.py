@@ -57,7 +57,7 @@ _NOTHING_NEW = 0.05  # seconds between metadata requests when several parts of a
 
 
 class Cluster:
-    """Connections and metadata of one cluster. Start it with `async with` or `start` and `close`."""
+    """Connections to a cluster, and its metadata. Start it with `async with`, or with `start` and `close`."""
 
     def __init__(self, config: ClientConfig) -> None:
         self.config = config
@@ -78,7 +78,7 @@ class Cluster:
         self._closed = False
 
     async def start(self) -> None:
-        """Reach any one of the bootstrap servers and learn the brokers."""
+        """Connect to one of the bootstrap servers and fetch the brokers."""
         if not self.metadata.nodes:
             await self.refresh()
         if self._keeper is None:
@@ -103,7 +103,7 @@ class Cluster:
     # Connections
 
     async def connection(self, node_id: int, channel: str = "") -> Connection:
-        """The open connection to a broker on a channel; opened, once for all who ask, if there is none."""
+        """The connection to a broker on a channel; it is opened if needed, once for concurrent callers."""
         key = (node_id, channel)
         connection = self._connections.get(key)
         if connection is not None and not connection.closed:
@@ -143,7 +143,7 @@ class Cluster:
         )
 
     async def any_connection(self) -> Connection:
-        """A connection to whichever broker is quickest to reach: an open one, a known one, a bootstrap server."""
+        """A connection to any broker: an open one if there is one, else to a known broker or a bootstrap server."""
         alive = [c for (_, channel), c in self._connections.items() if not c.closed and not channel]
         if alive:
             return min(alive, key=lambda c: c.in_flight)
@@ -194,7 +194,7 @@ class Cluster:
         at_least: int = 0,
         at_most: int = NEWEST,
     ) -> R:
-        """Send once, to broker `node` or to any, and return the answer, whatever error codes are in it."""
+        """Send once, to broker `node` or to any, and return the response, whatever its error codes."""
         connection = await (self.any_connection() if node is None else self.connection(node, channel))
         timeout = self.config.request_timeout_ms if timeout_ms is None else timeout_ms
         try:
@@ -233,7 +233,7 @@ class Cluster:
         at_least: int = 0,
         at_most: int = NEWEST,
     ) -> R:
-        """Send until `check_answer` (which raises on an error in the answer) is content, or the time is up."""
+        """Send, and retry until `check_answer` raises no retriable error or the timeout expires."""
 
         async def attempt() -> R:
             answer = await self.request(message, response, node=node, at_least=at_least, at_most=at_most)
@@ -302,7 +302,7 @@ class Cluster:
         return await self.retrying(attempt, timeout_ms)
 
     async def retrying(self, attempt: Callable[[], Awaitable[T]], timeout_ms: int | None = None) -> T:
-        """Run `attempt` until it raises no retriable error; at the end of the time, raise the last one."""
+        """Run `attempt` until it raises no retriable error; after the timeout, raise the last one."""
         loop = asyncio.get_running_loop()
         deadline = loop.time() + (self.config.default_api_timeout_ms if timeout_ms is None else timeout_ms) / 1000
         backoff = Backoff(self.config)
@@ -332,7 +332,7 @@ class Cluster:
     # Metadata
 
     def on_change(self, listener: Callable[[], None]) -> None:
-        """Call `listener` after every metadata answer."""
+        """Call `listener` after every metadata response."""
         self._listeners.append(listener)
 
     def want(self, topics: Iterable[str]) -> None:
@@ -340,7 +340,7 @@ class Cluster:
         self._topics.update(topics)
 
     def want_ids(self, topic_ids: Iterable[bytes]) -> None:
-        """Find out, with the next refresh, the names of topics that are known by id only, and keep those topics."""
+        """Look up the names of topics by id with the next refresh, and keep those topics in the metadata."""
         self._topic_ids = set(topic_ids)
 
     def set_topics(self, topics: Iterable[str] | None) -> None:
@@ -349,7 +349,7 @@ class Cluster:
         self._topics = set(topics or ())
 
     async def refresh(self, topics: Iterable[str] = ()) -> None:
-        """Ask for the metadata of `topics` and of all that are wanted. Calls at the same time share one request."""
+        """Fetch the metadata of `topics` and of all topics that are kept. Concurrent calls share one request."""
         added = set(topics)
         if self._refreshing is not None and (added <= self._topics or self._all_topics):
             await asyncio.shield(self._refreshing)
@@ -378,7 +378,7 @@ class Cluster:
         self._topic_ids -= set(self.metadata.names)
 
     async def refresh_all(self) -> None:
-        """Ask for every topic of the cluster."""
+        """Fetch the metadata of every topic of the cluster."""
         await self._fetch_metadata(None)
 
     async def _fetch_metadata(self, topics: list[str] | None) -> None:
@@ -432,7 +432,7 @@ class Cluster:
                 continue  # whoever needs the metadata meets the error where it can be reported
 
     async def topic(self, name: str, timeout_ms: int | None = None) -> None:
-        """Return once the metadata of a topic is known; raise why not when the time is up."""
+        """Wait for the metadata of a topic; raises the last error after the timeout."""
         if name in self.metadata.topics:
             return
 

@@ -66,7 +66,7 @@ _RECORDS_IN_BATCHES = 20_000
 
 
 class Consumer(Generic[K, V]):
-    """See the module's text. Keys and values are bytes unless deserializers are given; a null never reaches them."""
+    """Reads records. Keys and values are bytes unless deserializers are given, which are never called with None."""
 
     @overload
     def __init__(
@@ -268,7 +268,7 @@ class Consumer(Generic[K, V]):
         self._membership.enforce_rebalance()
 
     def group_metadata(self) -> ConsumerGroupMetadata:
-        """Who this member was when it last polled, for `Producer.send_offsets_to_transaction`."""
+        """This member's identity at its last poll, for `Producer.send_offsets_to_transaction`."""
         return self._commits.identity()
 
     def _join(self) -> Membership:
@@ -325,9 +325,9 @@ class Consumer(Generic[K, V]):
     async def poll_batches(
         self, timeout_ms: float | None = None, *, max_records: int | None = None
     ) -> list[RecordBatch]:
-        """Like `poll`, but whole batches, whose columns are decoded only when they are asked for.
+        """Like `poll`, but returns whole batches, whose columns are decoded when they are requested.
 
-        Batches come until they hold `max_records` records together, by default many more than `poll` returns.
+        Returns batches with about `max_records` records in all, by default many more than `poll` returns.
         """
         limit = max_records or max(self.config.max_poll_records, _RECORDS_IN_BATCHES)
         fetcher = self._ready()
@@ -428,7 +428,7 @@ class Consumer(Generic[K, V]):
     # Positions
 
     def seek(self, tp: AnyPartition, offset: int | OffsetAndMetadata) -> None:
-        """Read on from `offset`. With a leader epoch, it is checked that the log was not cut before it meanwhile."""
+        """Continue at `offset`. With a leader epoch, the consumer checks that the log was not truncated before it."""
         state = self._held(tp)
         number, epoch = (offset.offset, offset.leader_epoch) if isinstance(offset, OffsetAndMetadata) else (offset, -1)
         if number < 0:
@@ -493,7 +493,7 @@ class Consumer(Generic[K, V]):
         return await self._edges(partitions, OffsetSpec.EARLIEST)
 
     async def end_offsets(self, partitions: Iterable[AnyPartition]) -> dict[TopicPartition, int]:
-        """The offset behind the last record that this consumer may see."""
+        """The offset after the last record that this consumer may read."""
         return await self._edges(partitions, OffsetSpec.LATEST)
 
     async def _edges(self, partitions: Iterable[AnyPartition], spec: OffsetSpec) -> dict[TopicPartition, int]:
@@ -503,7 +503,7 @@ class Consumer(Generic[K, V]):
         return {tp: place.offset for tp, place in found.items()}
 
     async def offsets_for_times(self, timestamps: Mapping[P, int]) -> dict[TopicPartition, OffsetAndTimestamp | None]:
-        """The first record at or after each time (ms since 1970); None where there is no such record."""
+        """The first record at or after each time (ms since 1970); None if there is no such record."""
         requested = keyed_by_partition(timestamps)
         found = await list_offsets(self._cluster, requested, self._isolation())
         return {tp: found[tp] if found[tp].offset >= 0 else None for tp in requested}
@@ -532,13 +532,13 @@ class Consumer(Generic[K, V]):
         offsets: Offsets[P] | None = None,
         callback: Callable[[dict[TopicPartition, OffsetAndMetadata], Exception | None], object] | None = None,
     ) -> asyncio.Task[None]:
-        """Commit in the background, without retrying for long; `callback` hears how it ended."""
+        """Commit in the background, with few retries; `callback` receives the result."""
         self._require_group()
         whole = self._consumed() if offsets is None else whole_offsets(offsets)
         return self._commits.begin(whole, self.config.request_timeout_ms, callback)
 
     async def committed(self, partitions: Iterable[AnyPartition]) -> dict[TopicPartition, OffsetAndMetadata | None]:
-        """What the group has committed; None where there is no commit."""
+        """The committed offsets of the group; None for partitions without one."""
         self._require_group()
         requested = partitions_of(partitions)
         found = await fetch_committed(self._cluster, self.config.group_id, requested, require_stable=True)

@@ -17,7 +17,7 @@ from penstock.wire.errors import ErrorCode, KafkaError, Network, RequestTimedOut
 
 
 class UsageError(Exception):
-    """This Python API was called in a way that cannot work; the message says what to do instead."""
+    """A call or setting that cannot work; the message says what to do instead."""
 
 
 class IllegalState(UsageError):
@@ -29,16 +29,16 @@ class BrokerUnreachable(Network):
 
 
 class TlsFailed(KafkaError):
-    """The TLS handshake with a broker failed: the text says why. Trying again would not help."""
+    """The TLS handshake with a broker failed: the message says why. It is not retried."""
 
     code = ErrorCode.NETWORK_EXCEPTION
     retriable = False
 
 
 class AuthenticationFailed(SaslAuthenticationFailed):
-    """The broker does not accept who this client says it is, or there is no token to say it with.
+    """The broker does not accept this client's credentials, or there is no token.
 
-    The text says why. Trying again would not help: change the user, the password, the token or `sasl_mechanism`.
+    The message says why. It is not retried: change the user, the password, the token or `sasl_mechanism`.
     """
 
 
@@ -51,7 +51,7 @@ class RequestTimeout(RequestTimedOut):
 
 
 class CommitFailed(KafkaError):
-    """The group moved on: the partitions of this commit belong to another member by now.
+    """The group has rebalanced: the partitions of this commit belong to another member.
 
     Poll more often, or raise `max_poll_interval_ms`, or make the handler faster.
     """
@@ -68,8 +68,8 @@ class NoOffsetForPartition(KafkaError):
 class LogTruncation(KafkaError):
     """A partition has lost records that this consumer had read, and `auto_offset_reset` is "none".
 
-    `position` is where the consumer stands, `divergent_offset` the first offset at which the partition holds something
-    else now (None if the broker cannot tell). What was read from there on no longer exists. Seek to go on.
+    `position` is the consumer's position, `divergent_offset` the first offset at which the partition holds other
+    records now (None if the broker does not know). The records read from there on no longer exist. Seek to continue.
     """
 
     code = ErrorCode.OFFSET_OUT_OF_RANGE

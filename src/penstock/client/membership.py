@@ -17,20 +17,18 @@ from penstock.client.types import TopicPartition
 
 
 class RebalanceListener:
-    """Derive from it, override what you need, and hand it to `Consumer.subscribe`. Methods may be `async def` or
-    plain.
-    """
+    """Receives changes of the assignment. Subclass it and pass it to `Consumer.subscribe`. Methods may be `async`."""
 
     def on_partitions_assigned(self, partitions: list[TopicPartition]) -> Awaitable[None] | None:
         """These partitions were added. Called before their first record is returned; seek here if you keep offsets."""
         return None
 
     def on_partitions_revoked(self, partitions: list[TopicPartition]) -> Awaitable[None] | None:
-        """These partitions are about to be given up; what was consumed of them can still be committed."""
+        """These partitions are about to be revoked; their offsets can still be committed."""
         return None
 
     def on_partitions_lost(self, partitions: list[TopicPartition]) -> Awaitable[None] | None:
-        """These partitions are gone already (the member was too slow); committing them would fail."""
+        """These partitions belong to other members already (this one was too slow); committing them would fail."""
         return self.on_partitions_revoked(partitions)
 
 

@@ -44,7 +44,7 @@ _log = logging.getLogger("penstock.client")
 
 
 class Producer:
-    """See the module's text. Settings are keyword arguments, or Kafka's dotted names in a mapping."""
+    """Sends records. Settings are keyword arguments, or a mapping with Kafka's dotted names."""
 
     def __init__(self, config: Mapping[str, object] | None = None, /, **settings: Unpack[ProducerSettings]) -> None:
         self.config = _checked(load(ProducerConfig, config, settings))
@@ -92,7 +92,7 @@ class Producer:
         return self
 
     async def close(self, timeout_ms: int | None = None) -> None:
-        """Deliver what waits (within the timeout, or `delivery_timeout_ms`), abort an open transaction, disconnect."""
+        """Deliver what is buffered (within the timeout or `delivery_timeout_ms`), abort an open transaction, close."""
         if self._closed:
             return
         self._closed = True
@@ -137,7 +137,7 @@ class Producer:
         timestamp_ms: int | None = None,
         headers: Sequence[tuple[str, bytes | None]] | None = None,
     ) -> Delivery:
-        """Put one record into the buffer; await the result to know where it was written. Text is sent as UTF-8."""
+        """Buffer one record; await the returned `Delivery` to know where it was written. Text is sent as UTF-8."""
         if value.__class__ is not bytes and value is not None:
             value = _as_bytes(value)
         if key.__class__ is not bytes and key is not None:
@@ -203,7 +203,7 @@ class Producer:
         timestamp_ms: int | None = None,
         headers: Sequence[tuple[str, bytes | None]] | None = None,
     ) -> RecordMetadata:
-        """`send`, and wait for the broker. Does not linger for company."""
+        """`send`, and wait for the broker. The record is sent without lingering."""
         delivery = await self.send(
             topic, value, key=key, partition=partition, timestamp_ms=timestamp_ms, headers=headers
         )
@@ -261,7 +261,7 @@ class Producer:
         return deliveries
 
     async def flush(self) -> None:
-        """Send everything in the buffer and return when the broker has answered for all of it."""
+        """Send all buffered records, and return when the broker has answered for all of them."""
         if self._sender is not None:
             await self._sender.flush()
 
@@ -384,7 +384,7 @@ class Producer:
         offsets: Mapping[P, OffsetAndMetadata | int],
         group: GroupMember | ConsumerGroupMetadata | str,
     ) -> None:
-        """Commit the offsets of what was consumed together with what is produced (exactly-once processing)."""
+        """Commit consumed offsets in the transaction (exactly-once processing)."""
         if isinstance(group, str):
             group = ConsumerGroupMetadata(group)
         elif not isinstance(group, ConsumerGroupMetadata):

@@ -64,7 +64,7 @@ AckCallback = Callable[[dict[TopicPartition, set[int]], KafkaError | None], obje
 
 
 class ShareConsumer(Generic[K, V]):
-    """See the module's text. Keys and values are bytes unless deserializers are given."""
+    """Takes records from queues (share groups). Keys and values are bytes unless deserializers are given."""
 
     @overload
     def __init__(
@@ -158,7 +158,7 @@ class ShareConsumer(Generic[K, V]):
         return self
 
     async def close(self) -> None:
-        """Send the acknowledgements that wait, release the rest, leave the group."""
+        """Send pending acknowledgements, release all other records, leave the group."""
         if self._closed:
             return
         if self._commits:
@@ -203,7 +203,7 @@ class ShareConsumer(Generic[K, V]):
         self._started().subscribe(names)
 
     async def unsubscribe(self) -> None:
-        """Leave the group; what is locked is released."""
+        """Leave the group; locked records are released."""
         self._topics = set()
         for session in self._sessions.values():
             await session.acknowledge(close=True)
@@ -217,7 +217,7 @@ class ShareConsumer(Generic[K, V]):
 
     @property
     def acquisition_lock_timeout_ms(self) -> int:
-        """How long the broker locks a record for us, as of the last answer."""
+        """How long the broker locks a record for this consumer, as of the last response."""
         return min((session.lock_timeout_ms for session in self._sessions.values()), default=30_000)
 
     # Taking records
@@ -238,9 +238,9 @@ class ShareConsumer(Generic[K, V]):
         return records
 
     async def take(self, max_records: int, timeout_ms: float) -> list[ConsumerRecord[K, V]]:
-        """`poll` for a program that gathers records before it decides about them: others may still be undecided.
+        """`poll` for programs that collect records before they acknowledge them: earlier records may be unacknowledged.
 
-        With a timeout of 0 it returns what has arrived already, and asks for no more.
+        With a timeout of 0 it returns the records that have arrived already, without another request.
         """
         if not self._explicit:
             raise IllegalState("take needs share_acknowledgement_mode='explicit'")
@@ -511,7 +511,7 @@ class ShareConsumer(Generic[K, V]):
     # Deciding about records
 
     def acknowledge(self, record: ConsumerRecord[K, V], kind: AcknowledgeType = AcknowledgeType.ACCEPT) -> None:
-        """Decide about a record (explicit mode). It is sent with the next poll or commit; until then, decide again."""
+        """Set the acknowledgement of a record (explicit mode), which the next poll or commit sends."""
         # The usual case, written out, because it runs once per record.
         try:
             types = self._locks.newest[record[0]][record[1]].types
@@ -549,9 +549,9 @@ class ShareConsumer(Generic[K, V]):
         self.acknowledge(record, AcknowledgeType.REJECT)
 
     async def renew(self, *records: ConsumerRecord[K, V]) -> None:
-        """Start the records' lock time anew (needs a broker with ShareAcknowledge version 2).
+        """Restart the lock time of records (needs a broker with ShareAcknowledge version 2).
 
-        Where locks have run out already, the others are renewed all the same, and then InvalidRecordState is raised.
+        If some locks have expired already, the others are renewed, and then InvalidRecordState is raised.
         """
         await self._locks.renew(records)
 
@@ -559,7 +559,7 @@ class ShareConsumer(Generic[K, V]):
     async def hold(self, record: ConsumerRecord[K, V]) -> AsyncIterator[ConsumerRecord[K, V]]:
         """Keep a record locked for as long as the block runs, by renewing in the background (explicit mode).
 
-        All other records that this consumer has and has not decided about are kept locked as well.
+        All other unacknowledged records of this consumer are kept locked as well.
         """
         if not self._explicit:
             raise IllegalState("hold needs share_acknowledgement_mode='explicit'")
@@ -591,16 +591,16 @@ class ShareConsumer(Generic[K, V]):
             raise failures[0]
 
     async def commit(self) -> dict[TopicPartition, KafkaError | None]:
-        """Send all decisions now; returns per partition what went wrong. In implicit mode accepts the last poll.
+        """Send all acknowledgements now; returns an error or None for each partition. In implicit mode accept all.
 
-        Which records of a partition it went wrong for, the acknowledgement callback hears.
+        The acknowledgement callback receives the records that failed.
         """
         self._started()
         self._accept_implicitly()
         return await self._commit()
 
     def commit_async(self) -> asyncio.Task[dict[TopicPartition, KafkaError | None]]:
-        """`commit` in the background; the callback hears how it ended."""
+        """`commit` in the background; the acknowledgement callback receives the result."""
         self._started()
         self._accept_implicitly()  # now: what the next poll returns is not accepted by this commit
         task = asyncio.create_task(self._commit())
@@ -622,9 +622,7 @@ class ShareConsumer(Generic[K, V]):
         return outcomes
 
     def set_acknowledgement_commit_callback(self, callback: AckCallback | None) -> None:
-        """`callback(offsets, error)` after acknowledgements were answered; with an error the records will come
-        again.
-        """
+        """Call `callback(offsets, error)` for acknowledgements; after an error the records are delivered again."""
         self._callback = callback
 
     def _accept_implicitly(self) -> None:
@@ -667,7 +665,7 @@ class ShareConsumer(Generic[K, V]):
         """Call `handler` for every record, up to `concurrency` at a time, until cancelled or `stop` is set.
 
         A record is accepted when its handler returns, rejected when it raises `Reject`, released for another delivery
-        when it raises anything else. Its lock is renewed for as long as the handler runs, or as it waits for its turn.
+        when it raises anything else. Its lock is renewed until its handler is done.
         """
         if concurrency < 1:
             raise UsageError(f"concurrency is {concurrency}; it must be at least 1")

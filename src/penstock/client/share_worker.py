@@ -25,7 +25,7 @@ Handler = Callable[[ConsumerRecord[K, V]], Awaitable[object] | object]
 
 
 class Reject(Exception):
-    """Raise it from a handler of `ShareConsumer.run`: this record can never be processed, do not deliver it again."""
+    """Raised by a handler of `ShareConsumer.run` if a record can never be processed: it is not delivered again."""
 
 
 @dataclass(slots=True)

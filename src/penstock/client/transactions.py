@@ -70,7 +70,7 @@ _ALLOWED: dict[str, tuple[State, ...]] = {
 
 @dataclass(frozen=True, slots=True)
 class ConsumerGroupMetadata:
-    """Who commits offsets in a transaction: what `Consumer.group_metadata` returns. A group id alone is enough too."""
+    """The member that commits offsets in a transaction, from `Consumer.group_metadata`. A group id alone is enough."""
 
     group_id: str
     generation_id: int = -1

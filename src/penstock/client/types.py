@@ -35,9 +35,9 @@ def by_topic(partitions: Iterable[TopicPartition]) -> dict[str, list[int]]:
 class SubscriptionPattern:
     """A pattern of topic names that the *broker* matches, in the syntax of RE2 and always against the whole name.
 
-    For `Consumer.subscribe` with `group_protocol="consumer"` (KIP-848). The consumer need not know what other topics
-    there are, and all members of a group see a new topic at the same time. RE2 has no look-around and no
-    back-references. A pattern that Python should match is `re.compile(…)`, for both group protocols.
+    For `Consumer.subscribe` with `group_protocol="consumer"` (KIP-848). The consumer learns only about topics that
+    match, and all members of a group see a new topic at the same time. RE2 has no look-around and no back-references.
+    For patterns that the client matches, with both group protocols, use `re.compile(…)`.
     """
 
     pattern: str
@@ -58,7 +58,7 @@ class OffsetAndTimestamp(NamedTuple):
 
 
 class RecordMetadata(NamedTuple):
-    """Where a produced record ended up. `offset` is -1 with acks=0, which asks for no answer."""
+    """Where a record was written. `offset` is -1 with acks=0, which has no response."""
 
     topic: str
     partition: int
@@ -103,7 +103,7 @@ class IsolationLevel(IntEnum):
 
 
 class OffsetSpec(IntEnum):
-    """The named places that ListOffsets knows; any other timestamp is milliseconds since 1970."""
+    """Special timestamps of ListOffsets; any other timestamp is milliseconds since 1970."""
 
     LATEST = -1
     EARLIEST = -2

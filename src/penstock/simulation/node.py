@@ -165,13 +165,13 @@ class Node:
             self._world.loop.kill(process)
 
     def kill(self) -> None:
-        """As by SIGKILL: everything in memory is gone, the operating system keeps what was written."""
+        """Kill the broker as SIGKILL does: memory is lost, the operating system keeps what was written."""
         self._world.fault("kill", self._label)
         self._end(silently=False)
         self.ground.process_died(self, EPOCH_MS + self._world.now_ms)
 
     def cut_power(self, *, vanishes: bool = False) -> list[Loss]:
-        """The machine goes down: what was not synced may be gone, and nobody hears of it.
+        """The machine goes down: unsynced writes may be lost, and connections do not notice.
 
         Whoever connects is refused by the network, or hears nothing if the machine `vanishes`.
         """

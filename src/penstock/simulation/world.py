@@ -95,13 +95,13 @@ class SimulatedWorld(ABC):
 
     @property
     def figures(self) -> dict[str, int]:
-        """How much of what has happened."""
+        """Counts of events."""
         return {}
 
     # -- running ---------------------------------------------------------------------------------------------------
 
     def run(self, main: Coroutine[object, object, T]) -> T:
-        """Run the world until `main`, which belongs to no process, has ended."""
+        """Run the world until `main` has ended, which belongs to no process."""
         with self._standard_library():
             try:
                 return self.loop.run_until_complete(self.loop.create_task(main, context=contextvars.copy_context()))
@@ -112,7 +112,7 @@ class SimulatedWorld(ABC):
 
     @property
     def bootstrap(self) -> str:
-        """What to put into a client's `bootstrap.servers`."""
+        """The value for a client's `bootstrap.servers`."""
         return ",".join(str(node.address) for node in self.nodes)
 
     async def start(self) -> None:
@@ -122,7 +122,7 @@ class SimulatedWorld(ABC):
 
     @property
     def now_ms(self) -> int:
-        """Since the world began, by a clock that nothing disturbs."""
+        """Milliseconds since the world began, by a clock that cannot be set."""
         return round(self.loop.time() * 1000)
 
     def tell(self, who: str, what: str) -> None:
@@ -134,7 +134,7 @@ class SimulatedWorld(ABC):
 
     @property
     def trace(self) -> tuple[object, ...]:
-        """Equal for two runs if and only if the same happened in both, byte for byte."""
+        """A hash that is equal for two runs if and only if they were identical, byte for byte."""
         return (
             self.loop.callbacks,
             self.network.digest,
@@ -183,7 +183,7 @@ class OneBroker(SimulatedWorld):
 
     @property
     def is_serving(self) -> bool:
-        """Whether there is a broker that nobody has killed or told to stop."""
+        """Whether the broker is running."""
         return self.nodes[0].is_serving
 
     @property
@@ -194,11 +194,11 @@ class OneBroker(SimulatedWorld):
         await self.nodes[0].start()
 
     def kill_broker(self) -> None:
-        """As by SIGKILL: everything in memory is gone, the operating system keeps what was written."""
+        """Kill the broker as SIGKILL does: memory is lost, the operating system keeps what was written."""
         self.nodes[0].kill()
 
     def cut_power(self) -> list[Loss]:
-        """The machine goes down: what was not synced may be gone, and nobody hears of it."""
+        """The machine goes down: unsynced writes may be lost, and connections do not notice."""
         return self.nodes[0].cut_power()
 
     async def stop_broker(self) -> None:

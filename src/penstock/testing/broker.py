@@ -63,7 +63,7 @@ class _Common:
 
     @property
     def bootstrap_servers(self) -> str:
-        """What a client's `bootstrap.servers` wants."""
+        """The value for a client's `bootstrap.servers`."""
         return self._running().bootstrap
 
     @property
@@ -82,7 +82,7 @@ class _Common:
         return self._security.ca_file
 
     def client_settings(self, user: str | None = None) -> dict[str, str]:
-        """What a client of `penstock.client` needs to connect as this user; the only one may be left out."""
+        """Settings for `penstock.client` to connect as this user; `user` can be left out if there is only one."""
         return {"bootstrap_servers": self.bootstrap_servers, **self._security.client(user)}
 
     def librdkafka(self, user: str | None = None) -> dict[str, str]:
@@ -135,9 +135,9 @@ class _Common:
 class Broker(_Common):
     """A broker in a thread of its own, with its own event loop. Every method may be called from any thread.
 
-    `configs` are Kafka's broker configs. `data` names a folder to keep; without it a temporary one is used. What
-    clients must show is said by `tls`, `sasl` (mechanisms), `users` (with their passwords), `acls` (rules, or lines
-    such as "alice read topic orders") and `super_users`; `client_settings(user)` is what a client has to be given.
+    `configs` are Kafka's broker configs. `data` names a folder to keep; without it a temporary one is used. `tls`,
+    `sasl` (mechanisms), `users` (with their passwords), `acls` (rules, or lines such as "alice read topic orders") and
+    `super_users` set up security; `client_settings(user)` returns the settings for a client.
     """
 
     def __init__(
@@ -189,7 +189,7 @@ class Broker(_Common):
             raise self._failure
 
     def restart(self) -> None:
-        """Stop and start again: clients see a broker that went away for a moment and remembers everything."""
+        """Stop the broker and start it again, with its data."""
         self.stop()
         self.start()
 
@@ -208,7 +208,7 @@ class Broker(_Common):
     def fail(
         self, api: str | ApiKey, error: ErrorCode, *, times: int | None = 1, whole_response: bool = False
     ) -> Fault:
-        """Answer the next requests of an API with an error, without doing what they ask.
+        """Answer the next requests of an API with an error, without carrying them out.
 
         Every partition, topic or group that the request names gets the error; `whole_response` sets the error code of
         the response itself instead.

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 
 class Fault(ABC):
-    """What happens to the next `times` requests of an API (None: to all until it is healed)."""
+    """A fault of the next `times` requests of an API (None: of all until it is healed)."""
 
     def __init__(self, api: ApiKey, times: int | None) -> None:
         self.api = api

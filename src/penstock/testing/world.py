@@ -67,7 +67,7 @@ class World(Simulation):
         self.broker.parts.topics.create(name, partitions, named)
 
     def values(self, topic: str) -> list[bytes]:
-        """The values of all records that the broker has of a topic, by partition and offset."""
+        """The values of all records of a topic, by partition and offset."""
         return [
             bytes(record.value or b"")
             for log in self.disk.logs_of(topic).values()
@@ -76,7 +76,7 @@ class World(Simulation):
         ]
 
     async def restart_broker(self, how: str = "kill", seconds: float = 0.5) -> None:
-        """End the broker (by "kill", "power-cut" or "stop") and start it again after a while."""
+        """Stop the broker ("kill", "power-cut" or "stop") and start it again after a while."""
         if how == "kill":
             self.kill_broker()
         elif how == "power-cut":
@@ -89,7 +89,7 @@ class World(Simulation):
         await self.start_broker()
 
     async def slow_broker(self, seconds: float) -> None:
-        """Let the broker stand still for a while, as a machine that is out of memory does."""
+        """Pause the broker for a while, like a machine that is out of memory."""
         self.pause_broker()
         await asyncio.sleep(seconds)
         self.resume_broker()
@@ -97,14 +97,14 @@ class World(Simulation):
     # -- programs and their connections ----------------------------------------------------------------------------
 
     async def pause(self, program: Program[Any], seconds: float) -> None:
-        """Let a program stand still for a while: long enough, and its group goes on without it."""
+        """Pause a program for a while; its group goes on without it after the session timeout."""
         self.fault("pause-client", program.process.name)
         self.loop.pause(program.process)
         await asyncio.sleep(seconds)
         self.loop.resume(program.process)
 
     async def part(self, program: Program[Any], seconds: float) -> None:
-        """Let nothing pass between a program and the broker for a while; its connections stay open."""
+        """Partition a program from the broker for a while; its connections stay open."""
         self.fault("partition", program.process.name)
         self.network.part(program.process.name)
         await asyncio.sleep(seconds)
@@ -125,7 +125,7 @@ class World(Simulation):
     # -- stories ---------------------------------------------------------------------------------------------------
 
     async def trouble(self, seconds: float) -> None:
-        """For so long let things go wrong, one after the other, as the seed wants it; then all is well again."""
+        """Inject faults chosen by the seed, one after the other, for a while; afterwards none is left."""
         end = self.loop.time() + seconds
         while self.loop.time() < end:
             await asyncio.sleep(self.chance.uniform(0.05, 1.0))

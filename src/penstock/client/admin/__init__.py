@@ -72,7 +72,9 @@ __all__ = [
 
 
 class Admin(Topics, Configs, Groups, Transactions, Acls, Credentials, ClientQuotas):
-    """See the module's text. `cluster.request` and `cluster.call` send any other API."""
+    """Creates, describes and changes topics, groups, configs, ACLs, users and quotas. `cluster.call` sends any other
+    API.
+    """
 
     def __init__(self, config: Mapping[str, object] | None = None, /, **settings: Unpack[AdminSettings]) -> None:
         self.config = load(AdminConfig, config, settings)

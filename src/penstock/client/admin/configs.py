@@ -107,7 +107,7 @@ class Configs(AdminPart):
         subtract: Mapping[str, str] | None = None,
         validate_only: bool = False,
     ) -> None:
-        """Set configs (None takes one back to its default); append to or subtract from those that are lists."""
+        """Set configs (None restores a default); append to and subtract from lists."""
         alterable = m.IncrementalAlterConfigsRequest.AlterableConfig
         operations = [
             alterable(name=key, config_operation=_DELETE if value is None else _SET, value=value)

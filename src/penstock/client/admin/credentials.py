@@ -76,7 +76,7 @@ class Credentials(AdminPart):
     async def alter_user_scram_credentials(
         self, upsertions: Iterable[ScramUpsertion] = (), deletions: Iterable[ScramDeletion] = ()
     ) -> Outcome:
-        """Set and delete passwords; returns what went wrong by user, None for those that worked.
+        """Set and delete passwords; returns an error or None for each user.
 
         Kafka takes one change of a user in a request: what is wanted for several mechanisms is sent one after another,
         as far as nothing goes wrong.

@@ -80,7 +80,7 @@ class Groups(AdminPart):
         return sorted(found.values())
 
     async def describe_group(self, group_id: str) -> GroupDescription:
-        """State and members of a group of any type; GroupIdNotFound if there is none of that name."""
+        """State and members of a group of any type. Raises GroupIdNotFound if it does not exist."""
         coordinator = await self.cluster.retrying(lambda: self.cluster.coordinator(GROUP, group_id))
         for describe in self._describe_consumer, self._describe_share, self._describe_classic:
             try:
@@ -184,7 +184,7 @@ class Groups(AdminPart):
     async def list_group_offsets(
         self, group_id: str, partitions: Iterable[AnyPartition] | None = None
     ) -> dict[TopicPartition, OffsetAndMetadata]:
-        """What a group has committed."""
+        """The committed offsets of a group."""
         requested = None if partitions is None else partitions_of(partitions)
         return await fetch_committed(self.cluster, group_id, requested)
 

@@ -47,9 +47,9 @@ class ClientQuotas(AdminPart):
         ip: str | QuotaName | None = None,
         strict: bool = False,
     ) -> dict[ClientQuotaEntity, dict[str, float]]:
-        """The quotas of every entity, or of those that have what is named: a name, DEFAULT or ANY.
+        """The quotas of all entities, or of those that match the arguments: a name, DEFAULT or ANY.
 
-        `strict` leaves out entities that have more than what is named.
+        `strict` leaves out entities with further parts.
         """
         request = m.DescribeClientQuotasRequest(
             components=[_component(kind, wanted) for kind, wanted in _kinds(user, client_id, ip) if wanted is not None],
@@ -70,9 +70,9 @@ class ClientQuotas(AdminPart):
     async def alter_client_quotas(
         self, changes: Mapping[ClientQuotaEntity, Mapping[str, float | None]], *, validate_only: bool = False
     ) -> dict[ClientQuotaEntity, KafkaError | None]:
-        """Set quotas by their names in Kafka, and remove those that are None.
+        """Set quotas by their Kafka names, and remove those that are None.
 
-        Returns what went wrong by entity, None for those that worked. `validate_only` changes nothing.
+        Returns an error or None for each entity. `validate_only` changes nothing.
         """
         if not changes:
             raise UsageError("alter_client_quotas got nothing to change")

@@ -77,7 +77,7 @@ class Topics(AdminPart):
         return sorted((t for t in topics if include_internal or not t.is_internal), key=lambda t: t.name)
 
     async def describe_topic(self, name: str) -> TopicInfo:
-        """Partitions, leaders, replicas of a topic; UnknownTopicOrPartition if there is none of that name."""
+        """Partitions, leaders and replicas of a topic. Raises UnknownTopicOrPartition if it does not exist."""
         names = m.MetadataRequest.MetadataRequestTopic
 
         def build(version: int) -> m.Message:
@@ -102,12 +102,12 @@ class Topics(AdminPart):
         *,
         validate_only: bool = False,
     ) -> None:
-        """Create a topic; TopicAlreadyExists if it is there."""
+        """Create a topic. Raises TopicAlreadyExists if it exists."""
         new = NewTopic(name, num_partitions, replication_factor, configs or {})
         raise_first(await self.create_topics([new], validate_only=validate_only))
 
     async def create_topics(self, topics: Iterable[NewTopic], *, validate_only: bool = False) -> Outcome:
-        """Create several topics; what went wrong with each is in the result."""
+        """Create several topics; returns an error or None for each."""
         creatable = m.CreateTopicsRequest.CreatableTopic
         request = m.CreateTopicsRequest(
             topics=[
@@ -212,7 +212,7 @@ class Topics(AdminPart):
         *,
         isolation: IsolationLevel = IsolationLevel.READ_UNCOMMITTED,
     ) -> dict[TopicPartition, OffsetAndTimestamp]:
-        """Offsets by `OffsetSpec` (earliest, latest, …) or by timestamp; -1 where there is none."""
+        """Offsets by `OffsetSpec` (earliest, latest, …) or by timestamp; -1 if there is none."""
         requested = keyed_by_partition(timestamps)
         self.cluster.want(tp.topic for tp in requested)
         return await list_offsets(self.cluster, requested, isolation)

@@ -52,7 +52,7 @@ class Transactions(AdminPart):
         running_longer_than_ms: int = -1,
         pattern: str | None = None,
     ) -> list[TransactionListing]:
-        """Transactional ids that the coordinators know, with their states."""
+        """The transactional ids of the cluster, with their states."""
         filters = m.ListTransactionsRequest(
             state_filters=list(states),
             producer_id_filters=list(producer_ids),
@@ -93,7 +93,7 @@ class Transactions(AdminPart):
         )
 
     async def describe_producers(self, partitions: Iterable[AnyPartition]) -> dict[TopicPartition, list[ProducerState]]:
-        """Who has written to these partitions lately, and which of them have a transaction open there."""
+        """The producers that have written to these partitions recently, and their open transactions."""
         found: dict[TopicPartition, list[ProducerState]] = {}
         requested = partitions_of(partitions)
 
@@ -162,7 +162,7 @@ class Transactions(AdminPart):
         await self.cluster.retrying(attempt)
 
     async def fence_producers(self, transactional_id: str) -> None:
-        """Fence whoever runs under a transactional id; their open transaction is aborted."""
+        """Fence the producers of a transactional id; their open transaction is aborted."""
         await self.cluster.call_coordinator(
             TRANSACTION,
             transactional_id,

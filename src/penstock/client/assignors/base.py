@@ -30,7 +30,7 @@ Assignment = dict[str, list[TopicPartition]]
 
 
 class Assignor(ABC):
-    """An assignor with a name, as a member lists it. Derive from it to bring your own."""
+    """An assignor of the classic protocol. Subclass it to write your own."""
 
     name: str
     cooperative = False  # whether members keep their partitions while the group rebalances (KIP-429)
@@ -40,11 +40,11 @@ class Assignor(ABC):
         """Partitions per member; `partitions` holds the partition count of every topic that exists."""
 
     def user_data(self, topics: Iterable[str]) -> bytes | None:
-        """Bytes of the assignor's own to send along with the subscription."""
+        """Data of the assignor that is sent with the subscription."""
         return None
 
     def on_assignment(self, partitions: list[TopicPartition], generation_id: int) -> None:
-        """Called on every member with what it was given."""
+        """Called on every member with its assignment."""
         return None
 
 

@@ -1,0 +1,36 @@
+"""The page about the Python API has every public name, with what its docstring says."""
+
+from __future__ import annotations
+
+import inspect
+import re
+
+import penstock.client
+import penstock.client.sync
+import penstock.testing
+from penstock.client.sync_stubs import stub
+from tests.docs.api_page import PAGE, page
+
+TEXT = PAGE.read_text("utf-8")
+
+
+def test_the_page_is_what_the_docstrings_say() -> None:
+    assert page() == TEXT, "run python -m tests.docs.api_page"
+
+
+def test_every_public_name_has_a_section() -> None:
+    named = set(re.findall(r"^### (\w+)$", TEXT, re.MULTILINE))
+    assert named == {*penstock.client.__all__, *penstock.testing.__all__}
+
+
+def test_every_blocking_call_is_on_the_page() -> None:
+    calls = set(re.findall(r"^    def ([a-z]\w*)\(", stub(), re.MULTILINE)) - {"stop"}
+    assert len(calls) > 80
+    assert sorted(name for name in calls if not re.search(rf"`(async )?{name}[(`]", TEXT)) == []
+
+
+def test_every_public_class_says_what_it_is() -> None:
+    classes = [getattr(penstock.client, name) for name in penstock.client.__all__]
+    plain = {"TopicPartition", "OffsetAndTimestamp", "AcknowledgeType"}
+    silent = [each.__name__ for each in classes if inspect.isclass(each) and not (each.__doc__ or "").strip()]
+    assert set(silent) <= plain
