@@ -13,6 +13,9 @@ SOURCE = Path(penstock.__file__).parent
 TESTS = Path(__file__).parent
 
 ELSEWHERE = {
+    "cli/backup.py": "operation/test_make_backup.py",
+    "operation/backup_folder.py": "operation/test_make_backup.py",
+    "operation/restore_backup.py": "operation/test_make_backup.py",
     "adoption/image.py": "adoption/test_release.py",
     "adoption/kafka_folder.py": "adoption/test_plan.py",
     "catalog/leases.py": "broker/test_membership.py",

@@ -11,7 +11,16 @@ from pathlib import Path
 import pytest
 
 from penstock.log.errors import ColdRead, FolderInUse
-from penstock.log.files import DiskReader, FolderLock, OpenFiles, RetiredFiles, SegmentFile, pread_all, write_file
+from penstock.log.files import (
+    DiskReader,
+    FolderLock,
+    Hold,
+    OpenFiles,
+    RetiredFiles,
+    SegmentFile,
+    pread_all,
+    write_file,
+)
 
 
 class Owner:
@@ -65,7 +74,7 @@ def test_a_whole_file_write_leaves_no_other_file(tmp_path: Path) -> None:
 def test_retired_files_go_when_their_time_has_come(tmp_path: Path) -> None:
     for name in ("a", "b"):
         (tmp_path / name).write_text(name)
-    retired = RetiredFiles()
+    retired = RetiredFiles(Hold())
     retired.add([str(tmp_path / "a"), str(tmp_path / "missing")], 10)
     retired.add([str(tmp_path / "b")], 20)
     assert {path.name for path in tmp_path.iterdir()} == {"a.deleted", "b.deleted"}

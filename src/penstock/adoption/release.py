@@ -32,7 +32,7 @@ from penstock.adoption.kafka_folder import (
 from penstock.adoption.metadata_log import METADATA_FOLDER, MetadataLog, UnreadableMetadata, read_metadata
 from penstock.adoption.plan import CATALOG_FILE, SET_ASIDE
 from penstock.broker.features import SUPPORTED
-from penstock.broker.foundation import BROKERS_FOLDER
+from penstock.broker.foundation import BACKUP_FOLDER, BROKERS_FOLDER
 from penstock.catalog.contract import Catalog
 from penstock.catalog.sqlite import SqliteCatalog
 from penstock.log.files import sync_path, write_file
@@ -92,6 +92,7 @@ def release(data: Path, now_ms: int, *, controller: Path | None = None, node_id:
             "any more: name its metadata.log.dir with --metadata"
         )
     with locked([data] if controller is None else [data, controller]):
+        shutil.rmtree(data / BACKUP_FOLDER, ignore_errors=True)  # of a backup whose command was killed
         if not (data / CLEAN_SHUTDOWN).exists():
             raise AdoptionError(
                 f"the broker on {data} was killed: start it once more and stop it with Ctrl-C or SIGTERM"

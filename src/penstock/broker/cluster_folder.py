@@ -16,6 +16,10 @@ from penstock.log.files import write_file
 CLUSTER_FILE = "cluster.json"
 EXPORT_FILE = "cluster-export.json"
 """In a folder while a cluster is being written into it."""
+RESTORE_FILE = "backup-restore.json"
+"""In a folder while a backup is being restored into it."""
+BACKUP_MANIFEST = "backup.json"
+"""In the folder of a backup."""
 KAFKAS_FILES = ("meta.properties", "meta.properties.adopted")
 EMBEDDED_CATALOG = "catalog.sqlite"
 UNFINISHED_ADOPTION = EMBEDDED_CATALOG + ".adopting"
@@ -69,6 +73,16 @@ def check_embedded(data: Path) -> None:
         raise CatalogError(
             f"{data} holds an export that was not finished: repeat 'penstock cluster export {data}' with the same "
             "--cluster, or remove the folder"
+        )
+    if (data / RESTORE_FILE).exists() and not (data / EMBEDDED_CATALOG).exists():
+        raise CatalogError(
+            f"{data} holds a backup that was not restored to the end: repeat 'penstock backup restore' with the same "
+            "folders, or remove the folder"
+        )
+    if (data / BACKUP_MANIFEST).exists():
+        raise CatalogError(
+            f"{data} is a backup, which no broker may change: make a data folder of it with 'penstock backup restore "
+            f"{data} --data NEW_FOLDER'"
         )
     if (data / CLUSTER_FILE).exists():
         raise CatalogError(

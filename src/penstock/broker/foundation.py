@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, TypeAlias
+from typing import TYPE_CHECKING, Protocol, TypeAlias
 
 from penstock.broker.cluster_folder import ClusterFolder, check_embedded
 from penstock.broker.histogram import Histogram
@@ -34,8 +34,11 @@ if TYPE_CHECKING:
     from penstock.broker.membership import Membership
     from penstock.broker.tls import TlsServer
     from penstock.broker.world import World
+    from penstock.storage.moment import Moment
 
 CATALOG_FILE = "catalog.sqlite"
+BACKUP_FOLDER = ".penstock_backup"
+"""In a data folder, while a command makes a backup of it (`backups`)."""
 BROKERS_FOLDER = "brokers"
 """In a data folder that several brokers share, a folder of each (`processes`)."""
 
@@ -75,6 +78,24 @@ class Shared:
     """The storage, where leaders move."""
 
 
+class Pinned(Protocol):
+    """A catalog as it was at one moment."""
+
+    def copy(self, path: Path) -> None: ...
+
+    def close(self) -> None: ...
+
+
+@dataclass(slots=True)
+class BackupSource:
+    """What a backup is made of, where everything is in one data folder."""
+
+    data: Path
+    fix_moment: Callable[[], Moment]
+    end_moment: Callable[[], None]
+    pin_catalog: Callable[[], Pinned]
+
+
 @dataclass(slots=True)
 class Foundation:
     catalog: Catalog
@@ -89,6 +110,7 @@ class Foundation:
     """When it was last confirmed that this broker owns its catalog, where others may take it over."""
     shared: Shared | None = None
     """For one of several brokers; its catalog is the `catalog` above."""
+    backup: BackupSource | None = None
 
 
 OnFailure: TypeAlias = Callable[[StorageError | CatalogError], None]
@@ -132,8 +154,17 @@ def local_foundation(settings: Settings, config: BrokerConfig, world: World, on_
                 world.threads,
             )
             unused.pop_all()
+        backup: BackupSource | None = None
+        if isinstance(catalog, SqliteCatalog):
+            backup = BackupSource(settings.data, storage.fix_moment, storage.end_moment, catalog.pin)
         return Foundation(
-            catalog, storage, lambda: open_sockets(settings, config), undo.pop_all().close, flush_times, confirmed
+            catalog,
+            storage,
+            lambda: open_sockets(settings, config),
+            undo.pop_all().close,
+            flush_times,
+            confirmed,
+            backup=backup,
         )
 
 

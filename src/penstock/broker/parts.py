@@ -7,6 +7,7 @@ broker is up before the code of every capability has been loaded.
 
 from __future__ import annotations
 
+import os
 from functools import cached_property
 from typing import TYPE_CHECKING, Protocol, TypeVar
 
@@ -21,6 +22,7 @@ from penstock.broker.dispatch import Dispatcher
 from penstock.broker.durability import Durability
 from penstock.broker.features import Features
 from penstock.broker.fetch_sessions import FetchSessions
+from penstock.broker.foundation import BACKUP_FOLDER
 from penstock.broker.gate import Gate
 from penstock.broker.http import MonitoringEndpoint
 from penstock.broker.metrics import Metric, Metrics
@@ -41,6 +43,7 @@ if TYPE_CHECKING:
 
     from penstock.broker.admission import TransactionalWrites
     from penstock.broker.authentication import Authenticator
+    from penstock.broker.backups import Backups
     from penstock.broker.catalog_follower import CatalogFollower
     from penstock.broker.cleaning import Cleaning
     from penstock.broker.credentials import Users
@@ -280,6 +283,13 @@ class Parts:
         return cleaning
 
     @cached_property
+    def backups(self) -> Backups:
+        from penstock.broker.backups import Backups
+
+        assert self._foundation.backup is not None
+        return Backups(self._foundation.backup, self.world)
+
+    @cached_property
     def telemetry(self) -> Telemetry:
         from penstock.broker.telemetry import Telemetry
 
@@ -409,6 +419,13 @@ class Parts:
         self.acceptor.refresh()
         self.durability.end_late_waits()
         self.vitals.sweep()
+        self._look_for_backup()
+
+    def _look_for_backup(self) -> None:
+        """The part is not even imported before there is a command that wants a backup."""
+        source = self._foundation.backup
+        if source is not None and os.path.exists(source.data / BACKUP_FOLDER):
+            self.backups.look()
 
     def _clean(self) -> None:
         """Compaction is not even imported before there is a compacted topic."""

@@ -92,6 +92,20 @@ class SqliteCatalog:
     def close(self) -> None:
         self._connection.close()
 
+    def pin(self) -> PinnedCatalog:
+        """The catalog as it is now, whatever changes afterwards."""
+        import sqlite3
+
+        try:
+            connection = sqlite3.connect(
+                self._path, timeout=_BUSY_TIMEOUT_SECONDS, isolation_level=None, check_same_thread=False
+            )
+            connection.execute("BEGIN")
+            connection.execute("SELECT cluster_id FROM cluster").fetchone()  # from here on it sees nothing newer
+        except sqlite3.Error as error:
+            raise CatalogError(f"cannot read the catalog {self._path}: {error}") from error
+        return PinnedCatalog(connection, self._path)
+
     def become(
         self,
         cluster_id: str,
@@ -399,6 +413,32 @@ class SqliteCatalog:
             return self._connection.execute(sql, parameters).fetchall()
         except sqlite3.Error as error:
             raise CatalogError(f"cannot read the catalog {self._path}: {error}") from error
+
+
+class PinnedCatalog:
+    """A moment of a catalog, made by `SqliteCatalog.pin`. It may be used, and closed, in another thread."""
+
+    def __init__(self, connection: sqlite3.Connection, path: str) -> None:
+        self._connection = connection
+        self._path = path
+
+    def copy(self, path: Path) -> None:
+        """Write it to a file of its own, which must not exist."""
+        import sqlite3
+
+        try:
+            _keep_private(path)
+            target = sqlite3.connect(path)
+            try:
+                self._connection.backup(target)
+                target.execute("PRAGMA journal_mode = DELETE")  # so that it is one file, without a log beside it
+            finally:
+                target.close()
+        except (sqlite3.Error, OSError) as error:
+            raise CatalogError(f"cannot copy the catalog {self._path} to {path}: {error}") from error
+
+    def close(self) -> None:
+        self._connection.close()
 
 
 def _kinds_of(placements: Sequence[Placement]) -> list[Kind]:

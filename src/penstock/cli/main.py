@@ -35,6 +35,7 @@ COMMANDS: dict[str, tuple[str, str]] = {
     "pipeline": ("penstock.cli.pipeline:pipeline", "Run pipelines that a file declares, with Spark."),
     "work": ("penstock.cli.work:work", "Call a function for every record of a share group, on Spark."),
     "cluster": ("penstock.cli.cluster:cluster", "Look after a cluster in PostgreSQL and an object store."),
+    "backup": ("penstock.cli.backup:backup", "Back up a broker while it runs, and restore a backup."),
     "adopt": ("penstock.cli.adopt:adopt", "Take over the data folders of a stopped Apache Kafka."),
     "release": ("penstock.cli.release:release", "Give a folder that was taken over back to Apache Kafka."),
     "mirror": ("penstock.cli.mirror:mirror", "Copy a running cluster into another one, and change over."),

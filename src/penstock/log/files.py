@@ -13,11 +13,12 @@ from __future__ import annotations
 import os
 import threading
 from collections import deque
-from collections.abc import Iterable
+from collections.abc import Callable, Sequence
+from functools import partial
 from pathlib import Path
 from typing import Protocol
 
-from penstock import portable
+from penstock import guard, portable
 from penstock.log.errors import ColdRead, FolderInUse, StorageError
 from penstock.portable import OPEN_FLAGS, CannotTell
 
@@ -110,13 +111,39 @@ class FileOwner(Protocol):
     file_used: bool
 
 
+class Hold:
+    """Keeps the files of all logs under their names, while a backup takes note of them.
+
+    What would rename or remove a file meanwhile waits until the hold ends.
+    """
+
+    __slots__ = ("_waiting", "is_on")
+
+    def __init__(self) -> None:
+        self.is_on = False
+        self._waiting: list[Callable[[], object]] = []
+
+    def begin(self) -> None:
+        self.is_on = True
+
+    def run_afterwards(self, work: Callable[[], object]) -> None:
+        self._waiting.append(work)
+
+    def end(self) -> None:
+        self.is_on = False
+        waiting, self._waiting = self._waiting, []
+        for work in waiting:
+            guard.attempt("what had waited for a backup", work)
+
+
 class OpenFiles:
     """Bounds how many segments keep their file open: the first one not used since the last look lets go of it."""
 
-    __slots__ = ("_limit", "_owners", "reader")
+    __slots__ = ("_limit", "_owners", "hold", "reader")
 
     def __init__(self, limit: int = DEFAULT_OPEN_FILES_MAX) -> None:
         self.reader = DiskReader()
+        self.hold = Hold()
         self._limit = limit
         self._owners: deque[FileOwner] = deque()
 
@@ -142,13 +169,17 @@ class OpenFiles:
 class RetiredFiles:
     """Files that are out of use but stay for a while, because a reader may be about to open one by its name."""
 
-    __slots__ = ("_waiting",)
+    __slots__ = ("_hold", "_waiting")
 
-    def __init__(self) -> None:
+    def __init__(self, hold: Hold) -> None:
+        self._hold = hold
         self._waiting: list[tuple[int, str]] = []
 
-    def add(self, paths: Iterable[str], due_ms: int) -> None:
+    def add(self, paths: Sequence[str], due_ms: int) -> None:
         """Rename the files that exist, so that a restart knows to remove them."""
+        if self._hold.is_on:
+            self._hold.run_afterwards(partial(self.add, paths, due_ms))
+            return
         for path in paths:
             try:
                 os.rename(path, path + DELETED_SUFFIX)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from base64 import urlsafe_b64encode
+from base64 import urlsafe_b64decode, urlsafe_b64encode
 from pathlib import Path
 
 from penstock.log.files import write_file
@@ -12,6 +12,15 @@ PARTITION_METADATA_FILE = "partition.metadata"
 DELETED_FOLDER_SUFFIX = "-delete"
 STRAY_FOLDER_SUFFIX = "-stray"
 _OWNER = re.compile(rb"^topic_id: ([A-Za-z0-9_-]{22})$", re.MULTILINE)
+
+
+def owner_of(folder: Path) -> bytes | None:
+    """The id of the topic whose folder it is; None if it does not say."""
+    try:
+        found = _OWNER.search((folder / PARTITION_METADATA_FILE).read_bytes())
+    except OSError:
+        return None
+    return urlsafe_b64decode(found[1] + b"==") if found is not None else None
 
 
 def claim_folder(folder: Path, topic_id: bytes) -> tuple[bool, bool]:

@@ -118,7 +118,7 @@ class PartitionLog:
         self._bases: list[int] = []
         self._snapshots: list[int] = []
         self._unsynced: list[Segment] = []
-        self._retired = RetiredFiles()
+        self._retired = RetiredFiles(open_files.hold)
         self._created = self._deleted = False
         self._folder_changed = False
         self._prepared = False

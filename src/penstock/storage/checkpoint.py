@@ -59,7 +59,7 @@ class Checkpoints:
         self._boot_id = portable.boot_session()
         is_same_boot = self._boot_id is not None and _read(self._boot_file) == self._boot_id
         self.may_have_lost_writes = self._is_in_doubt = not (self.was_clean or is_same_boot)
-        self.leader_epoch = _read_number(folder / LEADER_EPOCH)
+        self.leader_epoch = read_number(folder / LEADER_EPOCH)
         """No log may be led under a lower epoch."""
         self.noted_ends: dict[TopicPartition, NotedEnd] = {}
         self._noted_ends = b""
@@ -167,7 +167,7 @@ def _parse_ends(data: bytes) -> dict[TopicPartition, NotedEnd]:
     return ends
 
 
-def _read_number(path: Path) -> int:
+def read_number(path: Path) -> int:
     data = _read(path)
     return int(data) if data is not None and data.isdigit() else 0
 

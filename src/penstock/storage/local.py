@@ -27,6 +27,7 @@ from penstock.threads import THREADS, Thread, Threads
 
 if TYPE_CHECKING:
     from penstock.storage.compaction import CleanerConfig, Compactor
+    from penstock.storage.moment import Moment
 
 log = logging.getLogger("penstock.storage")
 
@@ -60,6 +61,7 @@ class LocalStorage:
         self._flusher = Flusher(call_soon, self._disk_failed, clock, on_synced, threads)
         self._logs: dict[tuple[str, int], PartitionLog] = {}
         self._saving: Thread | None = None
+        self._moment: Moment | None = None
         self._is_open = False
 
     can_lose_appends = False
@@ -135,7 +137,13 @@ class LocalStorage:
 
     def delete_log(self, log: Log) -> Callable[[], None]:
         deleted = self._logs.pop((log.topic, log.partition))
-        return partial(shutil.rmtree, deleted.delete(), ignore_errors=True)
+        folder = deleted.delete()
+        remove = partial(shutil.rmtree, folder, ignore_errors=True)
+        if self._moment is None:
+            return remove
+        self._moment.moved(deleted, folder)
+        self._open_files.hold.run_afterwards(partial(self._threads.start, "penstock-removal", remove))
+        return lambda: None
 
     def resign(self, log: Log) -> None:
         self._logs.pop((log.topic, log.partition)).close()
@@ -143,7 +151,22 @@ class LocalStorage:
     def compactor(self, config: CleanerConfig, on_progress: Callable[[], None]) -> Compactor:
         from penstock.log.cleaner.manager import CleanerManager
 
-        return CleanerManager(self.folder, self.logs, config, on_progress, self._threads)
+        hold = self._open_files.hold
+        return CleanerManager(self.folder, self.logs, config, on_progress, self._threads, lambda: hold.is_on)
+
+    # -- backups ---------------------------------------------------------------------------------------------------
+
+    def fix_moment(self) -> Moment:
+        """Note what all logs hold now. Until `end_moment` no file of theirs is removed or replaced."""
+        from penstock.storage.moment import Moment
+
+        self._open_files.hold.begin()
+        self._moment = Moment(self._checkpoints.leader_epoch, self._logs.values())
+        return self._moment
+
+    def end_moment(self) -> None:
+        self._moment = None
+        self._open_files.hold.end()
 
     # -- durability ------------------------------------------------------------------------------------------------
 

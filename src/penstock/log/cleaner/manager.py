@@ -106,8 +106,11 @@ class CleanerManager:
         config: CleanerConfig | None = None,
         on_progress: Callable[[], None] = lambda: None,
         threads: Threads = THREADS,
+        is_held: Callable[[], bool] = lambda: False,
     ) -> None:
-        """`on_progress` is called in a thread whenever `poll` can take a step."""
+        """`on_progress` is called in a thread whenever `poll` can take a step; `is_held` says that no file may be
+        replaced now."""
+        self._is_held = is_held
         self._checkpoint_path = data_folder / CLEANER_OFFSETS
         self._job_path = str(data_folder / _JOB_FILE)
         self._logs = logs
@@ -132,6 +135,8 @@ class CleanerManager:
 
     def poll(self, now_ms: int) -> None:
         """Take whatever steps can be taken now. Call it every second or so, and after `on_progress`."""
+        if self._is_held():
+            return
         while self._answers:
             self._handle(outcome_from_json(self._answers.popleft().decode()), now_ms)
         if self._process is not None and self._process.poll() is not None:
