@@ -15,7 +15,6 @@ import subprocess
 import sys
 import time
 from collections.abc import Awaitable, Callable, Coroutine, Iterator
-from concurrent.futures import ThreadPoolExecutor
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import pytest
@@ -31,6 +30,7 @@ from penstock.client.producer import Producer
 from penstock.console.app import create_app
 from penstock.console.guard import allowed_hosts
 from penstock.testing.broker import Broker
+from tests.console.browser import chromium
 
 if TYPE_CHECKING:
     from playwright.sync_api import Browser, Page
@@ -43,9 +43,7 @@ _numbers = itertools.count(1)
 
 
 def run(work: Coroutine[Any, Any, T]) -> T:
-    """Run in a thread: Playwright's synchronous face has an event loop in this one."""
-    with ThreadPoolExecutor(1) as pool:
-        return pool.submit(asyncio.run, work).result(60)
+    return asyncio.run(asyncio.wait_for(work, 60))
 
 
 def until(look: Callable[[], T | None], what: str) -> T:
@@ -197,18 +195,15 @@ def console_address(broker: Broker) -> Iterator[str]:
         process.wait(30)
 
 
-@pytest.fixture(scope="module")
+@pytest.fixture(scope="session")
 def browser() -> Iterator[Browser]:
-    """Chromium, until a test of another module comes: Playwright keeps an event loop running in this thread, in which
-    no asynchronous test could start its own."""
+    """Debian's chromium."""
     if CHROMIUM is None:
         missing = "chromium is not installed: apt-get install chromium"
         pytest.fail(missing) if os.environ.get("PENSTOCK_TEST_BROWSER") == "required" else pytest.skip(missing)
-    sync_api = pytest.importorskip("playwright.sync_api")
-    with sync_api.sync_playwright() as playwright:
-        started = playwright.chromium.launch(executable_path=CHROMIUM, args=["--no-sandbox", "--disable-gpu"])
+    pytest.importorskip("playwright")
+    with chromium(CHROMIUM) as started:
         yield started
-        started.close()
 
 
 @pytest.fixture

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
@@ -15,6 +16,15 @@ if TYPE_CHECKING:
 pytestmark = pytest.mark.timeout(300)
 MARK = "(element) => { element.seen = true; }"
 WAS_MARKED = "(element) => element.seen === true"
+
+
+def test_the_browser_leaves_the_thread_of_the_tests_to_their_own_event_loops(browser_page: Page) -> None:
+    browser_page.goto("/")
+
+    async def heading() -> str:
+        return browser_page.locator("h1").first.inner_text()
+
+    assert asyncio.run(heading()) == "Overview"
 
 
 def test_a_live_update_keeps_the_scroll_position_the_focus_and_the_elements_that_stay(
