@@ -23,7 +23,10 @@ def broker() -> Iterator[Broker]:
 
 
 def text(broker: Broker) -> str:
-    return broker._call(broker._running().parts.metrics.text)
+    """What the monitoring endpoint shows to somebody who looks."""
+    parts = broker._running().parts
+    broker._call(parts.build_all)
+    return broker._call(parts.metrics.text)
 
 
 def figures(broker: Broker) -> dict[str, float]:
@@ -131,13 +134,13 @@ def test_what_happened_to_groups_logs_and_transactions_is_counted() -> None:
 
 def test_openmetrics_is_what_its_strict_reader_takes(broker: Broker) -> None:
     metrics = broker._running().parts.metrics
+    plain = {name.partition("{")[0] for name in figures(broker)}
     shown = b"".join(broker._call(lambda: _run(metrics.scrape(openmetrics=True)))).decode()
     assert shown.endswith("# EOF\n")
     families = {family.name: family for family in text_string_to_metric_families(shown)}
     assert families["kafka_server_brokertopicmetrics_bytesin"].type == "counter"
     assert families["process_resident_memory_bytes"].unit == "bytes"
     assert families["kafka_network_requestmetrics_totaltimems"].type == "histogram"
-    plain = {name.partition("{")[0] for name in figures(broker)}
     assert plain == {sample.name for family in families.values() for sample in family.samples}
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from penstock.broker.world import SteadyTime
-from penstock.client.consumer import Consumer
+from penstock.client.commits import Commits
 from penstock.groups.classic.group import ClassicGroup
 from penstock.groups.consumer import migration
 from penstock.groups.offset_store import OffsetStore
@@ -52,10 +52,10 @@ COPYING = [
         "commits-as-nobody",
         "our own consumer, expelled since it polled, lets its offsets be committed in nobody's name",
         Copying,
-        Consumer,
-        "group_metadata",
-        "return self._polled_as or self._membership.identity()",
-        "return self._membership.identity()",
+        Commits,
+        "identity",
+        "return self._polled_as or self._membership().identity()",
+        "return self._membership().identity()",
         100,
         plan=PAUSES,
     ),
