@@ -523,3 +523,27 @@ def test_unreadable_records_wait_for_their_dead_letters() -> None:
     assert transition is not None
     assert transition.dead_letters == [(0, 2, 0, DeadLetterCause.UNREADABLE)]
     assert [dead[:2] for dead in partition.archiving()] == [(0, 2)]
+
+
+def test_the_whole_state_is_what_the_writes_together_would_have_left() -> None:
+    """What is held is stored as before it was acquired, what is gone from the log not at all."""
+    partition = SharePartition(0)
+    partition.extend(8, [(6, 6)])
+    fetch(partition, "a", 5)
+    answer(partition, "a", 0, 0, ACCEPT)
+    answer(partition, "a", 1, 2, RELEASE)
+    answer(partition, "a", 4, 4, REJECT)
+    fetch(partition, "b", 1)
+    whole = partition.whole_state()
+    assert (whole.start_offset, whole.delivery_complete_count) == (1, 2)
+    assert whole.batches == [
+        StateBatch(1, 2, RecordState.AVAILABLE, 1),
+        StateBatch(4, 4, RecordState.ARCHIVED, 1),
+    ]
+    restored = SharePartition.restore(whole.start_offset, whole.batches)
+    assert states(restored) == [
+        (1, "AVAILABLE", 1),
+        (2, "AVAILABLE", 1),
+        (3, "AVAILABLE", 0),
+        (4, "ARCHIVED", 1),
+    ]

@@ -135,6 +135,15 @@ def test_a_member_that_left_while_the_disk_was_full_does_not_stay_for_ever() -> 
         assert not outcome.findings, outcome.story()
 
 
+def test_delivery_counts_that_a_full_disk_refused_are_stored_before_the_window_is_forgotten() -> None:
+    """Locks ran out while their end could not be written. When the last member left, the window was forgotten with
+    the counts that it alone knew, and the next member was delivered records for the first time again.
+    """
+    plan = [Fault(1325, "slow-network", 1268, 0), Fault(1378, "disk-full", 1243, 0)]
+    outcome = run(SCENARIOS["files-queues"], 11, plan)
+    assert not outcome.findings, outcome.story()
+
+
 def test_a_coordinator_whose_log_could_not_be_read_at_first_is_loaded_later() -> None:
     outcome = run(SCENARIOS["files-queues"], 45)
     assert not outcome.findings, outcome.story()

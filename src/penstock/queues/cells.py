@@ -98,6 +98,16 @@ FORGET_UNDELIVERED = _table(
 )
 """What the log no longer has cannot be delivered; what a member holds is its business until it answers."""
 PERSISTED = _moves(RecordState.DELAYED, RecordState.AVAILABLE)
+STORED = _table(
+    lambda state, count: (
+        cell(RecordState.AVAILABLE, count - 1)
+        if state in (RecordState.ACQUIRED, RecordState.STAGED) and count
+        else cell(RecordState.AVAILABLE, count)
+        if state is RecordState.DELAYED
+        else None
+    )
+)
+"""What the share coordinator is to know of a record: it is told of a delivery when somebody has answered for it."""
 
 
 @lru_cache(maxsize=256)

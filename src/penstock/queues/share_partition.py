@@ -385,6 +385,17 @@ class SharePartition:
                         self._apply(expired, 0, settings)
         self._advance_start()
 
+    def whole_state(self) -> StateWrite:
+        """A write of all that has happened: what a member holds is stored as before it was acquired."""
+        window = self._window
+        stored = bytes(window.cells).translate(c.STORED)
+        batches = [
+            StateBatch(window.start + first, window.start + past - 1, c.state_of(value), c.count_of(value))
+            for first, past, value in c.runs(stored)
+            if value not in (c.FRESH, c.ABSENT)
+        ]
+        return StateWrite(window.start, self.delivery_complete_count, batches)
+
     # Time
 
     def tick(self, now_ms: int, settings: ShareSettings) -> Transition | None:

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from penstock.broker.share.reading import LogReader, NotInMemory
 from penstock.broker.share.workers import Workers
+from penstock.broker.share.writes import StateWrites
 from penstock.broker.topics import Partition
 from penstock.guard import attempt
 from penstock.queues.acknowledgements import count_by_type
@@ -93,6 +94,7 @@ class LiveSharePartition:
         self._unknown_from: int | None = None
         """From here on nobody has looked yet which offsets of the window hold a record."""
         self._serving_soon = False
+        self._writes = StateWrites(world, self._send_write, core.whole_state)
         self._timer: Timer | None = None
         self._timer_ms = 0
         self._closed = False
@@ -108,8 +110,10 @@ class LiveSharePartition:
 
     @property
     def is_idle(self) -> bool:
-        """Whether forgetting it loses nothing: no record is held, none waits out a delay, nobody waits for it."""
-        return self.core.next_deadline_ms() is None and not len(self.waiting) and not self._on_warm
+        """Whether forgetting it loses nothing: no record is held, none waits out a delay, nobody waits for it, and all
+        that it knows is stored."""
+        is_at_rest = self.core.next_deadline_ms() is None and not self._writes.is_ahead
+        return is_at_rest and not len(self.waiting) and not self._on_warm
 
     def settings(self) -> ShareSettings:
         return self._configs.settings(self.group_id)
@@ -118,6 +122,7 @@ class LiveSharePartition:
         self._closed = True
         if self._timer is not None:
             self._timer.cancel()
+        self._writes.close()
         self.partition.waiters.pop(self, None)
 
     # -- acquiring -------------------------------------------------------------------------------------------------
@@ -281,7 +286,7 @@ class LiveSharePartition:
         start_offset = self.core.start_offset
         self.core.mark_absent(absent)
         if self.core.start_offset > start_offset:
-            self._write(StateWrite(self.core.start_offset, self.core.delivery_complete_count))
+            self._writes.write(StateWrite(self.core.start_offset, self.core.delivery_complete_count))
             self._cache_follows()
         self._archive_unreadable(unreadable, settings)
 
@@ -339,9 +344,7 @@ class LiveSharePartition:
                 outcome(error)
 
             try:
-                is_done = self._coordinator.write(
-                    self._ownership, self.partition.leader_epoch, transition.write, written
-                )
+                is_done = self._send_write(transition.write, written)
             except KafkaError as refused:
                 self.core.rollback(transition, settings)
                 outcome(refused)
@@ -354,6 +357,9 @@ class LiveSharePartition:
         self._arm()
         self.wake()
 
+    def _send_write(self, write: StateWrite, outcome: Outcome) -> bool:
+        return self._coordinator.write(self._ownership, self.partition.leader_epoch, write, outcome)
+
     def _bury(self, transition: Transition, settings: ShareSettings) -> None:
         """Write the letters of what has died, when it is stored that it did: else it might come back and die again."""
         if transition.dead_letters and not self._closed:
@@ -362,30 +368,21 @@ class LiveSharePartition:
     def finish_archiving(self, first: int, last: int) -> None:
         if self._closed:
             return  # whoever has the window now finds it unfinished
-        settings = self.settings()
         transition = self.core.finish_archiving(first, last)
+
+        def written(error: KafkaError | None) -> None:
+            if error is not None:
+                self._writes.later(lambda: self.finish_archiving(first, last))
+
         if transition is not None:
-            self._carry_out(transition, settings, _nobody_waits)
+            self._carry_out(transition, self.settings(), written)
 
     def write_start_offset(self) -> None:
         """Kafka keeps a start offset that it resolved in memory only, and can skip records after a restart.
 
         That nothing is known to be done (and not: that nothing is done) marks it as one that nobody has set.
         """
-        self._write(StateWrite(self.core.start_offset, UNKNOWN))
-
-    def _write(self, write: StateWrite, then: Callable[[], None] = lambda: None) -> None:
-        """Have a change remembered that has happened in any case; `then` is called when it is, or cannot be."""
-
-        def written(error: KafkaError | None) -> None:
-            _nobody_waits(error)
-            then()
-
-        try:
-            if self._coordinator.write(self._ownership, self.partition.leader_epoch, write, written):
-                then()
-        except KafkaError as error:
-            written(error)
+        self._writes.write(StateWrite(self.core.start_offset, UNKNOWN))
 
     def _cache_follows(self) -> None:
         self._cache.forget_below(self.core.start_offset)
@@ -428,7 +425,7 @@ class LiveSharePartition:
 
     def _follow_up(self, transition: Transition, settings: ShareSettings) -> None:
         """Write down a change that holds already, and bury what died of it."""
-        self._write(transition.write, lambda: self._bury(transition, settings))
+        self._writes.write(transition.write, lambda: self._bury(transition, settings))
         self._cache_follows()
 
     def _arm(self) -> None:
