@@ -14,6 +14,16 @@ import yaml
 from penstock.broker.metric_specs import COUNTER, HISTOGRAM
 from penstock.broker.metric_table import TABLE
 from penstock.broker.vitals import LEASE, OWNERSHIP, STORE, UNTIMED
+from penstock.console.problems import (
+    FAILING_SECONDS,
+    FREE_SHARE,
+    HANGING_SECONDS,
+    LEASE_SHARE,
+    STOPPED_SECONDS,
+    STUCK_SECONDS,
+    UNCOMMITTED_SECONDS,
+    UNREACHABLE_SECONDS,
+)
 
 FOLDER = Path(__file__).parents[2] / "packaging" / "monitoring"
 DASHBOARD = FOLDER / "grafana-dashboard.json"
@@ -92,7 +102,7 @@ PANELS: dict[str, tuple[tuple[str, str, str, str], ...]] = {
 RULES: tuple[tuple[str, str, str, str, str, str], ...] = (
     (
         "PenstockGroupStuck",
-        "penstock_group_stalled_seconds > 300",
+        f"penstock_group_stalled_seconds > {STUCK_SECONDS}",
         "2m",
         "warning",
         "Consumer group {{ $labels.group }} has records of {{ $labels.topic }} to read, and no commit for 5 minutes",
@@ -100,7 +110,7 @@ RULES: tuple[tuple[str, str, str, str, str, str], ...] = (
     ),
     (
         "PenstockQueueStuck",
-        "penstock_share_group_stalled_seconds > 300",
+        f"penstock_share_group_stalled_seconds > {STUCK_SECONDS}",
         "2m",
         "warning",
         "Share group {{ $labels.group }} has records of {{ $labels.topic }} to do, and none completed for 5 minutes",
@@ -108,7 +118,7 @@ RULES: tuple[tuple[str, str, str, str, str, str], ...] = (
     ),
     (
         "PenstockTaskStopped",
-        f'penstock_success_age_seconds{{task!~"{"|".join((*UNTIMED, OWNERSHIP, LEASE, STORE))}"}} > 900',
+        f'penstock_success_age_seconds{{task!~"{"|".join((*UNTIMED, OWNERSHIP, LEASE, STORE))}"}} > {STOPPED_SECONDS}',
         "1m",
         "critical",
         "{{ $labels.task }} has not succeeded for 15 minutes",
@@ -116,7 +126,7 @@ RULES: tuple[tuple[str, str, str, str, str, str], ...] = (
     ),
     (
         "PenstockLeaseLate",
-        f'penstock_success_age_seconds{{task="{LEASE}"}} > ignoring(task) 0.5 * penstock_lease_seconds',
+        f'penstock_success_age_seconds{{task="{LEASE}"}} > ignoring(task) {LEASE_SHARE} * penstock_lease_seconds',
         "0m",
         "critical",
         "A broker has not renewed its lease for half its time; when it is over, others take its partitions",
@@ -124,7 +134,7 @@ RULES: tuple[tuple[str, str, str, str, str, str], ...] = (
     ),
     (
         "PenstockCatalogUnreachable",
-        f'penstock_success_age_seconds{{task="{OWNERSHIP}"}} > 30',
+        f'penstock_success_age_seconds{{task="{OWNERSHIP}"}} > {UNREACHABLE_SECONDS}',
         "0m",
         "critical",
         "A broker has not reached the database with its catalog for 30 seconds",
@@ -132,7 +142,7 @@ RULES: tuple[tuple[str, str, str, str, str, str], ...] = (
     ),
     (
         "PenstockStoreStalled",
-        f'penstock_success_age_seconds{{task="{STORE}"}} > 30',
+        f'penstock_success_age_seconds{{task="{STORE}"}} > {UNCOMMITTED_SECONDS}',
         "0m",
         "critical",
         "Records have waited for 30 seconds to be committed to the store; producers with acks=all wait with them",
@@ -148,7 +158,7 @@ RULES: tuple[tuple[str, str, str, str, str, str], ...] = (
     ),
     (
         "PenstockDiskNearlyFull",
-        "penstock_disk_usable_bytes / penstock_disk_total_bytes < 0.1",
+        f"penstock_disk_usable_bytes / penstock_disk_total_bytes < {FREE_SHARE}",
         "5m",
         "critical",
         "Less than a tenth of the disk with the data folder is free",
@@ -156,7 +166,7 @@ RULES: tuple[tuple[str, str, str, str, str, str], ...] = (
     ),
     (
         "PenstockCoordinatorCannotWrite",
-        "penstock_coordinator_writes_failing_seconds > 30",
+        f"penstock_coordinator_writes_failing_seconds > {FAILING_SECONDS}",
         "0m",
         "critical",
         "Writes to {{ $labels.topic }} have failed for more than 30 seconds",
@@ -164,7 +174,7 @@ RULES: tuple[tuple[str, str, str, str, str, str], ...] = (
     ),
     (
         "PenstockTransactionHangs",
-        "penstock_transaction_oldest_open_seconds > 900",
+        f"penstock_transaction_oldest_open_seconds > {HANGING_SECONDS}",
         "1m",
         "warning",
         "A transaction has been open for more than 15 minutes; read_committed consumers wait for it",

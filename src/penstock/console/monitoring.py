@@ -29,10 +29,13 @@ PREFIXES = (
     "kafka_log_logcleanermanager_uncleanable_partitions_count",
     "penstock_group_commit_age_seconds",
     "penstock_group_lag_",
+    "penstock_group_stalled_seconds",
+    "penstock_lease_seconds",
     "penstock_share_deliveries_total",
     "penstock_share_group_acknowledgement_age_seconds",
     "penstock_share_group_held_records",
     "penstock_share_group_lag_",
+    "penstock_share_group_stalled_seconds",
     "penstock_store_",
     "penstock_success_age_seconds",
 )

@@ -2,7 +2,7 @@
 
 Each problem comes with a link to the place, what to do, and the command that fixes it or says more.
 
-Pure functions. The bounds are those of the alert rules in `packaging/monitoring`.
+Pure functions. The alert rules in `packaging/monitoring` are generated from the bounds of this module.
 """
 
 from __future__ import annotations
@@ -16,14 +16,21 @@ from penstock.client.scrapes import Samples
 from penstock.console.formats import plural, size, span
 from penstock.console.names import encode_name
 
-_STUCK_SECONDS = 300
-_STOPPED_SECONDS = 900
-_FAILING_SECONDS = 30
-_LEASE_SECONDS = 20
+STUCK_SECONDS = 300
+STOPPED_SECONDS = 900
+FAILING_SECONDS = 30
+UNREACHABLE_SECONDS = 30
+UNCOMMITTED_SECONDS = 30
+LEASE_SHARE = 0.5
 HANGING_SECONDS = 900
-_FREE_SHARE = 0.10
-_LEASES = ("ownership of the catalog", "renewal of the lease")
-_UNTIMED = ("expiry of producers",)
+FREE_SHARE = 0.1
+
+# Tasks that brokers name in penstock_success_age_seconds, and whose age means something else than that they stopped.
+OWNERSHIP = "ownership of the catalog"
+LEASE = "renewal of the lease"
+STORE = "commits to the store"
+UNTIMED = ("expiry of producers",)
+_OTHERS = (OWNERSHIP, LEASE, STORE, *UNTIMED)
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,6 +53,9 @@ class Behind:
     lag: float = 0
     age_seconds: float | None = None
     idle_seconds: float | None = None
+    stalled_seconds: float = 0
+    """For how long some partition has had records to do, and no progress, whatever the other partitions do."""
+    stalled_topic: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,25 +86,29 @@ def behind(brokers: Iterable[Samples], prefix: str, idle: str) -> dict[str, Behi
         for labels, value in values_of(samples, f"{prefix}{idle}"):
             group = found.setdefault(labels["group"], Behind(labels["group"]))
             group.idle_seconds = max(value, group.idle_seconds or 0.0)
+        for labels, value in values_of(samples, f"{prefix}_stalled_seconds"):
+            group = found.setdefault(labels["group"], Behind(labels["group"]))
+            if value > group.stalled_seconds:
+                group.stalled_seconds, group.stalled_topic = value, labels["topic"]
     return found
 
 
 def of_groups(groups: Iterable[Behind], *, queues: bool) -> list[Problem]:
-    """Groups that are behind and have finished nothing for minutes."""
-    word, address, line, done = (
-        ("Queue", "queues", ("share", "inspect"), "completed")
+    """Groups of which a partition has had records to do for minutes, and no progress."""
+    word, address, line, missing = (
+        ("Queue", "queues", ("share", "inspect"), "completed record")
         if queues
-        else ("Group", "groups", ("group", "describe"), "committed")
+        else ("Group", "groups", ("group", "describe"), "commit")
     )
     return [
         Problem(
-            f"{word} {group.name} is {plural(int(group.lag), 'record')} behind and has {done} nothing for "
-            f"{span(group.idle_seconds)}.",
+            f"{word} {group.name} is {plural(int(group.lag), 'record')} behind, without a {missing} for "
+            f"{span(group.stalled_seconds)} in some partition of {group.stalled_topic}.",
             f"/{address}/{encode_name(group.name)}",
             (*line, group.name),
         )
         for group in groups
-        if group.lag > 0 and group.idle_seconds is not None and group.idle_seconds > _STUCK_SECONDS
+        if group.stalled_seconds > STUCK_SECONDS
     ]
 
 
@@ -108,13 +122,17 @@ def of_brokers(
         path = paths.get(broker)
         doctor = ("doctor", "--data", path) if path else ("doctor",)
         advice = f"The log of broker {broker} says why. On its machine, look for a full or read-only disk"
-        for labels, seconds in values_of(samples, "penstock_success_age_seconds"):
-            task = labels["task"]
-            if task in _LEASES and seconds > _LEASE_SECONDS:
-                text = f"Broker {broker}: its lease is late; {task} was last confirmed {span(seconds)} ago."
-                line = f"The log of broker {broker} says why. See whether it answers, and whether its clock is right"
+        lease = max(samples.get("penstock_lease_seconds", {}).values(), default=None)
+        for task, seconds in _ages(samples).items():
+            if task == LEASE and lease is not None and seconds > LEASE_SHARE * lease:
+                text = f"Broker {broker}: its lease of {span(lease)} is late; it was last renewed {span(seconds)} ago."
+                line = "When it is over, others take its partitions. See whether it reaches the database"
                 found.append(Problem(text, "/cluster", ("doctor",), line, urgent=True))
-            elif task not in (*_LEASES, *_UNTIMED) and seconds > _STOPPED_SECONDS:
+            elif task == OWNERSHIP and seconds > UNREACHABLE_SECONDS:
+                text = f"Broker {broker} has not reached the database with its catalog for {span(seconds)}."
+                line = "See whether the database runs, and can be reached from the broker"
+                found.append(Problem(text, "/cluster", ("doctor",), line, urgent=True))
+            elif task not in _OTHERS and seconds > STOPPED_SECONDS:
                 text = f"Broker {broker}: {task} has not succeeded for {span(seconds)}."
                 found.append(
                     Problem(text, "/cluster", _cleaner(broker, addresses), urgent=True)
@@ -122,7 +140,7 @@ def of_brokers(
                     else Problem(text, "/cluster", doctor, advice, urgent=True)
                 )
         for labels, seconds in values_of(samples, "penstock_coordinator_writes_failing_seconds"):
-            if seconds > _FAILING_SECONDS:
+            if seconds > FAILING_SECONDS:
                 text = f"Broker {broker}: writes to {labels['topic']} have failed for {span(seconds)}."
                 found.append(Problem(text, "/cluster", doctor, advice, urgent=True))
     return found
@@ -134,14 +152,19 @@ def of_stores(brokers: Mapping[int, Samples], failures: Mapping[int, float]) -> 
     advice = "Records wait in the broker. Its log names the server that fails. See whether this broker is reachable"
     for broker, samples in brokers.items():
         waiting = sum(samples.get("penstock_store_backlog_bytes", {}).values())
-        age = max(samples.get("penstock_store_commit_age_seconds", {}).values(), default=-1)
-        if waiting > 0 and age > _FAILING_SECONDS:
+        age = _ages(samples).get(STORE, 0.0)
+        if age > UNCOMMITTED_SECONDS:
             text = f"Broker {broker}: no commit to its store for {span(age)}, and {size(int(waiting))} wait."
             found.append(Problem(text, "/cluster", ("doctor",), advice, urgent=True))
         elif failures.get(broker, 0) > 0:
             text = f"Broker {broker}: uploads or commits to its store fail, and are tried again."
             found.append(Problem(text, "/cluster", ("doctor",), advice))
     return found
+
+
+def _ages(samples: Samples) -> dict[str, float]:
+    """For how long each task has not succeeded."""
+    return {labels["task"]: seconds for labels, seconds in values_of(samples, "penstock_success_age_seconds")}
 
 
 def of_cleaner(logs: Iterable[Uncleanable], addresses: Mapping[int, str]) -> list[Problem]:
@@ -183,7 +206,7 @@ def of_disks(folders: Iterable[LogDir]) -> list[Problem]:
     """Folders whose disk is nearly full, and what would halve the largest topic in each."""
     found: list[Problem] = []
     for folder in folders:
-        if folder.total_bytes <= 0 or not 0 <= folder.usable_bytes < folder.total_bytes * _FREE_SHARE:
+        if folder.total_bytes <= 0 or not 0 <= folder.usable_bytes < folder.total_bytes * FREE_SHARE:
             continue
         text = f"Broker {folder.broker}: {size(folder.usable_bytes)} of {size(folder.total_bytes)} are left on the disk"
         text += f" of {folder.path}."
