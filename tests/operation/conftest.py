@@ -50,7 +50,7 @@ def refused(*arguments: str) -> str:
     return " ".join(ran.stderr.split())
 
 
-def fill(data: Path) -> None:
+def fill(data: Path, brokers: int | None = None) -> None:
     """Segments, a compacted topic, deleted records, a group, a queue, transactions: ended, aborted and open."""
     with open_catalog(data) as catalog:
         set_password(catalog, "ann", "secret")
@@ -58,7 +58,7 @@ def fill(data: Path) -> None:
         catalog.set_quotas({(("user", "ann"),): {"producer_byte_rate": 1e9}})
         catalog.set_configs(ResourceType.GROUP, "queue", {"share.auto.offset.reset": "earliest"})
         catalog.allocate_producer_id_block()
-    with BrokerProcess(data, **INTERNAL) as process:
+    with BrokerProcess(data, brokers=brokers, **INTERNAL) as process:
         settings = {"bootstrap.servers": process.address}
         with Admin(settings) as admin:
             admin.create_topic("orders", 3, configs={"segment.bytes": "1048576"})
@@ -154,4 +154,12 @@ def full(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A folder with everything, stopped. Not to be changed."""
     data = tmp_path_factory.mktemp("full")
     fill(data)
+    return data
+
+
+@pytest.fixture(scope="session")
+def full_of_several(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The same of two brokers that share a folder."""
+    data = tmp_path_factory.mktemp("several")
+    fill(data, 2)
     return data

@@ -29,10 +29,10 @@ def of_folder(data: Path) -> dict[str, Any]:
         partitions = [(topic.name, index) for topic in catalog.topics() for index in range(topic.partitions)]
     finally:
         catalog.close()
-    folder = StoppedFolder(data)
     for topic, index in partitions:
-        files = folder.partition(topic, index)
-        path = str(data / f"{topic}-{index}")
+        folder = _folder_of(data, f"{topic}-{index}")
+        files = StoppedFolder(folder).partition(topic, index)
+        path = str(folder / f"{topic}-{index}")
         aborted = [_read(each.stem + ".txnindex") for each in files.segments]
         state = ProducerState()
         if os.path.exists(snapshot_path(path, files.end_offset)):
@@ -46,6 +46,12 @@ def of_folder(data: Path) -> dict[str, Any]:
             sorted(map(_producer, state.entries.values())),
             state.first_unstable_offset,
         )
+    return found
+
+
+def _folder_of(data: Path, partition: str) -> Path:
+    """The data folder itself, or in one of several brokers the folder of the broker that has the partition."""
+    (found,) = [each for each in (data, *data.glob("brokers/*")) if (each / partition).is_dir()]
     return found
 
 

@@ -8,12 +8,15 @@ import shutil
 import signal
 import subprocess
 import time
+import uuid
 from pathlib import Path
 
 import psycopg
 import pytest
 
+from penstock.catalog.sqlite import SqliteCatalog
 from penstock.client.sync import Producer, ShareConsumer
+from penstock.log.files import FolderLock
 from tests.broker.process import BrokerProcess
 from tests.cli.conftest import command, environment
 from tests.operation.conftest import done, refused, run, seen
@@ -75,6 +78,60 @@ def test_clients_find_everything_before_in_and_after_the_cluster(full: Path, tmp
         with Producer(settings, transactional_id="open") as producer, producer.transaction():
             producer.send("orders", b"after it", partition=1)
         assert process.stop() == 0
+
+
+def test_the_folder_of_several_brokers_goes_in_with_the_logs_of_each(
+    full_of_several: Path, tmp_path: Path, cluster: str
+) -> None:
+    data, store = copied(full_of_several, tmp_path), f"file://{tmp_path}/store"
+    owned = [sum(each.is_dir() for each in folder.iterdir()) for folder in data.glob("brokers/*")]
+    assert len(owned) == 2
+    assert min(owned) > 1  # orders, and some of each internal topic
+    with BrokerProcess(data, brokers=2) as process:
+        before = seen(process.address)
+        assert process.stop() == 0
+    assert before["open"][0] == "Ongoing"
+    imported = done("cluster", "import", str(data), "--cluster", cluster, "--store", store)
+    assert imported["partitions"] == sum(owned)
+    assert done("cluster", "check", "--cluster", cluster)["findings"] == []
+    done("cluster", "export", str(tmp_path / "out"), "--cluster", cluster)
+    assert of_folder(tmp_path / "out") == of_folder(data)
+    with BrokerProcess(tmp_path / "cache", cluster=cluster, store=store) as process:
+        assert seen(process.address) == before
+        settings = {"bootstrap.servers": process.address}
+        with Producer(settings, transactional_id="open") as producer, producer.transaction():  # ends the open one
+            producer.send("orders", b"in the cluster", partition=1)
+        with ShareConsumer(settings, group_id="queue", share_acknowledgement_mode="explicit") as worker:
+            worker.subscribe(["short"])
+            (record,) = worker.take(1, 30_000)
+            assert (record.offset, record.delivery_count) == (3, 2)
+            worker.accept(record)
+            assert set(worker.commit().values()) == {None}
+        assert process.stop() == 0
+
+
+def test_of_several_brokers_the_one_that_runs_or_was_killed_is_named(
+    full_of_several: Path, tmp_path: Path, cluster: str
+) -> None:
+    data = copied(full_of_several, tmp_path)
+    arguments = ["cluster", "import", str(data), "--cluster", cluster, "--store", f"file://{tmp_path}/store"]
+    with BrokerProcess(data, brokers=2) as process:
+        assert "is in use by another process" in refused(*arguments)
+        assert process.stop() == 0
+    lock = FolderLock(data / "brokers" / "2")  # as held by a broker that survives its supervisor for a moment
+    assert "brokers/2 is in use by another process" in refused(*arguments)
+    lock.release()
+    clean = data / "brokers" / "2" / ".kafka_cleanshutdown"
+    clean.rename(tmp_path / "clean")
+    assert f"roker 2 of {data} was killed: start it once more and stop it" in refused(*arguments)
+    (tmp_path / "clean").rename(clean)
+    (data / "brokers" / "2").rename(tmp_path / "2")
+    assert "brokers/2 is missing, and broker 2 has partitions" in refused(*arguments)
+    (tmp_path / "2").rename(data / "brokers" / "2")
+    catalog = SqliteCatalog.open(data / "catalog.sqlite")
+    catalog.create_topic("new", uuid.uuid4().bytes, 1, {})  # as a crash in the middle of becoming several leaves it
+    catalog.close()
+    assert "new-0 has no owner yet" in refused(*arguments)
 
 
 def kill_when(arguments: list[str], condition: Path, pattern: str) -> None:
@@ -139,9 +196,6 @@ def test_what_cannot_be_imported_is_refused_with_what_to_do(full: Path, tmp_path
     empty = tmp_path / "empty"
     empty.mkdir()
     assert "is not the data folder of a broker" in refused(*[*arguments[:2], str(empty), *arguments[3:]])
-    (data / "brokers").mkdir()
-    assert "the data folder of several brokers" in refused(*arguments)
-    (data / "brokers").rmdir()
     (segment,) = (data / "short-0").glob("*.log")
     with open(segment, "r+b") as file:
         file.seek(100)

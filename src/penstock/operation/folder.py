@@ -93,12 +93,13 @@ class PartitionFiles:
 class StoppedFolder:
     """Raises StorageError unless its broker was stopped properly: then all files are whole."""
 
-    def __init__(self, data: Path) -> None:
+    def __init__(self, data: Path, broker: str | None = None) -> None:
+        """`broker` names it in an error."""
         self._data = data
         if not (data / CLEAN_SHUTDOWN).exists():
             raise StorageError(
-                f"the broker on {data} was killed: start it once more and stop it with Ctrl-C or SIGTERM, so that its "
-                "files are checked and whole"
+                f"{broker or f'the broker on {data}'} was killed: start it once more and stop it with Ctrl-C or "
+                "SIGTERM, so that its files are checked and whole"
             )
         self._ends = read_checkpoint(data / RECOVERY_POINTS)
         self._starts = read_checkpoint(data / LOG_START_OFFSETS)

@@ -1,5 +1,8 @@
 """Brings a stopped broker's data folder into a new cluster: every segment becomes an object, the catalog's rows follow.
 
+A folder of several brokers (`--brokers`) is one catalog and a folder of logs for each broker. A partition is taken from
+the folder of the broker that owns it.
+
 The objects come first. They are where nothing looks for them until PostgreSQL names them, which happens in one
 transaction together with the whole catalog. So the cluster is there as a whole or not at all, and a command that was
 killed is repeated: it finds the objects that are stored already by their keys. Which incarnation those keys have is
@@ -14,7 +17,7 @@ import json
 import os
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -66,29 +69,53 @@ class Import:
 
 @contextmanager
 def stopped_folder(data: Path) -> Iterator[tuple[Import, SqliteCatalog]]:
-    """What a folder holds, under its lock. Raises CatalogError, StorageError or FolderInUse with what to do."""
+    """What a folder holds, under its locks. Raises CatalogError, StorageError or FolderInUse with what to do."""
     if not (data / EMBEDDED_CATALOG).exists() and not data.exists():
         raise StorageError(f"there is no folder {data}")
-    lock = FolderLock(data)
-    try:
+    with ExitStack() as undo:
+        undo.callback(FolderLock(data).release)
         check_embedded(data)
         if not (data / EMBEDDED_CATALOG).exists():
             raise StorageError(f"{data} is not the data folder of a broker: it has no {EMBEDDED_CATALOG}")
-        if (data / BROKERS_FOLDER).is_dir():
-            raise CatalogError(
-                f"{data} is the data folder of several brokers (--brokers): only that of a single one can be imported"
-            )
-        folder = StoppedFolder(data)
         catalog = SqliteCatalog.open(data / EMBEDDED_CATALOG)
-        try:
-            yield _survey(folder, catalog), catalog
-        finally:
-            catalog.close()
-    finally:
-        lock.release()
+        undo.callback(catalog.close)
+        if (data / BROKERS_FOLDER).is_dir():
+            yield _survey(_FoldersOfSeveral(data, catalog, undo), catalog), catalog
+        else:
+            yield _survey(StoppedFolder(data), catalog), catalog
 
 
-def _survey(folder: StoppedFolder, catalog: SqliteCatalog) -> Import:
+class _FoldersOfSeveral:
+    """The folders of the brokers that share a data folder, as far as they have partitions."""
+
+    def __init__(self, data: Path, catalog: SqliteCatalog, undo: ExitStack) -> None:
+        """Locks each folder until `undo`: a broker may still be stopping after its supervisor was killed."""
+        names = {topic.topic_id: topic.name for topic in catalog.topics()}
+        self._data = data
+        self._rows = {(names[row.topic_id], row.partition_index): row for row in catalog.partitions()}
+        self._folders: dict[int, StoppedFolder] = {}
+        for node_id in sorted({row.leader for row in self._rows.values()}):
+            folder = data / BROKERS_FOLDER / str(node_id)
+            if not folder.is_dir():
+                raise StorageError(
+                    f"{folder} is missing, and broker {node_id} has partitions: restore it from a backup"
+                )
+            undo.callback(FolderLock(folder).release)
+            self._folders[node_id] = StoppedFolder(folder, f"broker {node_id} of {data}")
+
+    def partition(self, topic: str, index: int) -> PartitionFiles:
+        row = self._rows.get((topic, index))
+        if row is None:
+            raise StorageError(
+                f"{topic}-{index} has no owner yet among the brokers of {self._data}: start them once more with "
+                "--brokers, and stop them"
+            )
+        found = self._folders[row.leader].partition(topic, index)
+        found.leader_epoch = max(found.leader_epoch, row.leader_epoch)
+        return found
+
+
+def _survey(folder: StoppedFolder | _FoldersOfSeveral, catalog: SqliteCatalog) -> Import:
     found = Import(catalog.cluster_id, catalog.topics())
     for topic in found.topics:
         for index in range(topic.partitions):
