@@ -40,7 +40,6 @@ ELSEWHERE = {
     "cli/group_resets.py": "cli/test_group.py",
     "cli/group_waits.py": "cli/test_group.py",
     "cli/lookups.py": "cli/test_topic.py",
-    "cli/monitoring.py": "cli/test_share.py",
     "cli/offsets.py": "cli/test_group.py",
     "cli/options.py": "cli/test_main.py",
     "cli/output.py": "cli/test_topic.py",

@@ -2,12 +2,15 @@ from __future__ import annotations
 
 import subprocess
 import sys
+from collections.abc import Iterator
 from pathlib import Path
 
+import click
 import pytest
 
 from penstock.cli.docs import pages
-from penstock.cli.main import COMMANDS
+from penstock.cli.main import COMMANDS, cli
+from penstock.cli.options import Command
 from tests.cli.conftest import Run, command, environment
 
 
@@ -47,6 +50,13 @@ def test_an_option_comes_from_the_command_line_the_environment_or_the_file(penst
     assert "127.0.0.1:6" in penstock("topic", "list", "--bootstrap", "127.0.0.1:6", env=one_only).stderr
 
 
+def test_an_option_that_may_be_repeated_may_be_one_text_or_several_in_the_file(penstock: Run, tmp_path: Path) -> None:
+    (tmp_path / "penstock.toml").write_text('[top]\nmonitoring = "127.0.0.1:2"\n')
+    assert "127.0.0.1:2 does not answer" in penstock("top", "--once").stderr
+    (tmp_path / "penstock.toml").write_text('[top]\nmonitoring = ["127.0.0.1:3", "127.0.0.1:2"]\n')
+    assert "127.0.0.1:3 does not answer" in penstock("top", "--once").stderr
+
+
 @pytest.mark.parametrize(
     ("text", "complaint"),
     [("[topic.list]\nbotstrap = 'x'\n", "did you mean 'bootstrap'"), ("not toml", "not a TOML file")],
@@ -56,6 +66,18 @@ def test_a_wrong_config_file_is_refused(penstock: Run, tmp_path: Path, text: str
     failed = penstock("--config", "other.toml", "topic", "list")
     assert failed.returncode == 2
     assert complaint in failed.stderr
+
+
+def test_every_command_explains_its_failures_and_reads_the_config_file() -> None:
+    def commands_below(group: click.Group) -> Iterator[click.Command]:
+        ctx = click.Context(group)
+        for name in group.list_commands(ctx):
+            found = group.get_command(ctx, name)
+            assert found is not None
+            yield from commands_below(found) if isinstance(found, click.Group) else [found]
+
+    plain = [each.name for each in commands_below(cli) if not isinstance(each, Command)]
+    assert plain == []
 
 
 def test_the_documentation_is_what_help_says() -> None:

@@ -5,19 +5,21 @@ from __future__ import annotations
 import pytest
 
 from penstock.client.queue_advice import UnknownQueue, advise
-from penstock.client.scrapes import Samples, parse
+from penstock.client.scrapes import ByBroker, parse
 
 
-def scrape(arrived: int, delivered: int, lag: int, held: int, age: float = 0) -> Samples:
-    return parse(
-        f'kafka_server_brokertopicmetrics_messagesin_total{{topic="images"}} {arrived}\n'
-        f'kafka_server_brokertopicmetrics_messagesin_total{{topic="others"}} {arrived * 7}\n'
-        f'penstock_share_deliveries_total{{group="resize",topic="images"}} {delivered}\n'
-        f'penstock_share_deliveries_total{{group="others",topic="images"}} {delivered * 7}\n'
-        f'penstock_share_group_lag_records_sum{{group="resize",topic="images"}} {lag}\n'
-        f'penstock_share_group_held_records{{group="resize",topic="images"}} {held}\n'
-        f'penstock_share_group_lag_age_seconds{{group="resize",topic="images"}} {age}\n'
-    )
+def scrape(arrived: int, delivered: int, lag: int, held: int, age: float = 0) -> ByBroker:
+    return {
+        "b": parse(
+            f'kafka_server_brokertopicmetrics_messagesin_total{{topic="images"}} {arrived}\n'
+            f'kafka_server_brokertopicmetrics_messagesin_total{{topic="others"}} {arrived * 7}\n'
+            f'penstock_share_deliveries_total{{group="resize",topic="images"}} {delivered}\n'
+            f'penstock_share_deliveries_total{{group="others",topic="images"}} {delivered * 7}\n'
+            f'penstock_share_group_lag_records_sum{{group="resize",topic="images"}} {lag}\n'
+            f'penstock_share_group_held_records{{group="resize",topic="images"}} {held}\n'
+            f'penstock_share_group_lag_age_seconds{{group="resize",topic="images"}} {age}\n'
+        )
+    }
 
 
 BEHIND = [(0.0, scrape(1_000, 500, 4_350, 10)), (10.0, scrape(1_400, 750, 4_500, 10, 180))]
@@ -55,6 +57,17 @@ def test_a_queue_that_nobody_works_on_cannot_tell_how_long_a_record_takes() -> N
 def test_a_quiet_queue_needs_one_worker() -> None:
     quiet = [(0.0, scrape(0, 0, 0, 0)), (10.0, scrape(0, 0, 0, 0))]
     assert advise(quiet, "resize", 1, handling_seconds=2.0).workers_to_keep_up == 1
+
+
+def test_records_arrive_at_all_brokers_of_which_one_shows_the_lag() -> None:
+    leader = parse('kafka_server_brokertopicmetrics_messagesin_total{topic="images"} 5\n')
+    later = parse('kafka_server_brokertopicmetrics_messagesin_total{topic="images"} 205\n')
+    (began, before), (ended, after) = BEHIND
+    advice = advise([(began, before | {"c": leader}), (ended, after | {"c": later})], "resize", 10)
+    assert advice.arrivals_per_second == 60
+    assert advice.lag == 4_500
+    without = advise([(began, before | {"c": leader}), (5.0, before), (ended, after | {"c": later})], "resize", 10)
+    assert without.arrivals_per_second == 40  # it did not answer once
 
 
 def test_a_queue_that_the_broker_does_not_show_is_named() -> None:

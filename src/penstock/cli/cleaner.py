@@ -8,7 +8,7 @@ from typing import TypedDict, cast
 import click
 
 from penstock.cli.monitoring import address_or_failure, read_view
-from penstock.cli.options import bootstrap_option, json_option, option
+from penstock.cli.options import CONTEXT_SETTINGS, Command, bootstrap_option, json_option, option
 from penstock.cli.output import print_json, print_table
 from penstock.cli.running import with_admin
 from penstock.cli.watching import again_and_again, watch_option
@@ -41,7 +41,7 @@ class CleanerView(TypedDict):
     logs: list[LogView]
 
 
-@click.command()
+@click.command(cls=Command, context_settings=CONTEXT_SETTINGS)
 @option("--monitoring", metavar="HOST:PORT", help="The broker's penstock.metrics.listen; asked from it if left out.")
 @option("--all", "all_", is_flag=True, help="Show logs that have nothing to clean too.")
 @watch_option

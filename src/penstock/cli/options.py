@@ -54,8 +54,9 @@ def load_config(path: str | None) -> Config:
 def defaults_for(command: click.Command, ctx: click.Context, config: Config) -> dict[str, object]:
     """What the config file says about the options of a command, by the names of its parameters."""
     parameters = {
-        name.lstrip("-").replace("-", "_"): parameter.name or ""
+        name.lstrip("-").replace("-", "_"): parameter
         for parameter in command.params
+        if isinstance(parameter, click.Option)
         for name in parameter.opts
         if name.startswith("--")
     }
@@ -67,15 +68,21 @@ def defaults_for(command: click.Command, ctx: click.Context, config: Config) -> 
             break
         own = depth == len(names)
         for key, value in section.items():
-            name = parameters.get(str(key).replace("-", "_"))
-            if name is not None and (own or not isinstance(value, dict)):
-                found[name] = [f"{k}={_text(v)}" for k, v in value.items()] if isinstance(value, dict) else value
+            parameter = parameters.get(str(key).replace("-", "_"))
+            if parameter is not None and (own or not isinstance(value, dict)):
+                found[parameter.name or ""] = _default(parameter, value)
             elif own and names and not isinstance(command, click.Group):
                 guess = nearest(str(key), parameters)
                 hint = f"; did you mean {guess!r}?" if guess else f"; it may hold {', '.join(sorted(parameters))}"
                 raise click.UsageError(f"the config file has a key {key!r} in [{'.'.join(names)}]{hint}", ctx)
         section = section.get(names[depth]) if not own else None
     return found
+
+
+def _default(option: click.Option, value: object) -> object:
+    if isinstance(value, dict):
+        return [f"{k}={_text(v)}" for k, v in value.items()]
+    return [value] if option.multiple and isinstance(value, str) else value
 
 
 def _text(value: object) -> str:

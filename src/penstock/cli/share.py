@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 import click
@@ -16,6 +17,7 @@ from penstock.cli.group_parts import (
     show_new_offsets,
 )
 from penstock.cli.group_resets import chosen_partitions, milliseconds
+from penstock.cli.monitoring import addresses_or_failure, monitoring_option
 from penstock.cli.options import CONTEXT_SETTINGS, Group, bootstrap_option, json_option, option, pairs
 from penstock.cli.output import Cell, note, print_json, print_table
 from penstock.cli.redrive import redrive
@@ -282,28 +284,25 @@ def delete(groups: tuple[str, ...], bootstrap: str) -> None:
 
 @share.command("inspect")
 @click.argument("group", metavar="GROUP")
-@option("--monitoring", metavar="HOST:PORT", help="The broker's penstock.metrics.listen; asked from it if left out.")
+@monitoring_option
 @watch_option
 @bootstrap_option
 @json_option
-def inspect(group: str, monitoring: str | None, watch: float | None, bootstrap: str, as_json: bool) -> None:
+def inspect(group: str, monitoring: Sequence[str], watch: float | None, bootstrap: str, as_json: bool) -> None:
     """Draw the in-flight window of each share-partition: every record, its state, holder, time left and deliveries."""
-    from penstock.cli.monitoring import address_or_failure
     from penstock.cli.share_window import draw, read_windows
 
-    address = monitoring or with_admin(bootstrap, lambda admin: address_or_failure(admin, bootstrap, "its windows"))
+    addresses = monitoring or with_admin(bootstrap, lambda admin: addresses_or_failure(admin, bootstrap, "its windows"))
 
     def show() -> None:
-        windows = read_windows(address, group)
+        windows = [window for address in addresses for window in read_windows(address, group)]
         if as_json:
             print_json(windows)
         elif windows:
             for window in windows:
                 draw(window)
         else:
-            note(
-                f"Share group {group!r} has nothing in flight on this broker: no consumer has fetched since it started."
-            )
+            note(f"Share group {group!r} has nothing in flight: no consumer has fetched since the start.")
 
     again_and_again(show, watch)
 

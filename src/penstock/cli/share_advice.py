@@ -1,9 +1,9 @@
-"""`penstock share advise`: how many workers a queue needs, from watching its broker for a while."""
+"""`penstock share advise`: how many workers a queue needs, from watching the brokers for a while."""
 
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import asdict
 from typing import TYPE_CHECKING
 
@@ -11,19 +11,19 @@ import click
 
 from penstock.cli.failures import Failure
 from penstock.cli.group_parts import describe_groups
-from penstock.cli.monitoring import address_or_failure, read_samples
-from penstock.cli.options import bootstrap_option, json_option, option
-from penstock.cli.output import print_json
+from penstock.cli.monitoring import addresses_or_failure, monitoring_option, read_all
+from penstock.cli.options import CONTEXT_SETTINGS, Command, bootstrap_option, json_option, option
+from penstock.cli.output import note, print_json
 from penstock.cli.running import with_admin
 from penstock.cli.top import duration
 from penstock.client.queue_advice import Advice, UnknownQueue, advise
-from penstock.client.scrapes import Samples
+from penstock.client.scrapes import ByBroker
 
 if TYPE_CHECKING:
     from penstock.client.admin import Admin
 
 
-@click.command("advise")
+@click.command("advise", cls=Command, context_settings=CONTEXT_SETTINGS)
 @click.argument("group", metavar="GROUP")
 @option("--seconds", type=click.FloatRange(0.2), default=10.0, show_default=True, help="How long to watch the queue.")
 @option(
@@ -43,7 +43,7 @@ if TYPE_CHECKING:
     metavar="SECONDS",
     help="How soon the backlog should be worked off.",
 )
-@option("--monitoring", metavar="HOST:PORT", help="The broker's penstock.metrics.listen; asked from it if left out.")
+@monitoring_option
 @bootstrap_option
 @json_option
 def advise_command(
@@ -52,7 +52,7 @@ def advise_command(
     handling_time: float | None,
     concurrency: int,
     catch_up: float,
-    monitoring: str | None,
+    monitoring: Sequence[str],
     bootstrap: str,
     as_json: bool,
 ) -> None:
@@ -63,12 +63,21 @@ def advise_command(
       penstock share advise resize --handling-time 1.5 --concurrency 8
     """
 
-    async def measure(admin: Admin) -> tuple[str, int]:
+    async def measure(admin: Admin) -> tuple[Sequence[str], int]:
         (found,) = await describe_groups(admin, (group,), ("share",), "share", "share")
-        return monitoring or await address_or_failure(admin, bootstrap, "its queues"), len(found.members)
+        return monitoring or await addresses_or_failure(admin, bootstrap, "its queues"), len(found.members)
 
-    address, workers = with_admin(bootstrap, measure)
-    scrapes = watch(lambda: read_samples(address), seconds)
+    addresses, workers = with_admin(bootstrap, measure)
+    silent: dict[str, str] = {}
+
+    def scrape() -> ByBroker:
+        reading = read_all(addresses)
+        silent.update(reading.silent)
+        return reading.brokers
+
+    scrapes = watch(scrape, seconds)
+    for reason in silent.values():
+        note(f"{reason} The advice is without this broker.")
     try:
         advice = advise(
             scrapes,
@@ -80,9 +89,7 @@ def advise_command(
         )
     except UnknownQueue:
         raise Failure(
-            f"The broker shows no queue of a share group '{group}'.\n"
-            "  See which there are:  penstock share list\n"
-            "  A cluster's brokers show those that they coordinate: name one with --monitoring"
+            f"No broker shows a queue of a share group '{group}'.\n  See which there are:  penstock share list"
         ) from None
     if as_json:
         print_json(asdict(advice))
@@ -90,9 +97,9 @@ def advise_command(
         click.echo("\n".join(explain(advice)))
 
 
-def watch(read: Callable[[], Samples], seconds: float) -> list[tuple[float, Samples]]:
+def watch(read: Callable[[], ByBroker], seconds: float) -> list[tuple[float, ByBroker]]:
     """Scrapes over so many seconds, ten or so."""
-    scrapes: list[tuple[float, Samples]] = []
+    scrapes: list[tuple[float, ByBroker]] = []
     ends = time.monotonic() + seconds
     while True:
         scrapes.append((time.monotonic(), read()))

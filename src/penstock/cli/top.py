@@ -1,15 +1,16 @@
-"""`penstock top`: what a broker does right now, from its `/metrics`."""
+"""`penstock top`: what the brokers do right now, from their `/metrics`."""
 
 from __future__ import annotations
 
 import sys
 import time
+from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 
 import click
 
-from penstock.cli.monitoring import address_or_failure, read_samples
-from penstock.cli.options import bootstrap_option, json_option, option
+from penstock.cli.monitoring import Reading, addresses_or_failure, monitoring_option, read_all
+from penstock.cli.options import CONTEXT_SETTINGS, Command, bootstrap_option, json_option, option
 from penstock.cli.output import Cell, note, print_json, print_table
 from penstock.cli.running import with_admin
 from penstock.client.scrapes import Between
@@ -50,15 +51,22 @@ class View:
     """Everything that `penstock top` shows; the worst first."""
 
     seconds: float
+    brokers: int
+    """How many are watched."""
+    silent: dict[str, str]
+    """Why brokers are missing, by address."""
     topics: list[TopicRate]
     requests: list[RequestTime]
     groups: list[GroupLag]
     queues: list[GroupLag]
 
 
-def view(between: Between) -> View:
+def view(before: Reading, after: Reading, seconds: float) -> View:
+    between = Between(before.brokers, after.brokers, seconds)
     return View(
-        between.seconds,
+        seconds,
+        len(after.brokers),
+        after.silent,
         sorted(_topics(between), key=lambda each: -each.bytes_in_per_second - each.bytes_out_per_second),
         sorted(_requests(between), key=lambda each: -(each.p99_ms or 0)),
         sorted(_lags(between, "penstock_group", "commit"), key=lambda each: -each.lag),
@@ -110,15 +118,17 @@ def _lags(between: Between, prefix: str, progress: str) -> list[GroupLag]:
     ]
 
 
-@click.command()
+@click.command(cls=Command, context_settings=CONTEXT_SETTINGS)
 @option("--interval", type=click.FloatRange(0.1), default=2.0, show_default=True, help="Seconds between two looks.")
 @option("--rows", type=click.IntRange(1), default=8, show_default=True, help="The most rows of each table.")
 @option("--once", is_flag=True, help="Show one interval and stop.")
-@option("--monitoring", metavar="HOST:PORT", help="The broker's penstock.metrics.listen; asked from it if left out.")
+@monitoring_option
 @bootstrap_option
 @json_option
-def top(interval: float, rows: int, once: bool, monitoring: str | None, bootstrap: str, as_json: bool) -> None:
-    """Show live what a broker does: rates, slowest requests, groups by lag, queues by age.
+def top(interval: float, rows: int, once: bool, monitoring: Sequence[str], bootstrap: str, as_json: bool) -> None:
+    """Show live what the brokers do: rates, slowest requests, groups by lag, queues by age.
+
+    All brokers that have a penstock.metrics.listen are shown together, those of a cluster and those of --brokers N.
 
     Times of requests are those of one interval, and include the time that a fetch waits for data; HANDLER is the mean
     time in the broker's own code. With --json, every interval is one line.
@@ -127,12 +137,14 @@ def top(interval: float, rows: int, once: bool, monitoring: str | None, bootstra
       penstock top
       penstock top --once --json
     """
-    address = monitoring or with_admin(bootstrap, lambda admin: address_or_failure(admin, bootstrap, "what it does"))
-    before, since = read_samples(address), time.monotonic()
+    addresses = monitoring or with_admin(
+        bootstrap, lambda admin: addresses_or_failure(admin, bootstrap, "what it does")
+    )
+    before, since = read_all(addresses), time.monotonic()
     while True:
         time.sleep(interval)
-        after, now = read_samples(address), time.monotonic()
-        found = view(Between(before, after, now - since))
+        after, now = read_all(addresses), time.monotonic()
+        found = view(before, after, now - since)
         if as_json:
             print_json(asdict(found))
             sys.stdout.flush()
@@ -151,8 +163,12 @@ def _show(found: View, rows: int) -> None:
     bytes_out = sum(each.bytes_out_per_second for each in found.topics)
     requests = sum(each.per_second for each in found.requests)
     click.echo(
-        f"{records:,.0f} records/s in, {size(bytes_in)}/s in, {size(bytes_out)}/s out, {requests:,.0f} requests/s\n"
+        f"{records:,.0f} records/s in, {size(bytes_in)}/s in, {size(bytes_out)}/s out, {requests:,.0f} requests/s"
+        + (f" on {found.brokers} brokers" if found.brokers > 1 else "")
     )
+    for reason in found.silent.values():
+        note(reason)
+    click.echo("")
     if found.topics:
         _table(
             ["TOPIC", "RECORDS/S", "IN/S", "OUT/S"],

@@ -8,6 +8,7 @@ client's own settings. A broker without such an address, Apache Kafka among them
 
 from __future__ import annotations
 
+import asyncio
 import base64
 import ipaddress
 from collections.abc import Mapping
@@ -23,6 +24,7 @@ from penstock.wire.errors import KafkaError
 
 if TYPE_CHECKING:
     from penstock.client.admin import Admin
+    from penstock.client.types import Node
 
 CONFIG = "penstock.metrics.listen"
 _EVERYWHERE = ("", "0.0.0.0", "[::]")
@@ -40,19 +42,23 @@ class NotShown(Exception):
 
 async def find_addresses(admin: Admin) -> dict[int, str]:
     """The URL at which each broker shows its views, by node id, for those that have one."""
+    nodes = (await admin.describe_cluster()).nodes
+    found = await asyncio.gather(*(_find_address(admin, node) for node in nodes))
+    return {node.node_id: url for node, url in zip(nodes, found, strict=True) if url is not None}
+
+
+async def _find_address(admin: Admin, node: Node) -> str | None:
     from penstock.client.admin import ResourceType
 
-    found = {}
-    for node in (await admin.describe_cluster()).nodes:
-        try:
-            configs = await admin.describe_configs(ResourceType.BROKER, str(node.node_id), [CONFIG])
-        except KafkaError:
-            continue  # Apache Kafka shows configs of brokers to few, and has none of this name
-        listen = configs[CONFIG].value if CONFIG in configs else None
-        if listen:
-            host, _, port = listen.rpartition(":")
-            found[node.node_id] = url_of(f"{node.host if host in _EVERYWHERE else host}:{port}", is_of_here=listen)
-    return found
+    try:
+        configs = await admin.describe_configs(ResourceType.BROKER, str(node.node_id), [CONFIG])
+    except KafkaError:
+        return None  # Apache Kafka shows configs of brokers to few, and has none of this name; or it does not answer
+    listen = configs[CONFIG].value if CONFIG in configs else None
+    if not listen:
+        return None
+    host, _, port = listen.rpartition(":")
+    return url_of(f"{node.host if host in _EVERYWHERE else host}:{port}", is_of_here=listen)
 
 
 def url_of(address: str, *, is_of_here: str = "") -> str:

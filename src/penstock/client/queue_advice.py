@@ -12,7 +12,7 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from penstock.client.scrapes import Between, Samples
+from penstock.client.scrapes import Between, ByBroker, series
 
 _LAG = "penstock_share_group_lag_records_sum"
 _AGE = "penstock_share_group_lag_age_seconds"
@@ -45,7 +45,7 @@ class Advice:
 
 
 def advise(
-    scrapes: Sequence[tuple[float, Samples]],
+    scrapes: Sequence[tuple[float, ByBroker]],
     group: str,
     workers: int,
     *,
@@ -53,10 +53,15 @@ def advise(
     concurrency: int = 1,
     catch_up_seconds: float = 300.0,
 ) -> Advice:
-    """What two or more scrapes, each with its time, say about a queue."""
+    """What two or more scrapes of all brokers, each with its time, say about a queue.
+
+    A broker that did not answer each time is left out: its records would seem to come and go.
+    """
+    answered = set.intersection(*(set(brokers) for _, brokers in scrapes))
+    scrapes = [(moment, {each: brokers[each] for each in answered}) for moment, brokers in scrapes]
     (began, before), (ended, after) = scrapes[0], scrapes[-1]
     between = Between(before, after, ended - began)
-    topics = sorted({dict(labels)["topic"] for labels in after.get(_LAG, {}) if dict(labels)["group"] == group})
+    topics = sorted({labels["topic"] for labels, _ in series(after, _LAG) if labels["group"] == group})
     if not topics:
         raise UnknownQueue(group)
     arrivals = sum(rate for (topic,), rate in between.rates(_IN, "topic").items() if topic in topics)
@@ -76,9 +81,7 @@ def advise(
         topics=topics,
         workers=workers,
         lag=int(lag),
-        oldest_seconds=max(
-            (value for labels, value in after.get(_AGE, {}).items() if dict(labels)["group"] == group), default=0.0
-        ),
+        oldest_seconds=max((value for labels, value in series(after, _AGE) if labels["group"] == group), default=0.0),
         arrivals_per_second=arrivals,
         done_per_second=max(0.0, arrivals - (lag - lag_before) / between.seconds),
         handling_seconds=handling_seconds,
@@ -88,5 +91,5 @@ def advise(
     )
 
 
-def _total(samples: Samples, name: str, group: str) -> float:
-    return sum(value for labels, value in samples.get(name, {}).items() if dict(labels)["group"] == group)
+def _total(brokers: ByBroker, name: str, group: str) -> float:
+    return sum(value for labels, value in series(brokers, name) if labels["group"] == group)

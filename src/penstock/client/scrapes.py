@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections import defaultdict
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
 _SAMPLE = re.compile(r"([A-Za-z_:][\w:]*)(?:\{(.*)\})? (\S+)")
@@ -13,6 +13,8 @@ _ESCAPED = re.compile(r"\\(.)")
 
 Labels = tuple[tuple[str, str], ...]
 Samples = dict[str, dict[Labels, float]]
+ByBroker = Mapping[str, Samples]
+"""Scrapes of several brokers, taken together: by the broker's id, or its address."""
 
 
 class MalformedScrape(ValueError):
@@ -37,36 +39,38 @@ def _unescaped(text: str) -> str:
     return _ESCAPED.sub(lambda match: "\n" if match[1] == "n" else match[1], text)
 
 
-def merged(brokers: Iterable[Samples]) -> Samples:
-    """The samples of several brokers as those of one: what two of them count is summed."""
-    found: defaultdict[str, dict[Labels, float]] = defaultdict(dict)
-    for samples in brokers:
-        for name, values in samples.items():
-            held = found[name]
-            for labels, value in values.items():
-                held[labels] = held.get(labels, 0.0) + value
-    return dict(found)
+def series(brokers: ByBroker, name: str) -> Iterator[tuple[Mapping[str, str], float]]:
+    """The labels and values of a metric, of all brokers."""
+    for samples in brokers.values():
+        for labels, value in samples.get(name, {}).items():
+            yield dict(labels), value
 
 
 @dataclass(frozen=True, slots=True)
 class Between:
-    """What happened between two scrapes of one broker."""
+    """What happened between two scrapes of one or several brokers.
 
-    before: Samples
-    after: Samples
+    Counters are compared broker by broker: one that starts anew, or does not answer once, would otherwise take the
+    others' counts along. Each series of a gauge comes from one broker.
+    """
+
+    before: ByBroker
+    after: ByBroker
     seconds: float
 
     def gauges(self, name: str) -> Iterator[tuple[Mapping[str, str], float]]:
         """The values of a metric at the end."""
-        for labels, value in self.after.get(name, {}).items():
-            yield dict(labels), value
+        return series(self.after, name)
 
     def increases(self, name: str) -> Iterator[tuple[Mapping[str, str], float]]:
         """By how much the counters of a metric grew. One that is smaller than before began anew."""
-        before = self.before.get(name, {})
-        for labels, value in self.after.get(name, {}).items():
-            earlier = before.get(labels, 0.0)
-            yield dict(labels), value - earlier if value >= earlier else value
+        for broker, after in self.after.items():
+            if broker not in self.before:
+                continue
+            before = self.before[broker].get(name, {})
+            for labels, value in after.get(name, {}).items():
+                earlier = before.get(labels, 0.0)
+                yield dict(labels), value - earlier if value >= earlier else value
 
     def rates(self, name: str, *by: str) -> dict[tuple[str, ...], float]:
         """Per second, summed over all labels but those in `by`."""

@@ -18,7 +18,7 @@ from typing import TypeVar
 from penstock.client import monitoring
 from penstock.client.admin import Admin
 from penstock.client.monitoring import NotShown
-from penstock.client.scrapes import Samples, merged, parse
+from penstock.client.scrapes import ByBroker, Samples, parse
 from penstock.console.readings import Cached
 from penstock.wire.acls import AclOperation
 
@@ -53,7 +53,7 @@ class Monitoring:
         self._addresses = Cached(self._find, _FRESH_SECONDS)
         self._permission = Cached(self._may_look, _FRESH_SECONDS)
         self._scrape = Cached(self._scrape_all, _SCRAPE_SECONDS)
-        self._scrapes: deque[tuple[float, Samples]] = deque()
+        self._scrapes: deque[tuple[float, ByBroker]] = deque()
 
     async def is_there(self) -> bool:
         return bool(await self._addresses.get())
@@ -78,8 +78,8 @@ class Monitoring:
         """The metrics named by PREFIXES, by broker, at most two seconds old."""
         return await self._scrape.get()
 
-    async def recent(self) -> Sequence[tuple[float, Samples]]:
-        """The metrics of all brokers together, over the last half minute that somebody looked, each with its time."""
+    async def recent(self) -> Sequence[tuple[float, ByBroker]]:
+        """The metrics by broker, over the last half minute that somebody looked, each reading with its time."""
         await self._scrape.get()
         return list(self._scrapes)
 
@@ -87,7 +87,7 @@ class Monitoring:
         found = await self._read("/metrics", {}, lambda text: parse(text, PREFIXES))
         if found:
             now = time.monotonic()
-            self._scrapes.append((now, merged(found.values())))
+            self._scrapes.append((now, {str(node): samples for node, samples in found.items()}))
             while now - self._scrapes[0][0] > _WATCHED_SECONDS:
                 self._scrapes.popleft()
         return found
