@@ -144,6 +144,16 @@ coverage: $(COVERAGE_STAMP) ## Measure what the default tests reach (build/cover
 test-on: ## Run the default tests on the Python of SUITE=trixie, another Debian release (needs root, apt)
 	.ci/test-on $(SUITE) make test
 
+.PHONY: package
+package: $(STAMP) ## Build the wheel and the sdist into dist, and use both in empty environments, with pip, uvx and pipx
+	rm -rf dist
+	$(BIN)/hatchling build
+	PENSTOCK_DIST=dist $(BIN)/python -m pytest -m long tests/packaging/test_distributions.py
+
+.PHONY: newcomer
+newcomer: $(STAMP) ## Install the wheel on a bare Debian and do the tutorials, with times (SUITE=trixie; needs root, apt)
+	$(BIN)/python -m tests.packaging.newcomer --suite $(SUITE)
+
 .PHONY: test-portable
 test-portable: $(STAMP) ## Run the default tests with what SYSTEM=macos (or windows) has, the ways of Linux taken away
 	PYTHONPATH=tests/portability PENSTOCK_TEST_WITHOUT=$(SYSTEM) $(BIN)/python -m pytest -n $(WORKERS)

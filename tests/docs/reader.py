@@ -3,7 +3,7 @@
 Blocks of a page are fenced with their language:
 
 - `sh` is typed into a shell. `penstock` or `penstock serve` stays in the background, in place of the one before it;
-  `pip install` is left out, because everything is installed here.
+  `pip install` is done by readers for whom not everything is installed (`Reader.install`).
 - `python`, `toml`, `yaml` and `properties` blocks are files: their first line is a comment with the name.
 - `text` after a shell block is what it prints; `…` stands for anything.
 
@@ -49,9 +49,16 @@ class Reader:
             text = text.replace(f"127.0.0.1:{written}", f"127.0.0.1:{own}")
         return text
 
+    def shell(self, *options: str) -> list[str]:
+        """The words of a command whose last word is typed into a shell."""
+        return ["bash", *options, "-c"]
+
+    def install(self, command: str) -> None:
+        """Everything is installed here."""
+
     def serve(self, command: str) -> subprocess.Popen[str]:
         started = subprocess.Popen(
-            ["bash", "-c", f"exec {self.place(command)}"],
+            [*self.shell(), f"exec {self.place(command)}"],
             cwd=self.folder,
             env=self.environment,
             stdout=subprocess.PIPE,
@@ -65,7 +72,7 @@ class Reader:
 
     def run(self, commands: str) -> str:
         done = subprocess.run(
-            ["bash", "-euc", self.place(commands)],
+            [*self.shell("-eu"), self.place(commands)],
             cwd=self.folder,
             env=self.environment,
             capture_output=True,
@@ -99,6 +106,7 @@ def follow(reader: Reader, page: str) -> int:
         elif kind == "text":
             assert _pattern(reader.place(text)).search(printed), f"expected\n{text}\nin\n{printed}"
         elif kind == "sh" and text.startswith("pip install"):
+            reader.install(text)
             continue
         elif kind == "sh" and _SERVE.match(text):
             reader.close()
