@@ -207,6 +207,22 @@ def test_initializing_again_wipes_what_was_in_flight() -> None:
     assert (state.start_offset, state.state_batches) == (3, [])
 
 
+def test_a_state_that_is_there_stays_when_it_is_not_to_begin_anew() -> None:
+    """Whoever requests that could not note that it had begun; by now it may be in use, under a higher epoch too."""
+    log = Log()
+    log.initialize(state_epoch=4)
+    log.write(10, StateBatch(12, 13, 2, 1), state_epoch=4)
+    for state_epoch in (3, 4, 5):
+        effects = log.shard.initialize(log.results.append, KEY, state_epoch, -1, 1_000, anew=False)
+        assert not effects.records
+        assert log.run(effects).error_code == ErrorCode.NONE
+    assert log.read().start_offset == 10
+    log.run(log.shard.initialize(log.results.append, OTHER, 1, 7, 1_000, anew=False))
+    state = log.shard.get(OTHER)
+    assert state is not None
+    assert state.start_offset == 7
+
+
 def test_cold_keys_get_a_fresh_snapshot_once() -> None:
     log = Log()
     log.initialize()

@@ -147,3 +147,19 @@ def test_delivery_counts_that_a_full_disk_refused_are_stored_before_the_window_i
 def test_a_coordinator_whose_log_could_not_be_read_at_first_is_loaded_later() -> None:
     outcome = run(SCENARIOS["files-queues"], 45)
     assert not outcome.findings, outcome.story()
+
+
+def test_a_queue_whose_beginning_could_not_be_noted_does_not_begin_again_under_its_workers() -> None:
+    """The state of a share-partition had begun, and the full disk refused to note that in the group: the next join
+    began it once more, and what had been accepted meanwhile came again.
+    """
+    outcome = run(SCENARIOS["files-queues"], 70, [Fault(80, "kill", 1302, 0), Fault(1302, "disk-full", 252, 0)])
+    assert not outcome.findings, outcome.story()
+
+
+def test_a_queue_is_not_served_before_it_is_stored_that_its_log_lost_records() -> None:
+    """A power cut took a record that workers had been delivered, and the full disk refused to note after the restart
+    that the queue goes back: the next record with that offset counted as done.
+    """
+    outcome = run(SCENARIOS["files-queues"], 107)
+    assert not outcome.findings, outcome.story()

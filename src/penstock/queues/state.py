@@ -115,12 +115,19 @@ class ShareStateShard:
         state_epoch: int,
         start_offset: int,
         now_ms: int,
+        *,
+        anew: bool = True,
     ) -> Effects:
-        """Begin (again) at a start offset; -1 leaves it to `share.auto.offset.reset`. What was in flight is wiped."""
+        """Begin at a start offset; -1 leaves it to `share.auto.offset.reset`.
+
+        A state that is there already is wiped, with what was in flight; unless `anew` is false: then it stays.
+        """
         result = m.InitializeShareGroupStateResponse.PartitionResult
         known = self._states.get(key)
         if not self._partition_exists(key[1], key[2]):
             return _refused(respond, result, key, UnknownTopicOrPartition("The partition does not exist."))
+        if known is not None and not anew:
+            return answered(respond, result(partition=key[2]), partial(_failed, result, key))
         if known is not None and state_epoch < known.state_epoch:
             return _refused(respond, result, key, FencedStateEpoch("The state has a higher state epoch."))
         state = ShareGroupState(

@@ -17,10 +17,8 @@ TOPIC = bytes(15) + b"\1"
 class ShareState:
     """Knows partition 0 of each topic, and no other."""
 
-    def initialize(
-        self, group_id: str, state_epoch: int, start_offsets: Mapping[bytes, Mapping[int, int]], done: Codes
-    ) -> None:
-        self.delete(group_id, start_offsets, done)
+    def initialize(self, action: InitializeShareState, done: Codes) -> None:
+        self.delete(action.group_id, action.start_offsets, done)
 
     def delete(self, group_id: str, partitions: Mapping[bytes, Collection[int]], done: Codes) -> None:
         done(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from penstock.broker.share.elsewhere import ShareStateElsewhere
+from penstock.groups.share.protocol import InitializeShareState
 from penstock.queues.state import ShareGroupState
 from penstock.queues.transitions import StateWrite
 from penstock.wire import messages as m
@@ -101,6 +102,42 @@ def test_states_begin_and_end_with_a_result_for_each_share_partition() -> None:
     stage.peers.answer(LOST)
     missing = ErrorCode.COORDINATOR_NOT_AVAILABLE
     assert codes == [{(TOPIC, 0): missing, (TOPIC, 1): ErrorCode.NONE}, {(TOPIC, 1): missing}]
+
+
+def summaries(*found: tuple[int, int, int]) -> m.ReadShareGroupStateSummaryResponse:
+    """Partition, state epoch and start offset of each."""
+    shapes = m.ReadShareGroupStateSummaryResponse
+    results = [
+        shapes.PartitionResult(
+            partition=index, state_epoch=epoch, leader_epoch=-1, start_offset=start, delivery_complete_count=-1
+        )
+        for index, epoch, start in found
+    ]
+    return shapes(results=[shapes.ReadStateSummaryResult(topic_id=TOPIC, partitions=results)])
+
+
+def test_a_state_that_is_there_does_not_begin_again_unless_it_is_to_begin_anew() -> None:
+    stage, codes = Stage(), list[dict[tuple[bytes, int], ErrorCode]]()
+    offsets = {(TOPIC, 0): -1, (TOPIC, 1): -1}
+    stage.elsewhere.begin(KEEPER, InitializeShareState("g", 2, {TOPIC: {0: -1, 1: -1}}), offsets, codes.append)
+    stage.peers.answer(summaries((0, 1, 7), (1, 0, -1)))
+    request = stage.peers.sent[-1][1]
+    assert isinstance(request, m.InitializeShareGroupStateRequest)
+    assert [each.partition for each in request.topics[0].partitions] == [1]
+    shapes = m.InitializeShareGroupStateResponse
+    done = shapes.InitializeStateResult(topic_id=TOPIC, partitions=[shapes.PartitionResult(partition=1)])
+    stage.peers.answer(shapes(results=[done]))
+    assert codes == [dict.fromkeys(offsets, ErrorCode.NONE)]
+
+    anew = InitializeShareState("g", 3, {TOPIC: {0: 4}}, frozenset({TOPIC}))
+    stage.elsewhere.begin(KEEPER, anew, {(TOPIC, 0): 4}, codes.append)
+    assert isinstance(stage.peers.sent[-1][1], m.InitializeShareGroupStateRequest)
+    stage.peers.answer(LOST)
+    assert codes[-1] == {(TOPIC, 0): ErrorCode.COORDINATOR_NOT_AVAILABLE}
+
+    stage.elsewhere.begin(KEEPER, InitializeShareState("g", 3, {TOPIC: {0: -1}}), {(TOPIC, 0): -1}, codes.append)
+    stage.peers.answer(LOST)
+    assert codes[-1] == {(TOPIC, 0): ErrorCode.COORDINATOR_NOT_AVAILABLE}
 
 
 def test_summaries_are_told_without_batches() -> None:

@@ -298,7 +298,7 @@ class ShareOffsetHandlers:
             written.reply(pending.complete, response, lambda error: answer(error_code=error))
             handle.run(written)
 
-        self._coordinator.initialize(body.group_id, action.state_epoch, action.start_offsets, initialized)
+        self._coordinator.initialize(action, initialized)
         return pending
 
     def delete_share_group_offsets(self, request: Request[m.DeleteShareGroupOffsetsRequest]) -> Answer:

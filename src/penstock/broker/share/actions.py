@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Mapping
 from typing import TYPE_CHECKING, Protocol
 
-from penstock.groups.share.protocol import DeleteShareState
+from penstock.groups.share.protocol import DeleteShareState, InitializeShareState
 from penstock.queues.sessions import TopicIdPartition
 from penstock.wire.errors import ErrorCode
 
@@ -24,9 +24,7 @@ Codes = Callable[[dict[TopicIdPartition, ErrorCode]], None]
 class ShareState(Protocol):
     """The part of the share coordinator that group coordinators use."""
 
-    def initialize(
-        self, group_id: str, state_epoch: int, start_offsets: Mapping[bytes, Mapping[int, int]], done: Codes
-    ) -> None: ...
+    def initialize(self, action: InitializeShareState, done: Codes) -> None: ...
 
     def delete(self, group_id: str, partitions: Mapping[bytes, Collection[int]], done: Codes) -> None: ...
 
@@ -58,7 +56,7 @@ class ShareActions:
         if isinstance(action, DeleteShareState):
             share_state.delete(group_id, action.partitions, deleted)
         else:
-            share_state.initialize(group_id, action.state_epoch, action.start_offsets, initialized)
+            share_state.initialize(action, initialized)
 
 
 def partitions_with(results: Mapping[TopicIdPartition, ErrorCode], *, succeeded: bool) -> dict[bytes, frozenset[int]]:

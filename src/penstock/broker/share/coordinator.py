@@ -42,6 +42,7 @@ if TYPE_CHECKING:
     from penstock.broker.share.metrics import ShareMetrics
     from penstock.broker.state_topic import MakeTopic
     from penstock.broker.world import Timer, World
+    from penstock.groups.share.protocol import InitializeShareState
 
 log = logging.getLogger("penstock.share")
 
@@ -54,6 +55,7 @@ States = Callable[[dict[TopicIdPartition, ShareGroupState | ErrorCode | None]], 
 _READING_SECONDS = 10.0
 """How long the answer of a coordinator elsewhere is waited for, and kept for the fetch that wanted it."""
 _MAX_READING = 1000
+_COMPARING_AGAIN_SECONDS = 1.0
 
 # What a client sees when the share coordinator refuses its partition's owner.
 _SEEN_BY_CLIENTS: dict[int, type[KafkaError]] = {
@@ -166,8 +168,8 @@ class ShareCoordinator:
     def handle(self, key: SharePartitionKey) -> Handle:
         """The shard that keeps a share-partition. Raises COORDINATOR_LOAD_IN_PROGRESS until it is loaded."""
         handle = self.runtime.find(coordinator_key(key))
-        if self._log_ends:
-            self._compare(handle)
+        if self._log_ends and not self._compare(handle):
+            raise CoordinatorLoadInProgress()
         return handle
 
     # -- for the owners of share-partitions -----------------------------------------------------------------------
@@ -288,11 +290,12 @@ class ShareCoordinator:
 
     # -- for the group coordinator and for administrators ----------------------------------------------------------
 
-    def initialize(
-        self, group_id: str, state_epoch: int, start_offsets: Mapping[bytes, Mapping[int, int]], done: Codes
-    ) -> None:
-        """Begin the state of share-partitions, wiping what was in flight. `done` is called when it is durable."""
-        named = {(topic_id, index): at for topic_id, each in start_offsets.items() for index, at in each.items()}
+    def initialize(self, action: InitializeShareState, done: Codes) -> None:
+        """Begin the state of share-partitions, anew or where there is none. `done` is called when it is durable."""
+        group_id = action.group_id
+        named = {
+            (topic_id, index): at for topic_id, each in action.start_offsets.items() for index, at in each.items()
+        }
 
         def attempt(pending: Mapping[TopicIdPartition, int], answered: Codes) -> None:
             here, elsewhere = self._apart(group_id, pending)
@@ -302,13 +305,14 @@ class ShareCoordinator:
                 command = partial(
                     ShareStateShard.initialize,
                     key=(group_id, *tp),
-                    state_epoch=state_epoch,
+                    state_epoch=action.state_epoch,
                     start_offset=start_offset,
                     now_ms=now_ms,
+                    anew=tp[0] in action.anew,
                 )
                 self._run((group_id, *tp), command, gathering)
             for node_id, there in elsewhere.items():
-                self._elsewhere.initialize(node_id, group_id, state_epoch, there, gathering.add)
+                self._elsewhere.begin(node_id, action, there, gathering.add)
 
         insist(self._world, named, attempt, done)
 
@@ -372,8 +376,11 @@ class ShareCoordinator:
         except KafkaError as error:
             gathering.add({tp: error.code})
             return
-        handle.run(command(handle.shard, lambda result: gathering.add({tp: ErrorCode(result.error_code)})))
-        self._on_state_changed(key, NotLeaderOrFollower())
+        effects = command(handle.shard, lambda result: gathering.add({tp: ErrorCode(result.error_code)}))
+        changes = bool(effects.records)
+        handle.run(effects)
+        if changes:
+            self._on_state_changed(key, NotLeaderOrFollower())
 
     def topic_deleted(self, topic: Topic) -> None:
         for handle in self.runtime.loaded_handles():
@@ -385,26 +392,34 @@ class ShareCoordinator:
 
     def _compare_all(self) -> None:
         """See to it that no group is past the end of its log, before the log can grow over that by another restart."""
+        are_compared = True
         for handle in self.runtime.loaded_handles():
-            self._compare(handle)
+            are_compared &= self._compare(handle)
             if not handle.log.is_durable:
                 # Confirmed by a process that was killed before it flushed them: their time is long up.
                 handle.log.make_durable_soon()
-        self._log_ends.clear()
-        self._compared.clear()
+        if are_compared:
+            self._log_ends.clear()
+            self._compared.clear()
+        else:
+            self._world.call_later(_COMPARING_AGAIN_SECONDS, self._compare_all)
 
-    def _compare(self, handle: Handle) -> None:
+    def _compare(self, handle: Handle) -> bool:
+        """False where the storage refuses to note what has to be noted: nobody may use these states until it does."""
         if handle.index in self._compared:
-            return
-        self._compared.add(handle.index)
+            return True
         effects = handle.shard.bring_back(lambda key: self._log_ends.get(key[1:]), self._world.now_ms())
         if effects.records:
+            number = len(effects.records)
+            if not handle.run(effects):
+                return False
             log.warning(
                 "%d share-partitions were past the end of their logs, which lost records: they return to the end",
-                len(effects.records),
+                number,
             )
-            handle.run(effects)
             handle.log.make_durable_soon()
+        self._compared.add(handle.index)
+        return True
 
     @property
     def _prune_seconds(self) -> float:

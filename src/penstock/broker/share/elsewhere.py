@@ -18,6 +18,7 @@ All that one turn of the event loop gathers for a group and a broker is one requ
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from functools import partial
 from typing import TYPE_CHECKING, NamedTuple, Protocol, TypeVar
 
 from penstock.broker.peer_connection import PeerFailed
@@ -33,6 +34,7 @@ if TYPE_CHECKING:
     from penstock.broker.cluster_view import ClusterView
     from penstock.broker.peers import Peers
     from penstock.broker.world import World
+    from penstock.groups.share.protocol import InitializeShareState
 
 _MAX_PARTITIONS = 1000
 """In one request."""
@@ -157,6 +159,31 @@ class ShareStateElsewhere:
         self._peers().send(node_id, Lane.SHARE_STATE, request, m.WriteShareGroupStateResponse, answered)
 
     # -- for group coordinators and administrators -----------------------------------------------------------------
+
+    def begin(
+        self, node_id: int, action: InitializeShareState, start_offsets: Mapping[TopicIdPartition, int], done: Codes
+    ) -> None:
+        """Begin states, anew or where there are none. Kafka's request replaces what there is: that is looked up first."""
+
+        def looked(found: Mapping[TopicIdPartition, ShareGroupState | ErrorCode]) -> None:
+            codes: dict[TopicIdPartition, ErrorCode] = {}
+            for tp, state in found.items():
+                if isinstance(state, ErrorCode):
+                    codes[tp] = state
+                elif state.start_offset != UNKNOWN:
+                    codes[tp] = ErrorCode.NONE
+            missing = {tp: at for tp, at in start_offsets.items() if tp not in codes}
+            if missing:
+                initialize(missing, lambda results: done(codes | results))
+            else:
+                done(codes)
+
+        initialize = partial(self.initialize, node_id, action.group_id, action.state_epoch)
+        kept = [tp for tp in start_offsets if tp[0] not in action.anew]
+        if kept:
+            self.summaries(node_id, action.group_id, kept, looked)
+        else:
+            initialize(start_offsets, done)
 
     def initialize(
         self, node_id: int, group_id: str, state_epoch: int, start_offsets: Mapping[TopicIdPartition, int], done: Codes

@@ -50,6 +50,9 @@ class InitializeShareState:
     group_id: str
     state_epoch: int
     start_offsets: Mapping[bytes, Mapping[int, int]]
+    anew: frozenset[bytes] = frozenset()
+    """Topics whose state is replaced if there is any. Elsewhere it is kept: it began by a request whose outcome could
+    not be written down, and may have been in use since."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,9 +96,10 @@ class ShareProtocol:
                 return Effects()
             return self._answer(respond, context, request)
         topics = {t: StateTopic(self._name(t), frozenset(p)) for t, p in start_offsets.items()}
+        anew = frozenset(topics.keys() & group.state_partitions.deleting.keys())
         effects = Effects()
         effects.records.append(group.state_partitions.with_initializing(topics).record(group.group_id))
-        effects.actions.append(InitializeShareState(group.group_id, group.epoch + 1, start_offsets))
+        effects.actions.append(InitializeShareState(group.group_id, group.epoch + 1, start_offsets, anew))
         self._parked.setdefault(group.group_id, []).append(_Parked(respond, context, request))
         self._timers.schedule(
             TimerKey(TimerKind.SHARE_INITIALIZE, group.group_id), context.now_ms + INITIALIZE_PATIENCE_MS
@@ -384,7 +388,7 @@ class ShareProtocol:
         if start_offsets:
             topics = {t: StateTopic(self._name(t), frozenset(p)) for t, p in start_offsets.items()}
             effects.records.append(group.state_partitions.with_initializing(topics).record(group_id))
-            effects.actions.append(InitializeShareState(group_id, group.epoch, start_offsets))
+            effects.actions.append(InitializeShareState(group_id, group.epoch, start_offsets, frozenset(topics)))
         return effects
 
     def begin_delete_offsets(self, group_id: str, topics: frozenset[bytes]) -> Effects:
