@@ -36,6 +36,10 @@ def produced(code: ErrorCode) -> m.ProduceResponse:
     [
         (produced(ErrorCode.NONE), Delivery.WRITTEN),
         (produced(ErrorCode.NOT_LEADER_OR_FOLLOWER), Delivery.NOT_WRITTEN),
+        (produced(ErrorCode.NOT_ENOUGH_REPLICAS), Delivery.NOT_WRITTEN),
+        (produced(ErrorCode.UNKNOWN_TOPIC_ID), Delivery.NOT_WRITTEN),
+        (produced(ErrorCode.FENCED_LEADER_EPOCH), Delivery.NOT_WRITTEN),
+        (produced(ErrorCode.KAFKA_STORAGE_ERROR), Delivery.UNKNOWN),
         (produced(ErrorCode.REQUEST_TIMED_OUT), Delivery.UNKNOWN),
         (produced(ErrorCode.MESSAGE_TOO_LARGE), Delivery.REFUSED),
         (produced(ErrorCode.TOPIC_AUTHORIZATION_FAILED), Delivery.REFUSED),

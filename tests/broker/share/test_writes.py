@@ -1,4 +1,4 @@
-"""What the storage refuses to note of a window is written again until it is stored, and the window says so meanwhile."""
+"""What the storage refuses to note of a window is written again until it is stored; meanwhile the window says so."""
 
 from __future__ import annotations
 

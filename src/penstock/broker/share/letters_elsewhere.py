@@ -20,7 +20,7 @@ from penstock.queues.dead_letters import Origin, buried_offsets
 from penstock.records.batch import Buffer, CorruptBatch, iter_headers
 from penstock.records.record import iter_records
 from penstock.wire import messages as m
-from penstock.wire.errors import ErrorCode
+from penstock.wire.errors import ErrorCode, error_class
 
 if TYPE_CHECKING:
     from penstock.broker.peers import Peers
@@ -49,16 +49,12 @@ class Delivery(Enum):
 
 _DELIVERIES = {
     ErrorCode.NONE: Delivery.WRITTEN,
-    ErrorCode.NOT_LEADER_OR_FOLLOWER: Delivery.NOT_WRITTEN,
-    ErrorCode.UNKNOWN_TOPIC_OR_PARTITION: Delivery.NOT_WRITTEN,
-    ErrorCode.UNKNOWN_TOPIC_ID: Delivery.NOT_WRITTEN,
-    ErrorCode.NOT_ENOUGH_REPLICAS: Delivery.NOT_WRITTEN,
     ErrorCode.REQUEST_TIMED_OUT: Delivery.UNKNOWN,
     ErrorCode.NOT_ENOUGH_REPLICAS_AFTER_APPEND: Delivery.UNKNOWN,
     ErrorCode.KAFKA_STORAGE_ERROR: Delivery.UNKNOWN,
     ErrorCode.UNKNOWN_SERVER_ERROR: Delivery.UNKNOWN,
 }
-"""What the answer to a Produce means for the letters; with any other error the topic does not take them."""
+"""What the answer to a Produce means for the letters; any other error comes before anything is written."""
 
 
 class LettersElsewhere:
@@ -78,7 +74,7 @@ class LettersElsewhere:
                 return
             codes = [ErrorCode(each.error_code) for found in answer.responses for each in found.partition_responses]
             code = codes[0] if codes else ErrorCode.UNKNOWN_SERVER_ERROR
-            done(_DELIVERIES.get(code, Delivery.REFUSED), code)
+            done(_DELIVERIES.get(code) or _unwritten(code), code)
 
         self._peers().send(target.node_id, Lane.RECORDS, request, m.ProduceResponse, answered)
 
@@ -103,6 +99,11 @@ class LettersElsewhere:
             self._ends.find([place], started, timestamp=EARLIEST)
 
         self._ends.find([place], ended, timestamp=LATEST)
+
+
+def _unwritten(code: ErrorCode) -> Delivery:
+    """Whether the topic may take the letters later, or not at all."""
+    return Delivery.NOT_WRITTEN if error_class(code).retriable else Delivery.REFUSED
 
 
 class _Search:
