@@ -63,6 +63,15 @@ def fault(kind: str, time: int = 20) -> Operation:
     return {"op": "fault", "kind": kind, "time": time}
 
 
+def taken_over(partition: int = 0) -> Operation:
+    return fault("take-over") | {"topic": "t", "partition": partition}
+
+
+def gone(partition: int = 0) -> Operation:
+    lost: Operation = {"op": "gone", "group": "g", "member": "m9", "time": 5, "fetching": True}
+    return lost | {"topic": "t", "partition": partition}
+
+
 SETTLED: Operation = {"op": "settled", "group": "g", "time": 1000}
 
 

@@ -13,7 +13,9 @@ from tests.checks.histories import (
     ended,
     fault,
     found_in,
+    gone,
     settings,
+    taken_over,
     unreadable,
     window,
 )
@@ -134,3 +136,39 @@ class TestQ8:
 class TestQ9:
     def test_an_unreadable_record_that_is_not_archived(self) -> None:
         assert found_in(unreadable(0), SETTLED) == ["Q9"]
+
+
+class TestTakeOverOfAPartition:
+    """`fault` with a partition: another broker leads it, and the others go on."""
+
+    def test_its_records_may_come_again_at_once_with_the_same_count(self) -> None:
+        assert found_in(deliver(0), taken_over(), deliver(0, "m2", 1, time=21)) == []
+
+    def test_records_of_other_partitions_stay_with_their_holders(self) -> None:
+        assert found_in(deliver(0), taken_over(partition=1), deliver(0, "m2", 1, time=21)) == ["Q1", "Q3"]
+
+    def test_it_lets_a_count_come_again_once(self) -> None:
+        again = deliver(0, "m2", 1, time=21, until=50)
+        assert found_in(deliver(0), taken_over(), again, deliver(0, "m3", 1, time=51)) == ["Q3"]
+
+
+class TestAnswersThatWereLost:
+    """`gone` with a partition: records of it may have been on their way."""
+
+    def test_each_may_have_counted_once(self) -> None:
+        assert found_in(deliver(0, until=5), gone(), gone(), deliver(0, "m2", 4, time=6)) == []
+        assert found_in(deliver(0, until=5), gone(), deliver(0, "m2", 4, time=6)) == ["Q3"]
+
+    def test_they_count_once_only(self) -> None:
+        again = deliver(0, "m2", 3, time=6, until=7)
+        assert found_in(deliver(0, until=5), gone(), again, deliver(0, "m2", 5, time=8)) == ["Q3"]
+
+    def test_they_count_for_records_that_nobody_has_seen_yet(self) -> None:
+        assert found_in(gone(), deliver(0, count=2)) == []
+
+    def test_those_of_another_partition_do_not_count(self) -> None:
+        assert found_in(deliver(0, until=5), gone(partition=1), deliver(0, "m2", 3, time=6)) == ["Q3"]
+
+    def test_a_record_is_not_taken_for_given_up_because_of_answers_lost_before_it(self) -> None:
+        lost_earlier = [gone(partition=1)] * 5
+        assert found_in(settings(delivery_limit=3), *lost_earlier, deliver(0), SETTLED) == ["Q2"]

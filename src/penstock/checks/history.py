@@ -21,13 +21,15 @@ Queues
      "result": "ok", "time": 1010, "txn": "x1"}                  or "release", "reject", "renew" (with "until");
                                                                  "result": "sent" says that it is on its way
     {"op": "gone", "group": "g", "member": "m1", "time": 1500,   its connection is over: what it held is free, and if
-     "fetching": true}                                           it was fetching, more may have been delivered to it
+     "fetching": true}                                           it was fetching, more may have been delivered to it:
+                                                                 of "topic" and "partition" alone, if they are named
     {"op": "archive", "group": "g", "topic": "t", "partition": 0, "offset": 3, "time": 2000}
     {"op": "unreadable", "group": "g", "topic": "t", "partition": 0, "offset": 3, "time": 2000}
     {"op": "window", "group": "g", "topic": "t", "partition": 0, "start": 3, "in_flight": 5, "time": 2000}
     {"op": "share-settings", "group": "g", "delivery_limit": 5, "max_in_flight": 2000, "flush_interval": 100,
      "key_order": false}
-    {"op": "fault", "kind": "kill", "time": 5000}                or "power-cut", "restart"
+    {"op": "fault", "kind": "kill", "time": 5000}                or "power-cut", "restart"; of "topic" and "partition"
+                                                                 alone, if they are named: another broker leads them
     {"op": "lost", "topic": "t", "partition": 0, "offset": 7}    a power cut took the records from this offset on
     {"op": "settled", "group": "g", "time": 9000,                every record of the group was handled: these, if they
      "records": [["t", 0, 3]]}                                   are named, and all that were delivered

@@ -11,9 +11,10 @@
 - Q8 An acknowledgement in a transaction counts if and only if the transaction is committed.
 - Q9 A record that nobody can read is archived.
 
-A broker that dies forgets who holds what: deliveries begin anew, maybe with the same count. A member that is gone holds
-nothing any more; a delivery that was on its way to it may have counted without anybody having seen it. Records that a
-power cut took from the log (`lost`) leave their offsets to others.
+A broker that dies forgets who holds what: deliveries begin anew, maybe with the same count. So does a partition that
+another broker takes over (`fault` with `topic` and `partition`); the others go on. A member that is gone holds nothing
+any more. A delivery that was on its way to it may have counted without anybody having seen it: of any record, or of one
+partition where `gone` names it. Records that a power cut took from the log (`lost`) leave their offsets to others.
 """
 
 from __future__ import annotations
@@ -51,6 +52,8 @@ class _Record:
     """What was on its way to the disk is lost, and with it any number of deliveries that were not confirmed."""
     unseen: int = 0
     """How many deliveries nobody has seen."""
+    missed: int = 0
+    """How many more there may have been, since it was delivered last, in answers that did not arrive."""
     ended: str | None = None
     ended_at: int = 0
     maybe_ended: bool = False
@@ -77,6 +80,8 @@ class QueueChecker:
         self._died_at = 0
         self._gone: dict[str, int] = {}
         """How many members of each group have gone while records were on their way to them."""
+        self._gone_from: dict[tuple[str, str, int], int] = {}
+        """The same for partitions of which it is known that the records were theirs."""
 
     def add(self, operation: Operation) -> None:
         handle = _HANDLERS.get(str(operation["op"]))
@@ -110,7 +115,7 @@ class QueueChecker:
         lowest = record.count + 1
         if record.forgotten:
             lowest = 1 if record.power_was_cut else max(1, record.count)
-        highest = record.count + 1 + self._gone.get(key[0], 0) - record.unseen
+        highest = record.count + 1 + self._may_have_missed(key[0], record)
         if not lowest <= count <= highest:
             wanted = str(lowest) if lowest == highest else f"{lowest} to {highest}"
             self._report("Q3", f"delivery {count} of {_named(key)}, where {wanted} is expected", operation)
@@ -122,7 +127,8 @@ class QueueChecker:
             self._report("Q6", text, operation)
         if settings.key_order and operation.get("key") is not None:
             self._check_key_order(key, record, operation, now)
-        record.unseen += max(0, count - record.count - 1)
+        record.unseen += max(0, count - record.count - 1 - record.missed)
+        record.missed = 0
         record.holder, record.until, record.count = member, _int(operation, "until"), count
         record.released, record.forgotten, record.power_was_cut = None, False, False
         self._held.setdefault((key[0], member), {})[key] = record
@@ -218,8 +224,15 @@ class QueueChecker:
             self._report("Q5", text, operation)
 
     def _member_gone(self, operation: Operation) -> None:
-        group, member = str(operation["group"]), str(operation["member"])
-        self._gone[group] = self._gone.get(group, 0) + bool(operation.get("fetching"))
+        group, member, fetching = str(operation["group"]), str(operation["member"]), bool(operation.get("fetching"))
+        if "partition" in operation:
+            place = (group, str(operation["topic"]), _int(operation, "partition"))
+            self._gone_from[place] = self._gone_from.get(place, 0) + fetching
+            for key, record in self._of(group):
+                if key[:3] == place and record.ended is None:
+                    record.missed += fetching
+        else:
+            self._gone[group] = self._gone.get(group, 0) + fetching
         for record in self._held.pop((group, member), {}).values():
             if record.holder == member:
                 record.holder = None
@@ -237,6 +250,12 @@ class QueueChecker:
         now, lost_power = _int(operation, "time"), operation["kind"] == "power-cut"
         if operation["kind"] == "restart":
             self._restarted(now)
+            return
+        if "partition" in operation:
+            place = (str(operation["topic"]), _int(operation, "partition"))
+            for key, record in self._records.items():
+                if key[1:3] == place and record.ended is None:
+                    record.holder, record.forgotten, record.not_before = None, True, 0
             return
         self._died_at = now
         for key, record in self._records.items():
@@ -277,15 +296,19 @@ class QueueChecker:
     def _may_be_over(self, group: str, record: _Record) -> bool:
         """Whether it has ended, or may have: a record that was delivered as often as it may be is given up."""
         limit = self._of_group(group).delivery_limit
-        most = record.count + self._gone.get(group, 0) - record.unseen
+        most = record.count + self._may_have_missed(group, record)
         return record.ended is not None or record.maybe_ended or (limit is not None and most >= limit)
+
+    def _may_have_missed(self, group: str, record: _Record) -> int:
+        """How many deliveries there may have been since the last one that somebody has seen."""
+        return self._gone.get(group, 0) - record.unseen + record.missed
 
     def _record(self, operation: Operation) -> tuple[Key, _Record]:
         place = (str(operation["group"]), str(operation["topic"]), _int(operation, "partition"))
         key = (*place, _int(operation, "offset"))
         record = self._records.get(key)
         if record is None:
-            record = self._records[key] = _Record()
+            record = self._records[key] = _Record(missed=self._gone_from.get(key[:3], 0))
         return key, record
 
     def _of(self, group: str) -> Iterator[tuple[Key, _Record]]:

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import logging
 import time
+
+import pytest
 
 from penstock.records.builder import build_batch
 from penstock.testing import Broker
@@ -86,3 +89,16 @@ def test_a_state_that_was_reset_below_the_window_is_read_anew(broker: Broker, wi
     worker.acknowledge({0: [(0, 4, ACCEPT)]})
     assert initialize(wire, "g", topic, start=3, epoch=2) == [0]
     assert acquired(worker.fetch()) == [(3, 4, 1)]
+
+
+def test_the_log_says_when_a_window_is_loaded_and_dropped(
+    broker: Broker, wire: Wire, caplog: pytest.LogCaptureFixture
+) -> None:
+    produce(wire, "jobs", [b"a"])
+    initialize(wire, "g", topic_id(wire, "jobs"))
+    with caplog.at_level(logging.DEBUG, "penstock.share"):
+        member(wire).fetch()
+        initialize(wire, "g", topic_id(wire, "jobs"))
+    loaded, dropped = [each for each in caplog.messages if "the window of group 'g' in jobs-0" in each]
+    assert loaded == "loaded the window of group 'g' in jobs-0 at offset 0, leader epoch 0"
+    assert dropped.startswith("dropped the window of group 'g' in jobs-0: ")

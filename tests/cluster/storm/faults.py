@@ -47,8 +47,6 @@ Carry = Callable[[Strike], Awaitable[str]]
 KINDS: dict[str, Carry] = {}
 NEED_SEVERAL = {"part-brokers"}
 """Faults that one broker alone cannot have."""
-OF_PROCESSES = {"kill", "kill-and-wipe", "terminate", "stop-short", "stop-long", "disk-full", "disk-wiped"}
-OF_POSTGRES = {"postgres-restart", "postgres-kill"}
 
 
 def kind(name: str) -> Callable[[Carry], Carry]:

@@ -19,9 +19,9 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from tests.cluster.storm.faults import OF_POSTGRES, OF_PROCESSES, Fault, carry_out, plan_of
-from tests.cluster.storm.history import History, Wire
-from tests.cluster.storm.load import Load
+from tests.cluster.storm.faults import Fault, carry_out, plan_of
+from tests.cluster.storm.history import History, Wire, now_ms
+from tests.cluster.storm.load import LOCK_MS, QUEUE, Load
 from tests.cluster.storm.stage import STORE, BrokerDied, Stage
 
 CONFIGS: dict[str, object] = {
@@ -62,16 +62,20 @@ async def storm(
     result = Result(seed)
     history = History()
     async with Stage(folder, brokers, CONFIGS) as stage:
-        with Wire(history).watched():
+        nodes = {node.clients.port: node.number for node in stage.nodes}
+        with Wire(history, nodes).watched():
             load = Load(stage.bootstrap, history, seed)
             await load.prepare(min(brokers, 3))
             load.start()
             await asyncio.sleep(3 * scale)
-            await _blow(stage, history, plan_of(seed, count, brokers, kinds), scale, result, load if tell else None)
+            await _blow(stage, plan_of(seed, count, brokers, kinds), scale, result, load if tell else None)
             began = time.monotonic()
             result.wrong += await load.finish(patience_seconds)
             quiet = time.monotonic() - began
-        result.wrong += [str(finding) for finding in history.judge()]
+        clock_ms = now_ms() - int(time.time() * 1000)
+        windows = [each for node in stage.nodes for each in node.windows(QUEUE, clock_ms)]
+        findings = history.judge(stage.leaders(history.topics, clock_ms), windows, LOCK_MS)
+        result.wrong += [str(finding) for finding in findings]
         history.write(folder / "history.jsonl")
         result.wrong += await judged_store(stage, patience_seconds)
     result.summary = (
@@ -82,13 +86,9 @@ async def storm(
     return result
 
 
-async def _blow(
-    stage: Stage, history: History, plan: list[Fault], scale: float, result: Result, told: Load | None
-) -> None:
+async def _blow(stage: Stage, plan: list[Fault], scale: float, result: Result, told: Load | None) -> None:
     chance = random.Random(f"pauses of {result.seed}")
     for number, fault in enumerate(plan, 1):
-        moves_leaders = fault.kind in OF_PROCESSES or fault.kind in OF_POSTGRES or fault.kind.startswith("part-")
-        history.took_over(fault.kind)
         evidence = ""
         started = time.monotonic()
         try:
@@ -100,8 +100,6 @@ async def _blow(
             result.faults[fault.kind] += 1
         else:
             result.unproven.append(str(fault))
-        if moves_leaders:
-            history.took_over(fault.kind)
         if told is not None:
             lasted = time.monotonic() - started
             sent = sum(told.acknowledged.values())
@@ -110,7 +108,6 @@ async def _blow(
                 flush=True,
             )
         await asyncio.sleep(chance.uniform(*_BETWEEN_SECONDS) * scale)
-    history.took_over("the end of the storm")
 
 
 async def _revive(stage: Stage) -> None:

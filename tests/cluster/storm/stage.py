@@ -4,21 +4,25 @@ from __future__ import annotations
 
 import asyncio
 import os
+import re
 import signal
 import subprocess
 import sys
+import threading
 import time
 from collections.abc import Mapping
 from contextlib import AsyncExitStack
+from datetime import datetime
 from pathlib import Path
 from types import TracebackType
-from typing import Self
+from typing import Any, Self
 
 import psutil
 import psycopg
 
 from penstock.certificates import create_certificates
 from tests.broker.process import free_port
+from tests.cluster.storm.leadership import Led, Loaded, leaderships
 from tests.cluster.storm.proxy import Mode, Proxy
 from tests.postgres import PostgresServer
 from tests.seaweedfs import SeaweedServer
@@ -27,6 +31,25 @@ START_SECONDS = 90
 _STOP_SECONDS = 60
 DISK_BYTES = 256 << 20
 STORE = "s3://bucket/storm"
+_POSTGRES = ("-c shared_buffers=32MB", "-c max_connections=200", "-c track_commit_timestamp=on")
+_LOADED = re.compile(
+    r"^(\S+ \S+) DEBUG loaded the window of group '([^']+)' in (\S+)-(\d+) at offset \d+, leader epoch (\d+)$",
+    re.MULTILINE,
+)
+# Every change of a leader, with the transaction that made it: PostgreSQL remembers when that was committed.
+_RECORD_LEADERS = """
+    CREATE SCHEMA record;
+    CREATE TABLE record.change (
+        number bigserial, topic_id bytea, partition_index integer, leader integer, leader_epoch integer
+    );
+    CREATE FUNCTION record.note() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN
+        INSERT INTO record.change (topic_id, partition_index, leader, leader_epoch)
+        VALUES (NEW.topic_id, NEW.partition_index, NEW.leader, NEW.leader_epoch);
+        RETURN NULL;
+    END $$;
+    CREATE TRIGGER note AFTER INSERT OR UPDATE OF leader, leader_epoch ON partition
+        FOR EACH ROW EXECUTE FUNCTION record.note();
+"""
 
 
 class Node:
@@ -94,10 +117,13 @@ class Node:
     async def _started(self, deadline: float) -> bool:
         environment = {**os.environ, **self._stage.s3.environment}
         environment["AWS_ENDPOINT_URL"] = f"http://127.0.0.1:{self.store.port}"
-        environment["PENSTOCK_LOG"] = "INFO"
-        at = self.output.stat().st_size if self.output.exists() else 0
-        with open(self.output, "ab") as output:  # noqa: ASYNC230
-            self.process = subprocess.Popen(self.command(), stdout=output, stderr=output, env=environment)  # noqa: ASYNC220
+        environment["PENSTOCK_LOG"] = "DEBUG"
+        self.output.touch()
+        at = self.output.stat().st_size
+        self.process = subprocess.Popen(  # noqa: ASYNC220
+            self.command(), stdout=subprocess.PIPE, stderr=subprocess.STDOUT, env=environment
+        )
+        threading.Thread(target=self._keep_output, args=(self.process,)).start()
         for proxy in (self.clients, self.peers):
             await proxy.set(Mode.PASS)
         while True:
@@ -113,6 +139,21 @@ class Node:
             if time.monotonic() > deadline:
                 raise BrokerDied(f"{self.name} did not say that it serves: {said[-2000:].decode()}")
             await asyncio.sleep(0.05)
+
+    def _keep_output(self, process: subprocess.Popen[bytes]) -> None:
+        """Through a pipe: a limit on the size of the broker's files is none on what it says."""
+        assert process.stdout is not None
+        with process.stdout as said, open(self.output, "ab", buffering=0) as output:
+            for line in said:
+                output.write(line)
+
+    def windows(self, group: str, clock_ms: int) -> list[Loaded]:
+        """The windows of a share group that it has loaded. `clock_ms` is added to the times of its log."""
+        return [
+            Loaded((topic, int(index)), self.number, _milliseconds(at) + clock_ms, int(epoch))
+            for at, of, topic, index, epoch in _LOADED.findall(self.output.read_text(errors="replace"))
+            if of == group
+        ]
 
     async def end(self, number: int) -> int:
         """SIGKILL or SIGTERM; returns the exit status. Whoever connects afterwards is refused, as by the kernel."""
@@ -170,7 +211,9 @@ class Stage:
     def __init__(self, folder: Path, brokers: int, configs: Mapping[str, object]) -> None:
         self.folder = folder
         self.configs = dict(configs)
-        self.postgres = PostgresServer("-c shared_buffers=32MB", "-c max_connections=200")
+        self.postgres = PostgresServer(
+            "-c shared_buffers=32MB", "-c max_connections=200", "-c track_commit_timestamp=on"
+        )
         self.s3 = SeaweedServer()
         self.certificates = create_certificates(folder / "tls", ["127.0.0.1"])
         self.schema = "storm"
@@ -215,6 +258,7 @@ class Stage:
             self._undo.push_async_callback(self._end_brokers)
             await self.nodes[0].start()
             await asyncio.gather(*(node.start() for node in self.nodes[1:]))
+            self.ask_postgres(_RECORD_LEADERS)
         except BaseException:
             await self._undo.aclose()
             raise
@@ -231,8 +275,29 @@ class Stage:
     ) -> None:
         await self._undo.aclose()
 
-    def ask_postgres(self, statement: str) -> list[tuple[object, ...]]:
+    def ask_postgres(self, statement: str) -> list[tuple[Any, ...]]:
         """Straight, without a proxy."""
         with psycopg.connect(self.postgres.url(), autocommit=True, connect_timeout=10) as connection:
             connection.execute(f"SET search_path = {self.schema}")
-            return list(connection.execute(statement).fetchall())
+            done = connection.execute(statement)
+            return list(done.fetchall()) if done.description else []
+
+    def leaders(self, topics: Mapping[bytes, str], clock_ms: int) -> list[Led]:
+        """Who has led which partitions, and when, by the commits of the changes."""
+        changes = self.ask_postgres(
+            """
+            SELECT topic_id, partition_index, leader, leader_epoch,
+                extract(epoch FROM pg_xact_commit_timestamp(xmin)) * 1000
+            FROM record.change ORDER BY number
+            """
+        )
+        return leaderships(
+            ((topics[topic_id], index), leader, epoch, float(at_ms) + clock_ms)
+            for topic_id, index, leader, epoch, at_ms in changes
+            if topic_id in topics
+        )
+
+
+def _milliseconds(logged: str) -> float:
+    """A time of a broker's log, since the epoch."""
+    return datetime.strptime(logged, "%Y-%m-%d %H:%M:%S,%f").timestamp() * 1000

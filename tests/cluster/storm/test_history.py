@@ -3,25 +3,33 @@
 from __future__ import annotations
 
 from tests.cluster.storm.history import History, now_ms
+from tests.cluster.storm.leadership import Led, Loaded
 
 PLACE = ("jobs", 0)
+LED, LOADED = [Led(PLACE, 1, 0, 0)], [Loaded(PLACE, 1, 0)]
 
 
-def test_a_record_that_is_requested_after_its_acceptance_was_confirmed_is_found() -> None:
+def test_a_record_that_is_delivered_twice_without_a_take_over_is_found() -> None:
     history = History()
-    history.deliver("g", "a", PLACE, 0, 1, now_ms() - 10)
-    history.acknowledge("g", "a", PLACE, 0, 1, "ok")
-    history.deliver("g", "b", PLACE, 0, 2, now_ms() + 1)
-    assert [finding.check for finding in history.judge()] == ["Q4"]
+    for member in ("a", "b"):
+        history.deliver("g", member, PLACE, 0, 1, node=1, sent_ms=now_ms())
+    assert {finding.check for finding in history.judge(LED, LOADED, 6_000)} == {"Q1", "Q3"}
 
 
-def test_a_delivery_that_was_under_way_when_the_record_was_accepted_is_counted_only() -> None:
+def test_a_record_that_comes_again_after_its_acceptance_was_confirmed_is_found() -> None:
     history = History()
-    history.deliver("g", "a", PLACE, 0, 1, now_ms() - 10)
-    history.acknowledge("g", "a", PLACE, 0, 1, "ok")
-    history.deliver("g", "b", PLACE, 0, 2, now_ms() - 5)
-    assert history.judge() == []
-    assert sum(history.overlaps.values()) == 1
+    history.deliver("g", "a", PLACE, 0, 1, node=1, sent_ms=now_ms() - 10)
+    history.acknowledge("g", "a", PLACE, 0, 1, "ok", node=1, sent_ms=now_ms() - 5)
+    history.deliver("g", "b", PLACE, 0, 2, node=1, sent_ms=now_ms())
+    assert [finding.check for finding in history.judge(LED, LOADED, 6_000)] == ["Q4"]
+
+
+def test_a_session_that_is_over_frees_what_its_member_held() -> None:
+    history = History()
+    history.deliver("g", "a", PLACE, 0, 1, node=1, sent_ms=now_ms())
+    history.session_over("a", 1, now_ms())
+    history.deliver("g", "b", PLACE, 0, 2, node=1, sent_ms=now_ms())
+    assert history.judge(LED, LOADED, 6_000) == []
 
 
 def test_a_committed_offset_that_goes_back_is_found() -> None:
@@ -37,13 +45,3 @@ def test_commits_whose_answers_overtake_each_other_are_counted_only() -> None:
     history.committed("g", PLACE, 5, now_ms() - 9)
     assert history.judge() == []
     assert sum(history.overlaps.values()) == 1
-
-
-def test_a_delivery_count_that_comes_again_after_a_take_over_is_counted_only() -> None:
-    history = History()
-    for member in ("a", "b"):
-        history.deliver("g", member, PLACE, 0, 1, now_ms())
-    assert history.judge() == []
-    assert sum(history.overlaps.values()) == 1
-    history.deliver("g", "c", PLACE, 0, 3, now_ms())
-    assert [finding.check for finding in history.judge()] == ["Q3"]

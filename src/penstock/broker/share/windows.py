@@ -7,6 +7,7 @@ broker leads the partition or keeps its state.
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
@@ -33,6 +34,8 @@ if TYPE_CHECKING:
     from penstock.broker.share.dead_letters import DeadLetters
     from penstock.broker.share.metrics import ShareMetrics
     from penstock.broker.world import World
+
+log = logging.getLogger("penstock.share")
 
 CACHE_BYTES = 256 << 20
 _CACHE_SHARES_MIN = 8
@@ -129,6 +132,14 @@ class ShareWindows:
         if interrupted:
             self._dead_letters.resume(live, interrupted, settings)
         self._metrics.partition_loaded(steady_ms(self._world) - started_ms)
+        log.debug(
+            "loaded the window of group %r in %s-%d at offset %d, leader epoch %d",
+            key[0],
+            partition.topic.name,
+            key[2],
+            start_offset,
+            partition.leader_epoch,
+        )
         return live
 
     def _fetch(self, key: SharePartitionKey, cold: ColdRead) -> None:
@@ -160,6 +171,8 @@ class ShareWindows:
         """Forget a window whose state has changed below it; who waits for it is told."""
         live = self._forget(key)
         if live is not None:
+            place = (live.partition.topic.name, key[2])
+            log.debug("dropped the window of group %r in %s-%d: %s", key[0], *place, type(error).__name__)
             for fetch in live.waiting.all():
                 fetch.partition_lost((key[1], key[2]), error)
 
