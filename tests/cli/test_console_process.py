@@ -73,6 +73,24 @@ def test_the_console_starts_when_it_is_opened_again_when_it_died_and_ends_with_t
 
 
 @pytest.mark.timeout(200)
+def test_penstock_alone_has_a_console_that_is_shown_everything(tmp_path: Path) -> None:
+    (tmp_path / "penstock.toml").write_text('[serve]\nlisten = ["127.0.0.1:0"]\n')
+    alone = (
+        "import penstock.cli.console as c; c.DEFAULT_LISTEN = '127.0.0.1:0'; from penstock.cli.main import main; main()"
+    )
+    line = [sys.executable, "-c", alone]
+    with subprocess.Popen(line, cwd=tmp_path, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, text=True) as broker:
+        assert broker.stdout is not None
+        address = [broker.stdout.readline() for _ in range(2)][1].split()[1]
+        with urlopen(f"{address}index.json", timeout=60) as answer:
+            assert json.load(answer)["watched"]  # rates, ages and tasks
+        with urlopen(f"{address}clients.json", timeout=60) as answer:
+            assert json.load(answer)["is_shown"]
+        broker.send_signal(signal.SIGTERM)
+        assert broker.wait(60) == 0
+
+
+@pytest.mark.timeout(200)
 def test_with_secure_people_log_in_to_the_console_over_the_brokers_own_authority(tmp_path: Path) -> None:
     arguments = ("--secure", "--console", "127.0.0.1:0")
     line = [sys.executable, "-m", "penstock.cli.main", "serve", "--data", str(tmp_path), "--listen", "127.0.0.1:0"]

@@ -231,25 +231,25 @@ def _require_console() -> None:
 def _console_socket(listen: str | None, settings: Settings) -> socket.socket | None:
     """Where the console is to listen: at --console, or for `penstock` alone at the usual place if it can be had there.
 
-    With --console the broker shows what the console wants to know, to this machine, unless users and their rights
-    would have to be regarded.
+    The broker then shows what the console wants to know, to this machine, unless users and their rights would have to
+    be regarded.
     """
     if listen is None and not _is_alone(settings):
         return None
     from penstock.cli.console import DEFAULT_LISTEN, missing_part
     from penstock.cli.console_process import bind_console
 
-    if listen is None:
-        try:
-            return bind_console(DEFAULT_LISTEN) if missing_part() is None else None
-        except OSError:
+    if listen is None and missing_part() is not None:
+        return None
+    try:
+        bound = bind_console(DEFAULT_LISTEN if listen is None else listen)
+    except OSError as error:
+        if listen is None:
             return None  # somebody else is there
+        raise Failure(f"--console {listen} cannot be listened on: {error.strerror}; choose another address.") from None
     if not _needs_users(settings):
         settings.configs.setdefault("penstock.metrics.listen", "127.0.0.1:0")
-    try:
-        return bind_console(listen)
-    except OSError as error:
-        raise Failure(f"--console {listen} cannot be listened on: {error.strerror}; choose another address.") from None
+    return bound
 
 
 def _is_alone(settings: Settings) -> bool:
