@@ -210,7 +210,7 @@ def _producers(parts: Parts) -> object:
 def _queues(parts: Parts) -> object:
     from penstock.broker.handlers.queues import QueueHandlers
 
-    return QueueHandlers(parts.share_groups, parts.cluster, parts.world, parts.gate, parts.quotas)
+    return QueueHandlers(parts.share_groups, parts.cluster, parts.world, parts.gate, parts.quotas, _traffic(parts))
 
 
 def _acls(parts: Parts) -> object:

@@ -150,7 +150,12 @@ SECTIONS: dict[str, tuple[Spec, ...]] = {
         ("kafka_controller_kafkacontroller_globalpartitioncount", GAUGE, "", "Partitions."),
         ("kafka_server_brokertopicmetrics_bytesin_total", COUNTER, "topic", "Bytes of the batches produced."),
         ("kafka_server_brokertopicmetrics_messagesin_total", COUNTER, "topic", "Records produced."),
-        ("kafka_server_brokertopicmetrics_bytesout_total", COUNTER, "topic", "Bytes of the batches fetched."),
+        (
+            "kafka_server_brokertopicmetrics_bytesout_total",
+            COUNTER,
+            "topic",
+            "Bytes of the batches fetched, by consumers and by share groups.",
+        ),
         ("penstock_disk_total_bytes", GAUGE, "", "Size of the disk that holds the data folder."),
         ("penstock_disk_usable_bytes", GAUGE, "", "What is free of it."),
         ("penstock_topic_size_bytes", GAUGE, "topic", "Bytes in the logs of a topic."),

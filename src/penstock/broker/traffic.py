@@ -29,7 +29,7 @@ class Traffic:
         self.produced = _Produced()
         """By topic id: bytes, records."""
         self.fetched: defaultdict[str | bytes, int] = defaultdict(int)
-        """Bytes by what a fetch calls the topic: its name, or from version 13 on its id."""
+        """Bytes by what a fetch calls the topic: its name, or from version 13 on, and in a ShareFetch, its id."""
 
     def topic_deleted(self, topic: Topic) -> None:
         self.produced.pop(topic.topic_id, None)

@@ -32,12 +32,15 @@ def test_metrics_have_kafkas_names_and_single_partitions_where_they_are_requeste
             produce(wire, "jobs", [b"x"] * 10)
             initialize(wire, "g", topic)
             member = ShareMember(wire, "g", "m1", topic)
-            member.fetch(max_records=6)
+            fetched = member.fetch(max_records=6)
             member.acknowledge({0: [(0, 1, ACCEPT), (3, 3, RELEASE)]})
             with urlopen(f"http://127.0.0.1:{port}/metrics", timeout=10) as response:
                 lines = response.read().decode().splitlines()
     labels = '{group="g",topic="jobs",partition="0"}'
+    sent = len(fetched.responses[0].partitions[0].records or b"")
+    assert sent > 6
     for expected in (
+        f'kafka_server_brokertopicmetrics_bytesout_total{{topic="jobs"}} {sent}',
         'kafka_server_sharegroupmetrics_recordacknowledgements_total{ackType="Accept"} 2',
         'kafka_server_sharegroupmetrics_recordacknowledgements_total{ackType="Release"} 1',
         'penstock_share_group_in_flight_records{group="g",topic="jobs"} 4',

@@ -39,6 +39,7 @@ if TYPE_CHECKING:
     from penstock.broker.gate import Gate
     from penstock.broker.quotas import Quotas
     from penstock.broker.share.groups import ShareGroups
+    from penstock.broker.traffic import Traffic
     from penstock.broker.world import World
 
 _RENEWAL = 2
@@ -47,13 +48,21 @@ _RENEWAL = 2
 
 class QueueHandlers:
     def __init__(
-        self, share_groups: ShareGroups, cluster: ClusterView, world: World, gate: Gate, quotas: Quotas
+        self,
+        share_groups: ShareGroups,
+        cluster: ClusterView,
+        world: World,
+        gate: Gate,
+        quotas: Quotas,
+        traffic: Traffic | None,
     ) -> None:
+        """`traffic` counts what is sent, where somebody looks at the metrics."""
         self._share_groups = share_groups
         self._cluster = cluster
         self._world = world
         self._gate = gate
         self._quotas = quotas
+        self._traffic = traffic
         gate.on_rules_changed.append(share_groups.sessions.rules_changed)
 
     def share_fetch(self, request: Request[m.ShareFetchRequest]) -> Answer:
@@ -97,7 +106,7 @@ class QueueHandlers:
         earlier = groups.sessions.parked.get(session)
         if earlier is not None:
             earlier.give_up()
-        fetch = ShareFetch(groups, self._world, self._quotas, request, session, rights, wants_records)
+        fetch = ShareFetch(groups, self._world, self._quotas, self._traffic, request, session, rights, wants_records)
         for share_partition, batches in requested.items():
             if batches:
                 fetch.expect_acknowledgement(share_partition)

@@ -31,6 +31,7 @@ if TYPE_CHECKING:
     from penstock.broker.quotas import Quotas
     from penstock.broker.share.groups import ShareGroups
     from penstock.broker.share.rights import ReadRights
+    from penstock.broker.traffic import Traffic
     from penstock.broker.world import Timer, World
 
 log = logging.getLogger("penstock.share")
@@ -49,6 +50,7 @@ class ShareFetch:
         groups: ShareGroups,
         world: World,
         quotas: Quotas,
+        traffic: Traffic | None,
         request: Request[m.ShareFetchRequest],
         session: ShareSession,
         rights: ReadRights,
@@ -63,6 +65,7 @@ class ShareFetch:
         self._metrics = groups.metrics
         self._world = world
         self._quotas = quotas
+        self._traffic = traffic
         self._request = request
         self._body = body = request.body
         self._max_bytes = min(body.max_bytes, groups.config.fetch_max_bytes)
@@ -225,6 +228,8 @@ class ShareFetch:
             parts = choice.assembled.parts
             # Anything but bytes goes to the socket as it is, without another copy.
             data.records = parts[0] if len(parts) == 1 else bytearray().join(parts)
+            if self._traffic is not None:
+                self._traffic.fetched[partition[0]] += choice.assembled.size
             data.acquired_records = [
                 entry(first_offset=first, last_offset=last, delivery_count=count) for first, last, count in taken
             ]
