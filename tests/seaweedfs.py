@@ -15,6 +15,12 @@ from types import TracebackType
 from typing import Self
 
 _START_SECONDS = 60
+_RIGHTS = ("Read", "Write", "List")
+_ACTIONS = {
+    "key": ["Admin", *_RIGHTS, "Tagging"],
+    **{f"without-{right.lower()}": [each for each in _RIGHTS if each != right] for right in _RIGHTS},
+}
+"""What each access key may do. Whoever may write may delete."""
 
 
 def _free_ports(count: int) -> list[int]:
@@ -58,10 +64,11 @@ class SeaweedServer:
         }
 
     def __enter__(self) -> Self:
-        actions = ["Admin", "Read", "Write", "List", "Tagging"]
-        credentials = [{"accessKey": "key", "secretKey": "secret"}]
-        identity = {"name": "test", "credentials": credentials, "actions": actions}
-        (self._folder / "s3.json").write_text(json.dumps({"identities": [identity]}))
+        identities = [
+            {"name": key, "credentials": [{"accessKey": key, "secretKey": "secret"}], "actions": actions}
+            for key, actions in _ACTIONS.items()
+        ]
+        (self._folder / "s3.json").write_text(json.dumps({"identities": identities}))
         master, volume, filer, s3 = self._ports
         command = [
             str(Path(sys.executable).with_name("weed")),

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from penstock.log.errors import StorageError
-from penstock.storage.objects.store import PART_BYTES, PIECE_BYTES, ObjectMissing, ObjectStore, Patience
+from penstock.storage.objects.store import PART_BYTES, PIECE_BYTES, ObjectMissing, ObjectStore, Patience, StoreError
 from tests.s3_proxy import SlowLine
 from tests.seaweedfs import SeaweedServer
 
@@ -119,6 +119,33 @@ def test_a_store_that_cannot_be_written_to_is_refused_with_what_to_do(tmp_path: 
     (tmp_path / "store").write_text("a file, not a folder")
     with pytest.raises(StorageError, match=r"--store file://.* cannot be used"):
         ObjectStore.open(f"file://{tmp_path}/store")
+
+
+@pytest.mark.parametrize(
+    ("right", "permission"), [("write", "s3:PutObject"), ("read", "s3:GetObject"), ("list", "s3:ListBucket")]
+)
+def test_credentials_that_lack_a_right_are_refused_with_the_right(
+    s3: SeaweedServer, monkeypatch: pytest.MonkeyPatch, right: str, permission: str
+) -> None:
+    for name, value in s3.environment.items():
+        monkeypatch.setenv(name, value)
+    ObjectStore.open("s3://bucket/rights").check("c/check/1")
+    monkeypatch.setenv("AWS_ACCESS_KEY_ID", f"without-{right}")
+    with pytest.raises(StorageError, match=rf"403.*have the right to {right}, in S3 {permission}\)$"):
+        ObjectStore.open("s3://bucket/rights").check("c/check/1")
+
+
+def test_a_store_that_keeps_what_it_was_told_to_delete_is_refused(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    store = ObjectStore.open(f"file://{tmp_path}/store")
+
+    def refuse(keys: object) -> None:
+        raise StoreError("cannot delete c/check/1: Access Denied")
+
+    monkeypatch.setattr(store, "delete", refuse)
+    with pytest.raises(StorageError, match=r"Access Denied.*have the right to delete, in S3 s3:DeleteObject\)$"):
+        store.check("c/check/1")
 
 
 @pytest.mark.parametrize(

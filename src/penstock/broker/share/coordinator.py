@@ -293,9 +293,7 @@ class ShareCoordinator:
     def initialize(self, action: InitializeShareState, done: Codes) -> None:
         """Begin the state of share-partitions, anew or where there is none. `done` is called when it is durable."""
         group_id = action.group_id
-        named = {
-            (topic_id, index): at for topic_id, each in action.start_offsets.items() for index, at in each.items()
-        }
+        named = {(topic_id, index): at for topic_id, each in action.start_offsets.items() for index, at in each.items()}
 
         def attempt(pending: Mapping[TopicIdPartition, int], answered: Codes) -> None:
             here, elsewhere = self._apart(group_id, pending)

@@ -163,7 +163,7 @@ class ShareStateElsewhere:
     def begin(
         self, node_id: int, action: InitializeShareState, start_offsets: Mapping[TopicIdPartition, int], done: Codes
     ) -> None:
-        """Begin states, anew or where there are none. Kafka's request replaces what there is: that is looked up first."""
+        """Begin states, anew or where there are none. Kafka's request replaces what there is: that is read first."""
 
         def looked(found: Mapping[TopicIdPartition, ShareGroupState | ErrorCode]) -> None:
             codes: dict[TopicIdPartition, ErrorCode] = {}

@@ -28,6 +28,8 @@ _PARTS_AT_A_TIME = 2
 _DELETED_AT_A_TIME = 1000
 _SECRETS = ("@",)
 _IN_MEMORY = "memory://"
+_CONTENTS = b"penstock"
+"""Of the object with which a store is checked."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -122,16 +124,26 @@ class ObjectStore:
             raise StorageError(f"--store {url} cannot be used: {_one_line(error)}") from error
 
     def check(self, key: str) -> None:
-        """Make sure that objects can be written, read and removed. Raises StorageError with what to do."""
+        """Make sure that objects can be written, read, listed and deleted below the key's folder.
+
+        Raises StorageError with what to do, and with the right that is missing if it is one.
+        """
+        folder = key.rpartition("/")[0] + "/"
+        right, permission = "write", "s3:PutObject"
         try:
-            self.put(key, [b"penstock"])
-            if self.get(key, 0, 8) != b"penstock":
-                raise StoreError("what was written is not what is read")
+            self.put(key, [_CONTENTS])
+            right, permission = "read", "s3:GetObject"
+            if self.get(key, 0, len(_CONTENTS)) != _CONTENTS:
+                raise StoreError(f"{key} was written, and something else is read")
+            right, permission = "list", "s3:ListBucket"
+            if all(found.key != key for found in self.list(folder)):
+                raise StoreError(f"{key} was written, and is not listed below {folder}")
+            right, permission = "delete", "s3:DeleteObject"
             self.delete([key])
         except StoreError as error:
             raise StorageError(
-                f"the store {self.shown} cannot be used: {error} (check the bucket, the credentials in the environment "
-                "and that they may read, write, list and delete)"
+                f"the store {self.shown} cannot be used: {error} (check its address, and that the credentials in the "
+                f"environment have the right to {right}, in S3 {permission})"
             ) from error
 
     def put(self, key: str, parts: Sequence[bytes]) -> None:
