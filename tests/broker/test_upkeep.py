@@ -2,19 +2,25 @@
 
 from __future__ import annotations
 
+import asyncio
+from collections.abc import Callable
+from typing import TypeVar, cast
+
 import pytest
 
 from penstock.broker.cluster_view import ClusterView
 from penstock.broker.config import BrokerConfig
 from penstock.broker.topics import Partition, Topic
 from penstock.broker.upkeep import Upkeep
+from penstock.broker.world import WaitsFor
 from penstock.records.batch import parse_header
 from penstock.records.builder import build_batch
-from penstock.storage.contract import LogConfig
+from penstock.storage.contract import ColdRead, LogConfig
 from penstock.storage.memory import MemoryLog, MemoryStorage
 from tests.broker.simulated_world import SimulatedWorld
 
 PRODUCER = 7
+T = TypeVar("T")
 
 
 class WatchedStorage(MemoryStorage):
@@ -27,8 +33,8 @@ class WatchedStorage(MemoryStorage):
 
 
 class Shell:
-    def __init__(self) -> None:
-        self.world = SimulatedWorld()
+    def __init__(self, world: SimulatedWorld | None = None) -> None:
+        self.world = world or SimulatedWorld()
         self.cluster = ClusterView("cluster", 1, None)
         self.storage = WatchedStorage()
         self.sweeps = 0
@@ -148,4 +154,53 @@ def test_how_long_ago_each_task_ended_well_is_told() -> None:
     assert ages["compaction"] >= 12
     assert ages["bounds on waiting"] < 2
     assert ages["retention"] < 3
+    shell.upkeep.stop()
+
+
+class SlowDisk(SimulatedWorld):
+    """Threads that end when the test says so."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.fetching: list[asyncio.Future[None]] = []
+
+    def in_thread(self, work: Callable[[], T], waits_for: WaitsFor = WaitsFor.THIS_MACHINE) -> asyncio.Future[T]:
+        future: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        self.fetching.append(future)
+        return cast("asyncio.Future[T]", future)
+
+
+async def _settle() -> None:
+    for _ in range(5):
+        await asyncio.sleep(0)
+
+
+@pytest.mark.parametrize("ends_well", [True, False])
+async def test_retention_that_waits_for_the_disk_has_ended_well_only_when_it_has(
+    monkeypatch: pytest.MonkeyPatch, ends_well: bool
+) -> None:
+    world = SlowDisk()
+    shell = Shell(world)
+    log = shell.add_log("cold", LogConfig(retention_ms=5_000))
+    cold = [ColdRead(lambda: None)]
+
+    def apply_retention(now_ms: int) -> int:
+        if cold:
+            raise cold.pop()
+        return 1
+
+    monkeypatch.setattr(log, "apply_retention", apply_retention)
+    shell.upkeep.start()
+    world.pass_ms(10_000)
+    assert shell.upkeep.success_ages()["retention"] == 10
+    (fetching,) = world.fetching
+    if ends_well:
+        fetching.set_result(None)
+    else:
+        fetching.set_exception(OSError("the disk is broken"))
+    await _settle()
+    assert shell.upkeep.success_ages()["retention"] == (0 if ends_well else 10)
+    assert shell.upkeep.deleted_segments == (1 if ends_well else 0)
+    world.pass_ms(10_000)  # the next round finds everything in memory
+    assert shell.upkeep.success_ages()["retention"] == 0
     shell.upkeep.stop()

@@ -25,8 +25,25 @@ _CHECKPOINT_SECONDS = 60.0
 _CLEAN_SECONDS = 1.0
 
 
-class RetentionFailed(guard.SelfExplanatory):
-    """The retention of some partitions failed, each of which has been logged."""
+_RETENTION = "retention"
+
+
+class _Round:
+    """A round of retention: over when each partition is, of which some wait for the disk first."""
+
+    def __init__(self, ended_well: Callable[[], None]) -> None:
+        self._ended_well = ended_well
+        self._under_way = 1
+        self.failed = 0
+
+    def begin(self) -> None:
+        self._under_way += 1
+
+    def end(self, *, is_well: bool = True) -> None:
+        self.failed += not is_well
+        self._under_way -= 1
+        if not self._under_way and not self.failed:
+            self._ended_well()
 
 
 class Upkeep:
@@ -58,20 +75,30 @@ class Upkeep:
         self.every("bounds on waiting", _SWEEP_SECONDS, self._sweep)
         self.every("checkpoints", _CHECKPOINT_SECONDS, self._storage.save_progress)
         self.every(COMPACTION, _CLEAN_SECONDS, self._clean)
-        self.every("retention", config.log_retention_check_interval_ms / 1000, self._apply_retention_in_time)
+        self.every(
+            _RETENTION, config.log_retention_check_interval_ms / 1000, self.apply_retention, tells_success_itself=True
+        )
         self.every("expiry of producers", config.producer_id_expiration_check_interval_ms / 1000, self.expire_producers)
 
-    def every(self, name: str, seconds: float, work: Callable[[], None]) -> None:
-        """Do something again and again, whether it fails or not."""
+    def every(
+        self, name: str, seconds: float, work: Callable[[], object], *, tells_success_itself: bool = False
+    ) -> None:
+        """Do something again and again, whether it fails or not.
+
+        It has ended well when it returns, or when it calls `succeeded`, because some of it ends later.
+        """
 
         def run() -> None:
-            if guard.attempt(f"the timer of {name}", work):
-                self._succeeded[name] = self._world.monotonic()
+            if guard.attempt(f"the timer of {name}", work) and not tells_success_itself:
+                self.succeeded(name)
             if name in self._timers:
                 self._timers[name] = self._world.call_later(seconds, run)
 
-        self._succeeded[name] = self._world.monotonic()
+        self.succeeded(name)
         self._timers[name] = self._world.call_later(seconds, run)
+
+    def succeeded(self, name: str) -> None:
+        self._succeeded[name] = self._world.monotonic()
 
     def success_ages(self) -> dict[str, float]:
         """For how many seconds each task has not ended well: more than its interval is a sign of trouble."""
@@ -83,33 +110,41 @@ class Upkeep:
             timer.cancel()
         self._timers.clear()
 
-    def _apply_retention_in_time(self) -> None:
-        if failed := self.apply_retention():
-            raise RetentionFailed(f"retention failed for {failed} partitions, see above")
-
     def apply_retention(self) -> int:
-        """Delete what no longer is to be kept. Returns of how many partitions it could not be."""
-        failed = 0
+        """Delete what no longer is to be kept. Returns for how many partitions that failed, as far as is known yet."""
+        round_ = _Round(lambda: self.succeeded(_RETENTION))
         for partition in self._cluster.hosted_partitions():
-            what = f"retention of {partition.topic.name}-{partition.index}"
-            failed += not guard.attempt(what, self._retain, partition)
+            round_.begin()
+            self._retain(partition, round_)
+        failed = round_.failed
+        round_.end()
         return failed
 
-    def _retain(self, partition: Partition) -> None:
+    def _retain(self, partition: Partition, round_: _Round) -> None:
         topic = partition.topic
+        what = f"retention of {topic.name}-{partition.index}"
 
         def fetched(failure: BaseException | None) -> None:
             if failure is not None:
-                log.error("retention of %s-%d failed: %s", topic.name, partition.index, failure)
+                log.error("%s failed: %s", what, failure)
+                round_.end(is_well=False)
             elif self._timers and self._cluster.find_topic(topic.name) is topic:
-                guard.attempt(f"retention of {topic.name}-{partition.index}", self._retain, partition)
+                self._retain(partition, round_)
+            else:
+                round_.end()
 
-        try:
-            if deleted := partition.log.apply_retention(self._world.now_ms()):
+        def retain() -> None:
+            try:
+                deleted = partition.log.apply_retention(self._world.now_ms())
+            except ColdRead as cold:
+                round_.begin()
+                when_fetched(self._world, cold, fetched)
+                return
+            if deleted:
                 self.deleted_segments += deleted
                 log.info("retention deleted segments of %s-%d", topic.name, partition.index)
-        except ColdRead as cold:
-            when_fetched(self._world, cold, fetched)
+
+        round_.end(is_well=guard.attempt(what, retain))
 
     def expire_producers(self) -> None:
         """Forget the idempotent producers that were silent for `producer.id.expiration.ms`."""
