@@ -305,6 +305,15 @@ class TestWhatIsShown:
             stage.subscribe()
         assert stage.shown("penstock_client_metrics_refused_total") == {("THROTTLING_QUOTA_EXCEEDED",): 1}
 
+    def test_of_a_latency_that_a_client_reports_for_each_broker_the_largest_is_shown(self, stage: Stage) -> None:
+        """As librdkafka and the Java client do of the time that requests take."""
+        name = "org.apache.kafka.producer.node.request.latency.avg"
+        stage.subscribe()
+        values = {"1": 2.5, "2": 9.0, "3": float("nan"), "4": 1.0}
+        stage.push(*(Point(name, value, (("node_id", node),)) for node, value in values.items()))
+        view = cast("dict[str, Any]", stage.telemetry.view({}))
+        assert view["clients"][0]["latenciesMs"] == {name: 9.0}
+
     def test_the_view_lists_clients_and_shows_one_with_all_its_values(self, stage: Stage) -> None:
         stage.subscribe()
         stage.push(Point(LATENCY, 2.5), Point(LAST_POLL, 0.0))

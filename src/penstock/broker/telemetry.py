@@ -19,6 +19,7 @@ from base64 import urlsafe_b64encode
 from collections import Counter
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
+from math import isnan
 from typing import TYPE_CHECKING
 
 from penstock.broker.config.client_metrics import Subscription, subscription
@@ -55,6 +56,7 @@ _LONGEST_DEFAULT_MS = 300_000
 _SHORTEST_LIFE_MS = 60_000
 _ALL = "*"
 _CODECS = frozenset(Codec)
+_LATENCIES = (".latency.avg", ".latency.max", ".time.avg", ".time.max")
 _LAST_POLL = ".last.poll.seconds.ago"
 _RETRY_AT_ONCE = frozenset({ErrorCode.UNKNOWN_SUBSCRIPTION_ID, ErrorCode.UNSUPPORTED_COMPRESSION_TYPE})
 ACCEPTED_CODECS = (Codec.ZSTD, Codec.LZ4, Codec.GZIP, Codec.SNAPPY)
@@ -363,12 +365,17 @@ def _summary(client: Client, now_ms: int) -> dict[str, object]:
         "intervalMs": client.interval_ms,
         "lastPushSecondsAgo": since,
         "lastPollSecondsAgo": None if since is None else _last_poll(client, since),
-        "latenciesMs": {
-            name: value
-            for (name, attributes), value in client.values.items()
-            if not attributes and name.endswith((".latency.avg", ".latency.max", ".time.avg", ".time.max"))
-        },
+        "latenciesMs": _latencies(client),
     }
+
+
+def _latencies(client: Client) -> dict[str, float]:
+    """Of what a client reports for each broker or topic by itself, the largest."""
+    found: dict[str, float] = {}
+    for (name, _), value in client.values.items():
+        if name.endswith(_LATENCIES) and not isnan(value):
+            found[name] = max(value, found.get(name, value))
+    return found
 
 
 def _connection(connection: Connection, now: float) -> dict[str, object]:
