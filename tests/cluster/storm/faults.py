@@ -45,7 +45,7 @@ class Strike:
 
 Carry = Callable[[Strike], Awaitable[str]]
 KINDS: dict[str, Carry] = {}
-NEED_SEVERAL = {"part-brokers"}
+NEED_SEVERAL = {"part-brokers", "drain"}
 """Faults that one broker alone cannot have."""
 
 
@@ -91,6 +91,19 @@ async def _troubled(proxies: list[Proxy], mode: Mode, seconds: float) -> int:
             await proxy.set(Mode.PASS)
 
 
+async def _refused(strike: Strike, proxies: list[Proxy], seconds: float) -> str:
+    """Connections are cut, and whoever connects anew is refused."""
+    before = sum(proxy.hits[Mode.REFUSE.value] for proxy in proxies)
+    for proxy in proxies:
+        await proxy.set(Mode.REFUSE)
+    cut = sum(proxy.hits[Mode.REFUSE.value] for proxy in proxies) - before
+    await strike.last(seconds)
+    refused = all([await proxy.refuses() for proxy in proxies])
+    for proxy in proxies:
+        await proxy.set(Mode.PASS)
+    return f"{cut} connections cut, others refused" if cut and refused else ""
+
+
 # -- processes -----------------------------------------------------------------------------------------------------
 
 
@@ -116,6 +129,15 @@ async def terminate(strike: Strike) -> str:
     await strike.last(strike.chance.uniform(0, 3))
     await strike.node.start()
     return f"exit status {status}" if status == 0 else ""
+
+
+@kind("drain")
+async def drain(strike: Strike) -> str:
+    """An administrator has it hand over and stop."""
+    status = await strike.node.drain()
+    await strike.last(strike.chance.uniform(0, 3))
+    await strike.node.start()
+    return f"drained, exit status {status}" if status == 0 else ""
 
 
 async def _stopped(strike: Strike, seconds: float) -> str:
@@ -146,14 +168,9 @@ async def stop_long(strike: Strike) -> str:
 @kind("part-postgres")
 async def part_postgres(strike: Strike) -> str:
     mode = strike.chance.choice([Mode.REFUSE, Mode.SWALLOW])
-    proxy = strike.node.postgres
     if mode is Mode.REFUSE:
-        links = len(proxy._links)
-        await proxy.set(mode)
-        await strike.last(strike.chance.uniform(4, 15))
-        await proxy.set(Mode.PASS)
-        return f"{links} connections cut, then refused" if links else ""
-    hits = await _troubled([proxy], mode, strike.chance.uniform(4, 15) * strike.scale)
+        return await _refused(strike, [strike.node.postgres], strike.chance.uniform(4, 15))
+    hits = await _troubled([strike.node.postgres], mode, strike.chance.uniform(4, 15) * strike.scale)
     return f"{hits} pieces swallowed" if hits else ""
 
 
@@ -234,13 +251,7 @@ async def cut_commits(strike: Strike) -> str:
 
 @kind("store-away")
 async def store_away(strike: Strike) -> str:
-    links = sum(len(node.store._links) for node in strike.stage.nodes)
-    for node in strike.stage.nodes:
-        await node.store.set(Mode.REFUSE)
-    await strike.last(30)
-    for node in strike.stage.nodes:
-        await node.store.set(Mode.PASS)
-    return f"{links} connections cut, then refused" if links else ""
+    return await _refused(strike, [node.store for node in strike.stage.nodes], 30)
 
 
 @kind("store-slow")

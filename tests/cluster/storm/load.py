@@ -1,21 +1,27 @@
 """The load of a storm: producers, transactions, consumer groups of both kinds, a share group, and readers of all.
 
 All of them are clients of `penstock.client` in one event loop, and go on whatever happens: a client that gets a fatal
-error is made anew. Each value is sent once by a program; whether it arrived is known, or is recorded as unknown.
+error is made anew. On request Spark copies the stream as well, in a process of its own. Each value is sent once by a
+program; whether it arrived is known, or is recorded as unknown.
 """
 
 from __future__ import annotations
 
 import asyncio
+import os
 import random
+import signal
+import sys
 from collections import Counter
 from collections.abc import Awaitable, Callable
+from pathlib import Path
 from typing import Any
 
 from penstock.client import Admin, Consumer, Producer, ResourceType, ShareConsumer, TopicPartition
 from penstock.client.accumulator import Delivery
 from penstock.client.errors import UsageError
 from penstock.wire.errors import KafkaError
+from tests.cluster.storm import spark
 from tests.cluster.storm.history import History, now_ms
 
 STREAM, TRANSACTIONS, JOBS, BULK, COPIES = "stream", "transactions", "jobs", "bulk", "copies"
@@ -30,7 +36,8 @@ _QUIET_SECONDS = 8.0
 
 
 class Load:
-    def __init__(self, bootstrap: str, history: History, seed: int) -> None:
+    def __init__(self, bootstrap: str, history: History, seed: int, spark_folder: Path | None = None) -> None:
+        """`spark_folder` keeps the checkpoint and the log of Spark; without one there is no Spark."""
         self.history = history
         self.is_over = False
         """No more is produced."""
@@ -41,7 +48,11 @@ class Load:
         self.acknowledged: Counter[str] = Counter()
         self._bootstrap = {"bootstrap_servers": bootstrap}
         self._seed = seed
-        self._sent: dict[str, dict[tuple[int, str], str]] = {topic: {} for topic in PARTITIONS}
+        self._spark_folder = spark_folder
+        self._copies = {COPIERS: COPIES} if spark_folder is None else {COPIERS: COPIES, "spark": spark.COPIES}
+        """Who copies the stream, and to which topic."""
+        self._partitions = PARTITIONS if spark_folder is None else {**PARTITIONS, spark.COPIES: spark.PARTITIONS}
+        self._sent: dict[str, dict[tuple[int, str], str]] = {topic: {} for topic in self._partitions}
         self._transactions: dict[str, tuple[str, list[tuple[int, str]]]] = {}
         self._last_reader: dict[tuple[str, int], set[str]] = {}
         self._tasks: list[asyncio.Task[None]] = []
@@ -49,7 +60,7 @@ class Load:
 
     async def prepare(self, replicas: int) -> None:
         async with Admin(**self._bootstrap) as admin:
-            for topic, partitions in PARTITIONS.items():
+            for topic, partitions in self._partitions.items():
                 configs = {"segment.bytes": str(1 << 20)} if topic == BULK else {}
                 await admin.create_topic(topic, partitions, replicas, configs)
             share = {
@@ -58,7 +69,7 @@ class Load:
                 "share.record.lock.duration.ms": str(LOCK_MS),
             }
             await admin.alter_configs(ResourceType.GROUP, QUEUE, share)
-            for topic in PARTITIONS:
+            for topic in self._partitions:
                 await admin.describe_topic(topic)
             self.history.topics = dict(admin.cluster.metadata.names)
         self.history.add("share-settings", group=QUEUE, delivery_limit=DELIVERY_LIMIT)
@@ -76,6 +87,8 @@ class Load:
             "reader-uncommitted": lambda: self._follow("reader-uncommitted", "read_uncommitted"),
             "reader-committed": lambda: self._follow("reader-committed", "read_committed"),
         }
+        if self._spark_folder is not None:
+            programs["spark"] = self._run_spark
         for n in (1, 2):
             programs[f"worker-{n}"] = lambda n=n: self._work(f"worker-{n}")
             for group in (CLASSIC, MODERN):
@@ -213,6 +226,20 @@ class Load:
                 await producer.send_offsets_to_transaction(offsets, consumer)
                 await producer.commit_transaction()
 
+    async def _run_spark(self) -> None:
+        """Start its driver, again whenever it ends, as a supervisor would."""
+        assert self._spark_folder is not None
+        command = [sys.executable, "-m", "tests.cluster.storm.spark"]
+        command += [self._bootstrap["bootstrap_servers"], str(self._spark_folder)]
+        while not self.is_settled:
+            driver = await asyncio.create_subprocess_exec(*command, start_new_session=True)
+            try:
+                self.restarts[f"spark: exit status {await driver.wait()}"] += 1
+            finally:
+                if driver.returncode is None:
+                    os.killpg(driver.pid, signal.SIGKILL)
+                    await driver.wait()
+
     # -- the queue -------------------------------------------------------------------------------------------------
 
     async def _work(self, name: str) -> None:
@@ -237,11 +264,17 @@ class Load:
         if seen:
             self.history.add("poll", process=name, records=seen, how=how, isolation=isolation)
 
+    def _places(self, isolation: str) -> list[TopicPartition]:
+        """What readers of this level read: copies only as far as they are committed."""
+        topics = [STREAM, TRANSACTIONS, BULK, JOBS]
+        if isolation == "read_committed":
+            topics += self._copies.values()
+        return [TopicPartition(topic, n) for topic in topics for n in range(self._partitions[topic])]
+
     async def _follow(self, name: str, isolation: str) -> None:
-        topics = [STREAM, TRANSACTIONS, BULK, JOBS, *([COPIES] if isolation == "read_committed" else [])]
         settings = {**self._bootstrap, **_CLIENT, "auto_offset_reset": "none", "isolation_level": isolation}
         async with Consumer(**settings) as consumer:
-            places = [TopicPartition(topic, n) for topic in topics for n in range(PARTITIONS[topic])]
+            places = self._places(isolation)
             consumer.assign(places)
             for place in places:
                 consumer.seek(place, 0)
@@ -284,7 +317,9 @@ class Load:
         return [*wrong, *self._broken_transactions()]
 
     def _behind(self) -> dict[str, int]:
-        return {group: self._unread(group) for group in (CLASSIC, MODERN, COPIERS)} | {QUEUE: len(self._unhandled())}
+        return {group: self._unread(group) for group in (CLASSIC, MODERN, *self._copies)} | {
+            QUEUE: len(self._unhandled())
+        }
 
     def _unread(self, group: str) -> int:
         """How many acknowledged values of the stream the members of a group have not seen."""
@@ -296,8 +331,8 @@ class Load:
         for each in self.history.operations:
             if each["op"] != "poll":
                 continue
-            if group == COPIERS:
-                found.update(r[3] for r in each["records"] if r[0] == COPIES)  # type: ignore[attr-defined]
+            if group in self._copies:
+                found.update(r[3] for r in each["records"] if r[0] == self._copies[group])  # type: ignore[attr-defined]
             elif str(each["process"]).startswith(group):
                 found.update(r[3] for r in each["records"])  # type: ignore[attr-defined]
         return found
@@ -326,10 +361,9 @@ class Load:
     async def _read_all(self, isolation: str) -> None:
         """Everything from the beginning to the end, by a reader of its own."""
         name = f"last-{isolation}"
-        topics = [STREAM, TRANSACTIONS, BULK, JOBS, *([COPIES] if isolation == "read_committed" else [])]
         settings = {**self._bootstrap, **_CLIENT, "auto_offset_reset": "none", "isolation_level": isolation}
         async with Consumer(**settings) as consumer:
-            places = [TopicPartition(topic, n) for topic in topics for n in range(PARTITIONS[topic])]
+            places = self._places(isolation)
             consumer.assign(places)
             for place in places:
                 consumer.seek(place, 0)
@@ -347,8 +381,9 @@ class Load:
     def _expect_copies(self) -> None:
         """Every acknowledged value of the stream is in the copies, once: the checker finds what is not."""
         for (partition, value), state in self._sent[STREAM].items():
-            if state == "ok":
-                self.history.add("send", process="copier", topic=COPIES, partition=partition, value=value, result="ok")
+            for copier, topic in self._copies.items() if state == "ok" else ():
+                sent = {"process": copier, "topic": topic, "partition": partition, "value": value}
+                self.history.add("send", **sent, result="ok")
 
     def _settle_queue(self) -> None:
         records = [

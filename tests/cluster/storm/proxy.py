@@ -93,7 +93,7 @@ class Proxy:
         before, self._mode = self._mode, mode
         if mode is Mode.REFUSE:
             await self._stop_listening()
-            self.cut()
+            self.hits[mode.value] += self.cut()
         elif self._server is None:
             await self.start()
         if before is Mode.SWALLOW or mode is Mode.UNAVAILABLE:
@@ -115,6 +115,15 @@ class Proxy:
                         self.hits[mode.value] += 1
                         link.cut()
         self._woken()
+
+    async def refuses(self) -> bool:
+        """Whether somebody who connects now is refused."""
+        try:
+            _, writer = await asyncio.open_connection("127.0.0.1", self.port)
+        except ConnectionRefusedError:
+            return True
+        writer.close()
+        return False
 
     def cut(self) -> int:
         """Break every connection; returns how many there were."""

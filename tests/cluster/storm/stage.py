@@ -158,18 +158,26 @@ class Node:
     async def end(self, number: int) -> int:
         """SIGKILL or SIGTERM; returns the exit status. Whoever connects afterwards is refused, as by the kernel."""
         assert self.process is not None
-        process = self.process
-        process.send_signal(number)
+        self.process.send_signal(number)
+        return await self._ended()
+
+    async def drain(self) -> int:
+        """`penstock cluster drain`; returns the exit status of the broker."""
+        done = await asyncio.to_thread(self._stage.administer, "drain", str(self.number))
+        if done.returncode:
+            raise BrokerDied(f"{self.name} is not drained: {done.stderr}")
+        return await self._ended()
+
+    async def _ended(self) -> int:
+        assert self.process is not None
+        process, self.process = self.process, None
         try:
-            if number != signal.SIGKILL:
-                await asyncio.to_thread(process.wait, _STOP_SECONDS)
+            status = await asyncio.to_thread(process.wait, _STOP_SECONDS)
         except subprocess.TimeoutExpired:
             process.kill()
-            raise BrokerDied(f"{self.name} did not end within {_STOP_SECONDS} s of SIGTERM") from None
+            raise BrokerDied(f"{self.name} did not end within {_STOP_SECONDS} s") from None
         for proxy in (self.clients, self.peers):
             await proxy.set(Mode.REFUSE)
-        status = await asyncio.to_thread(process.wait)
-        self.process = None
         return status
 
     def pause(self) -> str:
@@ -211,9 +219,7 @@ class Stage:
     def __init__(self, folder: Path, brokers: int, configs: Mapping[str, object]) -> None:
         self.folder = folder
         self.configs = dict(configs)
-        self.postgres = PostgresServer(
-            "-c shared_buffers=32MB", "-c max_connections=200", "-c track_commit_timestamp=on"
-        )
+        self.postgres = PostgresServer(*_POSTGRES)
         self.s3 = SeaweedServer()
         self.certificates = create_certificates(folder / "tls", ["127.0.0.1"])
         self.schema = "storm"
@@ -281,6 +287,12 @@ class Stage:
             connection.execute(f"SET search_path = {self.schema}")
             done = connection.execute(statement)
             return list(done.fetchall()) if done.description else []
+
+    def administer(self, *arguments: str) -> subprocess.CompletedProcess[str]:
+        """`penstock cluster …`, straight, without a proxy."""
+        command = [str(Path(sys.executable).with_name("penstock")), "cluster", *arguments]
+        command += ["--cluster", self.postgres.url(self.schema)]
+        return subprocess.run(command, capture_output=True, text=True, env={**os.environ, **self.s3.environment})
 
     def leaders(self, topics: Mapping[bytes, str], clock_ms: int) -> list[Led]:
         """Who has led which partitions, and when, by the commits of the changes."""

@@ -57,9 +57,12 @@ async def test_it_refuses_and_takes_connections_again(proxy: Proxy) -> None:
     await client.ask(b"hello")
     await proxy.set(Mode.REFUSE)
     assert await client.ask(b"more") == b""
+    assert proxy.hits["refuse"] == 1
     with pytest.raises(ConnectionRefusedError):
         await Client.connect(proxy)
+    assert await proxy.refuses()
     await proxy.set(Mode.PASS)
+    assert not await proxy.refuses()
     assert await (await Client.connect(proxy)).ask(b"again") == b"again"
 
 

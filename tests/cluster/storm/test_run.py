@@ -8,11 +8,22 @@ from pathlib import Path
 
 import pytest
 
+from tests.cluster.storm import spark
 from tests.cluster.storm.faults import KINDS, NEED_SEVERAL, plan_of
 from tests.cluster.storm.run import storm
 
 BROKERS = int(os.environ.get("PENSTOCK_STORM_BROKERS", "3"))
-SHORT = ["kill", "cut-commits", "stored-unanswered", "postgres-kill", "terminate"]
+SHORT = [
+    "kill",
+    "part-brokers",
+    "cut-commits",
+    "stop-long",
+    "stored-unanswered",
+    "part-postgres",
+    "postgres-kill",
+    "terminate",
+]
+LEASE = {"broker.session.timeout.ms": 3000}
 
 
 def test_a_plan_is_the_same_for_the_same_seed_and_has_all_kinds_alike() -> None:
@@ -24,7 +35,7 @@ def test_a_plan_is_the_same_for_the_same_seed_and_has_all_kinds_alike() -> None:
 
 @pytest.mark.timeout(400)
 async def test_nothing_is_lost_in_a_short_storm(tmp_path: Path) -> None:
-    result = await storm(tmp_path, 16, len(SHORT), BROKERS, scale=0.2, kinds=SHORT)
+    result = await storm(tmp_path, 16, len(SHORT), BROKERS, scale=0.2, kinds=SHORT, configs=LEASE)
     assert result.wrong == [], result.summary
     assert result.unproven == []
     assert result.faults == Counter(SHORT)
@@ -33,11 +44,14 @@ async def test_nothing_is_lost_in_a_short_storm(tmp_path: Path) -> None:
 @pytest.mark.long
 @pytest.mark.timeout(3 * 3600)
 async def test_nothing_is_lost_in_a_long_storm(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    """PENSTOCK_STORM_SEED runs another one, PENSTOCK_STORM_FAULTS a longer or shorter one."""
+    """PENSTOCK_STORM_SEED runs another one, PENSTOCK_STORM_FAULTS a longer or shorter one.
+
+    Spark takes part if it is installed.
+    """
     seed = int(os.environ.get("PENSTOCK_STORM_SEED", "1"))
     count = int(os.environ.get("PENSTOCK_STORM_FAULTS", "200"))
     with capsys.disabled():
-        result = await storm(tmp_path, seed, count, BROKERS, tell=True)
+        result = await storm(tmp_path, seed, count, BROKERS, tell=True, with_spark=spark.is_installed())
         print(result.summary)
     assert result.wrong == [], result.summary
     assert result.unproven == []
