@@ -32,6 +32,7 @@ from penstock.client.errors import (
     kafka_error,
 )
 from penstock.client.metadata import Metadata
+from penstock.client.metrics import ConnectionMetrics
 from penstock.client.tls import context_of
 from penstock.client.types import Node, TopicPartition
 from penstock.wire import messages as m
@@ -59,9 +60,10 @@ _NOTHING_NEW = 0.05  # seconds between metadata requests when several parts of a
 class Cluster:
     """Connections to a cluster, and its metadata. Start it with `async with`, or with `start` and `close`."""
 
-    def __init__(self, config: ClientConfig) -> None:
+    def __init__(self, config: ClientConfig, metrics: ConnectionMetrics | None = None) -> None:
         self.config = config
         self.metadata = Metadata()
+        self._metrics = metrics
         self._addresses = parse_addresses(config.bootstrap_servers)
         self._ssl_context = context_of(config)
         self._authenticator = Authenticator.of(config)
@@ -126,12 +128,17 @@ class Cluster:
         if node is None:
             raise BrokerUnreachable(f"broker {node_id} is not part of the cluster")
         connection = await self._connect(node.host, node.port)
-        self._connections[node_id, channel] = connection
+        self._keep(connection, node_id, channel)
         return connection
+
+    def _keep(self, connection: Connection, node_id: int, channel: str = "") -> None:
+        self._connections[node_id, channel] = connection
+        if self._metrics is not None:
+            connection.latency = self._metrics.latency_of(node_id)
 
     async def _connect(self, host: str, port: int) -> Connection:
         config = self.config
-        return await Connection.open(
+        connection = await Connection.open(
             host,
             port,
             client_id=config.client_id,
@@ -141,6 +148,9 @@ class Cluster:
             ssl_context=self._ssl_context,
             authenticator=self._authenticator,
         )
+        if self._metrics is not None:
+            self._metrics.created.record()
+        return connection
 
     async def any_connection(self) -> Connection:
         """A connection to any broker: an open one if there is one, else to a known broker or a bootstrap server."""
@@ -177,7 +187,7 @@ class Cluster:
             return
         for node in self.metadata.nodes.values():
             if f"{node.host}:{node.port}" == connection.address and (node.node_id, "") not in self._connections:
-                self._connections[node.node_id, ""] = connection
+                self._keep(connection, node.node_id)
                 return
         self._connections[-1, ""] = connection
 

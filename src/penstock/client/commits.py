@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import time
 from collections.abc import Callable, Coroutine
 from functools import partial
 
@@ -37,6 +38,7 @@ class Commits:
         self._subscription = subscription
         self._membership = membership
         self._count = metrics.sensor("consumer-coordinator-metrics", "commit", "rate", "total")
+        self._latency = metrics.sensor("consumer-coordinator-metrics", "commit-latency", "avg", "max")
         self._polled_as: ConsumerGroupMetadata | None = None
         self._losses = 0
         """How often the membership had lost everything when the consumer last polled."""
@@ -110,7 +112,9 @@ class Commits:
         self, member: Callable[[], ConsumerGroupMetadata], offsets: Offsets, timeout_ms: int | None, *, by_epoch: bool
     ) -> None:
         async with self._turn:  # an earlier commit that is tried again must not overwrite a later one
+            began = time.monotonic()
             await commit_offsets(self._cluster, member, offsets, timeout_ms, by_epoch=by_epoch)
+            self._latency.record((time.monotonic() - began) * 1000)
 
     async def _work(
         self, commit: Callable[[], Coroutine[None, None, None]], offsets: Offsets, callback: Callback | None

@@ -22,6 +22,7 @@ from typing import NamedTuple, TypeVar, cast
 
 from penstock.client.authentication import Authenticator, Mechanism, authenticate, renewal_after_s
 from penstock.client.errors import BrokerUnreachable, Disconnected, RequestTimeout, TlsFailed
+from penstock.client.metrics import Sensor
 from penstock.client.tls import explained
 from penstock.wire import messages as m
 from penstock.wire.api import api_of
@@ -48,6 +49,7 @@ class _Waiting(NamedTuple):
 
     future: asyncio.Future[m.Message]
     timer: asyncio.TimerHandle
+    sent_at: float
 
 
 class Connection(asyncio.BufferedProtocol):
@@ -66,6 +68,8 @@ class Connection(asyncio.BufferedProtocol):
         self.conversation = Conversation(address, client_id)
         self.closed = False
         self.last_used = 0.0
+        self.latency: Sensor | None = None
+        """Records how many milliseconds each answer takes."""
         self._loop = asyncio.get_running_loop()
         self._frames = FrameBuffer(max_answer_bytes)
         self._transport: asyncio.Transport | None = None
@@ -256,7 +260,7 @@ class Connection(asyncio.BufferedProtocol):
         self._write(message, response, version)
         future: asyncio.Future[m.Message] = self._loop.create_future()
         timer = self._loop.call_later(timeout_ms / 1000, self._overdue, response, timeout_ms)
-        self._waiting.append(_Waiting(future, timer))
+        self._waiting.append(_Waiting(future, timer, self.last_used))
         return future
 
     def _write(self, message: m.Message, response: type[m.Message] | None, version: int) -> None:
@@ -294,6 +298,8 @@ class Connection(asyncio.BufferedProtocol):
         expected = self.conversation.answered(frame)
         waiting = self._waiting.popleft()
         waiting.timer.cancel()
+        if self.latency is not None:
+            self.latency.record((self._loop.time() - waiting.sent_at) * 1000)
         if expected.response is not m.ApiVersionsResponse:
             self.is_accepted = True
         if waiting.future.done():

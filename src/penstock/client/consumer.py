@@ -33,7 +33,7 @@ from penstock.client.errors import (
 )
 from penstock.client.fetcher import Fetcher
 from penstock.client.membership import Hooks, Membership, NoMembership, RebalanceListener
-from penstock.client.metrics import MetricName, Metrics, PollTimes
+from penstock.client.metrics import ConnectionMetrics, MetricName, Metrics, PollTimes
 from penstock.client.offsets import fetch_committed, list_offsets
 from penstock.client.partitions import AnyPartition, P, keyed_by_partition, partition_of, partitions_of, whole_offsets
 from penstock.client.positions import Positions
@@ -113,8 +113,8 @@ class Consumer(Generic[K, V]):
         self._key_deserializer = key_deserializer
         self._value_deserializer = value_deserializer
         self._assignors = list(assignors or assignors_named(self.config.partition_assignment_strategy))
-        self._cluster = Cluster(self.config)
         self._metrics = Metrics(self.config.client_id)
+        self._cluster = Cluster(self.config, ConnectionMetrics(self._metrics, "consumer"))
         self._subscription = Subscription()
         self._listener: RebalanceListener | None = None
         self._membership: Membership = NoMembership(self.config.group_id)
@@ -126,13 +126,16 @@ class Consumer(Generic[K, V]):
         self._next_auto_commit = 0.0
         self._closed = False
         self._poll_times = PollTimes(self._metrics, "consumer-metrics")
-        self._reporter = Reporter(self._cluster, self._metrics)
+        self._reporter = Reporter(self._cluster, self._metrics, self._labels)
         self._tracing: Tracing | None = None
         if self.config.enable_tracing:
             from penstock.client import tracing
 
             self._tracing = tracing.Tracing(self.config.client_id, self.config.group_id)
         self._polls = self._metrics.sensor("consumer-metrics", "poll-records", "avg")
+        self._metrics.gauge(
+            "consumer-coordinator-metrics", "assigned-partitions", lambda: float(len(self._subscription.partitions))
+        )
 
     # Life
 
@@ -172,6 +175,15 @@ class Consumer(Generic[K, V]):
                 await self._fetcher.close()
             await self._reporter.close()
             await self._cluster.close()
+
+    def _labels(self) -> dict[str, str]:
+        """As KIP-714 names them."""
+        return {
+            "client_rack": self.config.client_rack,
+            "group_id": self.config.group_id,
+            "group_instance_id": self.config.group_instance_id,
+            "group_member_id": self._membership.identity().member_id,
+        }
 
     async def _close_group(self) -> None:
         try:

@@ -29,7 +29,7 @@ from penstock.client.cluster import GROUP, Backoff, Cluster
 from penstock.client.config import ConsumerConfig
 from penstock.client.errors import UsageError, check, kafka_error
 from penstock.client.membership import Hooks, Membership
-from penstock.client.metrics import Metrics
+from penstock.client.metrics import Metrics, Rebalances
 from penstock.client.transactions import ConsumerGroupMetadata
 from penstock.client.types import TopicPartition
 from penstock.wire import messages as m
@@ -86,7 +86,8 @@ class ClassicMembership(Membership):
         self._heartbeat_time = metrics.sensor(_GROUP, "heartbeat-response-time", "max")
         self._joins = metrics.sensor(_GROUP, "join", "rate", "total")
         self._join_time = metrics.sensor(_GROUP, "join-time", "avg", "max")
-        self._rebalances = metrics.sensor(_GROUP, "rebalance", "total")
+        metrics.gauge(_GROUP, "last-heartbeat-seconds-ago", self._heartbeats.seconds_ago)
+        self._rebalances = Rebalances(metrics, _GROUP)
         names = sorted(self._assignors)
         if len(names) != len(assignors):
             raise UsageError(f"two assignors have the same name: {names}")
@@ -121,6 +122,7 @@ class ClassicMembership(Membership):
                 error, self._error = self._error, None
                 raise error
             if self._joining is None and self._needs_join:
+                self._rebalances.begin()
                 await self._let_go()
                 self._needs_join = False
                 self._joining = asyncio.create_task(self._join())
@@ -162,13 +164,13 @@ class ClassicMembership(Membership):
 
     async def _take_over(self, joined: _Joined) -> None:
         owned, given = set(self._hooks.owned()), set(joined.partitions)
-        self._rebalances.record()
         revoked = sorted(owned - given)
         if revoked:
             await self._hooks.revoke(revoked)
             self._needs_join = self._needs_join or self._cooperative
         joined.assignor.on_assignment(sorted(given), joined.generation_id)
         await self._hooks.assign(sorted(given - owned))
+        self._rebalances.end()
 
     async def leave(self) -> None:
         if self._joining is not None:

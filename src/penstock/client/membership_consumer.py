@@ -22,7 +22,7 @@ from penstock.client.cluster import GROUP, Backoff, Cluster
 from penstock.client.config import ConsumerConfig
 from penstock.client.errors import kafka_error
 from penstock.client.membership import Hooks, Membership
-from penstock.client.metrics import Metrics
+from penstock.client.metrics import Metrics, Rebalances
 from penstock.client.transactions import ConsumerGroupMetadata
 from penstock.client.types import TopicPartition
 from penstock.client.versions import CONSUMER_HEARTBEAT_FIRST_WITH_PATTERN
@@ -64,7 +64,8 @@ class ConsumerMembership(Membership):
         self._last_poll = 0.0
         self._heartbeats = metrics.sensor(_GROUP, "heartbeat", "rate", "total")
         self._heartbeat_time = metrics.sensor(_GROUP, "heartbeat-response-time", "max")
-        self._rebalances = metrics.sensor(_GROUP, "rebalance", "total")
+        metrics.gauge(_GROUP, "last-heartbeat-seconds-ago", self._heartbeats.seconds_ago)
+        self._rebalances = Rebalances(metrics, _GROUP)
 
     # What poll sees
 
@@ -109,7 +110,6 @@ class ConsumerMembership(Membership):
     async def _close_gap(self) -> None:
         target = set(self._target or ())
         owned = set(self._hooks.owned())
-        self._rebalances.record()
         if owned - target:
             await self._hooks.revoke(sorted(owned - target))
             # Report at once: somebody may be waiting for these partitions.
@@ -118,6 +118,7 @@ class ConsumerMembership(Membership):
         if added:
             await self._hooks.assign(added)
             self._soon.set()
+        self._rebalances.end()
 
     async def leave(self) -> None:
         await self._hooks.revoke(self._hooks.owned())
@@ -233,6 +234,8 @@ class ConsumerMembership(Membership):
         else:
             self._cluster.want_ids(unknown)
             self._hooks.refresh()
+        if self._has_gap():
+            self._rebalances.begin()
         self._hooks.wake()
 
     def _refused(self, answer: m.ConsumerGroupHeartbeatResponse) -> bool:

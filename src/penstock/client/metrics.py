@@ -14,6 +14,8 @@ from typing import NamedTuple
 WINDOW_SECONDS = 30.0
 _MAX_SAMPLES = 4096
 
+Tags = tuple[tuple[str, str], ...]
+
 
 class MetricName(NamedTuple):
     """As in Kafka: `producer-metrics`, `consumer-fetch-manager-metrics`… hold the name, tags say whose it is."""
@@ -21,6 +23,8 @@ class MetricName(NamedTuple):
     group: str
     name: str
     client_id: str
+    tags: Tags = ()
+    """Beyond the client's id: of metrics of single brokers, `node-id`."""
 
 
 class Sensor:
@@ -53,6 +57,10 @@ class Sensor:
         """Per second, over the window."""
         return sum(self._recent()) / WINDOW_SECONDS
 
+    def seconds_ago(self) -> float:
+        """Since the latest number; -1 before the first one, as in Kafka."""
+        return time.monotonic() - self._samples[-1][0] if self._samples else -1.0
+
 
 class Metrics:
     """The sensors of one client. A statistic is named `sensor` + `-rate`, `-total`, `-avg` or `-max`."""
@@ -60,14 +68,14 @@ class Metrics:
     def __init__(self, client_id: str) -> None:
         self._client_id = client_id
         self._started = time.monotonic()
-        self._sensors: dict[tuple[str, str, tuple[str, ...]], Sensor] = {}
+        self._sensors: dict[tuple[str, str, tuple[str, ...], Tags], Sensor] = {}
         self._gauges: dict[tuple[str, str], Callable[[], float]] = {}
         self.instance_id = bytes(16)
         """How brokers that take this client's metrics know it (KIP-714)."""
 
-    def sensor(self, group: str, name: str, *statistics: str) -> Sensor:
+    def sensor(self, group: str, name: str, *statistics: str, tags: Tags = ()) -> Sensor:
         """A sensor whose `statistics` (rate, total, avg, max, count) show up in the snapshot."""
-        return self._sensors.setdefault((group, name, statistics), Sensor())
+        return self._sensors.setdefault((group, name, statistics, tags), Sensor())
 
     def gauge(self, group: str, name: str, value: Callable[[], float]) -> None:
         """A number that is looked up when somebody reads it."""
@@ -75,12 +83,50 @@ class Metrics:
 
     def snapshot(self) -> dict[MetricName, float]:
         values: dict[MetricName, float] = {}
-        for (group, name, statistics), sensor in self._sensors.items():
+        for (group, name, statistics, tags), sensor in self._sensors.items():
             for statistic in statistics:
-                values[MetricName(group, f"{name}-{statistic}", self._client_id)] = _value(sensor, statistic)
+                values[MetricName(group, f"{name}-{statistic}", self._client_id, tags)] = _value(sensor, statistic)
         for (group, name), value in self._gauges.items():
             values[MetricName(group, name, self._client_id)] = value()
         return values
+
+
+class ConnectionMetrics:
+    """How often a client connects, and how long each broker takes to answer it."""
+
+    def __init__(self, metrics: Metrics, kind: str) -> None:
+        """`kind` begins the names of the groups of metrics: `producer`, `consumer` or `consumer-share`."""
+        self.created = metrics.sensor(f"{kind}-metrics", "connection-creation", "rate", "total")
+        self._metrics = metrics
+        self._kind = kind
+
+    def latency_of(self, node_id: int) -> Sensor:
+        tags = (("node-id", f"node-{node_id}"),)
+        return self._metrics.sensor(f"{self._kind}-node-metrics", "request-latency", "avg", "max", tags=tags)
+
+
+class Rebalances:
+    """How many rebalances a member of a group has been through, and how long they took."""
+
+    __slots__ = ("_began", "_ended", "_latency")
+
+    def __init__(self, metrics: Metrics, group: str) -> None:
+        self._began: float | None = None
+        self._latency = metrics.sensor(group, "rebalance-latency", "avg", "max", "total")
+        self._ended = metrics.sensor(group, "rebalance", "total")
+        metrics.gauge(group, "last-rebalance-seconds-ago", self._ended.seconds_ago)
+
+    def begin(self) -> None:
+        """The member has to join again, or is to have other partitions. It may hear so several times."""
+        if self._began is None:
+            self._began = time.monotonic()
+
+    def end(self) -> None:
+        """The member has taken its partitions over."""
+        self._ended.record()
+        if self._began is not None:
+            self._latency.record((time.monotonic() - self._began) * 1000)
+            self._began = None
 
 
 class PollTimes:

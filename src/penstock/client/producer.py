@@ -23,7 +23,7 @@ from penstock.client.cluster import Cluster
 from penstock.client.config import ProducerConfig, ProducerSettings, load
 from penstock.client.errors import IllegalState, UsageError, kafka_error
 from penstock.client.identity import ProducerIdentity
-from penstock.client.metrics import MetricName, Metrics
+from penstock.client.metrics import ConnectionMetrics, MetricName, Metrics
 from penstock.client.partitioner import other_partition, partition_for_key
 from penstock.client.partitions import P, whole_offsets
 from penstock.client.sender import Sender
@@ -48,14 +48,14 @@ class Producer:
 
     def __init__(self, config: Mapping[str, object] | None = None, /, **settings: Unpack[ProducerSettings]) -> None:
         self.config = _checked(load(ProducerConfig, config, settings))
-        self._cluster = Cluster(self.config)
         self._metrics = Metrics(self.config.client_id)
+        self._cluster = Cluster(self.config, ConnectionMetrics(self._metrics, "producer"))
         self._identity: ProducerIdentity | None = None
         self._transactional: TransactionalIdentity | None = None
         self._sender: Sender | None = None
         self._sticky: dict[str, PartitionQueue] = {}
         self._last_stuck: dict[str, int] = {}
-        self._reporter = Reporter(self._cluster, self._metrics)
+        self._reporter = Reporter(self._cluster, self._metrics, self._labels)
         self._batch_size = self.config.batch_size
         self._closed = False
         self._tracing: Tracing | None = None
@@ -90,6 +90,10 @@ class Producer:
         )
         self._reporter.start()
         return self
+
+    def _labels(self) -> dict[str, str]:
+        """As KIP-714 names them."""
+        return {"transactional_id": self.config.transactional_id}
 
     async def close(self, timeout_ms: int | None = None) -> None:
         """Deliver what is buffered (within the timeout or `delivery_timeout_ms`), abort an open transaction, close."""

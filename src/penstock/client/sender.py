@@ -81,6 +81,7 @@ class Sender:
         self._batch_size = metrics.sensor(_GROUP, "batch-size", "avg", "max")
         self._per_request = metrics.sensor(_GROUP, "records-per-request", "avg")
         self._latency = metrics.sensor(_GROUP, "request-latency", "avg", "max")
+        self._throttle = metrics.sensor(_GROUP, "produce-throttle-time", "avg", "max")
         self._request_count = metrics.sensor(_GROUP, "request", "rate", "total")
         self._retried = metrics.sensor(_GROUP, "record-retry", "rate", "total")
         self._errors = metrics.sensor(_GROUP, "record-error", "rate", "total")
@@ -421,6 +422,7 @@ class Sender:
                 self.queues[batch.tp].answered(batch)
                 self._finish(batch, None)
             return
+        self._throttle.record(answer.throttle_time_ms)
         names = self._cluster.metadata.names
         results = {
             (topic.name or names.get(topic.topic_id, ""), partition.index): partition

@@ -29,7 +29,7 @@ from typing import TYPE_CHECKING, Generic, Unpack, cast, overload
 from penstock.client.cluster import Backoff, Cluster
 from penstock.client.config import ShareConsumerConfig, ShareConsumerSettings, load
 from penstock.client.errors import IllegalState, RecordDeserializationError, UsageError, kafka_error
-from penstock.client.metrics import MetricName, Metrics, PollTimes
+from penstock.client.metrics import ConnectionMetrics, MetricName, Metrics, PollTimes
 from penstock.client.share_acknowledgements import GAP, Acknowledgements, AcknowledgeType
 from penstock.client.share_decoding import Delivered, decode_share_partition, runs_of_records
 from penstock.client.share_locks import LockKeeper, Locks, merged, renew_locks
@@ -107,8 +107,8 @@ class ShareConsumer(Generic[K, V]):
         self._explicit = self.config.share_acknowledgement_mode == "explicit"
         self._key_deserializer = key_deserializer
         self._value_deserializer = value_deserializer
-        self._cluster = Cluster(self.config)
         self._metrics = Metrics(self.config.client_id)
+        self._cluster = Cluster(self.config, ConnectionMetrics(self._metrics, "consumer-share"))
         self._membership: ShareMembership | None = None
         self._topics: set[str] = set()
         self._sessions: dict[int, ShareSession] = {}
@@ -131,7 +131,7 @@ class ShareConsumer(Generic[K, V]):
         self._awaits_more = False  # a quick program is waiting in poll
         self._closed = False
         self._poll_times = PollTimes(self._metrics, "consumer-share-metrics")
-        self._reporter = Reporter(self._cluster, self._metrics)
+        self._reporter = Reporter(self._cluster, self._metrics, self._labels)
         self._tracing: Tracing | None = None
         if self.config.enable_tracing:
             from penstock.client import tracing
@@ -194,6 +194,14 @@ class ShareConsumer(Generic[K, V]):
 
     async def __aexit__(self, *_: object) -> None:
         await self.close()
+
+    def _labels(self) -> dict[str, str]:
+        """As KIP-714 names them."""
+        return {
+            "client_rack": self.config.client_rack,
+            "group_id": self.config.group_id,
+            "group_member_id": self._membership.member_id if self._membership is not None else "",
+        }
 
     def subscribe(self, topics: Iterable[str] | str) -> None:
         """Take records of these topics."""

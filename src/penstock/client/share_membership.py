@@ -45,6 +45,7 @@ class ShareMembership:
         self._task: asyncio.Task[None] | None = None
         self._heartbeats = metrics.sensor(_GROUP, "heartbeat", "rate", "total")
         self._heartbeat_time = metrics.sensor(_GROUP, "heartbeat-response-time", "max")
+        metrics.gauge(_GROUP, "last-heartbeat-seconds-ago", self._heartbeats.seconds_ago)
         self._rebalances = metrics.sensor(_GROUP, "rebalance", "total")
 
     def subscribe(self, topics: set[str]) -> None:

@@ -13,7 +13,7 @@ import logging
 import math
 import random
 import time
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 
 from penstock.client.cluster import Cluster
 from penstock.client.metrics import MetricName, Metrics
@@ -43,13 +43,20 @@ class Reporter:
     """Reports the metrics of one client."""
 
     def __init__(
-        self, cluster: Cluster, metrics: Metrics, *, first_request_seconds: float = _FIRST_REQUEST_SECONDS
+        self,
+        cluster: Cluster,
+        metrics: Metrics,
+        labels: Callable[[], Mapping[str, str]],
+        *,
+        first_request_seconds: float = _FIRST_REQUEST_SECONDS,
     ) -> None:
+        """`labels` say of whom the metrics are, as far as that is known: of which group, member, rack."""
         self._cluster = cluster
         self._metrics = metrics
+        self._labels = labels
         self._first_request_seconds = first_request_seconds
         self._subscribed: Subscribed | None = None
-        self._reported: dict[str, float] = {}
+        self._reported: dict[MetricName, float] = {}
         self._started_ns = self._since_ns = time.time_ns()
         self._task: asyncio.Task[None] | None = None
 
@@ -117,7 +124,8 @@ class Reporter:
         points = subscribed_points(snapshot, subscribed.requested_metrics, self._reported, subscribed.delta_temporality)
         now_ns = time.time_ns()
         since_ns = self._since_ns if subscribed.delta_temporality else self._started_ns
-        data = encode_metrics(points, (), since_ns, now_ns)
+        labels = tuple((key, value) for key, value in self._labels().items() if value)
+        data = encode_metrics(points, labels, since_ns, now_ns)
         codec = Codec.GZIP if Codec.GZIP in subscribed.accepted_compression_types else Codec.NONE
         if len(data) > subscribed.telemetry_max_bytes:
             _log.debug("the metrics have %d bytes, the broker takes %d", len(data), subscribed.telemetry_max_bytes)
@@ -134,7 +142,7 @@ class Reporter:
         )
         if answer.error_code == ErrorCode.NONE:
             self._since_ns = now_ns
-            self._reported.update({telemetry_name(name): value for name, value in snapshot.items()})
+            self._reported.update(snapshot)
         return answer.error_code
 
 
@@ -145,7 +153,7 @@ def telemetry_name(name: MetricName) -> str:
 
 
 def subscribed_points(
-    snapshot: Mapping[MetricName, float], prefixes: list[str], reported: Mapping[str, float], is_delta: bool
+    snapshot: Mapping[MetricName, float], prefixes: list[str], reported: Mapping[MetricName, float], is_delta: bool
 ) -> list[Point]:
     """What a broker that subscribes to these prefixes is sent; of totals only the increments, if it wants that."""
     takes_all, starts = "*" in prefixes, tuple(prefixes)
@@ -156,6 +164,7 @@ def subscribed_points(
             continue
         is_sum = metric.name.endswith(_TOTALS)
         if is_sum and is_delta:
-            value -= reported.get(name, 0.0)
-        points.append(Point(name, value, (), is_delta=is_sum and is_delta, is_sum=is_sum))
+            value -= reported.get(metric, 0.0)
+        attributes = tuple((key.replace("-", "_"), tag) for key, tag in metric.tags)
+        points.append(Point(name, value, attributes, is_delta=is_sum and is_delta, is_sum=is_sum))
     return points
