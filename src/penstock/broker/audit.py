@@ -1,9 +1,10 @@
 """The audit log: who changed what, from where, and how it ended.
 
 Every request that changes topics, configs, rights, users, quotas or offsets of others is one line of the logger
-`penstock.audit`, at level INFO, and at WARN if any of it was refused. Names are shown, values are not: a config may be
-a password. The lines are written where an authorizer decides what clients may do; elsewhere give the logger the level
-INFO (see `loggers`). What the authorizer denies is logged by `gate`, whatever it was.
+`penstock.audit`, at level INFO, and at WARN if any of it was refused. A change that is answered later is one line when
+it is answered. Names are shown, values are not: a config may be a password. The lines are written where an authorizer
+decides what clients may do; elsewhere give the logger the level INFO (see `loggers`). What the authorizer denies is
+logged by `gate`, whatever it was.
 """
 
 from __future__ import annotations
@@ -11,7 +12,7 @@ from __future__ import annotations
 import logging
 from collections import Counter
 from collections.abc import Awaitable, Iterator
-from functools import wraps
+from functools import partial, wraps
 from typing import TYPE_CHECKING
 
 from penstock.broker.error_codes import finder
@@ -27,6 +28,7 @@ log = logging.getLogger("penstock.audit")
 
 _NAMES = (
     "name",
+    "topic",
     "topic_name",
     "group_id",
     "resource_name",
@@ -51,26 +53,55 @@ def audited(key: ApiKey, handler: Handler) -> Handler:
     api = API_TABLE[key]
     find_errors = finder(api.response)
 
+    def tell(request: AnyRequest, answer: Message | None) -> None:
+        _write(api.name, request, "no answer" if answer is None else _outcome(find_errors(answer)))
+
+    async def tell_later(request: AnyRequest, answer: Awaitable[Answer]) -> Answer:
+        try:
+            response = await answer
+        except Exception as error:
+            tell_of_failure(request, error)
+            raise
+        if isinstance(response, Message):
+            tell(request, response)
+        return response
+
+    def tell_of_failure(request: AnyRequest, error: Exception) -> None:
+        _write(api.name, request, f"failed: {type(error).__name__}")
+
     @wraps(handler)
     def handle(request: AnyRequest) -> Answer | Awaitable[Answer]:
-        answer = handler(request)
-        if log.isEnabledFor(logging.WARNING):
-            errors = find_errors(answer) if isinstance(answer, Message) else None
-            _write(api.name, request, errors, is_pending=not isinstance(answer, Message))
+        if not log.isEnabledFor(logging.WARNING):
+            return handler(request)
+        request.on_answered = partial(tell, request)
+        try:
+            answer = handler(request)
+        except Exception as error:
+            tell_of_failure(request, error)
+            raise
+        if isinstance(answer, Message):
+            tell(request, answer)
+        elif isinstance(answer, Awaitable):
+            return tell_later(request, answer)
         return answer
 
     return handle
 
 
-def _write(api: str, request: AnyRequest, errors: list[int] | None, *, is_pending: bool) -> None:
-    level = logging.WARNING if errors else logging.INFO
+_DONE = "done"
+
+
+def _outcome(errors: list[int] | None) -> str:
+    if not errors:
+        return _DONE
+    counts = Counter(ErrorCode(code).name for code in errors)
+    return ", ".join(f"{name} ({count})" if count > 1 else name for name, count in counts.items())
+
+
+def _write(api: str, request: AnyRequest, outcome: str) -> None:
+    level = logging.INFO if outcome is _DONE else logging.WARNING
     if not log.isEnabledFor(level):
         return
-    if errors:
-        counts = Counter(ErrorCode(code).name for code in errors)
-        outcome = ", ".join(f"{name} ({count})" if count > 1 else name for name, count in counts.items())
-    else:
-        outcome = "answered later" if is_pending else "done"
     connection = request.connection
     log.log(
         level,

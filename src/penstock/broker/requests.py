@@ -42,6 +42,7 @@ class Request(Generic[Body]):
         "connection",
         "correlation_id",
         "handled",
+        "on_answered",
         "slot",
         "stands_for",
     )
@@ -70,6 +71,8 @@ class Request(Generic[Body]):
         self.client_id = client_id
         self.body = body
         self.slot = slot
+        self.on_answered: Callable[[Message | None], object] | None = None
+        """Hears of an answer that comes later, or of None if the connection is closed in its place."""
 
     @property
     def client_host(self) -> str:
@@ -107,11 +110,15 @@ class Pending:
             self.done = True
             if self.throttle_time_ms:
                 response.throttle_time_ms = self.throttle_time_ms  # type: ignore[attr-defined]
+            if self.request.on_answered is not None:
+                self.request.on_answered(response)
             self.request.connection.respond(self.request, response)
 
     def close_connection(self) -> None:
         """Answer by closing, as Kafka does where no error code can be carried."""
         self.done = True
+        if self.request.on_answered is not None:
+            self.request.on_answered(None)
         self.request.connection.close()
 
 
