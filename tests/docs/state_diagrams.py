@@ -53,8 +53,8 @@ STEPS = [
     Step("dead letter written", cells.FINISH_ARCHIVING),
 ]
 
-NOT_DRAWN = {"STAGE"}
-"""Whatever is being written is staged: the page says so in words."""
+NOT_DRAWN = {"STAGE", "STORED"}
+"""Whatever is being written is staged: the page says so in words. What is stored of a record is no step of it."""
 
 _HEAD = """# States
 

@@ -126,7 +126,7 @@ class Upkeep:
 
         def fetched(failure: BaseException | None) -> None:
             if failure is not None:
-                log.error("%s failed: %s", what, failure)
+                log.error("retention of %s-%d failed: %s", topic.name, partition.index, failure)
                 round_.end(is_well=False)
             elif self._timers and self._cluster.find_topic(topic.name) is topic:
                 self._retain(partition, round_)
