@@ -45,7 +45,7 @@ class Coordinated:
         )
         self.coordinator.start()
 
-    def _make_topic(self, name: str, partitions: int, configs: object) -> SimulatedTopic:
+    def _make_topic(self, name: str, partitions: int, replication_factor: int, configs: object) -> SimulatedTopic:
         assert name == "__consumer_offsets"
         return SimulatedTopic(partitions)
 

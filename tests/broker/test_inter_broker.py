@@ -118,11 +118,37 @@ async def test_a_listener_without_scram_is_refused_between_brokers() -> None:
             cluster.parts(2).build("peers")
 
 
-async def test_the_listener_between_brokers_has_to_exist() -> None:
-    configs = {"inter.broker.listener.name": "INSIDE"}
+@pytest.mark.parametrize(
+    ("name", "value"), [("inter.broker.listener.name", "INSIDE"), ("security.inter.broker.protocol", "SASL_SSL")]
+)
+async def test_the_listener_between_brokers_has_to_exist(name: str, value: str) -> None:
+    configs = {name: value, "listener.security.protocol.map": "INSIDE:SSL,PLAINTEXT:PLAINTEXT"}
     async with HandMadeCluster(lambda topic, index: 1, {}, nodes=1, configs=configs) as cluster:
-        with pytest.raises(ConfigError, match=r"there is no such listener\. Name one of PLAINTEXT"):
+        with pytest.raises(ConfigError, match=rf"listener {value}, which is not there\. Name one of PLAINTEXT"):
             cluster.parts(1).build("peers")
+
+
+@pytest.mark.parametrize(
+    ("chosen", "logs_in_with"),
+    [("GSSAPI", "SCRAM-SHA-512"), ("SCRAM-SHA-512", "SCRAM-SHA-512"), ("SCRAM-SHA-256", "SCRAM-SHA-256")],
+)
+async def test_brokers_log_in_with_the_mechanism_that_is_chosen_for_them(chosen: str, logs_in_with: str) -> None:
+    async with guarded_cluster(sasl_mechanism_inter_broker_protocol=chosen) as cluster:
+        assert isinstance(await ask(cluster, 2, 1), m.MetadataResponse)
+        login = cluster.parts(2).peers.login
+        assert login is not None
+        assert login.mechanism.sasl_name == logs_in_with
+
+
+@pytest.mark.parametrize(
+    ("mechanism", "remedy"),
+    [("PLAIN", "Set it to one of SCRAM-SHA-512, SCRAM-SHA-256"), ("SCRAM-SHA-256", "add SCRAM-SHA-256 to sasl")],
+)
+async def test_a_mechanism_that_brokers_cannot_log_in_with_is_refused(mechanism: str, remedy: str) -> None:
+    configs = {"sasl_mechanism_inter_broker_protocol": mechanism, "sasl_enabled_mechanisms": "SCRAM-SHA-512,PLAIN"}
+    async with guarded_cluster(**configs) as cluster:
+        with pytest.raises(ConfigError, match=remedy):
+            cluster.parts(2).build("peers")
 
 
 @pytest.mark.parametrize(

@@ -156,17 +156,18 @@ class Stage:
         self.drained = 0
         self.membership = self.member()
 
-    def member(self, instance_id: str = "me") -> Membership:
+    def member(self, *, hands_over: bool = True) -> Membership:
         world = LoopWorld(asyncio.get_running_loop())
         database: object = self.database
         return Membership(
-            Identity(1, instance_id, None),
+            Identity(1, "me", None),
             database,  # type: ignore[arg-type]
             database,  # type: ignore[arg-type]
             database,  # type: ignore[arg-type]
             world,
             LEASE,
             self.lost.append,
+            hands_over=hands_over,
             clock=lambda: self.now,
         )
 
@@ -294,6 +295,19 @@ async def test_a_broker_that_leaves_closes_its_logs_before_others_lead_them(stag
     await asyncio.wait_for(stage.membership.leave(), SECONDS)
     assert stage.given_up == stage.database.handed
     assert {row.leader for row in stage.database.rows} == {2}
+    assert not stage.database.brokers_[1].is_live
+    assert stage.logs.said == ["suspend"]
+    stage.membership.stop()
+
+
+async def test_a_broker_without_controlled_shutdown_leaves_its_partitions_to_whoever_takes_over(stage: Stage) -> None:
+    stage.membership = stage.member(hands_over=False)
+    stage.database.register_broker(2, "b", None, HERE)
+    stage.database.rows = [PartitionRow(ID, 0, 1, 0, (1, 2))]
+    stage.start()
+    await stage.until(lambda: stage.database.applied)
+    await asyncio.wait_for(stage.membership.leave(), SECONDS)
+    assert stage.database.handed == []
     assert not stage.database.brokers_[1].is_live
     assert stage.logs.said == ["suspend"]
     stage.membership.stop()

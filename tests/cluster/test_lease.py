@@ -73,3 +73,8 @@ def test_a_broker_without_its_lease_ends_no_others(lease: Lease) -> None:
 
 def test_several_renewals_fit_into_a_lease(lease: Lease) -> None:
     assert lease.pause_seconds < SECONDS / 4
+
+
+def test_it_is_renewed_as_often_as_configured_and_six_times_at_least() -> None:
+    assert Lease(9.0, renewal_seconds=2.0).pause_seconds == 1.5
+    assert Lease(60.0, renewal_seconds=2.0).pause_seconds == 2.0

@@ -87,6 +87,7 @@ class GroupCoordinator:
             make_topic(
                 OFFSETS_TOPIC,
                 self._config.offsets_topic_num_partitions,
+                self._config.offsets_topic_replication_factor,
                 {
                     "cleanup.policy": "compact",
                     "compression.type": "producer",

@@ -57,7 +57,9 @@ def join(
         world,
         config.broker_session_timeout_ms / 1000,
         on_failure,
+        renewal_seconds=config.broker_heartbeat_interval_ms / 1000,
         is_balancing=lambda: config.auto_leader_rebalance_enable,
+        hands_over=config.controlled_shutdown_enable,
         clock=clock,
         refuses=refuses,
     )

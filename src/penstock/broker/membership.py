@@ -20,6 +20,7 @@ most one broker serves a partition, but for one whose lease was ended.
 from __future__ import annotations
 
 import logging
+import math
 import socket
 import time
 from collections.abc import Callable, Mapping, Sequence
@@ -98,11 +99,14 @@ class Membership:
         lease_seconds: float,
         on_lost: Callable[[CatalogError], None],
         *,
+        renewal_seconds: float = math.inf,
         is_balancing: Callable[[], bool] = lambda: True,
+        hands_over: bool = True,
         clock: Callable[[], float] = boot_time,
         refuses: Callable[[HostAndPort], bool] = refuses,
     ) -> None:
-        """`catalog` belongs to the event loop; `reader` and `leases` to the thread. `on_lost` stops the broker."""
+        """`catalog` belongs to the event loop; `reader` and `leases` to the thread. `on_lost` stops the broker. The
+        lease is renewed every `renewal_seconds`, or more often if it is short."""
         self._identity = identity
         self.catalog = catalog
         self._reader = reader
@@ -110,9 +114,10 @@ class Membership:
         self._world = world
         self._on_lost = on_lost
         self._is_balancing = is_balancing
+        self._hands_over = hands_over
         self._clock = clock
         self._address_refuses = refuses
-        self.lease = Lease(lease_seconds)
+        self.lease = Lease(lease_seconds, renewal_seconds)
         self.epoch = -1
         self.ended = 0
         """How many leases of others this broker has ended."""
@@ -190,7 +195,7 @@ class Membership:
         self._thread = self._world.threads.start("penstock-membership", self._run)
 
     async def leave(self) -> None:
-        """Hand over what this broker leads, and give the lease back."""
+        """Hand over what this broker leads, if it is to, and give the lease back: who is left takes over the rest."""
         self._is_leaving = True
         if self._thread is not None:
             await self._world.in_thread(lambda: self._has_left.wait(LEAVE_SECONDS + _TELL_SECONDS), WaitsFor.SERVER)
@@ -418,7 +423,7 @@ class Membership:
         self._leases.drain(node_id)
         draining = frozenset(each.node_id for each in self._leases.standings() if each.is_draining)
         self._read()
-        while time.monotonic() < deadline and self._move(draining, False):
+        while self._hands_over and time.monotonic() < deadline and self._move(draining, False):
             if self._clock() >= self._renew_at:
                 self._renew()
         self._held_until = 0.0

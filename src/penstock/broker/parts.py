@@ -81,7 +81,7 @@ class Parts:
             audit.begin()
         self.features = Features(self.catalog, config.group_coordinator_rebalance_protocols)
         self.cluster = ClusterView(self.catalog.cluster_id, config.node_id, config.broker_rack)
-        self.cluster.inter_broker_listener_name = config.inter_broker_listener_name or ""
+        self.cluster.inter_broker_listener_name = config.listener_of_brokers
         self.topics = TopicManager(self.cluster, self.storage, self.catalog, self.configs, world, foundation.shared)
         self.shared = foundation.shared
         self.membership = None if foundation.shared is None else foundation.shared.membership

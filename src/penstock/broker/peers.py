@@ -69,7 +69,7 @@ class Peers:
         """`find` gives the address of a broker as of now, None for one that is not there."""
         self._world = world
         self._find = find
-        self._login = login
+        self.login = login
         self._tls = tls
         self._connect = connect
         self._client_id = client_id_of(node_id)
@@ -108,7 +108,7 @@ class Peers:
         return PeerConnection(address, self._client_id, self._world, on_change)
 
     async def open(self, connection: PeerConnection) -> None:
-        await connection.open(self._tls(), self._login, self._connect)
+        await connection.open(self._tls(), self.login, self._connect)
 
     def address(self, node_id: int) -> PeerAddress:
         address = self._find(node_id)

@@ -15,6 +15,7 @@ from contextlib import ExitStack
 from penstock import guard
 from penstock.broker.config import BrokerConfig, check_listeners
 from penstock.broker.config.providers import resolve
+from penstock.broker.config.refusals import check_copies
 from penstock.broker.exposure import check_monitoring, decide, is_public
 from penstock.broker.foundation import Foundation, LayFoundation, Settings, Shared, local_foundation
 from penstock.broker.listeners import resolve_addresses
@@ -38,6 +39,8 @@ class Broker:
         self.settings = settings
         configs = resolve(settings.configs, os.environ)
         self.config = BrokerConfig(configs)
+        if settings.store is None:
+            check_copies(configs)
         check_listeners(configs, [*settings.listen, *settings.advertise])
         self.warnings: tuple[str, ...] = ()
         self.parts: Parts

@@ -23,9 +23,7 @@ if TYPE_CHECKING:
     from penstock.broker.world import World
     from penstock.coordination.runtime import StateLog, StateTopic
 
-_REPLICAS = 3  # as many as Kafka's internal topics have, where there are so many brokers
-
-MakeTopic = Callable[[str, int, Mapping[str, str]], "StateTopic"]
+MakeTopic = Callable[[str, int, int, Mapping[str, str]], "StateTopic"]
 """Gives a coordinator its internal topic, by name, number of partitions and configs."""
 
 
@@ -182,10 +180,13 @@ class LogElsewhere:
 class InternalTopic:
     """The internal topic of one coordinator, which is created on first use."""
 
-    def __init__(self, owner: InternalTopics, name: str, partitions: int, configs: Mapping[str, str]) -> None:
+    def __init__(
+        self, owner: InternalTopics, name: str, partitions: int, replication_factor: int, configs: Mapping[str, str]
+    ) -> None:
         self.name = name
         self._owner = owner
         self._partitions = partitions
+        self._replication_factor = replication_factor
         self._configs = configs
 
     def find(self) -> list[StateLog] | None:
@@ -194,7 +195,7 @@ class InternalTopic:
 
     def create(self) -> list[StateLog]:
         try:
-            replicas = min(_REPLICAS, len(self._owner.cluster.replica_ids))
+            replicas = min(self._replication_factor, len(self._owner.cluster.replica_ids))
             topic = self._owner.topics.create(self.name, self._partitions, self._configs, replication_factor=replicas)
         except TopicAlreadyExists:  # another broker was faster
             found = self._owner.cluster.find_topic(self.name)
@@ -262,8 +263,9 @@ class InternalTopics:
             for name, writes in self._writes.items()
         }
 
-    def topic(self, name: str, partitions: int, configs: Mapping[str, str]) -> InternalTopic:
-        return InternalTopic(self, name, partitions, configs)
+    def topic(self, name: str, partitions: int, replication_factor: int, configs: Mapping[str, str]) -> InternalTopic:
+        """It has as many replicas as there are brokers when it is created, and no more than `replication_factor`."""
+        return InternalTopic(self, name, partitions, replication_factor, configs)
 
     def logs(self, topic: Topic) -> list[StateLog]:
         """One for each partition, also for those of other brokers."""

@@ -79,6 +79,7 @@ class TransactionCoordinator:
             make_topic(
                 TRANSACTIONS_TOPIC,
                 config.transaction_state_log_num_partitions,
+                config.transaction_state_log_replication_factor,
                 {
                     "cleanup.policy": "compact",
                     "compression.type": "uncompressed",

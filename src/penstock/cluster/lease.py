@@ -15,9 +15,11 @@ to come back.
 
 from __future__ import annotations
 
+import math
 from enum import Enum
 
 RENEWALS_PER_LEASE = 6
+"""At least."""
 
 
 class LeaseState(Enum):
@@ -28,10 +30,12 @@ class LeaseState(Enum):
 
 
 class Lease:
-    __slots__ = ("_held_since", "_is_fenced", "_until", "seconds")
+    __slots__ = ("_held_since", "_is_fenced", "_until", "pause_seconds", "seconds")
 
-    def __init__(self, seconds: float) -> None:
+    def __init__(self, seconds: float, renewal_seconds: float = math.inf) -> None:
         self.seconds = seconds
+        self.pause_seconds = min(renewal_seconds, seconds / RENEWALS_PER_LEASE)
+        """How long after one renewal the next is sent."""
         self._until: float | None = None
         self._held_since = 0.0
         self._is_fenced = False
@@ -61,11 +65,6 @@ class Lease:
         self._is_fenced = False
         self._until = None
         self.renewed(sent_at)
-
-    @property
-    def pause_seconds(self) -> float:
-        """How long after one renewal the next is sent."""
-        return self.seconds / RENEWALS_PER_LEASE
 
     def may_end_others(self, now: float) -> bool:
         return self.state(now) is LeaseState.HELD and now - self._held_since >= self.seconds

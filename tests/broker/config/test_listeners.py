@@ -101,3 +101,14 @@ class TestProtocols:
 
     def test_listeners_of_controllers_need_none(self) -> None:
         BrokerConfig({"listeners": "PLAINTEXT://:9092,CONTROLLER://:9093", "controller.listener.names": "CONTROLLER"})
+
+
+def test_a_security_protocol_chooses_the_listener_of_brokers_unless_another_is_named() -> None:
+    protocols = {"listener.security.protocol.map": "INSIDE:SASL_SSL,PLAINTEXT:PLAINTEXT"}
+    assert BrokerConfig(protocols).listener_of_brokers == ""
+    assert BrokerConfig({**protocols, "security.inter.broker.protocol": "PLAINTEXT"}).listener_of_brokers == "PLAINTEXT"
+    named = {**protocols, "inter.broker.listener.name": "INSIDE"}
+    assert BrokerConfig(named).listener_of_brokers == "INSIDE"
+    assert BrokerConfig({**named, "security.inter.broker.protocol": "SASL_SSL"}).listener_of_brokers == "INSIDE"
+    with pytest.raises(ConfigError, match=r"INSIDE, a listener with SASL_SSL\. Remove one of the two"):
+        BrokerConfig({**named, "security.inter.broker.protocol": "PLAINTEXT"})

@@ -7,6 +7,8 @@ import pytest
 from penstock.broker.config import BROKER, BrokerConfig, ConfigError
 from penstock.broker.config.refusals import check_promises
 from penstock.broker.config.resolver import check_dynamic
+from penstock.broker.foundation import Settings
+from penstock.broker.server import Broker
 
 STANDARD = "org.apache.kafka.metadata.authorizer.StandardAuthorizer"
 
@@ -19,26 +21,24 @@ REFUSED = [
     ("controller.quorum.voters", "1@a:9093,2@b:9093"),
     ("cordoned.log.dirs", "*"),
     ("create.topic.policy.class.name", "com.example.Policy"),
-    ("default.replication.factor", "3"),
     ("listener.name.internal.scram-sha-256.sasl.jaas.config", "..."),
     ("listener.name.internal.ssl.engine.factory.class", "com.example.Engines"),
+    ("leader.imbalance.check.interval.seconds", "60"),
     ("log.dirs", "/a,/b"),
-    ("offsets.topic.replication.factor", "3"),
     ("principal.builder.class", "com.example.Principals"),
     ("process.roles", "controller"),
     ("process.roles", "broker"),
     ("remote.log.storage.system.enable", "true"),
+    ("replica.selector.class", "org.apache.kafka.common.replica.RackAwareReplicaSelector"),
     ("sasl.enabled.mechanisms", "PLAIN,GSSAPI"),
     ("sasl.oauthbearer.jwt.validator.class", "com.example.Validator"),
     ("sasl.server.callback.handler.class", "com.example.Handler"),
-    ("share.coordinator.state.topic.replication.factor", "3"),
     ("ssl.engine.factory.class", "com.example.Engines"),
     ("ssl.keymanager.algorithm", "IbmX509"),
     ("ssl.provider", "BCFIPS"),
     ("ssl.secure.random.implementation", "SHA1PRNG"),
     ("ssl.trustmanager.algorithm", "Trusting"),
     ("super.users", "User:admin"),
-    ("transaction.state.log.replication.factor", "3"),
     ("transaction.two.phase.commit.enable", "true"),
 ]
 
@@ -56,10 +56,9 @@ def test_a_start_with_a_promise_that_is_not_kept_fails_and_says_why(name: str, v
         ("authorizer.class.name", ""),
         ("authorizer.class.name", "org.apache.kafka.metadata.authorizer.StandardAuthorizer"),
         ("controller.quorum.voters", "1@localhost:9093"),
-        ("default.replication.factor", "1"),
+        ("leader.imbalance.check.interval.seconds", "300"),
         ("listener.name.plaintext.ssl.client.auth", "none"),
         ("log.dirs", "/a"),
-        ("offsets.topic.replication.factor", "1"),
         ("process.roles", "broker,controller"),
         ("sasl.enabled.mechanisms", "GSSAPI"),
         ("sasl.mechanism.inter.broker.protocol", "PLAIN"),
@@ -79,19 +78,26 @@ def test_what_promises_nothing_is_accepted(name: str, value: str) -> None:
     assert BrokerConfig({name: value}).is_set(name)
 
 
-def test_every_default_but_a_replication_factor_above_one_can_be_written_out() -> None:
-    defaults = {name: definition.default for name, definition in BROKER.items() if definition.default is not None}
-    refused = []
-    for name, default in defaults.items():
-        try:
-            check_promises({name: default})
-        except ConfigError:
-            refused.append(name)
-    assert refused == [
+def test_every_default_can_be_written_out() -> None:
+    for definition in BROKER.values():
+        if definition.default is not None:
+            check_promises({definition.name: definition.default})
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        "default.replication.factor",
         "offsets.topic.replication.factor",
         "share.coordinator.state.topic.replication.factor",
         "transaction.state.log.replication.factor",
-    ]
+    ],
+)
+def test_copies_are_refused_where_records_are_kept_once_and_accepted_in_a_cluster(name: str) -> None:
+    with pytest.raises(ConfigError, match=rf"^Cannot accept {name}=3: .+ or serve a cluster with --cluster and"):
+        Broker(Settings(configs={name: "3"}))
+    Broker(Settings(configs={name: "1"}))
+    Broker(Settings(configs={name: "3"}, cluster="postgresql://db/penstock", store="s3://bucket"))
 
 
 def test_a_secret_is_not_repeated() -> None:
@@ -135,7 +141,14 @@ class TestAtRunTime:
         with pytest.raises(ConfigError, match=f"Cannot accept {name}"):
             check_dynamic({name: value}, for_all_brokers=False)
 
-    @pytest.mark.parametrize("name", ["listeners", "listener.security.protocol.map"])
-    def test_listeners_are_refused_because_none_would_be_opened(self, name: str) -> None:
+    @pytest.mark.parametrize(
+        ("name", "value"),
+        [
+            ("listeners", "PLAINTEXT://:9094"),
+            ("listener.security.protocol.map", "PLAINTEXT:SSL"),
+            ("sasl.mechanism.inter.broker.protocol", "SCRAM-SHA-256"),
+        ],
+    )
+    def test_what_is_read_at_the_start_only_is_refused(self, name: str, value: str) -> None:
         with pytest.raises(ConfigError, match="Restart the broker with it"):
-            check_dynamic({name: "PLAINTEXT://:9094"}, for_all_brokers=False)
+            check_dynamic({name: value}, for_all_brokers=False)

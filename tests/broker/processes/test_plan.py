@@ -73,10 +73,11 @@ def test_brokers_reach_each_other_through_a_listener_of_their_own_that_takes_onl
     assert found["INSIDE"].protocol == SecurityProtocol.SSL
 
 
-def test_a_listener_that_was_chosen_for_brokers_is_used() -> None:
-    first, _ = planned("PLAINTEXT://:9092", configs={"inter.broker.listener.name": "PLAINTEXT"})
+@pytest.mark.parametrize("name", ["inter.broker.listener.name", "security.inter.broker.protocol"])
+def test_a_listener_that_was_chosen_for_brokers_is_used(name: str) -> None:
+    first, _ = planned("PLAINTEXT://:9092", configs={name: "PLAINTEXT"})
     assert first.settings.listen == ["PLAINTEXT://:9092"]
-    assert first.settings.configs["inter.broker.listener.name"] == "PLAINTEXT"
+    assert BrokerConfig(first.settings.configs).listener_of_brokers == "PLAINTEXT"
 
 
 def test_ports_that_would_meet_are_refused() -> None:

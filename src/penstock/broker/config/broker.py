@@ -21,10 +21,12 @@ auto.create.topics.enable bool =true
     Whether a topic is created when a client first asks for it.
 auto.leader.rebalance.enable bool =true
     Whether brokers of a cluster give partitions to those that lead fewer, and back to preferred leaders.
+broker.heartbeat.interval.ms int =2000
+    How often a broker of a cluster renews its lease; at least six times within broker.session.timeout.ms.
 broker.id int =-1
     The older name of node.id.
 broker.rack string
-    Where the broker stands; told to clients in metadata.
+    The zone or room of the broker. Clients see it in metadata; replicas in a cluster are spread over racks.
 broker.session.timeout.ms int =9000
     The lease of a broker in a cluster: how long others wait for one that has stopped to answer before they take over.
 compression.gzip.level int =-1 gzip-level @cluster
@@ -43,6 +45,8 @@ connections.max.idle.ms long =600000
     A connection without requests for so long is closed.
 connections.max.reauth.ms long =0
     How long a session lasts before its client has to authenticate anew; 0 means without limit.
+controlled.shutdown.enable bool =true
+    Whether a broker of a cluster hands its partitions over before it stops; else others take over when it is gone.
 controller.listener.names list
     Listeners of Kafka's controllers; none is opened, because broker and controller are one process.
 controller.quota.window.num int =11 >=1
@@ -223,6 +227,8 @@ offsets.retention.minutes int =10080 >=1
     How long the offsets of an empty group are kept.
 offsets.topic.num.partitions int =50 >=1
     Partitions of __consumer_offsets; fixed once the topic exists.
+offsets.topic.replication.factor short =3 >=1
+    Replicas of __consumer_offsets in a cluster whose leaders move, as far as there are brokers.
 offsets.topic.segment.bytes int =104857600 >=1
     Segment size of __consumer_offsets.
 producer.id.expiration.check.interval.ms int =600000 >=1 internal
@@ -237,6 +243,8 @@ sasl.enabled.mechanisms list =GSSAPI @broker
     SASL mechanisms of listeners; where it is not set, SCRAM, and over TLS also PLAIN.
 sasl.jaas.config password @broker
     Users and passwords for PLAIN (user_NAME options); without them PLAIN takes those of SCRAM.
+sasl.mechanism.inter.broker.protocol string =GSSAPI @broker
+    SCRAM-SHA-256 or SCRAM-SHA-512, with which brokers log in with each other; GSSAPI leaves the choice to them.
 sasl.oauthbearer.clock.skew.seconds int =30
     By how much the clocks of the broker and of who signs tokens may differ.
 sasl.oauthbearer.expected.audience list =
@@ -253,6 +261,8 @@ sasl.oauthbearer.sub.claim.name string =sub
     The claim of a token that names its user.
 sasl.server.max.receive.size int =524288
     The most bytes that a frame may have before its client is authenticated.
+security.inter.broker.protocol string =PLAINTEXT {PLAINTEXT,SSL,SASL_PLAINTEXT,SASL_SSL}
+    Brokers reach each other through the listener of this name, if it is set and inter.broker.listener.name is not.
 share.coordinator.cold.partition.snapshot.interval.ms int =300000 >=1 internal
     After how long without a write a share-partition's state gets a fresh snapshot.
 share.coordinator.snapshot.update.records.per.snapshot int =500 0..500
@@ -263,6 +273,8 @@ share.coordinator.state.topic.num.partitions int =50 >=1
     Partitions of __share_group_state; fixed once the topic exists.
 share.coordinator.state.topic.prune.interval.ms int =300000 >=1 internal
     How often the records of __share_group_state that nobody needs are deleted.
+share.coordinator.state.topic.replication.factor short =3 >=1
+    Replicas of __share_group_state in a cluster whose leaders move, as far as there are brokers.
 share.coordinator.state.topic.segment.bytes int =104857600 >=1
     Segment size of __share_group_state.
 socket.listen.backlog.size int =1024 >=1
@@ -317,6 +329,8 @@ transaction.state.log.min.isr int =2 >=1
     Written to the configs of __transaction_state.
 transaction.state.log.num.partitions int =50 >=1
     Partitions of __transaction_state; fixed once the topic exists.
+transaction.state.log.replication.factor short =3 >=1
+    Replicas of __transaction_state in a cluster whose leaders move, as far as there are brokers.
 transaction.state.log.segment.bytes int =104857600 >=1
     Segment size of __transaction_state.
 transactional.id.expiration.ms int =604800000 >=1

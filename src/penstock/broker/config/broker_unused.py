@@ -14,9 +14,7 @@ alter.config.policy.class.name class
 alter.log.dirs.replication.quota.window.num int =11 >=1
 alter.log.dirs.replication.quota.window.size.seconds int =1 >=1
 background.threads int =10 >=1 @cluster
-broker.heartbeat.interval.ms int =2000
 client.quota.callback.class class
-controlled.shutdown.enable bool =true
 controller.performance.always.log.threshold.ms long =2000 >=0 internal
 controller.performance.sample.period.ms long =60000 >=100 internal
 controller.quorum.append.linger.ms int =25 >=0
@@ -101,7 +99,6 @@ num.replica.fetchers int =1 >=1 @cluster
 offsets.commit.timeout.ms int =5000 >=1
 offsets.load.buffer.size int =5242880 >=1
 offsets.topic.compression.codec int =0
-offsets.topic.replication.factor short =3 >=1
 principal.builder.class class =org.apache.kafka.common.security.authenticator.DefaultKafkaPrincipalBuilder @broker
 process.roles list {broker,controller}
 producer.purgatory.purge.interval.requests int =1000
@@ -167,7 +164,6 @@ sasl.login.refresh.window.jitter double =0.05 @broker
 sasl.login.retry.backoff.max.ms long =10000
 sasl.login.retry.backoff.ms long =100
 sasl.mechanism.controller.protocol string =GSSAPI
-sasl.mechanism.inter.broker.protocol string =GSSAPI @broker
 sasl.oauthbearer.assertion.algorithm string =RS256 {ES256,RS256} any-case
 sasl.oauthbearer.assertion.claim.aud string
 sasl.oauthbearer.assertion.claim.exp.seconds int =300 0..86400
@@ -188,14 +184,12 @@ sasl.oauthbearer.jwt.validator.class class =org.apache.kafka.common.security.oau
 sasl.oauthbearer.scope string
 sasl.oauthbearer.token.endpoint.url string
 sasl.server.callback.handler.class class
-security.inter.broker.protocol string =PLAINTEXT {PLAINTEXT,SSL,SASL_PLAINTEXT,SASL_SSL}
 security.providers string
 server.max.startup.time.ms long =9223372036854775807 >=0 internal
 share.coordinator.append.linger.ms int =-1 >=-1
 share.coordinator.cached.buffer.max.bytes int =1048588 >=524288 @cluster
 share.coordinator.load.buffer.size int =5242880 >=1
 share.coordinator.state.topic.compression.codec int =0
-share.coordinator.state.topic.replication.factor short =3 >=1
 share.coordinator.threads int =1 >=1
 share.coordinator.write.timeout.ms int =5000 >=1
 share.fetch.purgatory.purge.interval.requests int =1000
@@ -211,7 +205,6 @@ ssl.secure.random.implementation string @broker
 ssl.trustmanager.algorithm string =PKIX @broker
 transaction.abort.timed.out.transaction.cleanup.interval.ms int =10000 >=1
 transaction.state.log.load.buffer.size int =5242880 >=1
-transaction.state.log.replication.factor short =3 >=1
 transaction.two.phase.commit.enable bool =false
 unclean.leader.election.enable bool =false @cluster
 unclean.leader.election.interval.ms long =300000 >=1 internal

@@ -20,6 +20,7 @@ if TYPE_CHECKING:
 LISTENER_PREFIX = "listener.name."
 """A config with this, a listener's name and a dot before its own name holds for that listener alone."""
 PROTOCOL_MAP = "listener.security.protocol.map"
+LISTENER_OF_BROKERS = "inter.broker.listener.name"
 _FAMILIES_OF_LISTENERS = ("ssl.", "sasl.")
 _CONFIGS_OF_LISTENERS = frozenset({"connections.max.reauth.ms", "max.connection.creation.rate", "max.connections"})
 _LISTENER_CONFIGS = ("listeners", "advertised.listeners")
@@ -110,6 +111,21 @@ def check_listeners(configs: Mapping[str, str], addresses: Iterable[str] = ()) -
         listener, separator, _ = text.strip().partition("://")
         if separator and listener.upper() not in of_controllers:
             protocol_of(listener, configs)
+
+
+def listener_of_brokers(configs: Mapping[str, str]) -> str:
+    """The listener that is chosen for brokers among themselves; empty if none is.
+
+    As in Kafka, a security protocol stands for the listener of its name. Raises ConfigError if another is named too.
+    """
+    name = configs.get(LISTENER_OF_BROKERS, "").strip()
+    protocol = configs.get("security.inter.broker.protocol", "").strip()
+    if name and protocol and protocol_of(name, configs).value != protocol:
+        raise ConfigError(
+            f"Cannot accept security.inter.broker.protocol={protocol} beside {LISTENER_OF_BROKERS}={name}, a listener "
+            f"with {protocol_of(name, configs).value}. Remove one of the two."
+        )
+    return name or protocol
 
 
 def _protocols(text: str) -> dict[str, str]:

@@ -27,7 +27,7 @@ _STANDARD_AUTHORIZER = "org.apache.kafka.metadata.authorizer.StandardAuthorizer"
 _AUTHORIZER = "authorizer.class.name"
 _NO_AUTHORIZER = f"{_AUTHORIZER} is not set, so every client can read, write and delete"
 _NO_POLICIES = "Penstock runs no Java classes, so the policy would not be enforced"
-_ONE_BROKER = "the cluster has one broker, so there would be no further copy of the records"
+_ONE_COPY = "records are kept once, in this data folder, so there would be no further copy of them"
 _NO_QUORUM = "Penstock is broker and controller in one process and joins no other cluster"
 _OAUTHBEARER = "org.apache.kafka.common.security.oauthbearer."
 _KAFKA_VALIDATORS = (
@@ -38,7 +38,7 @@ _KAFKA_VALIDATORS = (
 )
 """Classes that Kafka brings along and that check tokens against a key set, as Penstock does."""
 _REMOVE = "Remove it"
-_ONE_REPLICA = "Set it to 1"
+_ONE_REPLICA = "Set it to 1, or serve a cluster with --cluster and --store"
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,13 +94,20 @@ _RULES: dict[str, _Rule] = {
     "controller.quorum.voters": _Rule(_several, _NO_QUORUM),
     "cordoned.log.dirs": _Rule(_any, "Penstock keeps everything in one folder and goes on to create partitions there"),
     "create.topic.policy.class.name": _Rule(_any, _NO_POLICIES),
-    "default.replication.factor": _Rule(_above_one, _ONE_BROKER, _ONE_REPLICA),
+    "leader.imbalance.check.interval.seconds": _Rule(
+        _any,
+        "brokers look at who leads how many partitions whenever that has changed, and every few seconds",
+        "Remove it; auto.leader.rebalance.enable=false keeps leaders where they are",
+    ),
     "log.dir": _Rule(_several, "Penstock keeps everything in one folder", "Name that folder"),
     "log.dirs": _Rule(_several, "Penstock keeps everything in one folder", "Name that folder"),
-    "offsets.topic.replication.factor": _Rule(_above_one, _ONE_BROKER, _ONE_REPLICA),
     "principal.builder.class": _Rule(_any, "Penstock runs no Java classes, so principals would have other names"),
     "process.roles": _Rule(_lacks_a_role, _NO_QUORUM, "Remove it, or set it to broker,controller"),
     "remote.log.storage.system.enable": _Rule(_true, "Penstock has no tiered storage"),
+    "replica.selector.class": _Rule(
+        lambda value: value != "org.apache.kafka.common.replica.LeaderSelector",
+        "consumers read from leaders only, so none would read from a replica in its own rack",
+    ),
     "sasl.enabled.mechanisms": _Rule(
         _has_unknown_mechanism,
         "Penstock does not have all of these mechanisms",
@@ -114,13 +121,11 @@ _RULES: dict[str, _Rule] = {
     "sasl.oauthbearer.jwt.validator.class": _Rule(lambda value: value not in _KAFKA_VALIDATORS, _NO_CLASSES),
     "sasl.server.callback.handler.class": _Rule(lambda value: value not in _KAFKA_VALIDATORS, _NO_CLASSES),
     "security.providers": _Rule(_any, "Penstock runs no Java classes"),
-    "share.coordinator.state.topic.replication.factor": _Rule(_above_one, _ONE_BROKER, _ONE_REPLICA),
     "ssl.engine.factory.class": _Rule(_any, "Penstock runs no Java classes"),
     "ssl.keymanager.algorithm": _Rule(lambda value: value not in ("SunX509", "NewSunX509", "PKIX"), _OPENSSL),
     "ssl.provider": _Rule(_any, _OPENSSL),
     "ssl.secure.random.implementation": _Rule(_any, _OPENSSL),
     "ssl.trustmanager.algorithm": _Rule(lambda value: value not in ("PKIX", "SunX509"), _OPENSSL),
-    "transaction.state.log.replication.factor": _Rule(_above_one, _ONE_BROKER, _ONE_REPLICA),
     "transaction.two.phase.commit.enable": _Rule(_true, "Penstock has no two-phase commit (KIP-939)"),
 }
 
@@ -131,13 +136,20 @@ _OF_THE_AUTHORIZER = {
 }
 """What promises something only while nothing decides what clients may do."""
 
-# Kafka's default of a replication factor is 3, which a cluster of one broker cannot have: naming it is a promise.
-_DEFAULT_IS_A_PROMISE = frozenset(name for name in _RULES if name.endswith(".topic.replication.factor")) | {
-    "transaction.state.log.replication.factor"
-}
+_COPIES = (
+    "default.replication.factor",
+    "offsets.topic.replication.factor",
+    "share.coordinator.state.topic.replication.factor",
+    "transaction.state.log.replication.factor",
+)
+"""What promises something only where leaders move. Kafka's default is 3 for most: naming it is a promise."""
 
-# Kafka opens and closes listeners when these change; Penstock reads them at the start only.
-_AT_THE_START_ONLY = ("listeners", PROTOCOL_MAP)
+_AT_THE_START_ONLY = {
+    "listeners": "Penstock opens its listeners at the start only",
+    PROTOCOL_MAP: "Penstock opens its listeners at the start only",
+    "sasl.mechanism.inter.broker.protocol": "Penstock reads it at the start only",
+}
+"""What Kafka follows when it changes."""
 
 
 def check_promises(configs: Mapping[str, str]) -> None:
@@ -159,14 +171,18 @@ def check_authorizer(configs: Mapping[str, str]) -> None:
             raise ConfigError(f"Cannot accept {name}={configs[name].strip()}: {rule.reason}. {remedy}.")
 
 
+def check_copies(configs: Mapping[str, str]) -> None:
+    """Raise ConfigError if these configs promise copies of records to a broker that keeps them in its data folder."""
+    for name in _COPIES:
+        if name in configs and _above_one(configs[name]):
+            raise ConfigError(f"Cannot accept {name}={configs[name].strip()}: {_ONE_COPY}. {_ONE_REPLICA}.")
+
+
 def check_promises_at_run_time(configs: Mapping[str, str]) -> None:
     """As `check_promises`, for configs of a broker that is running."""
-    for name in _AT_THE_START_ONLY:
+    for name, reason in _AT_THE_START_ONLY.items():
         if name in configs:
-            raise ConfigError(
-                f"Cannot accept {name}={configs[name]}: Penstock opens its listeners at the start only. "
-                "Restart the broker with it."
-            )
+            raise ConfigError(f"Cannot accept {name}={configs[name]}: {reason}. Restart the broker with it.")
     for name, value in configs.items():
         if name == PROVIDERS or is_variable(value):
             raise ConfigError(
@@ -178,7 +194,7 @@ def check_promises_at_run_time(configs: Mapping[str, str]) -> None:
 
 def _is_default(name: str, value: str) -> bool:
     definition = BROKER.get(name)
-    if definition is None or definition.default is None or name in _DEFAULT_IS_A_PROMISE:
+    if definition is None or definition.default is None:
         return False
     return definition.parse(value) == definition.default_value()
 

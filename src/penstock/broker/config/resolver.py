@@ -20,7 +20,13 @@ from penstock.broker.config import topic as topic_table
 from penstock.broker.config.broker import BROKER, SYNONYMS
 from penstock.broker.config.definitions import ConfigError, ConfigType, Definition, Scope, Value, format_value
 from penstock.broker.config.group import GROUP
-from penstock.broker.config.listeners import ListenerConfig, check_listeners, definition_of, holds_for_listeners
+from penstock.broker.config.listeners import (
+    ListenerConfig,
+    check_listeners,
+    definition_of,
+    holds_for_listeners,
+    listener_of_brokers,
+)
 from penstock.broker.config.refusals import check_authorizer, check_promises, check_promises_at_run_time
 from penstock.broker.config.topic import TOPIC
 from penstock.broker.config.values import BrokerValues
@@ -83,6 +89,8 @@ class BrokerConfig(BrokerValues):
         check_promises(self.static)
         check_listeners(self.static)
         check_authorizer(self.static)
+        self.listener_of_brokers = listener_of_brokers(self.static)
+        """Through which brokers reach each other; empty where none is chosen."""
         self.unused = sorted(name for name in self.static if _is_unused(name))
         self.unknown = sorted(name for name in self.static if definition_of(name) is None)
         self._merged: dict[str, str]

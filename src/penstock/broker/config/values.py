@@ -14,6 +14,7 @@ class BrokerValues:
     authorizer_class_name: str
     auto_create_topics_enable: bool
     auto_leader_rebalance_enable: bool
+    broker_heartbeat_interval_ms: int
     broker_id: int
     broker_rack: str | None
     broker_session_timeout_ms: int
@@ -25,6 +26,7 @@ class BrokerValues:
     connection_failed_authentication_delay_ms: int
     connections_max_idle_ms: int
     connections_max_reauth_ms: int
+    controlled_shutdown_enable: bool
     controller_listener_names: list[str]
     controller_quota_window_num: int
     controller_quota_window_size_seconds: int
@@ -115,6 +117,7 @@ class BrokerValues:
     offsets_retention_check_interval_ms: int
     offsets_retention_minutes: int
     offsets_topic_num_partitions: int
+    offsets_topic_replication_factor: int
     offsets_topic_segment_bytes: int
     penstock_acks_all_flush: bool
     penstock_authentication_timeout_ms: int
@@ -143,6 +146,7 @@ class BrokerValues:
     quota_window_size_seconds: int
     sasl_enabled_mechanisms: list[str]
     sasl_jaas_config: str | None
+    sasl_mechanism_inter_broker_protocol: str
     sasl_oauthbearer_clock_skew_seconds: int
     sasl_oauthbearer_expected_audience: list[str]
     sasl_oauthbearer_expected_issuer: str | None
@@ -151,11 +155,13 @@ class BrokerValues:
     sasl_oauthbearer_scope_claim_name: str
     sasl_oauthbearer_sub_claim_name: str
     sasl_server_max_receive_size: int
+    security_inter_broker_protocol: str
     share_coordinator_cold_partition_snapshot_interval_ms: int
     share_coordinator_snapshot_update_records_per_snapshot: int
     share_coordinator_state_topic_min_isr: int
     share_coordinator_state_topic_num_partitions: int
     share_coordinator_state_topic_prune_interval_ms: int
+    share_coordinator_state_topic_replication_factor: int
     share_coordinator_state_topic_segment_bytes: int
     socket_listen_backlog_size: int
     socket_receive_buffer_bytes: int
@@ -183,5 +189,6 @@ class BrokerValues:
     transaction_remove_expired_transaction_cleanup_interval_ms: int
     transaction_state_log_min_isr: int
     transaction_state_log_num_partitions: int
+    transaction_state_log_replication_factor: int
     transaction_state_log_segment_bytes: int
     transactional_id_expiration_ms: int

@@ -6,7 +6,7 @@ stays what it is: the system chooses.
 
 Brokers reach each other through a listener of their own on the loopback interface, which takes the login of brokers and
 no other (`cluster_login`): it works whatever the listeners of clients need, and however those are advertised. Where
-`inter.broker.listener.name` is set, that listener is used.
+`inter.broker.listener.name` or `security.inter.broker.protocol` is set, that listener is used.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from dataclasses import dataclass, replace
 from itertools import pairwise
 
 from penstock.broker.config.broker import BROKER
-from penstock.broker.config.listeners import PROTOCOL_MAP
+from penstock.broker.config.listeners import LISTENER_OF_BROKERS, PROTOCOL_MAP, listener_of_brokers
 from penstock.broker.foundation import Settings
 from penstock.broker.listeners import Address, ListenError, parse_address
 from penstock.security.protocols import SecurityProtocol
@@ -24,7 +24,6 @@ from penstock.security.scram import ScramMechanism
 
 BETWEEN_BROKERS = "BETWEEN_BROKERS"
 _OWN_LISTENER = f"{BETWEEN_BROKERS}://127.0.0.1:0"
-_CHOSEN = "inter.broker.listener.name"
 _METRICS = "penstock.metrics.listen"
 _LISTS = ("listeners", "advertised.listeners")
 _HIGHEST_PORT = 65535
@@ -61,9 +60,9 @@ def _settings(settings: Settings, configs: Mapping[str, str], node_id: int, plac
     if own.get(_METRICS):
         own[_METRICS] = _shifted(own[_METRICS], place)
     listen = [_shifted(text, place) for text in settings.listen]
-    if not own.get(_CHOSEN):
+    if not listener_of_brokers(own):
         listen.append(_OWN_LISTENER)
-        own[_CHOSEN] = BETWEEN_BROKERS
+        own[LISTENER_OF_BROKERS] = BETWEEN_BROKERS
         protocols = own.get(PROTOCOL_MAP) or str(BROKER[PROTOCOL_MAP].default)
         own[PROTOCOL_MAP] = f"{protocols},{BETWEEN_BROKERS}:{SecurityProtocol.SASL_PLAINTEXT.value}"
         mechanism = ScramMechanism.SCRAM_SHA_512.sasl_name

@@ -17,6 +17,7 @@ from penstock import __version__
 from penstock.broker.cluster_folder import check_embedded
 from penstock.broker.config import BrokerConfig, check_listeners
 from penstock.broker.config.providers import resolve
+from penstock.broker.config.refusals import check_copies
 from penstock.broker.foundation import Settings
 from penstock.broker.listeners import ListenError, bind, resolve_addresses
 from penstock.broker.logs import LogFormat, configure
@@ -42,6 +43,7 @@ def run_several(
     configure(os.environ.get("PENSTOCK_LOG", "WARNING").upper(), log_format)
     configs = resolve(settings.configs, os.environ)
     config = BrokerConfig(configs)
+    check_copies(configs)
     check_listeners(configs, [*settings.listen, *settings.advertise])
     plans = plan(settings, configs, config.node_id, count)
     make_data_folder(settings.data)

@@ -123,6 +123,7 @@ class ShareCoordinator:
         state_topic = make_topic(
             SHARE_STATE_TOPIC,
             config.share_coordinator_state_topic_num_partitions,
+            config.share_coordinator_state_topic_replication_factor,
             {
                 "cleanup.policy": "delete",
                 "retention.ms": "-1",
