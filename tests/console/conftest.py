@@ -13,8 +13,10 @@ import re
 import socket
 import subprocess
 import sys
+import threading
 import time
-from collections.abc import Awaitable, Callable, Coroutine, Iterator
+from collections.abc import Awaitable, Callable, Coroutine, Iterator, Mapping
+from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import pytest
@@ -193,6 +195,22 @@ def console_address(broker: Broker) -> Iterator[str]:
         yield said.removeprefix("Console: ").strip().rstrip("/")
         process.stdin.close()
         process.wait(30)
+
+
+@contextmanager
+def served(settings: Mapping[str, object], **options: Any) -> Iterator[str]:
+    """The address of a console that listens, in a thread of this process."""
+    import uvicorn
+
+    bound = socket.create_server(("127.0.0.1", 0))
+    address = f"127.0.0.1:{bound.getsockname()[1]}"
+    app = create_app(settings, allowed_hosts(address), **options)
+    server = uvicorn.Server(uvicorn.Config(app, log_level="warning", timeout_graceful_shutdown=1))
+    thread = threading.Thread(target=server.run, kwargs={"sockets": [bound]})
+    thread.start()
+    yield f"http://{address}"
+    server.should_exit = True
+    thread.join(30)
 
 
 @pytest.fixture(scope="session")

@@ -206,12 +206,12 @@ document.addEventListener("keydown", (event) => {
   } else if (event.key === "?") {
     const keys = document.getElementById("keys");
     if (keys && !keys.open) keys.showModal();
-  } else if (event.key === "g") {
-    wentAt = Date.now();
   } else if (Date.now() - wentAt < 1500) {
     const link = document.querySelector(`nav a[data-key='${CSS.escape(event.key)}']`);
     if (link) link.click();
     wentAt = 0;
+  } else if (event.key === "g") {
+    wentAt = Date.now();
   }
 });
 
