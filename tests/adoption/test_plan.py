@@ -89,7 +89,7 @@ def write_topic_id(folder: Path, topic_id: str) -> None:
 def test_a_partition_that_the_metadata_does_not_know_is_not_passed_over(kafka: Recorded) -> None:
     (kafka.data / "orders-7").mkdir()
     write_topic_id(kafka.data / "orders-7", "AAAAAAAAAAAAAAAAAAAAAg")
-    assert "does not know" in only_obstacle(kafka.folders)
+    assert "is not in the metadata" in only_obstacle(kafka.folders)
 
 
 def test_a_partition_of_an_earlier_topic_of_the_same_name_is_noticed(kafka: Recorded) -> None:

@@ -218,7 +218,7 @@ def _check_topic(plan: Plan, topic: TopicImage, there: dict[tuple[str, int], Pat
     node_id = plan.folders[0].node_id
     if sorted(topic.partitions) != list(range(len(topic.partitions))):
         plan.obstacles.append(
-            f"the metadata knows only some partitions of the topic {topic.name}, so it is not whole: restore it from a "
+            f"the metadata has only some partitions of the topic {topic.name}, so it is incomplete: restore it from a "
             "backup"
         )
         return
@@ -250,7 +250,7 @@ def _check_folder(plan: Plan, topic: TopicImage, path: Path, leader_epoch: int) 
         )
     if LeaderEpochs(str(path / LEADER_EPOCHS_FILE)).latest > leader_epoch:
         plan.obstacles.append(
-            f"{path} was written to under a later leader than the metadata knows, so the metadata is older than the "
+            f"{path} was written under a later leader epoch than the metadata has, so the metadata is older than the "
             "folder: restore both from the same backup"
         )
     if has_old_records(path):
@@ -265,8 +265,8 @@ def _check_unknown(plan: Plan, path: Path) -> None:
         plan.notes.append(f"{path} is not the folder of a topic, and is left out")
         return
     plan.obstacles.append(
-        f"{path} holds a partition of a topic that the metadata does not know: {_ONCE_MORE}, and move the folder away "
-        "if it is still there. If there are many of them, the metadata is not whole: restore it from a backup"
+        f"{path} holds a partition of a topic that is not in the metadata: {_ONCE_MORE}, and move the folder away "
+        "if it is still there. If there are many of them, the metadata is incomplete: restore it from a backup"
     )
 
 

@@ -37,9 +37,9 @@ _NOTHING_NAMED = "Say what the rule is about, for example --read TOPIC, --group 
 
 @click.group(cls=Group, context_settings=CONTEXT_SETTINGS)
 def acl() -> None:
-    """Say who may do what, and find out who may.
+    """Control who may do what, and find out why.
 
-    Nobody but a super user may do anything that no rule allows. A rule that denies wins over all that allow.
+    Only a super user may do what no rule allows. A rule that denies wins over all that allow.
     """
 
 

@@ -41,10 +41,10 @@ def rule_options(function: F) -> F:
                 type=(str, str, str),
                 metavar="OPERATION TYPE NAME",
                 multiple=True,
-                help="Anything else in Kafka's words, e.g. --rule delete group workers.",
+                help="Any other rule, in Kafka's terms, e.g. --rule delete group workers.",
             ),
             option("--admin", is_flag=True, help="Do everything with everything."),
-            option("--prefix", is_flag=True, help="The names are the beginnings of names."),
+            option("--prefix", is_flag=True, help="Treat the names as prefixes."),
             option("--deny", is_flag=True, help="The rule denies; it wins over every rule that allows."),
             option("--host", metavar="ADDRESS", default=WILDCARD, help="Only from this IP address."),
         )

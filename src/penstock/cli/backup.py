@@ -110,7 +110,7 @@ def check(folder: Path, as_json: bool) -> None:
 def restore(folder: Path, data: Path, new_cluster: bool, as_json: bool) -> None:
     """Make a data folder from the backup in DIR, which 'penstock serve --data' then serves.
 
-    Every file is compared with its checksum on the way. A command that was killed is given again; no broker starts on a
+    Every file is compared with its checksum on the way. If the command is killed, run it again; no broker starts on a
     folder that is not whole. The backup stays as it is.
 
     To clients the broker comes back as after a power cut: what was written after the backup is gone, consumers that had

@@ -22,7 +22,7 @@ def export(folder: Path, cluster: str, store: str | None, dry_run: bool, as_json
     """Bring a stopped cluster out into DIR, which 'penstock serve --data DIR' then serves.
 
     Topics keep their ids, configs, records and offsets; groups, transactions, queues, users, ACLs and quotas go on as
-    they are. DIR must not exist yet, or be empty. A command that was killed is given again; no broker starts on a
+    they are. DIR must not exist yet, or be empty. If the command is killed, run it again; no broker starts on a
     folder that is not whole. The cluster stays as it is.
 
     Examples:

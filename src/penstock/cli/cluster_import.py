@@ -23,7 +23,7 @@ def import_(folder: Path, cluster: str, store: str, dry_run: bool, as_json: bool
     The folder of several brokers (penstock serve --brokers) is brought in whole, with the logs of each of them.
 
     Topics keep their ids, configs, records and offsets; groups, transactions, queues, users, ACLs and quotas go on as
-    they are. The cluster comes into being in one step at the end: a command that was killed is given again, and stores
+    they are. The cluster comes into being in one step at the end. If the command is killed, run it again: it stores
     only what is not stored yet. The folder stays as it is. Do not serve it any longer: what it takes would not be in
     the cluster.
 

@@ -49,14 +49,14 @@ def require_parts() -> None:
     type=click.FloatRange(min=0, min_open=True),
     default=30.0,
     show_default=True,
-    help="Log out who has opened no page for so long.",
+    help="Log a person out who has opened no page for this long.",
 )
 @option(
     "--session-hours",
     type=click.FloatRange(min=0, min_open=True),
     default=12.0,
     show_default=True,
-    help="Log everybody out after so long.",
+    help="Log everybody out this long after the login.",
 )
 @option(
     "--pipelines",

@@ -58,7 +58,7 @@ def list_(states: tuple[str, ...], watch: float | None, bootstrap: str, as_json:
 
 @group.command("describe")
 @click.argument("groups", nargs=-1, required=True, metavar="GROUP...")
-@option("--monitoring", metavar="HOST:PORT", help="The broker's penstock.metrics.listen; asked from it if left out.")
+@option("--monitoring", metavar="HOST:PORT", help="The broker's penstock.metrics.listen.  [default: read from the broker]")
 @watch_option
 @bootstrap_option
 @json_option
@@ -142,13 +142,13 @@ def members(groups: tuple[str, ...], verbose: bool, watch: float | None, bootstr
 @option("--topic", "topics", multiple=True, metavar="TOPIC[:P,P]", help="A topic, or some partitions of it.")
 @option("--all-topics", is_flag=True, help="All topics that the group has offsets for.")
 @option("--to-earliest", is_flag=True, help="Back to the oldest record.")
-@option("--to-latest", is_flag=True, help="On to the next new record.")
-@option("--to-current", is_flag=True, help="Where the group stands (to commit it anew).")
+@option("--to-latest", is_flag=True, help="Forward to the next new record.")
+@option("--to-current", is_flag=True, help="The group's current position, committed again.")
 @option("--to-offset", type=click.IntRange(0), help="To an offset.")
 @option("--to-datetime", metavar="TIME", help="To a time, as 2026-08-01T12:00:00.")
 @option("--by-duration", metavar="DURATION", help="Back by a time, as PT1H30M or P2D.")
-@option("--shift-by", type=int, metavar="N", help="On by N records, or back if N is negative.")
-@option("--execute", is_flag=True, help="Do it; without this, only show what would be done.")
+@option("--shift-by", type=int, metavar="N", help="Forward by N records, or back if N is negative.")
+@option("--execute", is_flag=True, help="Reset the offsets; without this, only show what would change.")
 @bootstrap_option
 @json_option
 def reset_offsets(
@@ -166,7 +166,7 @@ def reset_offsets(
     bootstrap: str,
     as_json: bool,
 ) -> None:
-    """Let a consumer group without members go on somewhere else.
+    """Change the offsets from which a consumer group without members continues.
 
     \b
       penstock group reset-offsets billing --topic orders --to-earliest

@@ -39,7 +39,7 @@ monitoring_option = option(
     "--monitoring",
     metavar="HOST:PORT",
     multiple=True,
-    help="The penstock.metrics.listen of a broker; may be repeated. Asked from all brokers if left out.",
+    help="The penstock.metrics.listen of a broker; may be repeated.  [default: read from the brokers]",
 )
 
 

@@ -201,7 +201,7 @@ _CONNECTION_OPTIONS: tuple[Callable[[F], F], ...] = (
         "login_user",  # some commands have an argument `user`
         envvar="PENSTOCK_USER",
         metavar="NAME",
-        help="Log in as this user; over TLS with SCRAM-SHA-512, unless options say otherwise.",
+        help="Log in as this user; by default over TLS with SCRAM-SHA-512.",
     ),
     _connection_option(
         "--password-file",

@@ -27,7 +27,7 @@ password_file_option = option(
 generate_option = option(
     "--generate",
     is_flag=True,
-    help="Make a password up; shown on a terminal, else written to a file that only you can read.",
+    help="Generate a password: shown on a terminal, otherwise written to a file that only you can read.",
 )
 
 

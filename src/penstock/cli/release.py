@@ -32,9 +32,9 @@ _OF_ONE_BROKER = (
     metavar="DIR",
     help="The metadata.log.dir of the controller, if it has moved since the folder was taken over.",
 )
-@click.option("--node-id", type=int, default=1, show_default=True, help="Of Kafka, for a folder that it never had.")
+@click.option("--node-id", type=int, default=1, show_default=True, help="Kafka's node.id, for a folder that was never Kafka's.")
 def release(folder: Path, metadata: Path | None, node_id: int) -> None:
-    """Make a data folder one that Apache Kafka 4.3 starts on.
+    """Turn a data folder into one that Apache Kafka 4.3 starts on.
 
     The broker has to be stopped. Everything is kept: records, topics, offsets, groups, queues, users and rules. Start a
     Kafka whose folder was taken over with `penstock adopt` with the server.properties that it had, and with this folder

@@ -170,7 +170,7 @@ def serve(
             "with --cluster start 'penstock serve' once for each broker"
         )
     if brokers is not None and not hasattr(os, "fork"):
-        raise click.UsageError("--brokers starts processes in a way that this operating system does not have")
+        raise click.UsageError("--brokers needs fork, which this operating system does not have: run one broker")
     if cluster is not None and secure:
         raise click.UsageError(
             "--secure sets up users in a data folder, and with --cluster they are in PostgreSQL: start the broker on "

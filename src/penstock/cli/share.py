@@ -232,7 +232,7 @@ def reset_offsets(
     bootstrap: str,
     as_json: bool,
 ) -> None:
-    """Let a share group without members begin somewhere else. What was in flight is forgotten.
+    """Change the offsets at which a share group without members begins. What was in flight is forgotten.
 
     \b
       penstock share reset-offsets workers --topic jobs --to-earliest
@@ -265,10 +265,10 @@ share.add_command(advise_command)
 
 @share.command("delete-offsets")
 @click.argument("group", metavar="GROUP")
-@option("--topic", "topics", multiple=True, required=True, metavar="TOPIC", help="A topic to forget.")
+@option("--topic", "topics", multiple=True, required=True, metavar="TOPIC", help="A topic whose offsets to delete.")
 @bootstrap_option
 def delete_offsets(group: str, topics: tuple[str, ...], bootstrap: str) -> None:
-    """Let a share group without members forget topics."""
+    """Delete the offsets and state that a share group without members has for topics."""
     with_admin(bootstrap, lambda admin: admin.delete_share_group_offsets(group, topics))
     rows: list[list[Cell]] = [[topic, "Successful"] for topic in topics]
     print_table(["TOPIC", "STATUS"], rows)

@@ -41,7 +41,7 @@ if TYPE_CHECKING:
     default=300.0,
     show_default=True,
     metavar="SECONDS",
-    help="How soon the backlog should be worked off.",
+    help="Within what time to work off the backlog.",
 )
 @monitoring_option
 @bootstrap_option

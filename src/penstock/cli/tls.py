@@ -27,10 +27,10 @@ def tls() -> None:
     "hosts",
     metavar="NAME",
     multiple=True,
-    help="Name or address under which clients reach the broker; can be given again.  [default: this machine's]",
+    help="Name or address under which clients reach the broker; may be repeated.  [default: this machine's]",
 )
 @click.option(
-    "--client", "clients", metavar="NAME", multiple=True, help="A certificate for a client; can be given again."
+    "--client", "clients", metavar="NAME", multiple=True, help="A certificate for a client; may be repeated."
 )
 @click.option(
     "--out",

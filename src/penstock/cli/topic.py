@@ -29,7 +29,7 @@ def topic() -> None:
 @option("--partitions", type=click.IntRange(1), help="Number of partitions; the broker's num.partitions if left out.")
 @option("--replicas", type=click.IntRange(1), help="Replication factor; the broker's default if left out.")
 @option("-c", "--set", "configs", metavar="NAME=VALUE", multiple=True, help="A topic config by its name in Kafka.")
-@option("--if-not-exists", is_flag=True, help="Be content if a topic is there already.")
+@option("--if-not-exists", is_flag=True, help="Do not fail if a topic exists already.")
 @bootstrap_option
 def create(
     names: tuple[str, ...],
@@ -65,7 +65,7 @@ def create(
 
 
 @topic.command("list")
-@option("--internal", is_flag=True, help="Show the topics that the brokers keep for themselves too.")
+@option("--internal", is_flag=True, help="Also show the topics that brokers keep for themselves.")
 @bootstrap_option
 @json_option
 def list_(internal: bool, bootstrap: str, as_json: bool) -> None:
@@ -85,7 +85,7 @@ def list_(internal: bool, bootstrap: str, as_json: bool) -> None:
 
 @topic.command("describe")
 @click.argument("names", nargs=-1, required=True, metavar="TOPIC...")
-@option("--all-configs", is_flag=True, help="Show configs that have their default value too.")
+@option("--all-configs", is_flag=True, help="Also show configs that have their default value.")
 @bootstrap_option
 @json_option
 def describe(names: tuple[str, ...], all_configs: bool, bootstrap: str, as_json: bool) -> None:
@@ -187,7 +187,7 @@ async def _alter(admin: Admin, name: str, partitions: int | None, changes: dict[
 
 @topic.command("delete")
 @click.argument("names", nargs=-1, required=True, metavar="TOPIC...")
-@option("--if-exists", is_flag=True, help="Be content if a topic is not there.")
+@option("--if-exists", is_flag=True, help="Do not fail if a topic does not exist.")
 @bootstrap_option
 def delete(names: tuple[str, ...], if_exists: bool, bootstrap: str) -> None:
     """Delete topics with all their records."""

@@ -94,7 +94,7 @@ def describe(transactional_id: str, bootstrap: str, as_json: bool) -> None:
 
 @txn.command("abort")
 @click.argument("transactional_id", metavar="[TRANSACTIONAL_ID]", required=False)
-@option("--topic", help="Where a transaction hangs that no coordinator knows.")
+@option("--topic", help="Topic of a hanging transaction that no coordinator knows.")
 @option("--partition", type=click.IntRange(0), help="Its partition.")
 @option("--start-offset", type=click.IntRange(0), help="The offset of its first record.")
 @bootstrap_option

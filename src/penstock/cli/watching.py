@@ -15,7 +15,7 @@ watch_option = option(
     is_flag=False,
     flag_value=2.0,
     metavar="SECONDS",
-    help="Show it again every so many seconds (2 if left out), until Ctrl-C.",
+    help="Repeat the output at this interval (2 if no number is given), until Ctrl-C.",
 )
 
 

@@ -12,7 +12,7 @@ _OBEYED = read_table("""
 add.partitions.to.txn.retry.backoff.max.ms int =100 >=0
     How long an answer may be held back while a transaction of the same id is being ended.
 advertised.listeners list
-    Addresses that clients are told to connect to, where these differ from the listeners.
+    The addresses given to clients, where they differ from the listeners.
 allow.everyone.if.no.acl.found custom =false internal
     Whether everybody may do everything to a resource that no ACL is about.
 authorizer.class.name string =
@@ -42,7 +42,7 @@ config.providers list = @cluster
 connection.failed.authentication.delay.ms int =100 >=0
     How long the answer to a failed authentication is held back.
 connections.max.idle.ms long =600000
-    A connection without requests for so long is closed.
+    A connection is closed after this long without a request.
 connections.max.reauth.ms long =0
     How long a session lasts before its client has to authenticate anew; 0 means without limit.
 controlled.shutdown.enable bool =true
@@ -246,7 +246,7 @@ sasl.jaas.config password @broker
 sasl.mechanism.inter.broker.protocol string =GSSAPI @broker
     SCRAM-SHA-256 or SCRAM-SHA-512, with which brokers log in with each other; GSSAPI leaves the choice to them.
 sasl.oauthbearer.clock.skew.seconds int =30
-    By how much the clocks of the broker and of who signs tokens may differ.
+    How far the clock of the tokens' issuer may differ from the broker's.
 sasl.oauthbearer.expected.audience list =
     Audiences of which a token must name one.
 sasl.oauthbearer.expected.issuer string
@@ -353,7 +353,7 @@ penstock.otlp.endpoint string =
 penstock.otlp.interval.ms int =15000 >=100
     Pause between two exports of metrics.
 penstock.request.slow.ms int =1000 >=-1 @cluster
-    With metrics, a request that takes so long, its wait for records left out, is logged; -1 logs none.
+    With metrics, a request that takes longer than this, its wait for records not counted, is logged; -1 logs none.
 penstock.share.flush.interval.ms int =100 >=0
     An acknowledgement of a share group is on the disk at most this long after it was confirmed; 0 confirms it then.
 penstock.store.cache.bytes long =4294967296 >=1
@@ -363,15 +363,15 @@ penstock.store.delete.delay.ms long =120000 >=0
 penstock.store.orphan.age.ms long =300000 >=1
     With --store, how old an object whose commit never came must be before it is removed.
 penstock.store.quiet.ms int =5 >=0
-    With --store, larger appends are no longer gathered when nobody has appended for so long.
+    With --store, the gathering of larger appends ends after this long without an append.
 penstock.store.tail.age.ms long =3600000 >=1
-    With --store, records that are in no stored segment for so long are moved into one.
+    With --store, records that have been in no stored segment for this long are moved into one.
 penstock.store.tail.bytes long =67108864 >=1
-    With --store, so many bytes of a partition that are in no stored segment are moved into one.
+    With --store, a partition's records are moved into a stored segment when this many bytes are in none.
 penstock.store.tail.extents int =512 >=1
-    With --store, the same when they are in so many pieces in the store, or 16 times as many in PostgreSQL.
+    With --store, the same when they are in this many pieces in the store, or 16 times as many in PostgreSQL.
 penstock.store.tails.bytes long =536870912 >=1
-    With --store, the same for the partitions that have most of it when all that a broker leads have so many bytes.
+    With --store, the same for the largest partitions when this many bytes of all that a broker leads are in none.
 penstock.store.window.ms int =250 >=1
     With --store, how long larger appends are gathered into one object; small ones are committed at once.
 penstock.unauthenticated.bytes.max long =67108864 >=1
