@@ -3,9 +3,9 @@
 The records, indexes, producer snapshots and epoch histories of a partition are Kafka's own files, which Penstock reads
 and writes as they are. What changes is the metadata: a catalog is made from Kafka's metadata log, which is set aside.
 
-Every step can be repeated, and the catalog gets its name last: a command that is killed at any moment can be run again,
-and until it has succeeded neither Penstock nor, from the second step on, Kafka starts on the folders. Nothing is deleted:
-where a partition has to be copied from another file system, the original stays under another name.
+Every step can be repeated, and the catalog gets its name last: a command that is killed at any moment can be run
+again, and until it has succeeded neither Penstock nor, from the second step on, Kafka starts on the folders. Nothing is
+deleted: where a partition has to be copied from another file system, the original stays under another name.
 """
 
 from __future__ import annotations

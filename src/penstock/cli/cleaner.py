@@ -42,7 +42,9 @@ class CleanerView(TypedDict):
 
 
 @click.command(cls=Command, context_settings=CONTEXT_SETTINGS)
-@option("--monitoring", metavar="HOST:PORT", help="The broker's penstock.metrics.listen.  [default: read from the broker]")
+@option(
+    "--monitoring", metavar="HOST:PORT", help="The broker's penstock.metrics.listen.  [default: read from the broker]"
+)
 @option("--all", "all_", is_flag=True, help="Also show logs that have nothing to clean.")
 @watch_option
 @bootstrap_option

@@ -58,7 +58,9 @@ def list_(states: tuple[str, ...], watch: float | None, bootstrap: str, as_json:
 
 @group.command("describe")
 @click.argument("groups", nargs=-1, required=True, metavar="GROUP...")
-@option("--monitoring", metavar="HOST:PORT", help="The broker's penstock.metrics.listen.  [default: read from the broker]")
+@option(
+    "--monitoring", metavar="HOST:PORT", help="The broker's penstock.metrics.listen.  [default: read from the broker]"
+)
 @watch_option
 @bootstrap_option
 @json_option

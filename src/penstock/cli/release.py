@@ -32,7 +32,9 @@ _OF_ONE_BROKER = (
     metavar="DIR",
     help="The metadata.log.dir of the controller, if it has moved since the folder was taken over.",
 )
-@click.option("--node-id", type=int, default=1, show_default=True, help="Kafka's node.id, for a folder that was never Kafka's.")
+@click.option(
+    "--node-id", type=int, default=1, show_default=True, help="Kafka's node.id, for a folder that was never Kafka's."
+)
 def release(folder: Path, metadata: Path | None, node_id: int) -> None:
     """Turn a data folder into one that Apache Kafka 4.3 starts on.
 

@@ -29,9 +29,7 @@ def tls() -> None:
     multiple=True,
     help="Name or address under which clients reach the broker; may be repeated.  [default: this machine's]",
 )
-@click.option(
-    "--client", "clients", metavar="NAME", multiple=True, help="A certificate for a client; may be repeated."
-)
+@click.option("--client", "clients", metavar="NAME", multiple=True, help="A certificate for a client; may be repeated.")
 @click.option(
     "--out",
     "folder",
