@@ -9,6 +9,7 @@ import pytest
 
 from penstock.broker import acceptor as acceptor_module
 from penstock.broker.acceptor import SILENT_SECONDS, Acceptor
+from penstock.broker.authentication_counts import AuthenticationCounts
 from penstock.broker.cluster_view import ClusterView
 from penstock.broker.config import BrokerConfig
 from penstock.broker.connection import Connection
@@ -46,7 +47,14 @@ class Shell:
         rates = ConnectionRates(config, self.quotas)
         newcomers = Newcomers(config, self.world.monotonic)
         self.acceptor = Acceptor(
-            config, self.cluster, self.dispatcher, self.world, rates, self.no_authenticator, newcomers
+            config,
+            self.cluster,
+            self.dispatcher,
+            self.world,
+            rates,
+            self.no_authenticator,
+            newcomers,
+            AuthenticationCounts(),
         )
         self.listener = MemoryListener(Address("PLAINTEXT", "localhost", 9092))
 

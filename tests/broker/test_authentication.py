@@ -47,7 +47,7 @@ def until(condition: Callable[[], object]) -> None:
 
 def metric(broker: Broker, name: str) -> float:
     text = broker._running().parts.metrics.text()
-    return float(next(line for line in text.splitlines() if line.startswith(name + " ")).split()[1])
+    return float(next(line for line in text.splitlines() if line.startswith((name + " ", name + "{"))).split()[-1])
 
 
 class TestLogin:

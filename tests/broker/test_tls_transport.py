@@ -75,6 +75,10 @@ class TestHandshakes:
         with pytest.raises((ssl.SSLError, ConnectionResetError)), broker.connect(context) as client:
             ask(client)
         assert "its certificate is not accepted" in caplog.text
+        metrics = broker.metrics()
+        assert 'failed_authentication_total{listener="SSL"} 1\n' in metrics
+        assert 'failed_reauthentication_total{listener="SSL"} 0\n' in metrics
+        assert 'successful_authentication_total{listener="SSL"} 0\n' not in metrics
 
     def test_a_client_that_trusts_another_authority_turns_away(self, broker: TlsBroker) -> None:
         with pytest.raises(ssl.SSLCertVerificationError):

@@ -82,6 +82,12 @@ class TlsBroker:
 
         return asyncio.run_coroutine_threadsafe(look(), self._loop).result(WAIT_SECONDS)
 
+    def metrics(self) -> str:
+        async def look() -> str:
+            return self.server.parts.metrics.text()
+
+        return asyncio.run_coroutine_threadsafe(look(), self._loop).result(WAIT_SECONDS)
+
     def connections(self) -> int:
         return len(self.principals())
 

@@ -14,6 +14,7 @@ from penstock.broker.listeners import Address, Listener, reachable_host
 
 if TYPE_CHECKING:
     from penstock.broker.authentication import Authenticator
+    from penstock.broker.authentication_counts import AuthenticationCounts
     from penstock.broker.cluster_view import ClusterView
     from penstock.broker.config import BrokerConfig
     from penstock.broker.connection_rates import ConnectionRates
@@ -39,8 +40,10 @@ class Acceptor:
         rates: ConnectionRates,
         authenticator: Callable[[], Authenticator],
         newcomers: Newcomers,
+        authentications: AuthenticationCounts,
     ) -> None:
         """`authenticator` is called for listeners with SASL only; `newcomers` bounds handshakes that are under way."""
+        self._authentications = authentications
         self._config = config
         self._authenticator = authenticator
         self._newcomers = newcomers
@@ -64,6 +67,8 @@ class Acceptor:
             self._cluster.advertise(
                 address.name, found or Address(address.name, reachable_host(address.host), listener.port)
             )
+            if address.protocol.has_sasl or address.protocol.has_tls:
+                self._authentications.open(address.name)
             if address.protocol.has_sasl:
                 self._authenticator().prepare(address)
             listener.start(loop, partial(self.connected, listener))
@@ -128,11 +133,20 @@ class Acceptor:
             listener.address,
         )
         connections[connection] = None
+        if listener.address.protocol.has_tls:
+            connection.on_refused = self._refused
         if listener.address.protocol.has_sasl:
             self._authenticator().connected(connection)
         elif listener.address.protocol.has_tls:
-            connection.on_secured = self._newcomers.settled
+            connection.on_secured = self._secured
             self._newcomers.add(connection)
+
+    def _secured(self, connection: Connection) -> None:
+        self._authentications.succeeded(connection.listener_name)
+        self._newcomers.settled(connection)
+
+    def _refused(self, connection: Connection) -> None:
+        self._authentications.failed(connection.listener_name)
 
     def _connections_per_ip(self, host: str) -> int:
         overrides = (each.rpartition(":") for each in self._config.max_connections_per_ip_overrides.split(",") if each)

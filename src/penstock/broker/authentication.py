@@ -30,6 +30,7 @@ from penstock.wire.errors import ErrorCode
 from penstock.wire.frames import SIZE
 
 if TYPE_CHECKING:
+    from penstock.broker.authentication_counts import AuthenticationCounts
     from penstock.broker.config import BrokerConfig
     from penstock.broker.connection import Connection
     from penstock.broker.dispatch import Dispatcher
@@ -64,6 +65,7 @@ class Authenticator:
         listeners: SaslListeners,
         dispatcher: Dispatcher,
         newcomers: Newcomers,
+        counts: AuthenticationCounts,
         world: World,
     ) -> None:
         self.config = config
@@ -71,9 +73,7 @@ class Authenticator:
         self.newcomers = newcomers
         self.world = world
         self.failures = BoundedLog(log, world.monotonic, "authentications failed")
-        self.succeeded = {False: 0, True: 0}
-        """How many authentications succeeded, by whether they were repeated ones; `failed` likewise."""
-        self.failed = {False: 0, True: 0}
+        self.counts = counts
         self.expired_total = 0
         self._listeners = listeners
         listeners.users.on_changed.append(self._users_changed)
@@ -100,9 +100,6 @@ class Authenticator:
                 connection.close()
 
     def metrics(self) -> Iterator[Metric]:
-        for name, counts in (("successful", self.succeeded), ("failed", self.failed)):
-            for again, kind in ((False, "authentication"), (True, "reauthentication")):
-                yield Metric(f"kafka_server_socket_server_metrics_{name}_{kind}_total").add(counts[again])
         yield Metric("kafka_server_socket_server_metrics_expired_connections_killed_count").add(self.expired_total)
 
 
@@ -301,7 +298,7 @@ class Authentication:
         connection, owner = self._connection, self._owner
         exchange, self._exchange = self._exchange, None
         assert exchange is not None
-        owner.succeeded[self.is_repeated] += 1
+        owner.counts.succeeded(self._listener.name, again=self.is_repeated)
         self._state = sasl.after(self._state, Event.SUCCESS)
         self._rests_on = success.user if exchange.rests_on_store else None
         self._principal = connection.principal = BROKERS if success.is_broker else user(success.user)
@@ -367,7 +364,7 @@ class Authentication:
         self._connection.close()
 
     def _count_failure(self, text: str, *args: object) -> None:
-        self._owner.failed[self.is_repeated] += 1
+        self._owner.counts.failed(self._listener.name, again=self.is_repeated)
         self._owner.failures.warning(f"%s, listener %s: {text}", self._peer, self._listener.name, *args)
 
     @property

@@ -35,6 +35,7 @@ from itertools import count
 from typing import TYPE_CHECKING
 
 from penstock.broker.file_range import FileRange
+from penstock.broker.transport import HandshakeRefused
 from penstock.portable import private_memory
 from penstock.security.principals import ANONYMOUS, Principal
 from penstock.wire.codec import MalformedMessage
@@ -96,6 +97,8 @@ class Connection:
         """The name and version of the client's software, and its client id above, as of its ApiVersions request."""
         self.on_secured: Callable[[Connection], object] | None = None
         """Called when the transport has finished its handshake."""
+        self.on_refused: Callable[[Connection], object] | None = None
+        """Called when the transport has refused it."""
         self.closed = False
         self.last_active = world.precise()
         """When it was last read from or written to, or a request of it handled, on the precise clock."""
@@ -155,7 +158,9 @@ class Connection:
                 view = buffer
         except _RETRY:
             return
-        except OSError:
+        except OSError as error:
+            if isinstance(error, HandshakeRefused) and self.on_refused is not None:
+                self.on_refused(self)
             self.close()
             return
         if not received:

@@ -96,25 +96,25 @@ SECTIONS: dict[str, tuple[Spec, ...]] = {
         (
             "kafka_server_socket_server_metrics_successful_authentication_total",
             COUNTER,
-            "",
-            "Successful authentications with SASL.",
+            "listener",
+            "Successful authentications: with SASL, or TLS handshakes where SASL does not follow.",
         ),
         (
             "kafka_server_socket_server_metrics_successful_reauthentication_total",
             COUNTER,
-            "",
+            "listener",
             "Successful repeated authentications with SASL.",
         ),
         (
             "kafka_server_socket_server_metrics_failed_authentication_total",
             COUNTER,
-            "",
-            "Failed authentications with SASL.",
+            "listener",
+            "Failed authentications with SASL, and TLS handshakes that the broker refused.",
         ),
         (
             "kafka_server_socket_server_metrics_failed_reauthentication_total",
             COUNTER,
-            "",
+            "listener",
             "Failed repeated authentications with SASL.",
         ),
         (

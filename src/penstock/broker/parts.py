@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Protocol, TypeVar
 from penstock import guard
 from penstock.broker.acceptor import Acceptor
 from penstock.broker.assembly import HandlerTable
+from penstock.broker.authentication_counts import AuthenticationCounts
 from penstock.broker.cluster_view import ClusterView
 from penstock.broker.config import BrokerConfig, Configs
 from penstock.broker.connection import Connection
@@ -114,9 +115,17 @@ class Parts:
         if config.measures:
             self.measuring = self._measure()
         self.newcomers = Newcomers(config, world.monotonic)
+        self.authentications = AuthenticationCounts()
         rates = ConnectionRates(config, self.quotas)
         self.acceptor = Acceptor(
-            config, self.cluster, self.dispatcher, world, rates, lambda: self.authenticator, self.newcomers
+            config,
+            self.cluster,
+            self.dispatcher,
+            world,
+            rates,
+            lambda: self.authenticator,
+            self.newcomers,
+            self.authentications,
         )
         self.configs.checks.append(self.acceptor.check)
         if not config.measures:
@@ -129,6 +138,7 @@ class Parts:
         self.metrics.register(self.internal_topics.metrics)
         self.metrics.register(self.quotas.metrics)
         self.metrics.register(self.newcomers.metrics)
+        self.metrics.register(self.authentications.metrics)
 
     def _follow(self, shared: Shared) -> CatalogFollower:
         """Hear of what other brokers change."""
@@ -176,7 +186,9 @@ class Parts:
     def authenticator(self) -> Authenticator:
         from penstock.broker.authentication import Authenticator
 
-        authenticator = Authenticator(self.config, self.sasl_listeners, self.dispatcher, self.newcomers, self.world)
+        authenticator = Authenticator(
+            self.config, self.sasl_listeners, self.dispatcher, self.newcomers, self.authentications, self.world
+        )
         self.metrics.register(authenticator.metrics)
         return authenticator
 

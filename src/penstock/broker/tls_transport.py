@@ -31,6 +31,7 @@ from penstock import portable
 from penstock.broker.bounded_log import BoundedLog
 from penstock.broker.file_range import FileRange
 from penstock.broker.tls import TlsServer
+from penstock.broker.transport import HandshakeRefused
 from penstock.security.principal_mapping import NoRuleApplies
 from penstock.security.principals import Principal
 
@@ -86,6 +87,7 @@ class TlsTransport:
         self._is_stepping = False
         self._is_closed = False
         self._has_failed = False
+        self._is_refused = False
         self._has_ended = False
         self._secured: Callable[[Principal], object] | None = None
         self._reader: Callable[[], object] | None = None
@@ -107,6 +109,8 @@ class TlsTransport:
 
     def receive_into(self, buffer: memoryview, size: int = 0, /) -> int:
         if not self._is_secured:
+            if self._is_refused:
+                raise HandshakeRefused
             if self._has_failed:
                 raise ConnectionAbortedError
             raise BlockingIOError
@@ -333,6 +337,7 @@ class TlsTransport:
             self._watch()
         except (ssl.SSLError, NoRuleApplies, ValueError) as error:
             support.log.warning("refused the TLS handshake of %s: %s", host, _reason(error))
+            self._is_refused = True
             self._fail()
         except OSError:
             self._fail()

@@ -30,6 +30,10 @@ _READ_BYTES = 256 << 10
 _MSG_MORE: int = getattr(socket, "MSG_MORE", 0)  # more follows at once, so the kernel may wait for it
 
 
+class HandshakeRefused(ConnectionError):
+    """The peer was turned away in the handshake of its transport, because of what it sent."""
+
+
 class Transport(Protocol):
     @property
     def peer(self) -> tuple[str, int]:
@@ -46,7 +50,7 @@ class Transport(Protocol):
         ...
 
     def receive_into(self, buffer: memoryview, size: int = 0, /) -> int:
-        """Receive at most `size` bytes (0: what fits); 0 when the peer has ended."""
+        """Receive at most `size` bytes (0: what fits); 0 when the peer has ended. Raises HandshakeRefused."""
         ...
 
     def send(self, buffers: Sequence[bytes | memoryview], more: bool, /) -> int:
