@@ -52,11 +52,16 @@ COMPACTED = {"cleanup.policy": "compact", "segment.ms": "500", "min.cleanable.di
 
 
 def fill(
-    bootstrap: str, records: int = 600, *, protocols: Sequence[str] = ("classic", "consumer"), has_queues: bool = True
+    bootstrap: str,
+    records: int = 600,
+    *,
+    protocols: Sequence[str] = ("classic", "consumer"),
+    has_queues: bool = True,
+    has_users: bool = True,
 ) -> Producer:
     """Returns the producer whose transaction is open, which the caller must keep until the broker is stopped.
 
-    `protocols` and `has_queues` are what the version of Kafka serves.
+    `protocols`, `has_queues` and `has_users` are what the broker's version serves.
     """
     settings = {"bootstrap.servers": bootstrap}
     admin = AdminClient(settings)
@@ -70,13 +75,8 @@ def fill(
     for future in admin.create_topics(topics).values():
         future.result(30)
     admin.delete_topics(["deleted"])["deleted"].result(30)
-    for future in admin.create_acls([RULE]).values():
-        future.result(30)
-    credential = ScramCredentialInfo(ScramMechanism.SCRAM_SHA_256, 4096)
-    for future in admin.alter_user_scram_credentials(
-        [UserScramCredentialUpsertion("alice", credential, b"secret")]
-    ).values():
-        future.result(30)
+    if has_users:
+        _user(admin)
 
     producer = Producer({**settings, "enable.idempotence": True, "compression.type": "lz4"})
     for number in range(records):
@@ -99,12 +99,27 @@ def fill(
         _group(settings, f"{protocol}-readers", protocol)
     if has_queues:
         asyncio.run(_half_done(bootstrap))
-    open_producer = Producer({**settings, "transactional.id": "left-open"})
-    open_producer.init_transactions(30)
-    open_producer.begin_transaction()
-    open_producer.produce("payments", value=b"undecided", partition=0)
-    open_producer.flush(30)
-    return open_producer
+    return open_transaction(bootstrap)
+
+
+def open_transaction(bootstrap: str) -> Producer:
+    """Holds a record of a transaction that is neither committed nor aborted."""
+    producer = Producer({"bootstrap.servers": bootstrap, "transactional.id": "left-open"})
+    producer.init_transactions(30)
+    producer.begin_transaction()
+    producer.produce("payments", value=b"undecided", partition=0)
+    producer.flush(30)
+    return producer
+
+
+def _user(admin: AdminClient) -> None:
+    for future in admin.create_acls([RULE]).values():
+        future.result(30)
+    credential = ScramCredentialInfo(ScramMechanism.SCRAM_SHA_256, 4096)
+    for future in admin.alter_user_scram_credentials(
+        [UserScramCredentialUpsertion("alice", credential, b"secret")]
+    ).values():
+        future.result(30)
 
 
 def _group(settings: dict[str, Any], group: str, protocol: str) -> None:
@@ -146,7 +161,7 @@ async def _half_done(bootstrap: str) -> None:
             await worker.commit()
 
 
-def observe(bootstrap: str, *, has_queues: bool = True) -> dict[str, Any]:
+def observe(bootstrap: str, *, has_queues: bool = True, has_users: bool = True) -> dict[str, Any]:
     """What must be the same before and after; only the queue's records are delivered once more."""
     settings = {"bootstrap.servers": bootstrap}
     admin = AdminClient(settings)
@@ -159,17 +174,8 @@ def observe(bootstrap: str, *, has_queues: bool = True) -> dict[str, Any]:
         seen[f"configs of {name.name}"] = {
             key: entry.value for key, entry in future.result(30).items() if entry.source == 1
         }
-    rules = admin.describe_acls(
-        AclBindingFilter(
-            AclResource.ANY, None, ResourcePatternType.ANY, None, None, AclOperation.ANY, AclPermissionType.ANY
-        )
-    ).result(30)
-    seen["acls"] = sorted(str(rule) for rule in rules)
-    users = admin.describe_user_scram_credentials().result(30)
-    seen["users"] = sorted(
-        (name, [(each.mechanism.name, each.iterations) for each in of.scram_credential_infos])
-        for name, of in users.items()
-    )
+    if has_users:
+        seen |= _users(admin)
     for isolation in ("read_uncommitted", "read_committed"):
         seen[isolation] = {name: read(settings, name, isolation) for name in names}
     for group in ("classic-readers", "consumer-readers"):
@@ -178,6 +184,22 @@ def observe(bootstrap: str, *, has_queues: bool = True) -> dict[str, Any]:
         seen["records of the queue"] = _deliver(bootstrap)
         seen["queue"] = asyncio.run(_queue(bootstrap))
     return seen
+
+
+def _users(admin: AdminClient) -> dict[str, Any]:
+    rules = admin.describe_acls(
+        AclBindingFilter(
+            AclResource.ANY, None, ResourcePatternType.ANY, None, None, AclOperation.ANY, AclPermissionType.ANY
+        )
+    ).result(30)
+    users = admin.describe_user_scram_credentials().result(30)
+    return {
+        "acls": sorted(str(rule) for rule in rules),
+        "users": sorted(
+            (name, [(each.mechanism.name, each.iterations) for each in of.scram_credential_infos])
+            for name, of in users.items()
+        ),
+    }
 
 
 def delivered_once_more(records: list[list[int]]) -> list[list[int]]:
