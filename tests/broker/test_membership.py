@@ -13,7 +13,7 @@ import pytest
 from penstock.broker.membership import Identity, Membership
 from penstock.broker.world import LoopWorld
 from penstock.catalog.contract import CatalogError, CatalogLost
-from penstock.catalog.leases import Decide, NodeIdInUse, Prefetched, Renewal, Standing
+from penstock.catalog.leases import Decide, NodeIdInUse, NotRegistered, Prefetched, Renewal, Standing
 from penstock.catalog.shared import BrokerRow, HostAndPort, Kind, Move, PartitionRow
 
 LEASE = 2.4
@@ -60,6 +60,8 @@ class Database:
     def announce_broker(self, node_id: int, epoch: int, endpoints: Mapping[str, HostAndPort]) -> None:
         self.check()
         row = self.brokers_[node_id]
+        if not row.is_live:
+            raise NotRegistered("not registered")
         self.brokers_[node_id] = BrokerRow(node_id, epoch, row.instance_id, row.rack, dict(endpoints), True)
         self.version += 1
 
@@ -171,8 +173,10 @@ class Stage:
             clock=lambda: self.now,
         )
 
-    def start(self) -> None:
+    def start(self, between: Callable[[], None] = lambda: None) -> None:
+        """`between` is what happens while the storage is opened."""
         self.membership.register()
+        between()
 
         def drain() -> None:
             self.drained += 1
@@ -232,6 +236,15 @@ async def test_a_broker_whose_lease_others_ended_registers_again_under_a_new_epo
     assert stage.logs.said == ["suspend", before + 1, "resume"]
     assert stage.database.brokers_[1].endpoints == HERE
     assert stage.membership.check()
+    stage.membership.stop()
+
+
+async def test_a_broker_that_starts_for_longer_than_its_lease_registers_again(stage: Stage) -> None:
+    stage.start(lambda: stage.database.end(1))
+    await stage.until(lambda: stage.database.applied)
+    assert stage.logs.said == [2], "the storage writes under the second epoch"
+    assert stage.database.brokers_[1].is_live
+    assert stage.database.brokers_[1].endpoints == HERE
     stage.membership.stop()
 
 

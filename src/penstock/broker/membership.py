@@ -31,7 +31,7 @@ from typing import TYPE_CHECKING
 from penstock.broker.bounded_log import BoundedLog
 from penstock.broker.world import WaitsFor
 from penstock.catalog.contract import CatalogError, CatalogLost
-from penstock.catalog.leases import NodeIdInUse, Standing
+from penstock.catalog.leases import NodeIdInUse, NotRegistered, Standing
 from penstock.catalog.shared import Kind
 from penstock.cluster.lease import Lease, LeaseState
 from penstock.cluster.placement import Node, hand_over, nodes_of, rescue
@@ -190,7 +190,11 @@ class Membership:
         self._apply = apply
         self._give_up = give_up
         self._on_drain = on_drain
-        self._reader.announce_broker(self._identity.node_id, self.epoch, endpoints)
+        try:
+            self._reader.announce_broker(self._identity.node_id, self.epoch, endpoints)
+        except NotRegistered:  # opening the storage has taken longer than the lease, which nobody renewed
+            self._register(endpoints)
+            storage.registered(self.epoch)
         self._beat()
         self._thread = self._world.threads.start("penstock-membership", self._run)
 

@@ -21,6 +21,10 @@ class NodeIdInUse(CatalogError):
     """Another broker with this node id holds a lease."""
 
 
+class NotRegistered(CatalogError):
+    """The broker is no member any more: others have ended its lease, or it was registered anew."""
+
+
 class Renewal(NamedTuple):
     is_draining: bool
     notified: bool

@@ -24,7 +24,7 @@ import psycopg
 
 from penstock.catalog.contract import SECRET_BYTES, CatalogError, CatalogLost
 from penstock.catalog.identity import new_cluster_id
-from penstock.catalog.leases import NodeIdInUse
+from penstock.catalog.leases import NodeIdInUse, NotRegistered
 from penstock.catalog.postgres import PostgresCatalog
 from penstock.catalog.postgres_incarnation import check_lineage, check_place, lineage
 from penstock.catalog.postgres_schema import MIGRATIONS, migrate
@@ -398,5 +398,5 @@ def _place(session: Session) -> str:
     return f"the schema {session.schema!r} at {session.shown}"
 
 
-def _not_registered(node_id: int, epoch: int) -> CatalogError:
-    return CatalogError(f"broker {node_id} is not registered under epoch {epoch} any more")
+def _not_registered(node_id: int, epoch: int) -> NotRegistered:
+    return NotRegistered(f"broker {node_id} is not registered under epoch {epoch} any more")

@@ -10,7 +10,7 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, TypeVar
 
 from penstock.catalog.contract import CatalogError
-from penstock.catalog.leases import Decide, NodeIdInUse, Standing
+from penstock.catalog.leases import Decide, NodeIdInUse, NotRegistered, Standing
 from penstock.catalog.memory import MemoryCatalog
 from penstock.catalog.shared import HostAndPort, Kind, LeaderEpoch, Move
 from penstock.storage.objects.commit_log import PartitionKey
@@ -136,7 +136,7 @@ class Database:
 
     def _check_registered(self, node_id: int, epoch: int) -> None:
         if not any(row[:2] == (node_id, epoch) and is_live for row, is_live in self._brokers()):
-            raise CatalogError(f"broker {node_id} is not registered under epoch {epoch} any more")
+            raise NotRegistered(f"broker {node_id} is not registered under epoch {epoch} any more")
 
     def _brokers(self) -> list[tuple[tuple[int, int], bool]]:
         return [((row.node_id, row.epoch), row.is_live) for row in self.catalog.brokers()]
