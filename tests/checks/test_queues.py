@@ -151,6 +151,12 @@ class TestTakeOverOfAPartition:
         again = deliver(0, "m2", 1, time=21, until=50)
         assert found_in(deliver(0), taken_over(), again, deliver(0, "m3", 1, time=51)) == ["Q3"]
 
+    def test_the_count_after_which_a_release_was_confirmed_does_not_come_again(self) -> None:
+        once, twice = deliver(0, until=11), deliver(0, "m2", 2, time=11)
+        assert found_in(once, twice, taken_over(), deliver(0, "m3", 1, time=21)) == []
+        confirmed = acknowledge(0, "release")
+        assert found_in(once, confirmed, twice, taken_over(), deliver(0, "m3", 1, time=21)) == ["Q3"]
+
 
 class TestAnswersThatWereLost:
     """`gone` with a partition: records of it may have been on their way."""

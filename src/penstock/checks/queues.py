@@ -12,9 +12,11 @@
 - Q9 A record that nobody can read is archived.
 
 A broker that dies forgets who holds what: deliveries begin anew, maybe with the same count. So does a partition that
-another broker takes over (`fault` with `topic` and `partition`); the others go on. A member that is gone holds nothing
-any more. A delivery that was on its way to it may have counted without anybody having seen it: of any record, or of one
-partition where `gone` names it. Records that a power cut took from the log (`lost`) leave their offsets to others.
+another broker takes over (`fault` with `topic` and `partition`); the others go on. The one that takes over knows of
+each record how often it had been delivered when a release was last confirmed, and maybe of no later delivery. A member
+that is gone holds nothing any more. A delivery that was on its way to it may have counted without anybody having seen
+it: of any record, or of one partition where `gone` names it. Records that a power cut took from the log (`lost`) leave
+their offsets to others.
 """
 
 from __future__ import annotations
@@ -50,6 +52,12 @@ class _Record:
     """A broker died since the last delivery, so that the count may be the one before it."""
     power_was_cut: bool = False
     """What was on its way to the disk is lost, and with it any number of deliveries that were not confirmed."""
+    was_taken_over: bool = False
+    """Another broker delivers it now, which knows of what was confirmed."""
+    given: dict[str, int] = field(default_factory=dict)
+    """The count of each member's last delivery."""
+    confirmed: int = 0
+    """The count of the last delivery after which a release was confirmed."""
     unseen: int = 0
     """How many deliveries nobody has seen."""
     missed: int = 0
@@ -114,7 +122,11 @@ class QueueChecker:
             self._report(check, f"{_named(key)} is delivered to {member} after it was {record.ended}", operation)
         lowest = record.count + 1
         if record.forgotten:
-            lowest = 1 if record.power_was_cut else max(1, record.count)
+            lowest = max(1, record.count)
+            if record.power_was_cut:
+                lowest = 1
+            elif record.was_taken_over:
+                lowest = record.confirmed + 1
         highest = record.count + 1 + self._may_have_missed(key[0], record)
         if not lowest <= count <= highest:
             wanted = str(lowest) if lowest == highest else f"{lowest} to {highest}"
@@ -130,7 +142,8 @@ class QueueChecker:
         record.unseen += max(0, count - record.count - 1 - record.missed)
         record.missed = 0
         record.holder, record.until, record.count = member, _int(operation, "until"), count
-        record.released, record.forgotten, record.power_was_cut = None, False, False
+        record.given[member] = count
+        record.released, record.forgotten, record.power_was_cut, record.was_taken_over = None, False, False, False
         self._held.setdefault((key[0], member), {})[key] = record
 
     def _check_key_order(self, key: Key, record: _Record, operation: Operation, now: int) -> None:
@@ -169,6 +182,7 @@ class QueueChecker:
         if kind == "renew":
             record.until = _int(operation, "until")
         elif kind == "release":
+            record.confirmed = max(record.confirmed, record.given.get(member, 0))
             if record.holder not in (member, None):
                 return  # it has come to somebody else before the answer was given
             record.holder = None
@@ -256,6 +270,7 @@ class QueueChecker:
             for key, record in self._records.items():
                 if key[1:3] == place and record.ended is None:
                     record.holder, record.forgotten, record.not_before = None, True, 0
+                    record.was_taken_over = True
             return
         self._died_at = now
         for key, record in self._records.items():

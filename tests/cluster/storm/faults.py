@@ -69,6 +69,13 @@ def plan_of(seed: int, count: int, brokers: int, kinds: list[str] | None = None)
     return [Fault(each, chance.randrange(brokers), chance.randrange(1 << 30)) for each in chosen[:count]]
 
 
+async def _until(condition: Callable[[], object]) -> None:
+    """Wait until there is something to strike at, for a while: a broker that has just started leads nothing yet."""
+    deadline = time.monotonic() + _HIT_SECONDS
+    while not condition() and time.monotonic() < deadline:  # noqa: ASYNC110
+        await asyncio.sleep(0.1)
+
+
 async def _until_hit(proxies: list[Proxy], mode: Mode, before: int, seconds: float) -> int:
     """Wait `seconds`, and longer if the fault has not hit anything yet. Returns how often it did."""
     started = time.monotonic()
@@ -93,6 +100,7 @@ async def _troubled(proxies: list[Proxy], mode: Mode, seconds: float) -> int:
 
 async def _refused(strike: Strike, proxies: list[Proxy], seconds: float) -> str:
     """Connections are cut, and whoever connects anew is refused."""
+    await _until(lambda: any(proxy.is_used for proxy in proxies))
     before = sum(proxy.hits[Mode.REFUSE.value] for proxy in proxies)
     for proxy in proxies:
         await proxy.set(Mode.REFUSE)
@@ -202,6 +210,7 @@ async def part_brokers(strike: Strike) -> str:
 @kind("cut-clients")
 async def cut_clients(strike: Strike) -> str:
     if strike.chance.random() < 0.5:
+        await _until(lambda: strike.node.clients.is_used)
         cut = strike.node.clients.cut()
         return f"{cut} connections cut" if cut else ""
     hits = await _troubled([strike.node.clients], Mode.SWALLOW, strike.chance.uniform(1, 8) * strike.scale)
@@ -317,6 +326,7 @@ def _fill(ballast: Path) -> int:
 @kind("disk-wiped")
 async def disk_wiped(strike: Strike) -> str:
     """The cache is deleted under a broker that runs. It ends when it needs a new file there, and is started again."""
+    await _until(lambda: any(each.is_file() for each in (strike.node.data / "cache").rglob("*")))
     removed = wipe(strike.node.data / "cache")
     deadline = time.monotonic() + 20 * strike.scale
     while strike.node.is_up and time.monotonic() < deadline:  # noqa: ASYNC110

@@ -56,7 +56,7 @@ class _Window:
     number: int
     at_ms: float
     end_ms: float
-    """When the same broker loaded the next one."""
+    """When the same broker loaded the next one, or somebody else led."""
     epoch: int
 
 
@@ -89,8 +89,8 @@ def judged(operations: Sequence[Operation], led: Sequence[Led], loaded: Sequence
             result.operations.append(each)
     sessions = _Sessions(operations, lock_ms)
     for place, of_place in queued.items():
-        windows = _Windows(place, loaded)
         leaders = [each for each in led if each.place == place]
+        windows = _Windows(place, loaded, leaders)
         result.overlaps["window loaded anew under one leader epoch"] += windows.reloads
         _Partition(place, windows, leaders, sessions, result).judge(of_place)
     result.operations += last
@@ -107,10 +107,11 @@ class _Sessions:
             if each["op"] == "session-over":
                 self._over.setdefault((each["member"], each["node"]), []).append(each)
 
-    def held_until(self, delivery: Operation) -> int:
-        until = _number(delivery, "sent") + self._lock_ms - 1
-        for over in self._over.get((delivery["member"], delivery["node"]), ()):
-            if _number(over, "time") >= _number(delivery, "time"):
+    def held_until(self, operation: Operation) -> int:
+        """After a delivery or a renewal."""
+        until = _number(operation, "sent") + self._lock_ms - 1
+        for over in self._over.get((operation["member"], operation["node"]), ()):
+            if _number(over, "time") >= _number(operation, "time"):
                 return min(until, _number(over, "since"))
         return until
 
@@ -118,14 +119,15 @@ class _Sessions:
 class _Windows:
     """All windows of a partition, in the order in which they were loaded."""
 
-    def __init__(self, place: Place, loaded: Iterable[Loaded]) -> None:
+    def __init__(self, place: Place, loaded: Iterable[Loaded], led: Sequence[Led]) -> None:
         self._of: dict[int, list[_Window]] = {}
         self._all: list[_Window] = []
         self.reloads = 0
         mine = sorted((each for each in loaded if each.place == place), key=lambda each: each.at_ms)
         for number, each in enumerate(mine):
             later = [other.at_ms for other in mine[number + 1 :] if other.node == each.node]
-            window = _Window(number, each.at_ms, later[0] if later else inf, each.epoch)
+            ended = [other.until_ms for other in led if (other.node, other.epoch) == (each.node, each.epoch)]
+            window = _Window(number, each.at_ms, min([*later, *ended], default=inf), each.epoch)
             same = self._of.setdefault(each.node, [])
             self.reloads += bool(same) and same[-1].epoch == each.epoch
             same.append(window)
@@ -202,6 +204,8 @@ class _Partition:
         numbers = self._windows.of(operation)
         window = numbers[-1] if numbers else self._windows.latest(_number(operation, "time"))
         told = {**operation, "member": _member(operation)}
+        if operation["kind"] == "renew":
+            told["until"] = self._sessions.held_until(operation)
         if operation["kind"] == "release":
             sent = _number(operation, "sent")
             self._add(window, sent, {**told, "result": "sent", "time": sent})

@@ -78,6 +78,11 @@ class Proxy:
     def mode(self) -> Mode:
         return self._mode
 
+    @property
+    def is_used(self) -> bool:
+        """Whether anybody is connected."""
+        return bool(self._links)
+
     async def start(self) -> None:
         self._server = await asyncio.start_server(self._accept, "127.0.0.1", self.port, reuse_address=True)
         self.port = self._server.sockets[0].getsockname()[1]

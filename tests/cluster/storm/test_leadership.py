@@ -80,6 +80,12 @@ class TestOneWindow:
         history = (deliver("a", 1, 100), deliver("b", 2, 200), over("a", since, 1_100))
         assert checks(ALONE, *history) == found
 
+    @pytest.mark.parametrize(("over_at", "found"), [(150, []), (9_000, ["Q1"])])
+    def test_a_renewal_holds_no_longer_than_the_session(self, over_at: int, found: list[str]) -> None:
+        renewal = acknowledge("a", "renew", 120) | {"until": 120 + LOCK_MS}
+        history = (deliver("a", 1, 100), renewal, over("a", over_at, over_at), deliver("b", 2, 200))
+        assert checks(ALONE, *history) == found
+
     def test_a_session_at_another_broker_frees_nothing(self) -> None:
         assert checks(ALONE, deliver("a", 1, 100), over("a", 150, 150, node=2), deliver("b", 2, 200)) == ["Q1"]
 
@@ -103,6 +109,12 @@ class TestTakeOvers:
     def test_one_take_over_lets_a_count_come_again_once(self) -> None:
         history = (deliver("b", 1, 10_200, node=2), deliver("c", 1, 10_300 + LOCK_MS, node=2))
         assert checks(MOVED, deliver("a", 1, 9_900), *history) == ["Q3"]
+
+    def test_a_leader_that_leads_again_delivers_from_its_new_window(self) -> None:
+        led = [*MOVED[0][:1], Led(PLACE, 2, 1, 10_000, 11_000), Led(PLACE, 1, 2, 11_000)]
+        loaded = [*MOVED[1], Loaded(PLACE, 1, 11_200, 2)]
+        history = (deliver("b", 2, 10_200, node=2), deliver("c", 3, 11_150, 11_250))
+        assert checks((led, loaded), deliver("a", 1, 9_900), *history) == []
 
     def test_a_delivery_of_a_leader_that_was_replaced_before_the_request_is_found(self) -> None:
         assert checks(MOVED, deliver("a", 1, 10_020)) == ["Q1"]
