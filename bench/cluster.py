@@ -12,10 +12,12 @@ machine; medians are reported. Rows can be chosen, since each takes a minute or 
   cache      a consumer that reads what the cache holds, beside the embedded engine
   scale      produce and single records with 10, 1,000 and 10,000 partitions, of which 1 % (at least 3) are written to
   idle       what an idle cluster asks of PostgreSQL and of the store
+  changes    how long after a change of a topic, a config, a rule or a user every broker shows it; Penstock alone
 """
 
 from __future__ import annotations
 
+import asyncio
 import os
 import re
 import shutil
@@ -29,6 +31,7 @@ import click
 from confluent_kafka import Producer
 from confluent_kafka.admin import AdminClient, NewTopic
 
+from bench.changes import WITH_RULES, seen_by_all
 from bench.clusters import STORE, Cluster, KafkaCluster, PenstockCluster
 from bench.objects import bare_reads, caught_up
 from bench.peers import PeerError, PenstockPeer, run_java_tool
@@ -39,6 +42,7 @@ _RECORD = bytes(os.urandom(1024))
 _PUT_DOLLARS = 5e-6
 _TAKE_OVER_PARTITIONS = 1000
 _IDLE_SECONDS = 20
+_CHANGES_PER_ROUND = 20
 
 Say = Callable[[str, str], None]
 
@@ -304,6 +308,19 @@ def row_idle(run: Run) -> None:
     run.say(f"idle for {_IDLE_SECONDS} s, penstock", f"{puts:.0f} PUTs, {requests:.1f} transactions of PostgreSQL/s")
 
 
+def row_changes(run: Run) -> None:
+    cluster = run.clusters.get("penstock")
+    if cluster is None:
+        return
+    with PenstockCluster(len(cluster.ports), WITH_RULES) as guarded:
+        found = asyncio.run(seen_by_all(guarded.bootstrap, _CHANGES_PER_ROUND * run.rounds))
+    for kind, times in found.items():
+        run.say(
+            f"{kind} changed until all brokers show it, penstock",
+            f"median {statistics.median(times):.1f} ms, max {max(times):.1f} ms, of {len(times)}",
+        )
+
+
 ROWS: dict[str, Callable[[Run], None]] = {
     "produce": row_produce,
     "java": row_java,
@@ -313,6 +330,7 @@ ROWS: dict[str, Callable[[Run], None]] = {
     "cache": row_cache,
     "scale": row_scale,
     "idle": row_idle,
+    "changes": row_changes,
 }
 
 
