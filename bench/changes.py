@@ -53,7 +53,7 @@ async def seen_by_all(bootstrap: str, rounds: int) -> dict[str, list[float]]:
 
 async def _until_shown(admin: Admin, node: int, change: _Change) -> None:
     async with asyncio.timeout(_WAIT_SECONDS):
-        while not change.shows(await admin.cluster.call(change.description, change.response, node=node)):
+        while not change.shows(await admin.cluster.call(change.description, change.response, node=node)):  # noqa: ASYNC110 - another broker notices by itself
             await asyncio.sleep(_PAUSE_SECONDS)
 
 
