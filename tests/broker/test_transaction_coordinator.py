@@ -150,7 +150,7 @@ class World:
             BrokerConfig({}),
             SimpleNamespace(level=lambda name: 2, listeners=[]),  # type: ignore[arg-type]
             self.cluster,  # type: ignore[arg-type]
-            lambda name, partitions, configs: self.state,
+            lambda name, partitions, replicas, configs: self.state,
             self.durability,  # type: ignore[arg-type]
             self.time,  # type: ignore[arg-type]
             new_producer_id=lambda: 7,

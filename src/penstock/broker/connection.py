@@ -35,8 +35,8 @@ from itertools import count
 from typing import TYPE_CHECKING
 
 from penstock.broker.file_range import FileRange
+from penstock.broker.frame_buffer import new_buffer
 from penstock.broker.transport import HandshakeRefused
-from penstock.portable import private_memory
 from penstock.security.principals import ANONYMOUS, Principal
 from penstock.wire.codec import MalformedMessage
 from penstock.wire.frames import SIZE
@@ -59,7 +59,6 @@ SCRATCH_BYTES = 1 << 20
 _HEAD_BYTES = 16 << 10
 _SPARE_BYTES = 4 << 20
 _SMALLEST_BUFFER = 4096
-_SMALLEST_MAPPED_BUFFER = 64 << 10
 _MAX_VECTORS = 256
 _REQUEST_BYTES = 8  # what every request has
 _PART_BYTES = 64  # what Python needs to hold a byte string of a response
@@ -230,7 +229,7 @@ class Connection:
         if self._spare is not None and self._spare is not view and len(self._spare) >= needed:
             buffer = self._spare
         else:
-            buffer = _new_buffer(max(needed, _SMALLEST_BUFFER))
+            buffer = new_buffer(max(needed, _SMALLEST_BUFFER))
         buffer[:rest] = view[position:filled]
         self._buffer = buffer
         self._filled = rest
@@ -496,10 +495,3 @@ class Connection:
             self._mute = None
         self._transport.close()
         self._dispatcher.connection_closed(self)
-
-
-def _new_buffer(size: int) -> memoryview:
-    """Room for a frame. A large one takes memory only as its bytes arrive: its size is but the client's claim."""
-    if size < _SMALLEST_MAPPED_BUFFER:
-        return memoryview(bytearray(size))
-    return private_memory(size)
