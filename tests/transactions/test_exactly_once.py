@@ -4,33 +4,37 @@ A *generator* writes numbered values in transactions, of which it commits some a
 of their own) move them to another topic, each with its input offsets in the same transaction. *Observers* read both
 topics all the while with `read_committed`. Meanwhile copiers and broker are killed with SIGKILL and started again.
 
-The checks are those of Jepsen's workload for Kafka:
+What they did and saw is a history, which `penstock.checks` judges. Three checks are added here:
 
-- aborted read: a value of an aborted transaction was seen;
-- precommitted read: a value was seen before anybody had asked to commit it;
-- lost write: a value whose commit was acknowledged is missing in the end;
-- duplicate: a value is there twice;
-- inconsistent offsets: an offset showed one value once and another value later;
-- nonmonotonic poll: a consumer was given an offset that is not after the one before;
-- torn transaction: of a transaction whose outcome the generator never heard, a part is there.
+- `early-read`: a value was seen before a commit of its transaction was requested;
+- `torn`: of a transaction whose outcome the generator never heard, a part is there;
+- `not-copied`: a value of the source is not there exactly once in the target.
+
+A history that shows an anomaly is kept, with the data folder of the broker, and its path is in the failure.
 """
 
 from __future__ import annotations
 
+import json
 import random
+import shutil
 import subprocess
 import sys
+import tempfile
 import threading
 import time
 from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 
 import confluent_kafka
 import pytest
 from confluent_kafka import KafkaException, TopicPartition
 
+from penstock.checks import Finding, Operation, check
+from penstock.checks.history import checked
 from tests.transactions.broker_process import ROOT, BrokerProcess
 from tests.transactions.copier import client_configs
 
@@ -49,35 +53,47 @@ PROGRAMS = {
 
 @dataclass
 class Transaction:
-    values: list[bytes]
-    commit_asked: bool = False
-    committed: bool | None = None  # None: nobody knows yet
+    name: str
+    partitions: dict[bytes, int]
+    """Where each value goes."""
+    delivered: dict[bytes, int] = field(default_factory=dict)
+    """The offsets that the broker has answered."""
+    commit_requested: bool = False
+    committed: bool | None = None
+    """None: unknown."""
 
 
-@dataclass
 class History:
     """What happened, as everybody saw it."""
 
-    transactions: list[Transaction] = field(default_factory=list)
-    owner: dict[bytes, Transaction] = field(default_factory=dict)
-    shown: dict[tuple[str, int, int], bytes] = field(default_factory=dict)
-    anomalies: list[str] = field(default_factory=list)
+    def __init__(self) -> None:
+        self.transactions: list[Transaction] = []
+        self.operations: list[Operation] = []
+        self.shown: dict[tuple[str, int, int], bytes] = {}
+        self._owner: dict[bytes, Transaction] = {}
+        self._early: list[Finding] = []
 
-    def began(self, values: list[bytes]) -> Transaction:
-        transaction = Transaction(values)
+    def began(self, partitions: dict[bytes, int]) -> Transaction:
+        transaction = Transaction(f"transaction-{len(self.transactions)}", partitions)
         self.transactions.append(transaction)
-        for value in values:
-            self.owner[value] = transaction
+        for value in partitions:
+            self._owner[value] = transaction
         return transaction
 
-    def seen(self, topic: str, partition: int, offset: int, value: bytes) -> None:
-        transaction = self.owner[value]
-        if not transaction.commit_asked:
-            kind = "aborted read" if transaction.committed is False else "precommitted read"
-            self.anomalies.append(f"{kind}: {value!r} in {topic}-{partition} at {offset}")
-        before = self.shown.setdefault((topic, partition, offset), value)
-        if before != value:
-            self.anomalies.append(f"inconsistent offset {offset} of {topic}-{partition}: {before!r}, then {value!r}")
+    def polled(self, topic: str, partition: int, offset: int, value: bytes) -> None:
+        record = [topic, partition, offset, value.decode()]
+        self.operations.append(
+            {
+                "op": "poll",
+                "process": f"observer of {topic}",
+                "records": [record],
+                "how": "assign",
+                "isolation": "read_committed",
+            }
+        )
+        if not self._owner[value].commit_requested:
+            self._early.append(Finding("early-read", f"{record}", len(self.operations)))
+        self.shown[topic, partition, offset] = value
 
     def is_short(self, has_time: bool = True) -> bool:
         """Whether too little has happened to mean anything, as on a machine that is busy with other things."""
@@ -85,27 +101,47 @@ class History:
         return has_time and (outcomes[True] < 20 or outcomes[False] < 5)
 
     def is_copied(self) -> bool:
-        wanted = {value for each in self.transactions if each.committed for value in each.values}
+        committed = {value for each in self.transactions if each.committed for value in each.partitions}
         shown = self.shown.copy()  # in one step, as readers go on
         source = {value for (topic, _, _), value in shown.items() if topic == SOURCE}
-        return wanted <= source <= {value for (topic, _, _), value in shown.items() if topic == TARGET}
+        return committed <= source <= {value for (topic, _, _), value in shown.items() if topic == TARGET}
 
-    def check_end(self) -> None:
-        for topic in (SOURCE, TARGET):
-            counts = Counter(value for (name, _, _), value in self.shown.items() if name == topic)
-            self.anomalies += [f"duplicate in {topic}: {value!r}" for value, number in counts.items() if number > 1]
-            for transaction in self.transactions:
-                there = [value for value in transaction.values if value in counts]
-                if transaction.committed is True and len(there) < len(transaction.values):
-                    self.anomalies.append(f"lost write in {topic}: {set(transaction.values) - set(there)}")
-                elif transaction.committed is False and there:
-                    self.anomalies.append(f"aborted read in {topic}: {there}")
-                elif topic == SOURCE and there and len(there) < len(transaction.values):
-                    self.anomalies.append(f"torn transaction: {there} of {transaction.values}")
-        source = {value for (name, _, _), value in self.shown.items() if name == SOURCE}
-        target = {value for (name, _, _), value in self.shown.items() if name == TARGET}
-        if source != target:
-            self.anomalies.append(f"not copied: {source - target}; from nowhere: {target - source}")
+    def complete(self) -> None:
+        """Add what the generator did, now that all that can be known about it is."""
+        for transaction in self.transactions:
+            for value, partition in transaction.partitions.items():
+                offset = transaction.delivered.get(value)
+                known = {"result": "unknown"} if offset is None else {"result": "ok", "offset": offset}
+                sent = {"process": "generator", "topic": SOURCE, "partition": partition, "value": value.decode()}
+                self.operations.append({"op": "send", "txn": transaction.name, **sent, **known})
+            result = {None: "unknown", True: "committed", False: "aborted"}[transaction.committed]
+            self.operations.append({"op": "txn-end", "txn": transaction.name, "result": result})
+        self.operations.append({"op": "drained", "isolation": "read_committed"})
+
+    def judge(self) -> list[Finding]:
+        operations = (checked(operation, line) for line, operation in enumerate(self.operations, 1))
+        return [*check(operations), *self._early, *self._torn(), *self._not_copied()]
+
+    def _torn(self) -> Iterator[Finding]:
+        shown = {value for (topic, _, _), value in self.shown.items() if topic == SOURCE}
+        for transaction in self.transactions:
+            seen = shown & transaction.partitions.keys()
+            complete = len(seen) == len(transaction.partitions)
+            if seen and not complete:
+                yield Finding("torn", f"{sorted(seen)} of {transaction}", 0)
+            if transaction.committed and not complete:
+                yield Finding("lost-write", f"{sorted(transaction.partitions.keys() - seen)} of {transaction}", 0)
+
+    def _not_copied(self) -> Iterator[Finding]:
+        source = Counter(value for (topic, _, _), value in self.shown.items() if topic == SOURCE)
+        target = Counter(value for (topic, _, _), value in self.shown.items() if topic == TARGET)
+        for value in source.keys() | target.keys():
+            if source[value] != 1 or target[value] != 1:
+                text = f"{value!r} is {source[value]} times in the source and {target[value]} times in the target"
+                yield Finding("not-copied", text, 0)
+
+    def write(self, path: Path) -> None:
+        path.write_text("".join(json.dumps(operation) + "\n" for operation in self.operations))
 
 
 class Generator(threading.Thread):
@@ -137,17 +173,18 @@ class Generator(threading.Thread):
         producer.init_transactions(WAIT_S)
         while not self.stopping.is_set():
             count = self._chance.randint(1, 8)
-            transaction = self._history.began([f"{self._number + n}".encode() for n in range(count)])
+            values = [f"{self._number + number}".encode() for number in range(count)]
+            transaction = self._history.began({value: self._chance.randrange(PARTITIONS) for value in values})
             self._number += count
             producer.begin_transaction()
-            for value in transaction.values:
-                producer.produce(SOURCE, value, partition=self._chance.randrange(PARTITIONS))
+            for value, partition in transaction.partitions.items():
+                producer.produce(SOURCE, value, partition=partition, on_delivery=partial(_note, transaction))
             if self._chance.random() < 0.3:
                 producer.flush(WAIT_S)
                 transaction.committed = False
                 producer.abort_transaction(WAIT_S)
                 continue
-            transaction.commit_asked = True
+            transaction.commit_requested = True
             try:
                 producer.commit_transaction(WAIT_S)
                 transaction.committed = True
@@ -158,15 +195,20 @@ class Generator(threading.Thread):
                 producer.abort_transaction(WAIT_S)
 
 
+def _note(transaction: Transaction, error: object, message: confluent_kafka.Message) -> None:
+    value, offset = message.value(), message.offset()
+    if error is None and value is not None and offset is not None:
+        transaction.delivered[value] = offset
+
+
 class Observer(threading.Thread):
-    """Reads one topic with `read_committed` from its beginning until it is told to stop at the end."""
+    """Reads one topic with `read_committed` from its beginning until the end."""
 
     def __init__(self, bootstrap: str, topic: str, history: History) -> None:
         super().__init__()
         self._servers = bootstrap
         self._topic = topic
         self._history = history
-        self._last = dict.fromkeys(range(PARTITIONS), -1)
         self.stopping = threading.Event()
         self.failure: BaseException | None = None
 
@@ -184,18 +226,11 @@ class Observer(threading.Thread):
             while not self.stopping.is_set():
                 for message in consumer.consume(100, 0.1):
                     if message.error() is None:
-                        self._saw(message)
+                        self._history.polled(self._topic, message.partition(), message.offset(), message.value())
         except BaseException as failure:
             self.failure = failure
         finally:
             consumer.close()
-
-    def _saw(self, message: confluent_kafka.Message) -> None:
-        partition, offset = message.partition(), message.offset()
-        if offset <= self._last[partition]:
-            self._history.anomalies.append(f"nonmonotonic poll of {self._topic}-{partition}: {offset}")
-        self._last[partition] = offset
-        self._history.seen(self._topic, partition, offset, message.value())
 
 
 class Copiers:
@@ -273,7 +308,7 @@ def run_chaos(broker: BrokerProcess, seconds: float, seed: int, way: str) -> His
             thread.join(END_TIMEOUT_S)
     for thread in (generator, *observers):
         assert thread.failure is None, thread.failure
-    history.check_end()
+    history.complete()
     return history
 
 
@@ -287,15 +322,50 @@ def wait_until_copied(history: History, copiers: Copiers) -> None:
             seen, moved_at = len(history.shown), time.monotonic()
 
 
-def check(history: History) -> None:
-    assert history.anomalies == []
+def judge(history: History, folder: Path) -> None:
+    findings = history.judge()
+    if findings:
+        kept = Path(tempfile.mkdtemp(prefix="exactly-once-"))
+        history.write(kept / "history.jsonl")
+        shutil.copytree(folder, kept / "data")
+        texts = "\n".join(map(str, findings[:20]))
+        raise AssertionError(f"{len(findings)} findings; the history and the broker's folder are in {kept}\n{texts}")
     assert not history.is_short()
+
+
+def history_of(source: list[bytes], target: list[bytes], *, committed: bool | None = True) -> History:
+    """One transaction of two values, and what readers saw."""
+    history = History()
+    transaction = history.began({b"1": 0, b"2": 0})
+    transaction.commit_requested, transaction.committed = True, committed
+    transaction.delivered = {b"1": 0, b"2": 1}
+    for topic, values in ((SOURCE, source), (TARGET, target)):
+        for offset, value in enumerate(values):
+            history.polled(topic, 0, offset, value)
+    history.complete()
+    return history
+
+
+@pytest.mark.parametrize(
+    ("history", "finding"),
+    [
+        (history_of([b"1", b"2"], [b"1", b"2"]), None),
+        (history_of([b"1"], [b"1"]), "lost-write"),
+        (history_of([b"1"], [b"1"], committed=None), "torn"),
+        (history_of([b"1", b"2"], [b"1", b"2"], committed=False), "G1a"),
+        (history_of([b"1", b"2"], [b"1"]), "not-copied"),
+        (history_of([b"1", b"2"], [b"1", b"2", b"1"]), "duplicate"),
+    ],
+)
+def test_what_is_planted_is_found(history: History, finding: str | None) -> None:
+    found = {each.check for each in history.judge()}
+    assert finding in found if finding else not found
 
 
 @pytest.mark.timeout(400)
 @pytest.mark.parametrize("way", ["assign", "kip-890"])
 def test_every_input_is_seen_exactly_once_while_programs_and_broker_are_killed(broker: BrokerProcess, way: str) -> None:
-    check(run_chaos(broker, seconds=5, seed=1, way=way))
+    judge(run_chaos(broker, seconds=5, seed=1, way=way), broker.folder)
 
 
 @pytest.mark.long
@@ -303,4 +373,4 @@ def test_every_input_is_seen_exactly_once_while_programs_and_broker_are_killed(b
 @pytest.mark.parametrize("way", ["assign", "subscribe", "kip-890"])
 @pytest.mark.parametrize("seed", range(2))
 def test_the_same_for_minutes(broker: BrokerProcess, seed: int, way: str) -> None:
-    check(run_chaos(broker, seconds=120, seed=seed, way=way))
+    judge(run_chaos(broker, seconds=120, seed=seed, way=way), broker.folder)
