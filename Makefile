@@ -106,7 +106,7 @@ cluster: $(STAMP) ## Three brokers over PostgreSQL and an S3 server under load, 
 
 .PHONY: test
 test: $(DOCS_STAMP) lint types imports kcat promtool ## Run every check and the whole default test suite
-	$(BIN)/python -m pytest -n $(TEST_WORKERS)
+	PYTHONHASHSEED=0 $(BIN)/python -m pytest -n $(TEST_WORKERS)
 
 .PHONY: lint
 lint: $(STAMP) ## Check style and formatting (ruff)
