@@ -281,9 +281,10 @@ def run_chaos(broker: BrokerProcess, seconds: float, seed: int, way: str) -> His
     history = History()
     generator = Generator(broker.bootstrap, history, seed)
     observers = [Observer(broker.bootstrap, topic, history) for topic in (SOURCE, TARGET)]
+    threads: list[Generator | Observer] = [generator, *observers]
     copiers = Copiers(broker.bootstrap, way, broker.folder.parent / "copiers.out")
     try:
-        for thread in (generator, *observers):
+        for thread in threads:
             thread.start()
         began = time.monotonic()
         while time.monotonic() - began < seconds or history.is_short(time.monotonic() - began < END_TIMEOUT_S):
@@ -304,9 +305,9 @@ def run_chaos(broker: BrokerProcess, seconds: float, seed: int, way: str) -> His
         for observer in observers:
             observer.stopping.set()
         copiers.stop()
-        for thread in (generator, *observers):
+        for thread in threads:
             thread.join(END_TIMEOUT_S)
-    for thread in (generator, *observers):
+    for thread in threads:
         assert thread.failure is None, thread.failure
     history.complete()
     return history
