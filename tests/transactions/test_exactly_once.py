@@ -226,11 +226,18 @@ class Observer(threading.Thread):
             while not self.stopping.is_set():
                 for message in consumer.consume(100, 0.1):
                     if message.error() is None:
-                        self._history.polled(self._topic, message.partition(), message.offset(), message.value())
+                        self._saw(message)
         except BaseException as failure:
             self.failure = failure
         finally:
             consumer.close()
+
+    def _saw(self, message: confluent_kafka.Message) -> None:
+        partition, offset, value = message.partition(), message.offset(), message.value()
+        assert partition is not None
+        assert offset is not None
+        assert value is not None
+        self._history.polled(self._topic, partition, offset, value)
 
 
 class Copiers:
