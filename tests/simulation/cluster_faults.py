@@ -23,7 +23,7 @@ from tests.simulation.raw import Lost, RawClient
 LEASE_SECONDS = 4
 _START_AGAIN_SECONDS = 0.3
 _HIT_SECONDS = 5.0
-_UPGRADES = (
+_UPGRADES: tuple[dict[str, str], ...] = (
     {"penstock.store.window.ms": "10"},
     {"penstock.store.window.ms": "400", "group.consumer.heartbeat.interval.ms": "700"},
     {"broker.session.timeout.ms": "3000"},

@@ -7,13 +7,14 @@ import random
 import re
 from collections.abc import Sequence
 
+from penstock.catalog.memory import MemoryCatalog
 from penstock.client.admin import Admin
 from penstock.client.consumer import Consumer
-from penstock.client.errors import KafkaError
 from penstock.client.types import TopicPartition
 from penstock.simulation.cluster import ClusterSimulation
 from penstock.storage.objects.commit_log import PartitionKey
 from penstock.wire import messages as m
+from penstock.wire.errors import KafkaError
 from tests.simulation.cluster_faults import EVERYWHERE, ClusterStage
 from tests.simulation.copying import OUT, Copying
 from tests.simulation.groups import TOPIC as EVENTS
@@ -43,6 +44,10 @@ class OnCluster(Scenario):
 
     def expects(self, error: str) -> bool:
         return bool(_OF_SERVERS.search(error))
+
+    @property
+    def catalog(self) -> MemoryCatalog:
+        return self.world.catalog
 
     async def inject(self) -> None:
         await ClusterStage(self.world, self.crowd, self.topics).carry_out(self.plan)
@@ -136,7 +141,7 @@ class ClusterStreams(OnCluster, Streams):
 
     async def _saw(self, consumer: Consumer[bytes, bytes], name: str, isolation: int) -> bool:
         records = await consumer.poll(300)
-        seen = [[each.topic, each.partition, each.offset, bytes(each.value).decode()] for each in records]
+        seen = [[each.topic, each.partition, each.offset, bytes(each.value or b"").decode()] for each in records]
         if seen:
             level = "read_committed" if isolation else "read_uncommitted"
             self.history.add("poll", process=name, records=seen, how="assign", isolation=level)
@@ -170,6 +175,7 @@ class ClusterZombies(ClusterStreams, Zombies):
 class ClusterCopying(ClusterStreams, Copying):
     """Exactly-once copying."""
 
+    kinds = EVERYWHERE
     name = "cluster-exactly-once"
     topics = (TOPIC, OUT)
 

@@ -10,11 +10,12 @@ import asyncio
 import random
 from collections import Counter
 from contextlib import AsyncExitStack
+from typing import Any
 
 from penstock.client.consumer import Consumer
-from penstock.client.errors import KafkaError
 from penstock.client.producer import Producer
 from penstock.client.types import ConsumerRecord
+from penstock.wire.errors import KafkaError
 from tests.simulation.faults import EVERYWHERE
 from tests.simulation.stream_requests import PARTITIONS, TOPIC
 from tests.simulation.streams import Transactions
@@ -83,7 +84,7 @@ class Copying(Transactions):
 
     def _consumer(self, chance: random.Random) -> Consumer[bytes, bytes]:
         classic = self.seed % 4 < 2
-        more = {"session_timeout_ms": 4_000, "heartbeat_interval_ms": 500} if classic else {}
+        more: dict[str, Any] = {"session_timeout_ms": 4_000, "heartbeat_interval_ms": 500} if classic else {}
         return Consumer(
             bootstrap_servers=self.world.bootstrap,
             group_id=GROUP,
@@ -107,7 +108,7 @@ class Copying(Transactions):
     ) -> None:
         self.transactions += 1
         txn = f"{name}@{self.transactions}"
-        values = [(bytes(each.value).decode(), each) for each in records]
+        values = [(bytes(each.value or b"").decode(), each) for each in records]
         seen = [[TOPIC, each.partition, each.offset, value] for value, each in values]
         self.history.add("poll", process=name, records=seen, how="subscribe", isolation="read_committed", txn=txn)
         pending, outcome = [], "aborted"

@@ -5,23 +5,26 @@ from __future__ import annotations
 import asyncio
 import random
 from collections.abc import Awaitable, Callable, Coroutine, Sequence
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple, cast
 
 from penstock.broker.topics import TRANSACTIONS_TOPIC
-from penstock.simulation import Process, Simulation
+from penstock.simulation import Process
 from penstock.simulation.disk import DiskLog
-from penstock.simulation.world import Program
+from penstock.simulation.world import OneBroker, Program, SimulatedWorld
 from penstock.storage.contract import StorageError
 
 _SYNCS_MAX = 12
 _SYNCS_SECONDS = 2.0
 _ENDED_SECONDS = 30.0
 
+if TYPE_CHECKING:
+    from penstock.simulation.files import FileDisk, Synced
+
 
 class Crowd:
     """Programs that may be killed at any time, and are started again; that is what they are for."""
 
-    def __init__(self, world: Simulation) -> None:
+    def __init__(self, world: SimulatedWorld) -> None:
         self.on_killed: Callable[[str], object] | None = None
         self.failures: list[str] = []
         """What ended programs that were not killed."""
@@ -73,10 +76,15 @@ def plan_of(seed: int, kinds: Sequence[str], until_ms: int, most: int = 6) -> li
 class Stage(NamedTuple):
     """What faults happen to."""
 
-    world: Simulation
+    world: OneBroker
     crowd: Crowd
     on_crash: Callable[[str], object]
     """Hears that the broker is gone, and that it is back ("restart")."""
+
+    @property
+    def files(self) -> FileDisk:
+        """The disk of a world that has files."""
+        return cast("FileDisk", self.world.disk)
 
 
 async def carry_out(stage: Stage, plan: Sequence[Fault]) -> None:
@@ -93,7 +101,7 @@ async def _start(stage: Stage) -> None:
             await stage.world.start_broker()
             break
         except (OSError, StorageError):
-            stage.world.disk.is_full = stage.world.disk.is_unreadable = False
+            stage.files.is_full = stage.files.is_unreadable = False
             await asyncio.sleep(0.1)
     stage.on_crash("restart")
 
@@ -120,7 +128,7 @@ async def _power_cut_at_sync(stage: Stage, fault: Fault) -> None:
     left, topic = 1 + fault.size % _SYNCS_MAX, (None, TRANSACTIONS_TOPIC)[fault.for_ms % 2]
     reached = stage.world.loop.create_future()
 
-    def synced(log: DiskLog) -> None:
+    def synced(log: DiskLog | Synced) -> None:
         nonlocal left
         left -= topic in (None, log.topic)
         if left <= 0 and not reached.done():
@@ -183,28 +191,28 @@ async def _slow_disk(stage: Stage, fault: Fault) -> None:
 
 async def _disk_full(stage: Stage, fault: Fault) -> None:
     stage.world.fault("disk-full")
-    stage.world.disk.is_full = True
+    stage.files.is_full = True
     await asyncio.sleep(fault.for_ms / 300)
-    stage.world.disk.is_full = False
+    stage.files.is_full = False
 
 
 async def _disk_unreadable(stage: Stage, fault: Fault) -> None:
     """Reads fail; the disk answers again later."""
     stage.world.fault("disk-unreadable")
-    stage.world.disk.is_unreadable = True
+    stage.files.is_unreadable = True
     await asyncio.sleep(fault.for_ms / 500)
-    stage.world.disk.is_unreadable = False
+    stage.files.is_unreadable = False
 
 
 async def _sync_fails(stage: Stage, fault: Fault) -> None:
     """The kernel drops what it could not write. The broker has to stop; its machine is started anew, or it alone is."""
     world = stage.world
-    world.disk.failing_syncs = 1
+    stage.files.failing_syncs = 1
     end = world.now_ms + _SYNCS_SECONDS * 1000
-    while world.disk.failing_syncs and world.now_ms < end:  # noqa: ASYNC110
+    while stage.files.failing_syncs and world.now_ms < end:  # noqa: ASYNC110
         await asyncio.sleep(0.01)
-    if world.disk.failing_syncs:
-        world.disk.failing_syncs = 0
+    if stage.files.failing_syncs:
+        stage.files.failing_syncs = 0
         return
     world.fault("sync-fails")
     if await world.nodes[0].has_ended(_ENDED_SECONDS):

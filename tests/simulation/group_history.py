@@ -9,8 +9,8 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from penstock.simulation import Simulation
 from penstock.simulation.door import Door, Exchange
+from penstock.simulation.world import SimulatedWorld
 from penstock.wire import messages as m
 from penstock.wire.codec import decode_versioned
 from penstock.wire.errors import ErrorCode
@@ -32,7 +32,7 @@ _ROUNDED_MS = 1
 
 class GroupHistory:
     def __init__(
-        self, history: History, door: Door, world: Simulation, topics: dict[bytes, str], session_ms: int
+        self, history: History, door: Door, world: SimulatedWorld, topics: dict[bytes, str], session_ms: int
     ) -> None:
         self._history = history
         self._world = world

@@ -8,9 +8,9 @@ from typing import Any
 
 from penstock.client.accumulator import Delivery
 from penstock.client.consumer import Consumer
-from penstock.client.errors import KafkaError
 from penstock.client.producer import Producer
 from penstock.simulation.door import Door
+from penstock.wire.errors import KafkaError
 from tests.simulation.group_history import GroupHistory
 from tests.simulation.queues import PATIENT, started
 from tests.simulation.scenario import Scenario
@@ -98,7 +98,7 @@ class Groups(Scenario):
     async def _poll(self, consumer: Consumer[bytes, bytes], name: str, chance: random.Random) -> None:
         records = await consumer.poll(300)
         if records:
-            seen = [[TOPIC, each.partition, each.offset, bytes(each.value).decode()] for each in records]
+            seen = [[TOPIC, each.partition, each.offset, bytes(each.value or b"").decode()] for each in records]
             self.history.add("poll", process=name, records=seen, how="subscribe", isolation="read_uncommitted")
         await asyncio.sleep(chance.choice([0, 0.01, 0.2]))
         if chance.random() < 0.7 or self.faults_are_over:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import inspect
 import sys
 import textwrap
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any, NamedTuple
 
@@ -50,7 +50,7 @@ class Mutant(NamedTuple):
     def _changed(self, original: Any) -> Any:
         if not self.line:
             return lambda *args, **options: None
-        function: Callable[..., Any] = original.fget if isinstance(original, property) else original
+        function: Any = original.fget if isinstance(original, property) else original
         function = getattr(function, "__func__", function)
         source = textwrap.dedent(inspect.getsource(function))
         assert source.count(self.line) == 1, f"{self.name}: {self.line!r} is not once in {self.function}"

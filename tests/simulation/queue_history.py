@@ -10,9 +10,9 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 
-from penstock.simulation import Simulation
 from penstock.simulation.door import Door, Exchange
 from penstock.simulation.network import Connection
+from penstock.simulation.world import OneBroker
 from penstock.wire import messages as m
 from penstock.wire.errors import ErrorCode
 from tests.simulation.scenario import History
@@ -35,7 +35,7 @@ class QueueHistory:
         self,
         history: History,
         door: Door,
-        world: Simulation,
+        world: OneBroker,
         topics: dict[bytes, str],
         start_offset: Callable[[str, bytes, int], int],
         lock_ms: int,

@@ -5,13 +5,14 @@ from __future__ import annotations
 import asyncio
 import random
 import uuid
+from typing import Any
 
-from penstock.catalog.contract import ResourceType
-from penstock.client.errors import KafkaError
 from penstock.client.producer import Producer
 from penstock.client.share_consumer import ShareConsumer
 from penstock.simulation.door import Door
 from penstock.wire import messages as m
+from penstock.wire.config_resources import ResourceType
+from penstock.wire.errors import KafkaError
 from tests.simulation.faults import EVERYWHERE
 from tests.simulation.queue_history import QueueHistory
 from tests.simulation.raw import Lost, RawClient
@@ -53,14 +54,14 @@ class Queues(Scenario):
             "penstock.share.retry.backoff.ms": str(self.backoff_ms),
             "penstock.share.retry.backoff.multiplier": "1",
         }
-        self.world.catalog.set_configs(ResourceType.GROUP, GROUP, configs)
+        self.catalog.set_configs(ResourceType.GROUP, GROUP, configs)
 
     async def prepare(self) -> None:
         self.topic_id = await self.create_topic(TOPIC, PARTITIONS)
         QueueHistory(
             self.history,
             Door(self.world),
-            self.world,
+            self.alone,
             {self.topic_id: TOPIC},
             self._start_offset,
             LOCK_MS,
@@ -76,7 +77,7 @@ class Queues(Scenario):
             self.crowd.start(f"raw-{number}", self._work_by_hand)
 
     def _start_offset(self, group: str, topic_id: bytes, partition: int) -> int:
-        live = self.world.broker.parts.share_groups.windows.of_group(group)
+        live = self.alone.broker.parts.share_groups.windows.of_group(group)
         return max((each.core.start_offset for each in live if each.key[1:] == (topic_id, partition)), default=0)
 
     async def load(self) -> None:
@@ -99,7 +100,7 @@ class Queues(Scenario):
 
     async def _work(self, name: str) -> None:
         chance = random.Random(f"{name} of {self.seed} at {self.world.now_ms}")
-        settings = {"request_timeout_ms": 2_000, "max_poll_records": chance.choice([1, 3, 10])}
+        settings: dict[str, Any] = {"request_timeout_ms": 2_000, "max_poll_records": chance.choice([1, 3, 10])}
         while not self.stopped:
             try:
                 async with ShareConsumer(
@@ -179,7 +180,7 @@ class Queues(Scenario):
         records = [[TOPIC, index, offset] for index, end in ends.items() for offset in range(end)]
         self.history.add("settled", group=GROUP, time=self.world.now_ms, records=records)
         for index, end in ends.items():
-            live = self.world.broker.parts.share_groups.windows.open(GROUP, (self.topic_id, index))
+            live = self.alone.broker.parts.share_groups.windows.open(GROUP, (self.topic_id, index))
             start = live.core.start_offset
             self.history.add(
                 "window", group=GROUP, topic=TOPIC, partition=index, start=start, time=self.world.now_ms, in_flight=0
@@ -212,7 +213,7 @@ class FlushedQueues(Queues):
     kinds = tuple(kind for kind in EVERYWHERE if kind not in ("slow-disk", "pause"))
 
 
-PATIENT = {"delivery_timeout_ms": 300_000, "request_timeout_ms": 2_000}
+PATIENT: dict[str, Any] = {"delivery_timeout_ms": 300_000, "request_timeout_ms": 2_000}
 ACKNOWLEDGED = m.ShareAcknowledgeResponse
 
 

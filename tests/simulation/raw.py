@@ -69,6 +69,7 @@ class RawClient(asyncio.Protocol):
         listening = transport.connection.tap
         transport.connection.tap = lambda data: (listening and listening(data), client._tapped(data))
         client._transport = transport
+        assert isinstance(client, RawClient)
         return client
 
     async def ask(self, request: m.Message, response: type[R], version: int | None = None) -> R:

@@ -8,10 +8,11 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 
+from penstock.catalog.memory import MemoryCatalog
 from penstock.checks import Finding, check
 from penstock.checks.history import Operation, checked
 from penstock.simulation import Simulation
-from penstock.simulation.world import SimulatedWorld
+from penstock.simulation.world import OneBroker, SimulatedWorld
 from tests.simulation.faults import EVERYWHERE, Crowd, Fault, Stage, carry_out, plan_of
 from tests.simulation.raw import RawClient
 
@@ -103,16 +104,27 @@ class Scenario:
     def make_world(cls, seed: int) -> SimulatedWorld:
         return Simulation(seed, cls.configs(seed))
 
+    @property
+    def alone(self) -> OneBroker:
+        """The world, of loads on one broker."""
+        assert isinstance(self.world, OneBroker)
+        return self.world
+
+    @property
+    def catalog(self) -> MemoryCatalog:
+        return self.alone.catalog
+
     async def inject(self) -> None:
         """Let the faults happen."""
-        await carry_out(Stage(self.world, self.crowd, self.history.crashed), self.plan)
+        await carry_out(Stage(self.alone, self.crowd, self.history.crashed), self.plan)
 
     async def create_topic(self, name: str, partitions: int) -> bytes:
         """Returns its id."""
-        return self.world.broker.parts.topics.create(name, partitions, {}).topic_id
+        return self.alone.broker.parts.topics.create(name, partitions, {}).topic_id
 
     def end_offsets(self, topic: str) -> dict[int, int]:
         """Where each partition of a topic ends."""
+        assert isinstance(self.world, Simulation)
         return {index: log.log_end_offset for index, log in self.world.disk.logs_of(topic).items()}
 
     async def connect(self, name: str, partition: int = 0) -> RawClient:

@@ -6,6 +6,7 @@ from penstock.records.batch import iter_headers
 from penstock.records.builder import build_batch
 from penstock.records.record import decode_records
 from penstock.wire import messages as m
+from tests.wire.records_field import records_of
 
 TOPIC = "t"
 PARTITIONS = 2
@@ -34,7 +35,7 @@ def fetch_request(positions: dict[int, int], isolation: int, wait_ms: int, topic
 
 def visible(partition: m.FetchResponse.PartitionData, position: int) -> list[tuple[int, str | None]]:
     """Offset and value of each record from a position on, as a consumer shows them; None for what it passes over."""
-    data = bytes(partition.records or b"")  # type: ignore[arg-type]
+    data = records_of(partition)
     aborted = sorted(partition.aborted_transactions or [], key=lambda each: each.first_offset)
     skipping: set[int] = set()
     found: list[tuple[int, str | None]] = []

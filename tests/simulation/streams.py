@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import asyncio
 import random
+from typing import Any
 
 from penstock.checks import Finding
 from penstock.client.accumulator import Delivery
-from penstock.client.errors import KafkaError
 from penstock.client.producer import Producer
 from penstock.wire import messages as m
+from penstock.wire.errors import KafkaError
 from tests.simulation.raw import Lost, RawClient
 from tests.simulation.scenario import Scenario
 from tests.simulation.stream_requests import PARTITIONS, TOPIC, fetch_request, produce_request, visible
@@ -79,7 +80,11 @@ class Streams(Scenario):
 
     async def _produce_idempotently(self, name: str) -> None:
         chance = random.Random(f"{name} of {self.seed}")
-        settings = {"delivery_timeout_ms": 300_000, "request_timeout_ms": 2_000, "linger_ms": chance.choice([0, 5])}
+        settings: dict[str, Any] = {
+            "delivery_timeout_ms": 300_000,
+            "request_timeout_ms": 2_000,
+            "linger_ms": chance.choice([0, 5]),
+        }
         async with await self._started(Producer(bootstrap_servers=self.world.bootstrap, **settings)) as producer:
             number = 0
             while number < 40:
@@ -171,7 +176,7 @@ class Transactions(Streams):
     name = "transactions"
 
     def before_start(self) -> None:
-        self.world.catalog.set_features({"transaction.version": 1 + self.seed % 2})
+        self.catalog.set_features({"transaction.version": 1 + self.seed % 2})
 
     async def load(self) -> None:
         names = ("a", "a-again", "b")

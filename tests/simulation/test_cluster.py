@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Coroutine
+from typing import Any
 
 import pytest
 
@@ -22,7 +23,7 @@ async def make_topic(world: ClusterSimulation) -> None:
 
 
 async def produce(world: ClusterSimulation) -> None:
-    settings = {"delivery_timeout_ms": 120_000, "request_timeout_ms": 2_000}
+    settings: dict[str, Any] = {"delivery_timeout_ms": 120_000, "request_timeout_ms": 2_000}
     async with Producer(bootstrap_servers=world.bootstrap, **settings) as producer:
         for number in range(RECORDS):
             record = await producer.send_and_wait("t", str(number), partition=number % PARTITIONS)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import random
 from collections.abc import Collection, Mapping
+from functools import partial
 from typing import Any, Protocol
 
 import pytest
@@ -65,11 +66,11 @@ class InTheWorld:
         if name in ("create_topic", "unregister_broker", "direct_partitions"):
             return getattr(database.catalog, name)(*arguments)
         calls: Mapping[str, Any] = {
-            "register_broker": lambda *each: database.register(*each, LEASE),
+            "register_broker": partial(database.register, lease_seconds=LEASE),
             "announce_broker": database.announce,
             "hand_over": database.hand_over,
-            "renew": lambda *each: database.renew(*each, LEASE, self.session),
-            "settle": lambda *each: database.settle(*each, LEASE, ends_late=True),
+            "renew": partial(database.renew, lease_seconds=LEASE, session=self.session),
+            "settle": partial(database.settle, lease_seconds=LEASE, ends_late=True),
             "drain": lambda node_id: database.drain(node_id, even_the_last=True),
         }
         return calls[name](*arguments)
@@ -136,9 +137,15 @@ def test_it_answers_as_postgresql_does(seed: int, postgres: PostgresServer) -> N
 
 
 def test_a_change_that_is_repeated_under_its_id_is_made_once() -> None:
-    database, made = InTheWorld().database, []
-    assert database.change("one", lambda: made.append(1) or len(made)) == 1
-    assert database.change("one", lambda: made.append(1) or len(made)) == 1
+    database = InTheWorld().database
+    made: list[int] = []
+
+    def make() -> int:
+        made.append(1)
+        return len(made)
+
+    assert database.change("one", make) == 1
+    assert database.change("one", make) == 1
     assert made == [1]
 
 

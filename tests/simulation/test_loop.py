@@ -110,7 +110,8 @@ def test_what_a_process_sets_off_belongs_to_it() -> None:
 
 
 def test_a_paused_process_goes_on_where_it_was() -> None:
-    loop, ticks, process = SimulatedLoop(random.Random(1)), [], Process("a")
+    loop, process = SimulatedLoop(random.Random(1)), Process("a")
+    ticks: list[float] = []
 
     async def main() -> None:
         loop.create_task(count(ticks), context=process.context)
@@ -126,7 +127,8 @@ def test_a_paused_process_goes_on_where_it_was() -> None:
 
 
 def test_a_killed_process_never_runs_again_not_even_to_clean_up() -> None:
-    loop, ticks, process = SimulatedLoop(random.Random(1)), [], Process("a")
+    loop, process = SimulatedLoop(random.Random(1)), Process("a")
+    ticks: list[float] = []
 
     async def main() -> None:
         loop.create_task(count(ticks), context=process.context)

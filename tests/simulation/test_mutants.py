@@ -6,7 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from tests.simulation.mutants import MUTANTS, Mutant, table
+from tests.simulation.mutant import Mutant
+from tests.simulation.mutants import MUTANTS, table
 from tests.simulation.scenario import run, shrink
 
 

@@ -141,7 +141,8 @@ def test_a_client_that_closes_is_heard_of_after_what_it_sent() -> None:
 
 
 def test_what_the_broker_sends_is_tapped_whether_it_arrives_or_not() -> None:
-    stage, tapped = Stage(), []
+    stage = Stage()
+    tapped: list[bytes] = []
 
     async def main() -> None:
         await stage.connect()

@@ -10,6 +10,7 @@ import pytest
 
 from penstock.simulation.loop import Process, SimulatedLoop
 from penstock.simulation.strands import CannotWait, SimulatedThreads
+from penstock.threads import Queue
 
 
 class Stage:
@@ -124,7 +125,7 @@ def test_a_pool_runs_so_many_at_a_time_and_hands_back_results_and_failures() -> 
 
 def test_a_thread_is_joined_and_a_queue_hands_over() -> None:
     stage = Stage()
-    queue = stage.threads.queue()
+    queue: Queue[int] = stage.threads.queue()
 
     def main() -> None:
         thread = stage.threads.start("taker", lambda: stage.tell(str(queue.get())))

@@ -78,7 +78,7 @@ class MachineSimulation(OneBroker):
     def _build(self, configs: Mapping[str, str]) -> list[Node]:
         self.folder = Path(tempfile.mkdtemp(dir=_MEMORY_FOLDER if _MEMORY_FOLDER.is_dir() else None))
         self.over.callback(shutil.rmtree, self.folder, ignore_errors=True)
-        self.disk = FileDisk(self.loop, self.chance, self.folder)
+        self.disk: FileDisk = FileDisk(self.loop, self.chance, self.folder)
         self.catalog = MemoryCatalog()
         return [Node(self, Address("PLAINTEXT", "broker", 9092), FileGround(self), configs)]
 

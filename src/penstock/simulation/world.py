@@ -17,7 +17,7 @@ from collections import Counter
 from collections.abc import Callable, Coroutine, Iterator, Mapping
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
-from typing import Generic, TypeVar, TypeVarTuple
+from typing import TYPE_CHECKING, Generic, TypeVar, TypeVarTuple
 
 from penstock.broker.config import BrokerConfig
 from penstock.broker.foundation import Foundation, OnFailure
@@ -29,6 +29,9 @@ from penstock.simulation.disk import Disk
 from penstock.simulation.loop import Process, SimulatedLoop
 from penstock.simulation.network import Network, SimulatedListener
 from penstock.simulation.node import EPOCH_MS, Loss, Node
+
+if TYPE_CHECKING:
+    from penstock.simulation.files import FileDisk
 
 T = TypeVar("T")
 Ts = TypeVarTuple("Ts")
@@ -176,6 +179,7 @@ class OneBroker(SimulatedWorld):
     """One broker, whatever it stands on."""
 
     catalog: MemoryCatalog
+    disk: Disk | FileDisk
 
     @property
     def broker(self) -> Broker:
@@ -220,7 +224,7 @@ class Simulation(OneBroker):
     """One broker, with its disk and its catalog in memory."""
 
     def _build(self, configs: Mapping[str, str]) -> list[Node]:
-        self.disk = Disk(self.chance)
+        self.disk: Disk = Disk(self.chance)
         self.catalog = MemoryCatalog()
         ground = DiskGround(self.network, self.catalog, self.disk)
         return [Node(self, Address("PLAINTEXT", "broker", 9092), ground, configs)]
