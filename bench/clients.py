@@ -386,8 +386,8 @@ def main(ctx: click.Context, broker: str, rounds: int, count: int, rows: tuple[s
         base = figures.get("aiokafka")
         cells = []
         for client in columns:
-            rate = figures.get(client)
-            cells.append("" if rate is None else f"{rate:,.0f}" + (f" ({rate / base:.1f}×)" if base else ""))
+            found = figures.get(client)
+            cells.append("" if found is None else f"{found:,.0f}" + (f" ({found / base:.1f}×)" if base else ""))
         table.add_row(row, *cells)
     console.print(table)
     RESULTS.mkdir(exist_ok=True)

@@ -26,6 +26,7 @@ import statistics
 import time
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
+from typing import Any
 
 import click
 from confluent_kafka import Producer
@@ -97,7 +98,7 @@ def produce(cluster: Cluster, topic: str, megabytes: float, partitions: int | No
     count = int(megabytes * 1e6) // len(_RECORD)
     started = time.monotonic()
     for number in range(count):
-        chosen = {} if partitions is None else {"partition": number % partitions}
+        chosen: dict[str, Any] = {} if partitions is None else {"partition": number % partitions}
         while True:
             try:
                 producer.produce(topic, _RECORD, on_delivery=heard, **chosen)
@@ -118,7 +119,7 @@ def singles(cluster: Cluster, topic: str, seconds: float, partitions: int | None
     until = time.monotonic() + seconds
     while time.monotonic() < until:
         started = time.monotonic()
-        chosen = {} if partitions is None else {"partition": len(found) % partitions}
+        chosen: dict[str, Any] = {} if partitions is None else {"partition": len(found) % partitions}
         producer.produce(topic, _RECORD, **chosen)
         if producer.flush(60):
             raise click.ClickException("a record was not taken within a minute")

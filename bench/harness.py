@@ -21,8 +21,9 @@ from concurrent.futures import Future
 from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any
 
-from confluent_kafka.admin import (  # type: ignore[attr-defined]
+from confluent_kafka.admin import (
     AdminClient,
     AlterConfigOpType,
     ConfigEntry,
@@ -121,7 +122,7 @@ class Bench:
 
     def admin(self, peer: Peer) -> AdminClient:
         if peer.bootstrap not in self._admins:
-            options = {**peer.admin_properties, "bootstrap.servers": peer.bootstrap, "log_level": 0}
+            options: dict[str, Any] = {**peer.admin_properties, "bootstrap.servers": peer.bootstrap, "log_level": 0}
             self._admins[peer.bootstrap] = AdminClient(options)
         return self._admins[peer.bootstrap]
 

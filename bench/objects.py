@@ -14,6 +14,7 @@ import tempfile
 import time
 import urllib.request
 from pathlib import Path
+from typing import Any
 
 import click
 from confluent_kafka import Consumer, Producer, TopicPartition
@@ -122,7 +123,7 @@ def main(megabytes: int, partitions: int, window_ms: int, seconds: float) -> Non
     ):
         os.environ.update(s3.environment)
         monitoring = free_port()
-        configs: dict[str, object] = {
+        configs: dict[str, Any] = {
             "penstock_metrics_listen": f"127.0.0.1:{monitoring}",
             "penstock_store_window_ms": window_ms,
             "log_segment_bytes": 16 << 20,

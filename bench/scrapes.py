@@ -20,6 +20,7 @@ import click
 
 from penstock.broker.metrics import Metrics
 from penstock.broker.parts import Parts
+from penstock.groups.share.protocol import InitializeShareState
 from penstock.records.builder import build_batch
 from penstock.testing import Broker
 from penstock.wire import messages as m
@@ -43,7 +44,9 @@ def start_queue(parts: Parts, partitions: int, group: str) -> None:
     coordinator = parts.share_groups.coordinator
     topic_id = parts.cluster.topic(_TOPIC).topic_id
     coordinator.runtime.ensure_topic()
-    coordinator.initialize(group, 1, {topic_id: dict.fromkeys(range(partitions), 1)}, lambda *_: None)
+    coordinator.initialize(
+        InitializeShareState(group, 1, {topic_id: dict.fromkeys(range(partitions), 1)}), lambda *_: None
+    )
 
 
 def produce(parts: Parts, partitions: int) -> None:

@@ -16,7 +16,7 @@ import time
 from pathlib import Path
 
 from confluent_kafka import Consumer, KafkaException, Producer, TopicPartition
-from confluent_kafka.admin import ResourceType  # type: ignore[attr-defined]
+from confluent_kafka.admin import ResourceType
 
 from bench.harness import Bench, Measurement, Row, at_least, at_most, at_most_absolute
 from bench.peers import HOST, KafkaPeer, Peer, PeerError, PenstockPeer

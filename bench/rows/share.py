@@ -12,7 +12,7 @@ import sys
 from collections.abc import Callable
 from pathlib import Path
 
-from confluent_kafka.admin import ResourceType  # type: ignore[attr-defined]
+from confluent_kafka.admin import ResourceType
 
 from bench.harness import Bench, Measurement, Row, at_least, at_least_absolute, at_most, at_most_absolute
 from bench.peers import Peer, PeerError, run_java_tool
@@ -77,7 +77,16 @@ def perf_tool(threads: int) -> Row:
         with bench.topic(peer, partitions=threads) as topic:
             read_from_start(bench, peer, topic)
             bench.load("produce", peer, topic, records, 1024, {"linger.ms": 5, "batch.num.messages": 1000}, threads)
-            options = ("--topic", topic, "--group", topic, "--num-records", str(records), "--threads", str(threads))
+            options: tuple[str, ...] = (
+                "--topic",
+                topic,
+                "--group",
+                topic,
+                "--num-records",
+                str(records),
+                "--threads",
+                str(threads),
+            )
             options += ("--timeout", "60000")  # the default of ten seconds includes the time to join
             done = run_java_tool(PERF_TOOL, "--bootstrap-server", peer.bootstrap, *options, timeout_s=300)
         # The last line: start, end, MB, MB/s, records/s, records, fetch time.

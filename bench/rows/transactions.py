@@ -13,7 +13,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 
 from confluent_kafka import Producer
-from confluent_kafka.admin import ResourceType  # type: ignore[attr-defined]
+from confluent_kafka.admin import ResourceType
 
 from bench.harness import Bench, Measurement, Row, at_least, at_least_absolute, at_most
 from bench.peers import KafkaPeer, Peer
