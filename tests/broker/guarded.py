@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterable, Mapping
+from collections.abc import Awaitable, Iterable, Mapping
 from types import TracebackType
 from typing import Self, TypeVar
 
@@ -82,8 +82,8 @@ class GuardedBroker:
         self.loop.run_until_complete(self.memory.stop())
         self.loop.close()
 
-    def run(self, awaitable: object) -> R:
-        return self.loop.run_until_complete(asyncio.wait_for(awaitable, WAIT_S))  # type: ignore[arg-type]
+    def run(self, awaitable: Awaitable[R]) -> R:
+        return self.loop.run_until_complete(asyncio.wait_for(awaitable, WAIT_S))
 
     def settle(self) -> None:
         """Let everything that is ready happen."""

@@ -106,10 +106,12 @@ def _groups(topic_id: bytes) -> dict[ApiKey, list[Sent]]:
     forgotten = m.DeleteShareGroupOffsetsRequest.DeleteShareGroupOffsetsRequestTopic(topic_name=TOPIC)
     return {
         ApiKey.FIND_COORDINATOR: [
-            (m.FindCoordinatorRequest(key_type=kind, coordinator_keys=[key]), 6)
-            for kind, key in enumerate((GROUP, TRANSACTIONAL_ID, f"{SHARE_GROUP}:AAAAAAAAAAAAAAAAAAAAAQ:0"))
-        ]
-        + [(m.FindCoordinatorRequest(key=GROUP), 3)],
+            *(
+                (m.FindCoordinatorRequest(key_type=kind, coordinator_keys=[key]), 6)
+                for kind, key in enumerate((GROUP, TRANSACTIONAL_ID, f"{SHARE_GROUP}:AAAAAAAAAAAAAAAAAAAAAQ:0"))
+            ),
+            (m.FindCoordinatorRequest(key=GROUP), 3),
+        ],
         ApiKey.JOIN_GROUP: [
             (
                 m.JoinGroupRequest(

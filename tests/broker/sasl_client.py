@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Mapping
 from pathlib import Path
 
+from penstock.broker import foundation
 from penstock.broker.users import set_password
 from penstock.security.plain import PlainClient
 from penstock.security.scram import MECHANISMS, ScramClient, ScramMechanism
 from penstock.testing import Broker
-from penstock.testing import broker as testing
 from penstock.wire import messages as m
 from tests.broker.raw import RawClient
 
@@ -18,7 +18,7 @@ USERS = {"alice": "secret", "bob": "hunter2"}
 
 def sasl_broker(data: Path, configs: Mapping[str, object] | None = None) -> Broker:
     """A broker whose one listener is SASL_PLAINTEXT, with alice and bob for users."""
-    with testing.open_catalog(data) as catalog:
+    with foundation.open_catalog(data) as catalog:
         for name, password in USERS.items():
             set_password(catalog, name, password)
     return Broker(

@@ -15,6 +15,7 @@ class Rig:
     def __init__(self, partitions: int = 1) -> None:
         self.now_s = 1000
         self.due: list[Any] = []
+        self.hosted: dict[int, Any] = {}
         topic = SimpleNamespace(
             topic_id=b"t", partition_count=partitions, find_hosted=lambda index: self.hosted.get(index)
         )
@@ -22,7 +23,7 @@ class Rig:
             SimpleNamespace(topic=topic, index=index, log=SimpleNamespace(high_watermark=5))
             for index in range(partitions)
         ]
-        self.hosted = dict(enumerate(self.partitions))
+        self.hosted |= enumerate(self.partitions)
         self.topic: Any = topic
         cluster: Any = SimpleNamespace(topics=lambda: [topic], topic_by_id=lambda topic_id: topic)
         world: Any = SimpleNamespace(

@@ -24,7 +24,7 @@ def parts() -> Parts:
 
 def owner(handler: object) -> object:
     """The object whose method a handler is."""
-    return inspect.unwrap(handler).__self__  # type: ignore[arg-type,attr-defined]
+    return inspect.unwrap(handler).__self__  # type: ignore[arg-type]
 
 
 def test_each_module_of_handlers_has_a_builder_and_each_builder_a_module() -> None:

@@ -14,6 +14,7 @@ import statistics
 import subprocess
 import time
 from collections.abc import Callable, Iterator
+from typing import Any
 
 import confluent_kafka
 import pytest
@@ -45,7 +46,7 @@ class Fortress:
         self.peer = peer
         self.issuer = issuer
         self.tls = authority.client_context()
-        self._honest = {
+        self._honest: dict[str, Any] = {
             "bootstrap.servers": peer.address("SASL_SSL"),
             "security.protocol": "sasl_ssl",
             "ssl.ca.location": str(authority.certificate),

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Awaitable
-from typing import cast
+from collections.abc import Awaitable, Callable
+from typing import Any, cast
 
 import pytest
 from confluent_kafka.admin import AdminClient, ConfigResource, NewTopic, ResourceType
@@ -86,11 +86,12 @@ LINE = "ElectLeaders by 'User:alice' from 10.0.0.1, client 'ops', of 'orders': "
 
 async def test_of_a_deferred_answer_the_line_waits(caplog: pytest.LogCaptureFixture) -> None:
     with caplog.at_level(logging.INFO, "penstock.audit"):
-        for end, outcome in (
+        endings: list[tuple[Callable[[Any], object], tuple[int, str]]] = [
             (lambda pending: pending.complete(m.ElectLeadersResponse()), (logging.INFO, LINE + "done")),
             (lambda pending: pending.complete(REFUSED), (logging.WARNING, LINE + "NOT_CONTROLLER")),
             (lambda pending: pending.close_connection(), (logging.WARNING, LINE + "no answer")),
-        ):
+        ]
+        for end, outcome in endings:
             caplog.clear()
             pending = audited(ApiKey.ELECT_LEADERS, lambda request: request.defer())(elect())
             assert lines(caplog) == []

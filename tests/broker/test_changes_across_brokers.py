@@ -6,6 +6,7 @@ import asyncio
 import uuid
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -70,7 +71,7 @@ async def test_topics_configs_rules_and_users_are_notified_to_the_other_brokers(
             for name in ("first", "orders"):
                 await admin.create_topic(name, 1)
                 topic_id = one.parts.cluster.topic(name).topic_id
-                await until(lambda topic_id=topic_id: other.parts.cluster.known_topic(topic_id))
+                await until(partial(other.parts.cluster.known_topic, topic_id))
 
             await admin.alter_configs(ResourceType.TOPIC, "orders", {"retention.ms": "77"})
             topic = other.parts.cluster.topic("orders")

@@ -5,18 +5,23 @@ from __future__ import annotations
 import time
 from collections.abc import Callable
 from pathlib import Path
-from typing import TypeVar
+from typing import Any, TypeVar
 
 from confluent_kafka import Consumer, Producer, TopicPartition
 
 from penstock.broker.server import Broker as Server
+from penstock.log.cleaner.manager import CleanerManager
 from penstock.testing import Broker
 from penstock.wire import messages as m
 from tests.broker.raw import RawClient
 
 T = TypeVar("T")
 WAIT_SECONDS = 30
-COMPACT = {"cleanup.policy": "compact", "internal.segment.bytes": 10_000, "min.cleanable.dirty.ratio": 0.1}
+COMPACT: dict[str, Any] = {
+    "cleanup.policy": "compact",
+    "internal.segment.bytes": 10_000,
+    "min.cleanable.dirty.ratio": 0.1,
+}
 
 
 def produce(broker: Broker, topic: str, pairs: list[tuple[str, str | None]]) -> None:
@@ -38,7 +43,7 @@ def read_all(broker: Broker, topic: str) -> list[tuple[int, str, str | None]]:
             "enable.partition.eof": True,
         }
     )
-    found = []
+    found: list[tuple[int, str, str | None]] = []
     try:
         consumer.assign([TopicPartition(topic, 0, 0)])
         deadline = time.monotonic() + WAIT_SECONDS
@@ -49,7 +54,8 @@ def read_all(broker: Broker, topic: str) -> list[tuple[int, str, str | None]]:
             if message.error():
                 break
             value = message.value()
-            found.append((message.offset(), message.key().decode(), value.decode() if value is not None else None))
+            key, offset = message.key() or b"", message.offset() or 0
+            found.append((offset, key.decode(), value.decode() if value is not None else None))
     finally:
         consumer.close()
     return found
@@ -65,6 +71,13 @@ def metric(broker: Broker, name: str) -> float:
         if line.split("{")[0].split(" ")[0] == name:
             return float(line.rsplit(" ", 1)[1])
     return 0
+
+
+def has_process(server: Server) -> bool:
+    """Whether a log is being cleaned."""
+    compactor = server.parts.cleaning._compactor
+    assert isinstance(compactor, CleanerManager)
+    return compactor.has_process
 
 
 def wait_for(condition: Callable[[], bool]) -> None:
@@ -105,9 +118,9 @@ def test_a_topic_deleted_during_its_cleaning_is_no_trouble() -> None:
     with Broker({"log.cleaner.backoff.ms": 100, "log.cleaner.io.max.bytes.per.second": 1000}) as broker:
         broker.create_topic("t", **COMPACT)
         produce(broker, "t", [(f"key {n % 10}", "x" * 100) for n in range(2000)])
-        wait_for(lambda: inside(broker, lambda server: server.parts.cleaning._compactor.has_process))
+        wait_for(lambda: inside(broker, lambda server: has_process(server)))
         inside(broker, lambda server: server.parts.topics.delete(server.parts.cluster.topic("t")))
-        assert not inside(broker, lambda server: server.parts.cleaning._compactor.has_process)
+        assert not inside(broker, lambda server: has_process(server))
         broker.create_topic("t", **COMPACT)
         produce(broker, "t", [("a", "1")])
         assert read_all(broker, "t") == [(0, "a", "1")]

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 from confluent_kafka import Consumer, Producer, TopicPartition
-from confluent_kafka.admin import (  # type: ignore[attr-defined]
+from confluent_kafka.admin import (
     AdminClient,
     AlterConfigOpType,
     ConfigEntry,
@@ -37,6 +37,7 @@ from tests.broker.share.share_client import (
     topic_id,
     values,
 )
+from tests.wire.records_field import records_of
 
 __all__ = ["disk"]
 
@@ -80,7 +81,7 @@ def fetch(
 def offsets_of(data: m.FetchResponse.PartitionData) -> list[int]:
     assert data.error_code == 0
     assert data.records is not None
-    return [record.offset for record in iter_batches_records(bytes(data.records))]
+    return [record.offset for record in iter_batches_records(records_of(data))]
 
 
 def list_offset(broker: Broker, timestamp: int) -> tuple[int, int]:

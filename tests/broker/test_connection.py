@@ -13,7 +13,7 @@ import pytest
 from penstock.broker import connection as connection_module
 from penstock.broker.connection import Connection
 from penstock.broker.file_range import FileRange
-from penstock.broker.requests import NO_RESPONSE
+from penstock.broker.requests import NO_RESPONSE, Answer
 from penstock.records.builder import build_batch
 from penstock.testing import AsyncBroker, Broker
 from penstock.testing.memory import MemoryClient, MemoryListener
@@ -221,14 +221,14 @@ def produce(number: int, size: int) -> bytes:
     partition = m.ProduceRequest.PartitionProduceData(index=0, records=batch)
     topic = m.ProduceRequest.TopicProduceData(name="t", partition_data=[partition])
     request = m.ProduceRequest(acks=1, timeout_ms=10_000, topic_data=[topic])
-    return b"".join(request_frame(request, 9, number, "raw"))  # type: ignore[arg-type]
+    return b"".join(request_frame(request, 9, number, "raw"))
 
 
 def fetch(name: str, number: int) -> bytes:
     partition = m.FetchRequest.FetchPartition(partition=0, fetch_offset=0, partition_max_bytes=1 << 20)
     topic = m.FetchRequest.FetchTopic(topic=name, partitions=[partition])
     request = m.FetchRequest(max_wait_ms=0, min_bytes=0, max_bytes=1 << 20, topics=[topic])
-    return b"".join(request_frame(request, 11, number, "raw"))  # type: ignore[arg-type]
+    return b"".join(request_frame(request, 11, number, "raw"))
 
 
 class TestFailures:
@@ -264,7 +264,7 @@ class TestFailures:
 def test_a_request_that_is_never_answered_does_not_hold_up_those_behind_it(broker: Broker) -> None:
     dispatcher = broker._running().parts.dispatcher
 
-    async def say_nothing() -> object:
+    async def say_nothing() -> Answer:
         await asyncio.sleep(0)
         return NO_RESPONSE
 

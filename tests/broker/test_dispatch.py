@@ -55,7 +55,7 @@ async def stage() -> AsyncIterator[Stage]:
 
 
 def frame(request: m.Message, version: int, correlation_id: int) -> bytes:
-    return b"".join(request_frame(request, version, correlation_id, "test"))  # type: ignore[arg-type]
+    return b"".join(request_frame(request, version, correlation_id, "test"))
 
 
 def versions(correlation_id: int) -> bytes:

@@ -42,7 +42,7 @@ def test_an_array_that_is_null_holds_no_errors() -> None:
 @pytest.mark.parametrize("key", API_TABLE)
 def test_the_responses_of_every_api_can_be_looked_at(key: int) -> None:
     response = API_TABLE[key].response()
-    if "error_code" in type(response).__slots__:
+    if "error_code" in vars(type(response))["__slots__"]:
         response.error_code = ErrorCode.UNKNOWN_SERVER_ERROR  # type: ignore[attr-defined]
         assert errors_in(response) == [ErrorCode.UNKNOWN_SERVER_ERROR]
     else:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 
 from penstock.broker.config import BrokerConfig
@@ -9,14 +11,14 @@ from penstock.broker.exposure import Exposure, check_monitoring, decide
 from penstock.broker.listeners import ListenError
 from penstock.security.protocols import SecurityProtocol
 
-KEYSTORE = {"ssl.keystore.location": "/etc/penstock/broker.pem", "ssl.keystore.type": "PEM"}
+KEYSTORE: dict[str, Any] = {"ssl.keystore.location": "/etc/penstock/broker.pem", "ssl.keystore.type": "PEM"}
 
 
 def _config(configs: dict[str, str]) -> BrokerConfig:
     return BrokerConfig(configs)
 
 
-def exposed(*listen: str, users: bool = False, insecure: bool = False, **configs: str) -> Exposure:
+def exposed(*listen: str, users: bool = False, insecure: bool = False, **configs: Any) -> Exposure:
     named = {name.replace("_", "."): value for name, value in configs.items()}
     return decide(listen, _config(named), data="d", has_users=users, insecure=insecure)
 

@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import itertools
+from typing import Any
 
 import pytest
 
@@ -121,7 +122,7 @@ def test_an_incremental_response_carries_news_only() -> None:
     context = table.context(request(0, 0, ("a", 0, 0)), BY_NAME, 0)
     (partition,) = context.partitions.values()
 
-    def answer(**changes: int) -> m.FetchResponse.PartitionData:
+    def answer(**changes: Any) -> m.FetchResponse.PartitionData:
         return m.FetchResponse.PartitionData(**{"high_watermark": 5, "log_start_offset": 0, **changes})
 
     assert partition.has_news(answer())

@@ -39,7 +39,7 @@ class Coordinated:
             self.configs,  # type: ignore[arg-type]
             self.cluster,
             self._make_topic,
-            SteadyTime(self.time),  # type: ignore[arg-type]
+            SteadyTime(self.time),
             self.time.new_id,
             lambda handle, action: self.asked_for.append(action),
         )

@@ -30,6 +30,7 @@ from tests.testing.memory_requests import (
     soon,
     topic_id,
 )
+from tests.wire.records_field import records_of
 
 GROUP, MEMBER = "workers", "AAAAAAAAAAAAAAAAAAAAAA"
 ACCEPT, REJECT = 1, 3
@@ -398,7 +399,7 @@ class TestQueues:
                 broker.storage.gain_leadership(letters)
             assert letters.log_end_offset == 0
             answer = await soon(reader.ask(fetch_request("dlq.orders", wait_ms=25_000), m.FetchResponse, 12))
-            assert len(list(iter_batches_records(bytes(fetched(answer).records or b"")))) == 1
+            assert len(list(iter_batches_records(records_of(fetched(answer))))) == 1
 
 
 class TestGroups:
@@ -533,5 +534,5 @@ class TestTransactions:
             assert (await soon(client.ask(end, m.EndTxnResponse))).error_code == 0
             broker.storage.gain_leadership(log_of(broker, "orders"))
             response = await soon(reader.ask(fetch_request("orders", isolation=1, wait_ms=25_000), m.FetchResponse, 12))
-            records = iter_batches_records(bytes(fetched(response).records or b""))
+            records = iter_batches_records(records_of(fetched(response)))
             assert [record.value for record in records][:1] == [b"one"]

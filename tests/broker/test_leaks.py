@@ -14,6 +14,7 @@ import time
 from collections import Counter
 from collections.abc import Awaitable, Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -79,8 +80,8 @@ async def _produce(bootstrap: str, topic: str, transactional_id: str) -> None:
 
 
 async def _consume(bootstrap: str, topic: str, group: str, protocol: str) -> None:
-    settings = {"group_id": group, "group_protocol": protocol, "auto_offset_reset": "earliest"}
-    async with Consumer(bootstrap_servers=bootstrap, **settings) as consumer:  # type: ignore[arg-type]
+    settings: dict[str, Any] = {"group_id": group, "group_protocol": protocol, "auto_offset_reset": "earliest"}
+    async with Consumer(bootstrap_servers=bootstrap, **settings) as consumer:
         consumer.subscribe([topic])
         seen = 0
         while seen < _RECORDS:

@@ -80,7 +80,7 @@ class Database:
         self.check()
         if version == self.version and not also:
             return None
-        rows = {("brokers",): self.brokers(), ("partitions",): list(self.rows)}
+        rows: dict[tuple[object, ...], object] = {("brokers",): self.brokers(), ("partitions",): list(self.rows)}
         return Prefetched(self.version, frozenset({Kind.BROKERS, Kind.PARTITIONS}), local_changes, rows)
 
     @contextmanager

@@ -137,7 +137,8 @@ def test_openmetrics_is_what_its_strict_reader_takes(broker: Broker) -> None:
     plain = {name.partition("{")[0] for name in figures(broker)}
     shown = b"".join(broker._call(lambda: _run(metrics.scrape(openmetrics=True)))).decode()
     assert shown.endswith("# EOF\n")
-    families = {family.name: family for family in text_string_to_metric_families(shown)}
+    parsed = text_string_to_metric_families(shown)  # type: ignore[no-untyped-call]
+    families = {family.name: family for family in parsed}
     assert families["kafka_server_brokertopicmetrics_bytesin"].type == "counter"
     assert families["process_resident_memory_bytes"].unit == "bytes"
     assert families["kafka_network_requestmetrics_totaltimems"].type == "histogram"

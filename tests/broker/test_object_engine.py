@@ -6,6 +6,7 @@ import shutil
 import subprocess
 import uuid
 from pathlib import Path
+from typing import Literal
 
 import pytest
 
@@ -30,7 +31,9 @@ def wipe(process: BrokerProcess) -> None:
     process.start()
 
 
-def consumed(address: str, count: int, isolation: str = "read_uncommitted") -> list[bytes | None]:
+def consumed(
+    address: str, count: int, isolation: Literal["read_uncommitted", "read_committed"] = "read_uncommitted"
+) -> list[bytes | None]:
     with Consumer(bootstrap_servers=address, isolation_level=isolation) as consumer:
         consumer.assign([(TOPIC, 0)])
         consumer.seek_to_beginning((TOPIC, 0))

@@ -65,7 +65,7 @@ class Exported:
         metrics = Metrics(self.world.precise)
         metrics.register(lambda: [Metric("penstock_topic_size_bytes").add(level, "orders")])
         config = BrokerConfig({"penstock.otlp.endpoint": endpoint, "penstock.otlp.interval.ms": "10000"})
-        self.export = OtlpExport(metrics, config, "cluster", "0", self.world, self.send)  # type: ignore[arg-type]
+        self.export = OtlpExport(metrics, config, "cluster", "0", self.world, self.send)
         self.export.start()
 
     def send(self, request: Request) -> None:

@@ -34,7 +34,8 @@ class SlowThreads:
 
 
 async def test_the_right_password_matches_and_a_wrong_one_does_not() -> None:
-    world, answers = SlowThreads(), []
+    world = SlowThreads()
+    answers: list[bool] = []
     checks = PasswordChecks(world)  # type: ignore[arg-type]
     checks.check(STORED, "secret", answers.append)
     checks.check(STORED, "wrong", answers.append)
@@ -44,7 +45,8 @@ async def test_the_right_password_matches_and_a_wrong_one_does_not() -> None:
 
 
 async def test_few_run_at_a_time_and_the_rest_follow_in_order() -> None:
-    world, answers = SlowThreads(), []
+    world = SlowThreads()
+    answers: list[bool] = []
     checks = PasswordChecks(world)  # type: ignore[arg-type]
     for number in range(5):
         checks.check(STORED, "x", lambda _, number=number: answers.append(number))  # type: ignore[misc]
@@ -63,7 +65,8 @@ async def test_beyond_the_bound_checks_are_refused_at_once() -> None:
 
 
 async def test_a_check_that_breaks_counts_as_a_wrong_password() -> None:
-    world, answers = SlowThreads(), []
+    world = SlowThreads()
+    answers: list[bool] = []
     checks = PasswordChecks(world)  # type: ignore[arg-type]
     checks.check(STORED, "secret", answers.append)
     world.work.pop()[1].set_exception(RuntimeError("no thread"))

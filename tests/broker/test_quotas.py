@@ -10,6 +10,7 @@ from penstock.security.principals import user
 from penstock.wire import messages as m
 from penstock.wire.errors import ErrorCode
 from tests.broker.quota_stage import TOPIC, Client, Stage, settle
+from tests.wire.records_field import records_of
 
 THROTTLED = ErrorCode.THROTTLING_QUOTA_EXCEEDED
 
@@ -315,8 +316,7 @@ async def test_quotas_outlive_the_broker() -> None:
 
 
 def records(response: m.FetchResponse) -> bytes:
-    found = [partition.records for topic in response.responses for partition in topic.partitions]
-    return b"".join(bytes(each) for each in found if each)  # type: ignore[arg-type]
+    return b"".join(records_of(partition) for topic in response.responses for partition in topic.partitions)
 
 
 def work(stage: Stage, seconds: float) -> None:

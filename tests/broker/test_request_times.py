@@ -62,6 +62,7 @@ def test_the_time_of_a_request_that_waits_is_split(key: ApiKey, part: str) -> No
     assert rig.handled(request, object()) is None
     rig.now += 2
     mark = rig.times.answered(request)
+    assert mark is not None
     rig.now += 4
     rig.times.sent([mark])
     assert rig.seconds(key) == {"local": 1, part: 2, "send": 4, "total": 7}
@@ -187,10 +188,9 @@ def test_the_histograms_agree_with_what_the_client_measured(broker: Broker) -> N
         produced.append((time.perf_counter() - began) * 1000)
     for wait_ms in [10] * 6 + [150] * 4:
         began = time.perf_counter()
-        request = m.FetchRequest
-        part = request.FetchPartition(0, fetch_offset=100, partition_max_bytes=1 << 20)
-        topic = request.FetchTopic("orders", partitions=[part])
-        body = request(max_wait_ms=wait_ms, min_bytes=1, max_bytes=1 << 20, topics=[topic])
+        part = m.FetchRequest.FetchPartition(0, fetch_offset=100, partition_max_bytes=1 << 20)
+        topic = m.FetchRequest.FetchTopic("orders", partitions=[part])
+        body = m.FetchRequest(max_wait_ms=wait_ms, min_bytes=1, max_bytes=1 << 20, topics=[topic])
         wire.ask(body, m.FetchResponse, 12)
         fetched.append((time.perf_counter() - began) * 1000)
     found = figures(broker)

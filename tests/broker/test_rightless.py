@@ -26,6 +26,7 @@ from tests.broker.requests_of_every_api import (
     Sent,
     every_request,
 )
+from tests.wire.records_field import records_of
 
 RIGHTLESS = ["User:ANONYMOUS", "User:mallory"]
 BEFORE_ANYBODY_IS_KNOWN = {ApiKey.API_VERSIONS, ApiKey.SASL_HANDSHAKE, ApiKey.SASL_AUTHENTICATE}
@@ -124,7 +125,7 @@ def ask(client: Client, sent: Sent) -> str:
     if isinstance(answer, m.FetchResponse | m.ShareFetchResponse):
         for topic in answer.responses:
             for partition in topic.partitions:
-                partition.records = bytes(partition.records or b"")
+                partition.records = records_of(partition)
     return repr(answer).replace(broker.memory.parts.cluster.cluster_id, "CLUSTER")
 
 

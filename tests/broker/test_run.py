@@ -8,6 +8,7 @@ import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -16,7 +17,7 @@ from tests.broker.raw import is_alive
 
 
 @contextmanager
-def serving(data: Path, **configs: object) -> Iterator[tuple[subprocess.Popen[str], str, int]]:
+def serving(data: Path, **configs: Any) -> Iterator[tuple[subprocess.Popen[str], str, int]]:
     """A broker that is ready, the line that says so, and its port."""
     broker = BrokerProcess(data, **configs)
     pipe = subprocess.PIPE

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Iterator
+from typing import Any
 
 import pytest
 from aiokafka import AIOKafkaConsumer, AIOKafkaProducer
@@ -23,7 +24,7 @@ def broker(tmp_path_factory: pytest.TempPathFactory) -> Iterator[TlsBroker]:
 
 def test_confluent_kafka(broker: TlsBroker) -> None:
     identity = str(broker.paths.clients["alice"])
-    common = {
+    common: dict[str, Any] = {
         "bootstrap.servers": broker.bootstrap,
         "security.protocol": "SSL",
         "ssl.ca.location": str(broker.paths.ca),
@@ -60,7 +61,7 @@ def test_confluent_kafka_without_a_certificate_learns_why(broker: TlsBroker) -> 
 
 
 def test_kafka_python(broker: TlsBroker) -> None:
-    common = {
+    common: dict[str, Any] = {
         "bootstrap_servers": broker.bootstrap,
         "security_protocol": "SSL",
         "ssl_context": broker.context("alice"),
@@ -79,7 +80,7 @@ def test_kafka_python(broker: TlsBroker) -> None:
 
 
 async def test_aiokafka(broker: TlsBroker) -> None:
-    common = {
+    common: dict[str, Any] = {
         "bootstrap_servers": broker.bootstrap,
         "security_protocol": "SSL",
         "ssl_context": broker.context("alice"),

@@ -10,6 +10,7 @@ import struct
 import subprocess
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 from confluent_kafka import Consumer, KafkaException, Producer
@@ -229,7 +230,7 @@ class TestBytes:
         client.close()
 
 
-def kafka(broker: TlsBroker, **options: object) -> dict[str, object]:
+def kafka(broker: TlsBroker, **options: Any) -> dict[str, Any]:
     return {
         "bootstrap.servers": broker.bootstrap,
         "security.protocol": "SSL",
@@ -311,6 +312,7 @@ def test_clients_are_told_the_address_of_the_listener_that_they_came_through(tmp
     configs = {"listener.security.protocol.map": "INSIDE:PLAINTEXT"}
     with TlsBroker(tmp_path, configs, listen=listen) as broker:
         ports = [listener.port for listener in broker.server.parts.acceptor._listeners]
-        for options in (kafka(broker), {"bootstrap.servers": f"127.0.0.1:{ports[1]}"}):
+        inside: dict[str, Any] = {"bootstrap.servers": f"127.0.0.1:{ports[1]}"}
+        for options in (kafka(broker), inside):
             found = AdminClient(options).list_topics(timeout=WAIT_SECONDS).brokers[1]
             assert found.port == int(str(options["bootstrap.servers"]).rpartition(":")[2])

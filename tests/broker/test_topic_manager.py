@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 import pytest
 
@@ -12,6 +12,7 @@ from penstock.broker.config.configs import ALL_BROKERS
 from penstock.broker.topic_manager import TopicManager
 from penstock.broker.topics import MAX_PARTITIONS, OFFSETS_TOPIC, Topic
 from penstock.catalog.memory import MemoryCatalog
+from penstock.catalog.shared import Placement
 from penstock.storage.contract import Log, LogConfig
 from penstock.storage.memory import MemoryLog, MemoryStorage
 from penstock.wire.errors import (
@@ -33,8 +34,8 @@ class WatchedCatalog(MemoryCatalog):
         super().create_topic(*args)  # type: ignore[arg-type]
         self._steps.append("catalog")
 
-    def set_partitions(self, topic_id: bytes, partitions: int) -> None:
-        super().set_partitions(topic_id, partitions)
+    def set_partitions(self, topic_id: bytes, partitions: int, placements: Sequence[Placement] = ()) -> None:
+        super().set_partitions(topic_id, partitions, placements)
         self._steps.append("catalog")
 
     def delete_topic(self, topic_id: bytes) -> None:
@@ -108,7 +109,8 @@ class TestCreating:
             shell.topics.create("orders", 2, {})
         assert shell.steps == ["open 0", "open 1", "delete 0", "delete 1", "free 0", "free 1"]
         assert shell.storage.names() == []
-        assert shell.cluster.topics() == shell.catalog.topics() == []
+        assert shell.cluster.topics() == []
+        assert shell.catalog.topics() == []
         assert shell.changes == 0
 
     def test_a_name_that_is_taken_or_a_number_that_cannot_be_is_refused_before_anything_happens(

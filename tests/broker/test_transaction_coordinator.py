@@ -150,9 +150,9 @@ class World:
             BrokerConfig({}),
             SimpleNamespace(level=lambda name: 2, listeners=[]),  # type: ignore[arg-type]
             self.cluster,  # type: ignore[arg-type]
-            lambda name, partitions, configs: self.state,
+            lambda name, partitions, configs, *_: self.state,
             self.durability,  # type: ignore[arg-type]
-            self.time,  # type: ignore[arg-type]
+            self.time,
             new_producer_id=lambda: 7,
             groups=lambda: SimpleNamespace(when_loaded=lambda then: then()),  # type: ignore[arg-type, return-value]
             marker_requests=self.requests,  # type: ignore[arg-type]
@@ -190,7 +190,6 @@ class World:
         self.coordinator.end_txn(responses.append, context, request)
         return responses
 
-    @property
     def transaction(self) -> TransactionState:
         meta = self.coordinator.find("shop").shard.metadata("shop")
         assert meta is not None
@@ -209,19 +208,19 @@ def test_a_commit_is_decided_when_all_that_was_written_is_durable() -> None:
     world = World()
     epoch = world.written()
     answers = world.end(epoch, commit=True)
-    assert (answers, world.transaction) == ([], TransactionState.ONGOING)
+    assert (answers, world.transaction()) == ([], TransactionState.ONGOING)
     world.durability.sync()
     assert [answer.error_code for answer in answers] == [NONE]
-    assert world.transaction == TransactionState.PREPARE_COMMIT
+    assert world.transaction() == TransactionState.PREPARE_COMMIT
     world.durability.sync()  # the marker
-    assert world.transaction == TransactionState.COMPLETE_COMMIT
+    assert world.transaction() == TransactionState.COMPLETE_COMMIT
 
 
 def test_an_abort_is_decided_at_once() -> None:
     world = World()
     answers = world.end(world.written(), commit=False)
     assert [answer.error_code for answer in answers] == [NONE]
-    assert world.transaction == TransactionState.PREPARE_ABORT
+    assert world.transaction() == TransactionState.PREPARE_ABORT
 
 
 def test_no_commit_is_decided_on_a_disk_that_failed() -> None:
@@ -229,7 +228,7 @@ def test_no_commit_is_decided_on_a_disk_that_failed() -> None:
     answers = world.end(world.written(), commit=True)
     world.durability.sync(StorageError("gone"))
     assert [answer.error_code for answer in answers] == [ErrorCode.COORDINATOR_NOT_AVAILABLE]
-    assert world.transaction == TransactionState.ONGOING
+    assert world.transaction() == TransactionState.ONGOING
 
 
 def test_no_marker_is_written_before_the_decision_is_durable() -> None:
@@ -253,7 +252,7 @@ def test_a_marker_that_cannot_be_written_is_tried_again() -> None:
     world.cluster.orders.failure = None
     world.time.pass_ms(200)
     world.durability.sync()
-    assert world.transaction == TransactionState.COMPLETE_ABORT
+    assert world.transaction() == TransactionState.COMPLETE_ABORT
 
 
 def test_a_partition_that_exists_no_more_needs_no_marker() -> None:
@@ -261,7 +260,7 @@ def test_a_partition_that_exists_no_more_needs_no_marker() -> None:
     epoch = world.written()
     world.cluster.orders = None
     world.end(epoch, commit=True)
-    assert world.transaction == TransactionState.COMPLETE_COMMIT
+    assert world.transaction() == TransactionState.COMPLETE_COMMIT
 
 
 @pytest.mark.parametrize("version", [TransactionVersion.TV_0, TransactionVersion.TV_2])
@@ -273,7 +272,7 @@ def test_only_a_classic_transaction_waits_for_the_completion_of_the_last_one(ver
     assert world.state.logs is not None
     world.state.logs[0].syncs_at_once = False
     world.durability.sync()
-    assert world.transaction == TransactionState.COMPLETE_ABORT
+    assert world.transaction() == TransactionState.COMPLETE_ABORT
     codes = world.add(answers[0].producer_epoch if version.bumps_epoch else epoch, version)
     assert codes == ([NONE] if version.bumps_epoch else [])
     world.state.logs[0].sync()
@@ -292,7 +291,7 @@ def test_markers_that_are_not_written_at_the_stop_are_written_after_the_next_sta
     assert before.cluster.orders.markers == 0
     after = World(before.state)
     after.durability.sync()
-    assert after.transaction == TransactionState.COMPLETE_ABORT
+    assert after.transaction() == TransactionState.COMPLETE_ABORT
 
 
 def test_after_a_power_cut_open_transactions_are_aborted_and_producers_fenced(
@@ -304,7 +303,7 @@ def test_after_a_power_cut_open_transactions_are_aborted_and_producers_fenced(
     assert "transactional producers are fenced" in caplog.text
     assert after.add(epoch) in ([], [ErrorCode.PRODUCER_FENCED], [ErrorCode.INVALID_PRODUCER_EPOCH])
     after.durability.sync()
-    assert after.transaction == TransactionState.COMPLETE_ABORT
+    assert after.transaction() == TransactionState.COMPLETE_ABORT
     assert after.add(epoch) == [ErrorCode.PRODUCER_FENCED]
     assert after.settled == 1
 
@@ -343,9 +342,9 @@ def test_a_clock_that_is_set_neither_shortens_nor_prolongs_a_transaction(ahead_m
     world.add(world.init())
     world.time.clock_ahead_ms = ahead_ms
     world.time.pass_ms(59_000)
-    assert world.transaction == TransactionState.ONGOING
+    assert world.transaction() == TransactionState.ONGOING
     world.time.pass_ms(20_000)
-    assert world.transaction != TransactionState.ONGOING
+    assert world.transaction() != TransactionState.ONGOING
 
 
 def test_transactions_are_counted_by_state_with_the_age_of_the_oldest_open_one() -> None:
@@ -383,9 +382,9 @@ def test_a_partition_elsewhere_gets_its_marker_from_the_broker_that_leads_it() -
     assert world.requests.sent == [(2, [TP])]
     assert world.cluster.orders is not None
     assert world.cluster.orders.markers == 0
-    assert world.transaction is TransactionState.PREPARE_COMMIT
+    assert world.transaction() is TransactionState.PREPARE_COMMIT
     world.requests.answer(ErrorCode.NONE)
-    assert world.transaction is TransactionState.COMPLETE_COMMIT
+    assert world.transaction() is TransactionState.COMPLETE_COMMIT
 
 
 @pytest.mark.parametrize(
@@ -398,7 +397,7 @@ def test_a_marker_that_is_not_known_to_be_written_elsewhere_is_requested_again(c
         world.requests.answer(code)
         world.time.pass_ms(100)
     world.requests.answer(ErrorCode.NONE)
-    assert world.transaction is TransactionState.COMPLETE_COMMIT
+    assert world.transaction() is TransactionState.COMPLETE_COMMIT
 
 
 def test_a_marker_follows_a_partition_that_moves_here() -> None:
@@ -414,17 +413,17 @@ def test_a_partition_that_is_unknown_elsewhere_needs_no_marker_only_if_the_catal
     world = ends_elsewhere()
     world.is_deleted = False
     world.requests.answer(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
-    assert world.transaction is TransactionState.PREPARE_COMMIT
+    assert world.transaction() is TransactionState.PREPARE_COMMIT
     world.time.pass_ms(100)
     world.is_deleted = True
     world.requests.answer(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
-    assert world.transaction is TransactionState.COMPLETE_COMMIT
+    assert world.transaction() is TransactionState.COMPLETE_COMMIT
 
 
 def test_a_partition_that_saw_a_newer_epoch_elsewhere_needs_no_marker() -> None:
     world = ends_elsewhere()
     world.requests.answer(ErrorCode.INVALID_PRODUCER_EPOCH)
-    assert world.transaction is TransactionState.COMPLETE_COMMIT
+    assert world.transaction() is TransactionState.COMPLETE_COMMIT
 
 
 def test_among_several_brokers_nobody_looks_for_orphans() -> None:

@@ -23,10 +23,10 @@ class Rig:
         self.loading: list[str] = []
         self.confirmed = 1000.0
         self.figures = SimpleNamespace(backlog_bytes=0, commit_age_seconds=-1.0)
+        self.holds_lease = True
         self.lease = SimpleNamespace(
             check=lambda: self.holds_lease, age_seconds=2.0, lease=SimpleNamespace(seconds=9.0)
         )
-        self.holds_lease = True
         storage: Any = SimpleNamespace(volume=lambda: self.volume)
         if has_store:
             storage.figures = lambda: self.figures

@@ -65,7 +65,8 @@ def test_a_lease_that_is_over_is_ended_and_its_partitions_are_led_by_others(clus
     cluster.catalog.create_topic("orders", ID, 2, {}, [Placement(1, (1, 2)), Placement(2, (2, 1))])
     membership = cluster.membership()
     before = cluster.catalog.version()
-    deadline, ended = time.monotonic() + 20, []
+    deadline = time.monotonic() + 20
+    ended: list[int] = []
     while not ended and time.monotonic() < deadline:
         assert membership.renew(2, stays) is not None
         ended = membership.settle([], decide)

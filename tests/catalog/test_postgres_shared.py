@@ -10,7 +10,8 @@ import psycopg
 import pytest
 
 from penstock.catalog.contract import CatalogError, CatalogLost, TopicExists
-from penstock.catalog.postgres_shared import NodeIdInUse, SharedPostgresCatalog, channel
+from penstock.catalog.leases import NodeIdInUse
+from penstock.catalog.postgres_shared import SharedPostgresCatalog, channel
 from penstock.catalog.shared import Direction, HostAndPort, Kind, Move, PartitionRow, Placement
 from tests.catalog.postgres_catalogs import never_lost, new_schema, open_postgres, open_shared
 from tests.catalog.postgres_proxy import PostgresProxy

@@ -118,12 +118,13 @@ def test_a_change_that_is_refused_is_none(pair: tuple[SharedCatalog, SharedCatal
     one, two = pair
     one.create_topic("orders", ID, 2, {}, [ONE, TWO])
     before = two.version()
-    for refused in (
+    changes: list[Callable[[], object]] = [
         lambda: one.create_topic("orders", OTHER_ID, 1, {}, [ONE]),
         lambda: one.create_topic("payments", OTHER_ID, 2, {}, [ONE]),
         lambda: one.set_partitions(ID, 4, [ONE]),
         lambda: one.set_partitions(ID, 1),
-    ):
+    ]
+    for refused in changes:
         with pytest.raises(CatalogError):
             refused()
     assert two.version() == before

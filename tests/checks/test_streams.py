@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from tests.checks.histories import DRAINED, ended, findings, found_in, poll, send
 
-MOVED = {"op": "moved", "process": "c"}
+MOVED: dict[str, object] = {"op": "moved", "process": "c"}
 
 
 def test_a_healthy_history_shows_nothing() -> None:
@@ -34,7 +34,7 @@ def test_what_was_never_polled_is_unseen_once_readers_have_read_everything() -> 
 
 def test_what_only_uncommitted_readers_saw_is_unseen_once_committed_ones_have_read_everything() -> None:
     seen = (send("a", 0), poll((0, "a"), isolation="read_uncommitted"))
-    drained = {"op": "drained", "isolation": "read_committed"}
+    drained: dict[str, object] = {"op": "drained", "isolation": "read_committed"}
     assert found_in(*seen, DRAINED) == []
     assert found_in(*seen, drained) == ["unseen"]
     assert found_in(*seen, poll((0, "a"), process="d"), drained) == []

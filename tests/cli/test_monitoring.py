@@ -6,13 +6,15 @@ import json
 import threading
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 
+from bench.peers import free_ports
 from penstock.cli.main import run
 from penstock.client.sync import Admin, Producer, ShareConsumer
 from penstock.client.types import TopicPartition
-from tests.broker.process import BrokerProcess, free_port, free_ports
+from tests.broker.process import BrokerProcess, free_port
 
 GROUP = "workers"
 
@@ -28,10 +30,13 @@ class Pair:
 @pytest.fixture(scope="module")
 def pair(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Pair]:
     port = free_ports(2)
-    configs = {"penstock_metrics_listen": f"127.0.0.1:{port}", "group_share_min_heartbeat_interval_ms": 100}
+    configs: dict[str, Any] = {
+        "penstock_metrics_listen": f"127.0.0.1:{port}",
+        "group_share_min_heartbeat_interval_ms": 100,
+    }
     folder: Path = tmp_path_factory.mktemp("pair")
     with BrokerProcess(folder, brokers=2, **configs) as process:
-        settings = {"bootstrap_servers": process.address}
+        settings: dict[str, Any] = {"bootstrap_servers": process.address}
         with Admin(**settings) as admin:
             admin.create_topic("jobs", 2)
             leaders = {each.leader for each in admin.describe_topic("jobs").partitions.values()}

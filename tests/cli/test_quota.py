@@ -47,8 +47,8 @@ def test_client_ids_of_users_and_defaults_and_addresses_have_quotas(penstock: Ru
         '{"client-id": null, "user": "q-bob"}': {"consumer_byte_rate": 1000},
     }
     assert listed(penstock, "--ip", "10.9.8.7") == {'{"ip": "10.9.8.7"}': {"connection_creation_rate": 10}}
-    for arguments in (("q-bob", "--client-id", "app"), ("q-bob", "--default-client-id"), ("--ip", "10.9.8.7")):
-        assert penstock("quota", "remove", *arguments).returncode == 0
+    for entity in (("q-bob", "--client-id", "app"), ("q-bob", "--default-client-id"), ("--ip", "10.9.8.7")):
+        assert penstock("quota", "remove", *entity).returncode == 0
     assert listed(penstock, "q-bob") == {}
 
 

@@ -7,6 +7,7 @@ import pytest
 
 from penstock.client import Consumer, Producer, TopicPartition, UsageError
 from penstock.client.errors import IllegalState, RecordDeserializationError
+from penstock.client.types import ConsumerRecord
 from tests.client.reading import BASE_MS, fill, take
 
 
@@ -45,8 +46,9 @@ async def test_offsets_are_found_by_time(bootstrap: str, topic: str, producer: P
     async with Consumer(bootstrap_servers=bootstrap) as consumer:
         consumer.assign([tp])
         found = await consumer.offsets_for_times({tp: BASE_MS + 2500})
-        assert found[tp] is not None
-        assert (found[tp].offset, found[tp].timestamp) == (3, BASE_MS + 3000)
+        first = found[tp]
+        assert first is not None
+        assert (first.offset, first.timestamp) == (3, BASE_MS + 3000)
         assert await consumer.offsets_for_times({tp: BASE_MS + 3_600_000}) == {tp: None}
         assert await consumer.beginning_offsets([tp]) == {tp: 0}
         assert await consumer.end_offsets([tp]) == {tp: 5}
@@ -63,7 +65,7 @@ async def test_paused_partitions_return_nothing_until_resumed(
         consumer.pause(first)
         assert consumer.paused() == {first}
         async with asyncio.timeout(20):
-            records = []
+            records: list[ConsumerRecord[bytes, bytes]] = []
             while len(records) < 5:
                 records += await consumer.poll(1000)
         assert {record.partition for record in records} == {1}

@@ -8,6 +8,7 @@ from collections.abc import Iterator
 import pytest
 
 from penstock.client import Consumer, Producer, TopicPartition
+from penstock.records.batch import crc_is_valid
 from penstock.records.builder import build_batch
 from penstock.testing.broker import Broker
 from penstock.wire import messages as m
@@ -68,14 +69,13 @@ async def test_a_batch_with_a_wrong_checksum_is_raised_and_can_be_passed(
 ) -> None:
     from penstock.client import fetcher
 
-    honest = fetcher.crc_is_valid
     monkeypatch.setattr(fetcher, "crc_is_valid", lambda *arguments: False)
     async with Consumer(consumer) as reader:
         reader.assign([("t", 0)])
         with pytest.raises(CorruptMessage, match="seek past it") as raised:
             await reader.poll(5000)
         assert "t" in str(raised.value)
-        monkeypatch.setattr(fetcher, "crc_is_valid", honest)
+        monkeypatch.setattr(fetcher, "crc_is_valid", crc_is_valid)
         reader.seek(TopicPartition("t", 0), 0)
         assert len(await take(reader, 20)) == 20
 

@@ -6,6 +6,7 @@ import asyncio
 import re
 from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import asynccontextmanager
+from typing import Any
 
 import pytest
 
@@ -35,7 +36,7 @@ class Listener(RebalanceListener):
 
 @asynccontextmanager
 async def member(
-    bootstrap: str, group: str, topics: Sequence[str], listener: RebalanceListener | None = None, **settings: object
+    bootstrap: str, group: str, topics: Sequence[str], listener: RebalanceListener | None = None, **settings: Any
 ) -> AsyncIterator[Consumer[bytes, bytes]]:
     given = {
         "bootstrap_servers": bootstrap,
@@ -112,7 +113,7 @@ async def test_a_cooperative_member_keeps_what_it_keeps(
     bootstrap: str, wide_topic: str, fresh: Callable[[str], str]
 ) -> None:
     group, listener = fresh("group"), Listener()
-    settings = {"partition_assignment_strategy": "cooperative-sticky"}
+    settings: dict[str, Any] = {"partition_assignment_strategy": "cooperative-sticky"}
     async with member(bootstrap, group, [wide_topic], listener, **settings) as one:
         await settle([one], lambda: shares([one]) == [4])
         listener.events.clear()
@@ -177,7 +178,7 @@ async def test_a_pattern_follows_topics_as_they_come(
 async def test_new_partitions_are_picked_up(
     bootstrap: str, admin: Admin, topic: str, fresh: Callable[[str], str], protocol: str
 ) -> None:
-    settings = {"group_protocol": protocol, "metadata_max_age_ms": 200}
+    settings: dict[str, Any] = {"group_protocol": protocol, "metadata_max_age_ms": 200}
     async with member(bootstrap, fresh("group"), [topic], **settings) as consumer:
         await settle([consumer], lambda: shares([consumer]) == [1])
         await admin.create_partitions({topic: 3})
@@ -215,7 +216,7 @@ async def test_a_static_member_of_the_new_protocol_comes_back(
     bootstrap: str, wide_topic: str, fresh: Callable[[str], str]
 ) -> None:
     group = fresh("group")
-    settings = {"group_protocol": "consumer", "group_instance_id": "x"}
+    settings: dict[str, Any] = {"group_protocol": "consumer", "group_instance_id": "x"}
     async with member(bootstrap, group, [wide_topic], **settings) as one:
         await settle([one], lambda: shares([one]) == [4])
     async with member(bootstrap, group, [wide_topic], **settings) as one:
@@ -226,7 +227,7 @@ async def test_a_static_member_of_the_new_protocol_comes_back(
 async def test_heartbeats_keep_going_while_a_handler_is_slow(
     bootstrap: str, wide_topic: str, fresh: Callable[[str], str], protocol: str
 ) -> None:
-    settings = {"group_protocol": protocol, "session_timeout_ms": 600}
+    settings: dict[str, Any] = {"group_protocol": protocol, "session_timeout_ms": 600}
     listener = Listener()
     async with member(bootstrap, fresh("group"), [wide_topic], listener, **settings) as consumer:
         await settle([consumer], lambda: shares([consumer]) == [4])
@@ -242,7 +243,7 @@ async def test_a_member_that_stops_polling_loses_its_place_and_gets_it_back(
     bootstrap: str, wide_topic: str, fresh: Callable[[str], str], protocol: str
 ) -> None:
     group, listener = fresh("group"), Listener()
-    settings = {"group_protocol": protocol, "max_poll_interval_ms": 500}
+    settings: dict[str, Any] = {"group_protocol": protocol, "max_poll_interval_ms": 500}
     async with member(bootstrap, group, [wide_topic], listener, **settings) as slow:
         await settle([slow], lambda: shares([slow]) == [4])
         async with member(bootstrap, group, [wide_topic], group_protocol=protocol) as quick:
@@ -256,7 +257,7 @@ async def test_a_commit_of_a_generation_that_is_over_says_so(
     bootstrap: str, wide_topic: str, fresh: Callable[[str], str]
 ) -> None:
     group = fresh("group")
-    settings = {"max_poll_interval_ms": 500, "enable_auto_commit": False}
+    settings: dict[str, Any] = {"max_poll_interval_ms": 500, "enable_auto_commit": False}
     async with member(bootstrap, group, [wide_topic], **settings) as slow:
         await settle([slow], lambda: shares([slow]) == [4])
         async with member(bootstrap, group, [wide_topic]) as quick:

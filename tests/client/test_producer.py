@@ -9,6 +9,7 @@ import pytest
 from penstock.client import Admin, Consumer, Producer, TopicPartition, UsageError
 from penstock.client.errors import IllegalState, RequestTimeout
 from penstock.client.partitioner import partition_for_key
+from penstock.client.types import ConsumerRecord
 from penstock.wire.errors import InvalidTopic, MessageTooLarge, RecordListTooLarge, UnknownTopicOrPartition
 
 
@@ -16,11 +17,11 @@ async def read_all(bootstrap: str, topic: str, count: int) -> list[bytes | None]
     return [record.value for record in await read_records(bootstrap, topic, count)]
 
 
-async def read_records(bootstrap: str, topic: str, count: int):  # type: ignore[no-untyped-def]
+async def read_records(bootstrap: str, topic: str, count: int) -> list[ConsumerRecord[bytes, bytes]]:
     async with Consumer(bootstrap_servers=bootstrap, auto_offset_reset="earliest") as consumer:
         partitions = await consumer.partitions_for(topic)
         consumer.assign([(topic, number) for number in partitions])
-        found = []
+        found: list[ConsumerRecord[bytes, bytes]] = []
         async with asyncio.timeout(20):
             while len(found) < count:
                 found += await consumer.poll(1000)

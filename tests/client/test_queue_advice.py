@@ -63,10 +63,10 @@ def test_records_arrive_at_all_brokers_of_which_one_shows_the_lag() -> None:
     leader = parse('kafka_server_brokertopicmetrics_messagesin_total{topic="images"} 5\n')
     later = parse('kafka_server_brokertopicmetrics_messagesin_total{topic="images"} 205\n')
     (began, before), (ended, after) = BEHIND
-    advice = advise([(began, before | {"c": leader}), (ended, after | {"c": later})], "resize", 10)
+    advice = advise([(began, {**before, "c": leader}), (ended, {**after, "c": later})], "resize", 10)
     assert advice.arrivals_per_second == 60
     assert advice.lag == 4_500
-    without = advise([(began, before | {"c": leader}), (5.0, before), (ended, after | {"c": later})], "resize", 10)
+    without = advise([(began, {**before, "c": leader}), (5.0, before), (ended, {**after, "c": later})], "resize", 10)
     assert without.arrivals_per_second == 40  # it did not answer once
 
 

@@ -9,6 +9,7 @@ from penstock.client import Consumer, OffsetAndMetadata, Producer, TopicPartitio
 from penstock.client.cluster import Cluster
 from penstock.client.errors import IllegalState
 from penstock.client.transactions import State, TransactionalIdentity
+from penstock.client.types import ConsumerRecord
 from penstock.wire.errors import InvalidRecord, KafkaError, ProducerFenced
 
 
@@ -65,7 +66,7 @@ async def test_offsets_are_committed_with_the_records(
         ) as consumer,
     ):
         consumer.subscribe([topic])
-        records = []
+        records: list[ConsumerRecord[bytes, bytes]] = []
         async with asyncio.timeout(20):
             while len(records) < 5:
                 records += await consumer.poll(500, max_records=5)

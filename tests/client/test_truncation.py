@@ -6,6 +6,7 @@ import asyncio
 import os
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -187,7 +188,7 @@ async def test_records_that_took_the_place_of_lost_ones_are_noticed(stop: str) -
     with Broker() as broker:
         broker.create_topic("t", 1)
         servers = broker.bootstrap_servers
-        in_group = {"bootstrap_servers": servers, "group_id": "g", "auto_offset_reset": "none"}
+        in_group: dict[str, Any] = {"bootstrap_servers": servers, "group_id": "g", "auto_offset_reset": "none"}
         async with Producer(linger_ms=0, bootstrap_servers=servers) as producer:
             for number in range(RECORDS):
                 await producer.send_and_wait("t", b"%d" % number)

@@ -10,7 +10,7 @@ import sys
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Protocol, TypeVar, cast
 
 import aiokafka
 import aiokafka.admin
@@ -22,6 +22,9 @@ from confluent_kafka.admin import AdminClient, NewTopic
 
 WAIT_SECONDS = 30
 WAIT_MS = WAIT_SECONDS * 1000
+
+
+T = TypeVar("T")
 
 
 @dataclass(frozen=True)
@@ -121,7 +124,7 @@ class Confluent:
                 more = consumer.consume(min(count - len(found), 10_000), WAIT_SECONDS)
                 assert more, f"{len(found)} of {count} records came"
                 found += more
-            return [Record(m.value(), m.key(), tuple(m.headers() or ()), m.timestamp()[1]) for m in found]
+            return [Record(m.value(), m.key(), _headers(m), m.timestamp()[1]) for m in found]
         finally:
             consumer.close()
 
@@ -259,8 +262,12 @@ class Aiokafka:
         return _run(read)
 
 
-def _run(work: Callable[[], Awaitable[Any]]) -> Any:
-    async def bounded() -> Any:
+def _headers(message: confluent_kafka.Message) -> tuple[tuple[str, bytes], ...]:
+    return tuple(cast("list[tuple[str, bytes]]", message.headers() or []))
+
+
+def _run(work: Callable[[], Awaitable[T]]) -> T:
+    async def bounded() -> T:
         return await asyncio.wait_for(work(), 2 * WAIT_SECONDS)
 
     return asyncio.run(bounded())

@@ -103,7 +103,7 @@ class Confluent:
             consumer.subscribe([topic])
             found = consumer.consume(count, WAIT_S)
             consumer.commit(asynchronous=False)
-            return [message.value() for message in found]
+            return [message.value() or b"" for message in found]
         finally:
             consumer.close()
 
@@ -114,7 +114,7 @@ class Confluent:
             found: list[bytes] = []
             deadline = time.monotonic() + WAIT_S
             while len(found) < count and time.monotonic() < deadline:
-                found += [message.value() for message in consumer.poll(0.5) if not message.error()]
+                found += [message.value() or b"" for message in consumer.poll(0.5) if not message.error()]
             consumer.commit_sync()
             return found
         finally:
@@ -406,9 +406,9 @@ class Penstock:
             options = {"group_id": group, "auto_offset_reset": "earliest", "enable_auto_commit": False}
             async with Consumer(**self._settings(way, **options)) as consumer:
                 consumer.subscribe([topic])
-                found = []
+                found: list[bytes] = []
                 async for record in consumer:
-                    found.append(record.value)
+                    found.append(record.value or b"")
                     if len(found) == count:
                         break
                 await consumer.commit()
@@ -422,7 +422,7 @@ class Penstock:
                 consumer.subscribe([topic])
                 found: list[bytes] = []
                 async for record in consumer:
-                    found.append(record.value)
+                    found.append(record.value or b"")
                     if len(found) == count:
                         break
                 return found

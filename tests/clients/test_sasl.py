@@ -85,7 +85,7 @@ class Confluent:
         raise AssertionError(f"no error about authentication, but {self.errors}")
 
 
-class _Provider(AbstractTokenProvider):
+class _Provider(AbstractTokenProvider):  # type: ignore[misc]  # a class without types
     def __init__(self, token: str) -> None:
         self._token = token
 
@@ -93,7 +93,7 @@ class _Provider(AbstractTokenProvider):
         return self._token
 
 
-class _AioProvider(AioTokenProvider):
+class _AioProvider(AioTokenProvider):  # type: ignore[misc]
     def __init__(self, token: str) -> None:
         self._token = token
 

@@ -35,7 +35,11 @@ def chosen(words: tuple[str, ...]) -> list[Scenario]:
 
 
 def penstock(stage: Stage) -> PenstockPeer:
-    peers = {Stage.OPEN: PenstockPeer, Stage.SECURED: SecuredPenstockPeer, Stage.RECEIVING: ReceivingPenstockPeer}
+    peers: dict[Stage, type[PenstockPeer]] = {
+        Stage.OPEN: PenstockPeer,
+        Stage.SECURED: SecuredPenstockPeer,
+        Stage.RECEIVING: ReceivingPenstockPeer,
+    }
     return peers[stage](PENSTOCK_SETTINGS)
 
 

@@ -59,7 +59,7 @@ def until(look: Callable[[], T | None], what: str) -> T:
     raise AssertionError(f"{what} did not come")
 
 
-class Visitor(TestClient):
+class Visitor(TestClient):  # type: ignore[misc]  # not installed everywhere, and so without types
     """A browser that fills in forms: it sends its Origin, and the token of the page that it has seen."""
 
     def token(self, path: str = "/topics/new") -> str:
@@ -73,7 +73,7 @@ class Visitor(TestClient):
         form = {"csrf": self.token("/login"), "user": user, "password": user if password is None else password}
         return self.post("/login", data={**form, **fields}, headers={"origin": ORIGIN}, follow_redirects=False)
 
-    def submit(self, path: str, consent: bool = True, secret: str = "", **fields: object) -> Any:
+    def submit(self, path: str, consent: bool = True, secret: str = "", **fields: Any) -> Any:
         """Fill in a form, and consent to what is asked then; the answer to the first of the two that is refused."""
         form = {"csrf": self.token(), **{name: str(value) for name, value in fields.items()}}
         asked = self.post(path, data=form, headers={"origin": ORIGIN})
@@ -119,7 +119,7 @@ USERS = {name: name for name in ("root", "alice", "nobody")}
 def secured() -> Iterator[Broker]:
     """A broker that wants a user: root may do everything, alice something, nobody nothing. Names are passwords."""
     rules = [f"alice {what}" for what in ("all topic orders", "all group billing", "describe group mail")]
-    security = {"users": USERS, "acls": rules, "super_users": ["root"]}
+    security: dict[str, Any] = {"users": USERS, "acls": rules, "super_users": ["root"]}
     with Broker({"penstock.metrics.listen": f"127.0.0.1:{free_port()}"}, **security) as started:
         for name in ("orders", "secrets"):
             started.create_topic(name)
@@ -218,7 +218,9 @@ def browser() -> Iterator[Browser]:
     """Debian's chromium."""
     if CHROMIUM is None:
         missing = "chromium is not installed: apt-get install chromium"
-        pytest.fail(missing) if os.environ.get("PENSTOCK_TEST_BROWSER") == "required" else pytest.skip(missing)
+        if os.environ.get("PENSTOCK_TEST_BROWSER") == "required":
+            pytest.fail(missing)
+        pytest.skip(missing)
     pytest.importorskip("playwright")
     with chromium(CHROMIUM) as started:
         yield started

@@ -23,7 +23,8 @@ from urllib.parse import quote
 from penstock.client.admin import Admin, ResourceType
 from penstock.client.consumer import Consumer
 from penstock.client.producer import Producer
-from penstock.client.share_consumer import AcknowledgeType, ShareConsumer
+from penstock.client.share_acknowledgements import AcknowledgeType
+from penstock.client.share_consumer import ShareConsumer
 from penstock.testing.broker import Broker
 
 CHROMIUM = next((path for path in ("/usr/bin/chromium", "/usr/bin/chromium-browser") if Path(path).exists()), None)

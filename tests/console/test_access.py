@@ -41,7 +41,13 @@ def test_users_rules_and_quotas_are_listed(root: Visitor) -> None:
 
 
 def test_a_rule_is_added_with_its_command_counts_and_is_removed(root: Visitor) -> None:
-    fields = {"user": "nobody", "operation": "read", "type": "topic", "name": "orders.", "pattern": "prefix"}
+    fields: dict[str, Any] = {
+        "user": "nobody",
+        "operation": "read",
+        "type": "topic",
+        "name": "orders.",
+        "pattern": "prefix",
+    }
     asked = root.submit("/access/rules/add", consent=False, **fields)
     assert "penstock acl add nobody --read orders. --prefix" in html.unescape(asked.text)
     may = "/access/users/nobody.json?operation=read&type=topic&name=orders.eu"
@@ -85,7 +91,7 @@ def test_a_user_is_added_logs_in_gets_another_password_and_is_removed(root: Visi
 
 
 def test_a_quota_is_set_and_removed(root: Visitor, as_root: Callable[..., Any]) -> None:
-    fields = {"user": "alice", "client_id": "*", "quota": "producer_byte_rate"}
+    fields: dict[str, Any] = {"user": "alice", "client_id": "*", "quota": "producer_byte_rate"}
     asked = root.submit("/access/quotas", consent=False, value="1000", **fields)
     assert "penstock quota set alice --default-client-id --produce 1000" in asked.text
     root.submit("/access/quotas", value="1000", **fields)
@@ -106,7 +112,7 @@ def test_a_quota_is_set_and_removed(root: Visitor, as_root: Callable[..., Any]) 
         {"user": "a", "ip": "10.0.0.1", "quota": "connection_creation_rate", "value": "1"},
     ],
 )
-def test_a_quota_that_means_nothing_is_refused(root: Visitor, fields: dict[str, str]) -> None:
+def test_a_quota_that_means_nothing_is_refused(root: Visitor, fields: dict[str, Any]) -> None:
     assert root.submit("/access/quotas", **fields).status_code == 400
 
 

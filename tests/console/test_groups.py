@@ -90,7 +90,7 @@ def test_a_reset_previews_and_does_what_it_says(console: Visitor, behind: str, w
         {"kind": "earliest", "partitions": "7"},
     ],
 )
-def test_a_reset_to_nowhere_is_refused(console: Visitor, behind: str, fields: dict[str, str]) -> None:
+def test_a_reset_to_nowhere_is_refused(console: Visitor, behind: str, fields: dict[str, Any]) -> None:
     assert console.submit(f"/groups/{behind}/reset", topic=behind, **fields).status_code == 400
 
 

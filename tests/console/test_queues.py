@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from penstock.client.admin import ResourceType
-from penstock.client.share_consumer import AcknowledgeType, ShareConsumer
+from penstock.client.share_acknowledgements import AcknowledgeType
+from penstock.client.share_consumer import ShareConsumer
 from penstock.testing.broker import Broker
 from tests.console.conftest import Visitor, run, until
 
@@ -138,6 +139,11 @@ def test_in_a_browser_a_strip_follows_a_worker(browser_page: Page, broker: Broke
         strips.locator(".acquired i").nth(0).wait_for(state="detached")
         strips.locator("b[data-words*='delivery']").first.wait_for()
     finally:
+
+        def end() -> None:
+            steps.put_nowait("end")
+            steps.put_nowait("end")
+
         # Both words at once: with the first the worker may be gone, and its loop with it.
-        loops[0].call_soon_threadsafe(lambda: [steps.put_nowait("end") for _ in range(2)])
+        loops[0].call_soon_threadsafe(end)
         worker.join(60)

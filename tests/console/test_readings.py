@@ -72,7 +72,7 @@ def test_two_tabs_with_different_searches_both_see_rates(
     console: Visitor, broker: Broker, fresh: str, produce: Callable[..., None], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     clock = Clock()
-    monkeypatch.setattr(console.app.state.web.session, "rates", Rates(clock))  # type: ignore[attr-defined]
+    monkeypatch.setattr(console.app.state.web.session, "rates", Rates(clock))
     broker.create_topic(fresh)
     broker.create_topic(f"{fresh}-other")
     for address in ("/topics.json", f"/topics.json?q={fresh}-other"):

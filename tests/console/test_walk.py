@@ -9,14 +9,15 @@ from collections.abc import Awaitable, Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any, Literal, TypeVar
 
 import pytest
 
 from penstock.client.admin import Admin, ClientQuotaEntity, ResourceType
 from penstock.client.consumer import Consumer
 from penstock.client.producer import Producer
-from penstock.client.share_consumer import AcknowledgeType, ShareConsumer
+from penstock.client.share_acknowledgements import AcknowledgeType
+from penstock.client.share_consumer import ShareConsumer
 from penstock.client.types import OffsetSpec, TopicPartition
 from penstock.console.formats import count, plural
 from penstock.console.names import encode_name
@@ -114,7 +115,7 @@ class Shown:
 async def of_overview(admin: Admin) -> Shown:
     cluster, topics = await admin.describe_cluster(), await admin.list_topics()
     partitions = sum(len(topic.partitions) for topic in topics)
-    facts = {"Brokers": len(cluster.nodes), "Topics": len(topics), "Partitions": partitions}
+    facts: dict[str, object] = {"Brokers": len(cluster.nodes), "Topics": len(topics), "Partitions": partitions}
     return Shown(facts, [[NAMES["groups"], RECORDS - 20], [NAMES["queues"], await _lag_of_queue(admin)]])
 
 
@@ -123,7 +124,8 @@ async def of_topics(admin: Admin) -> Shown:
 
 
 async def of_topic(admin: Admin) -> Shown:
-    info, rows = await admin.describe_topic(TOPIC), []
+    info = await admin.describe_topic(TOPIC)
+    rows: list[list[object]] = []
     for number, partition in info.partitions.items():
         first, end = [await _offset(admin, number, spec) for spec in (OffsetSpec.EARLIEST, OffsetSpec.LATEST)]
         rows.append([number, partition.leader, partition.replicas[0], partition.isr[0], first, end, end - first])
@@ -170,7 +172,7 @@ async def of_queue(admin: Admin) -> Shown:
 
 
 async def of_letters(admin: Admin) -> Shown:
-    end = (await admin.list_offsets({("dlq.walk", 0): int(OffsetSpec.LATEST)}))["dlq.walk", 0].offset
+    end = (await admin.list_offsets({("dlq.walk", 0): int(OffsetSpec.LATEST)}))[TopicPartition("dlq.walk", 0)].offset
     return Shown(words=[f"{end} letters in dlq.walk"])
 
 
@@ -319,7 +321,10 @@ def pipelines(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("pipelines")
     (folder / "walk").mkdir()
     started = {"pipeline": "walk", "started": "2026-08-01T12:00:00+00:00", "seconds": 2.0}
-    runs = [{"rows": 5_000, "lag_before": 5_000, "lag_after": 0, "error": ""}, {"error": "it broke"}]
+    runs: list[dict[str, object]] = [
+        {"rows": 5_000, "lag_before": 5_000, "lag_after": 0, "error": ""},
+        {"error": "it broke"},
+    ]
     lines = [json.dumps({**started, **each}) for each in runs]
     (folder / "walk" / "history.jsonl").write_text("\n".join(lines) + "\n")
     return folder
@@ -346,7 +351,10 @@ def visit(browser: Browser, shop: Broker, pipelines: Path) -> Iterator[tuple[Pag
         context.close()
 
 
-def show(page: Page, width: int, scheme: str) -> dict[str, Any]:
+LOOKS: tuple[tuple[int, Literal["light", "dark"]], ...] = ((400, "dark"), (2_000, "light"))
+
+
+def show(page: Page, width: int, scheme: Literal["light", "dark"]) -> dict[str, Any]:
     """What the page shows at this width, in these colours; what is wrong with it fails the test."""
     page.set_viewport_size({"width": width, "height": 900})
     page.emulate_media(color_scheme=scheme)
@@ -405,7 +413,7 @@ def test_without_a_mouse_a_person_finds_a_group_resets_it_after_a_preview_and_lo
         page.wait_for_load_state()
 
     async def committed(admin: Admin) -> int:
-        return (await admin.list_group_offsets(LONG))[LONG, 0].offset
+        return (await admin.list_group_offsets(LONG))[TopicPartition(LONG, 0)].offset
 
     page.goto("/")
     page.keyboard.press("?")
@@ -432,7 +440,7 @@ def test_without_a_mouse_a_person_finds_a_group_resets_it_after_a_preview_and_lo
     tab_to("Preview the reset")
     page.keyboard.press("Enter")
     arrive("Reset group")
-    for width, scheme in ((400, "dark"), (2_000, "light")):
+    for width, scheme in LOOKS:
         assert show(page, width, scheme)["rows"] == [[f"{LONG}-0", "0", "2", "+2"]]
     assert f"group reset-offsets {LONG} --topic {LONG} --to-latest" in page.locator("pre.command").inner_text()
     assert run(read(shop, committed)) == 0
@@ -443,7 +451,7 @@ def test_without_a_mouse_a_person_finds_a_group_resets_it_after_a_preview_and_lo
     tab_to("Log out")
     page.keyboard.press("Enter")
     arrive("Log in to Penstock")
-    for width, scheme in ((400, "dark"), (2_000, "light")):
+    for width, scheme in LOOKS:
         show(page, width, scheme)
     assert complaints == []
 

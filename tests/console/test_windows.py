@@ -109,7 +109,7 @@ def test_retries_are_counted_by_delivery() -> None:
     ],
 )
 def test_the_outlook_follows_from_what_arrives_and_what_is_completed(figures: Any, words: str) -> None:
-    assert outlook(*figures, None) == [words]
+    assert outlook(figures[0], figures[1], figures[2], figures[3], None) == [words]
 
 
 def test_with_metrics_the_outlook_says_how_many_workers_are_needed() -> None:
@@ -129,8 +129,8 @@ def test_with_metrics_the_outlook_says_how_many_workers_are_needed() -> None:
     ],
 )
 def test_where_a_window_is_full_the_oldest_record_is_named_in_place_of_more_workers(oldest: Any, words: str) -> None:
-    full = {**window(oldest, cell(8, "ACKNOWLEDGED")), "startOffset": 7, "endOffset": 9, "maxRecordLocks": 2}
-    roomy = {**full, "partition": 1, "maxRecordLocks": 3}
+    full: Any = {**window(oldest, cell(8, "ACKNOWLEDGED")), "startOffset": 7, "endOffset": 9, "maxRecordLocks": 2}
+    roomy: Any = {**full, "partition": 1, "maxRecordLocks": 3}
     found = obstacles([full, roomy], {"m1": "packer-1"})
     assert [sentence.startswith("t-0 is full") and sentence.endswith(words) for sentence in found] == [True]
     assert outlook(2, 500, 40, 25, ADVICE, found) == ["It falls behind by 15 records a second.", *found]

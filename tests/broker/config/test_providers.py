@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -72,7 +73,7 @@ def test_files_can_be_limited_to_folders(secrets: Path, tmp_path: Path) -> None:
     inside.mkdir()
     (inside / "a.properties").write_text("k=v")
     (inside / "link.properties").symlink_to(secrets / "broker.properties")
-    allowed = {"file__allowed_paths": str(inside), "dir__allowed_paths": str(inside)}
+    allowed: dict[str, Any] = {"file__allowed_paths": str(inside), "dir__allowed_paths": str(inside)}
     assert resolved(f"${{file:{inside}/a.properties:k}}", **allowed) == "v"
     for outside in (
         f"${{file:{secrets}/broker.properties:other}}",

@@ -134,7 +134,7 @@ class Member:
             return
         self.ledger.record(message.value() or b"")
         try:
-            self._consumer.commit(message, asynchronous=True)
+            self._consumer.commit(message=message, asynchronous=True)
         except Exception:  # a commit in a rebalance may fail: the record is read again
             return
 

@@ -7,10 +7,11 @@ import logging
 
 import pytest
 
-from penstock.broker.handlers.configs import Operation, ResourceType
+from penstock.broker.handlers.configs import Operation
 from penstock.client.admin import Admin
 from penstock.testing.broker import Broker
 from penstock.wire import messages as m
+from penstock.wire.config_resources import ResourceType
 from penstock.wire.errors import ClusterAuthorizationFailed, ErrorCode
 from tests.transactions.wire_client import Wire
 

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 from penstock.records.batch import iter_headers
 from penstock.testing import Broker
 from penstock.wire import messages as m
 from penstock.wire.errors import ErrorCode
 from tests.broker.handlers.records import batch, produce, topic_id
 from tests.transactions.wire_client import Producer, Wire
+from tests.wire.records_field import records_of
 
 NONE = ErrorCode.NONE
 BY_NAME, BY_ID = 12, 17
@@ -26,7 +29,7 @@ def of(topic: str, *parts: m.FetchRequest.FetchPartition) -> m.FetchRequest.Fetc
     return m.FetchRequest.FetchTopic(topic=topic, partitions=list(parts))
 
 
-def fetch(*topics: m.FetchRequest.FetchTopic, min_bytes: int = 1, wait_ms: int = 0, **others: int) -> m.FetchRequest:
+def fetch(*topics: m.FetchRequest.FetchTopic, min_bytes: int = 1, wait_ms: int = 0, **others: Any) -> m.FetchRequest:
     return m.FetchRequest(topics=list(topics), min_bytes=min_bytes, max_wait_ms=wait_ms, **others)
 
 
@@ -41,7 +44,7 @@ def only(response: m.FetchResponse) -> m.FetchResponse.PartitionData:
 
 def offsets(data: m.FetchResponse.PartitionData) -> list[int]:
     """The base offsets of the batches."""
-    return [header.base_offset for _, header in iter_headers(bytes(data.records or b""))]
+    return [header.base_offset for _, header in iter_headers(records_of(data))]
 
 
 class TestWaiting:

@@ -23,7 +23,7 @@ def group(wire: Wire, name: str) -> str:
     return name
 
 
-def to_commit(topic: str | bytes, *offsets: tuple[int, int]) -> Commit.OffsetCommitRequestTopic:
+def to_commit(topic: str | bytes, *offsets: tuple[int, int]) -> m.OffsetCommitRequest.OffsetCommitRequestTopic:
     topics = Commit.OffsetCommitRequestTopic(
         partitions=[
             Commit.OffsetCommitRequestPartition(partition_index=index, committed_offset=at, committed_metadata="note")
@@ -38,7 +38,7 @@ def to_commit(topic: str | bytes, *offsets: tuple[int, int]) -> Commit.OffsetCom
 
 
 def commit(
-    wire: Wire, group: str, *topics: Commit.OffsetCommitRequestTopic, version: int = 9
+    wire: Wire, group: str, *topics: m.OffsetCommitRequest.OffsetCommitRequestTopic, version: int = 9
 ) -> m.OffsetCommitResponse:
     return wire.ask(Commit(group_id=group, topics=list(topics)), m.OffsetCommitResponse, version)
 
@@ -48,7 +48,11 @@ def commit_codes(answer: m.OffsetCommitResponse) -> list[tuple[str, dict[int, in
 
 
 def fetch(
-    wire: Wire, group: str, *topics: Fetch.OffsetFetchRequestTopics, version: int = 9, stable: bool = False
+    wire: Wire,
+    group: str,
+    *topics: m.OffsetFetchRequest.OffsetFetchRequestTopics,
+    version: int = 9,
+    stable: bool = False,
 ) -> m.OffsetFetchResponse.OffsetFetchResponseGroup:
     requested = Fetch.OffsetFetchRequestGroup(group_id=group, topics=list(topics) or None)
     return wire.ask(Fetch(groups=[requested], require_stable=stable), m.OffsetFetchResponse, version).groups[0]

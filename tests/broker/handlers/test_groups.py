@@ -7,6 +7,7 @@ import socket
 import subprocess
 import sys
 import threading
+from collections.abc import Iterator
 from pathlib import Path
 from urllib.request import urlopen
 
@@ -34,9 +35,9 @@ CONFIGS = {
 
 
 @pytest.fixture
-def broker() -> Broker:  # type: ignore[misc]
+def broker() -> Iterator[Broker]:
     with Broker(CONFIGS) as running:
-        yield running  # type: ignore[misc]
+        yield running
 
 
 @pytest.mark.parametrize("protocol", PROTOCOLS, ids=IDS)

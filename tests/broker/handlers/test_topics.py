@@ -205,7 +205,9 @@ class TestGrowing:
         request = m.CreatePartitionsRequest(topics=list(topics), timeout_ms=5000, validate_only=validate_only)
         return [each.error_code for each in wire.ask(request, m.CreatePartitionsResponse, 3).results]
 
-    def to(self, name: str, count: int, assignments: list[list[int]] | None = None) -> Topic:
+    def to(
+        self, name: str, count: int, assignments: list[list[int]] | None = None
+    ) -> m.CreatePartitionsRequest.CreatePartitionsTopic:
         given = None if assignments is None else [self.Assignment(broker_ids=each) for each in assignments]
         return self.Topic(name=name, count=count, assignments=given)
 

@@ -6,6 +6,7 @@ import json
 import subprocess
 import sys
 from pathlib import Path
+from typing import cast
 
 from tests.broker.process import WAIT_SECONDS
 
@@ -56,7 +57,7 @@ def test_it_says_where_it_serves_and_that_it_lives_and_ends_well_with_its_lifeli
     addresses = str(report["ready"])
     assert addresses.startswith("127.0.0.1:")
     assert "," not in addresses, "clients are not told of the listener between brokers"
-    (remark,) = report["remarks"]  # type: ignore[misc]
+    (remark,) = cast("list[str]", report["remarks"])
     assert "log.retention.hours" in remark
     assert alive == {"alive": True}
     assert (tmp_path / "brokers" / "1" / ".kafka_cleanshutdown").exists()

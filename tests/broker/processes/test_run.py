@@ -12,6 +12,7 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from typing import Any
 from urllib.request import urlopen
 
 import psutil
@@ -26,6 +27,7 @@ from confluent_kafka.admin import AdminClient, NewTopic
 from bench.peers import free_ports
 from penstock.client.admin import ResourceType
 from penstock.client.sync import Admin, Consumer, Producer, ShareConsumer
+from penstock.client.types import TopicPartition as OurTopicPartition
 from tests.broker.process import WAIT_SECONDS, BrokerProcess
 
 TOPIC = "orders"
@@ -246,7 +248,7 @@ def test_records_reach_consumers_of_both_protocols_through_any_broker(pair: Brok
             found: list[bytes] = []
             deadline = time.monotonic() + WAIT_SECONDS
             while len(found) < len(sent) and time.monotonic() < deadline:
-                found += [message.value() for message in consumer.consume(500, 0.2)]
+                found += [message.value() or b"" for message in consumer.consume(500, 0.2)]
             consumer.commit(asynchronous=False)
             committed = consumer.committed([TopicPartition(TOPIC, index) for index in range(4)], WAIT_SECONDS)
             consumer.close()
@@ -273,17 +275,17 @@ async def test_transactions_span_the_brokers(pair: BrokerProcess) -> None:
         TOPIC, bootstrap_servers=pair.address, auto_offset_reset="earliest", isolation_level="read_committed"
     )
     await consumer.start()
-    found: list[bytes | None] = []
+    found: list[bytes] = []
     async with asyncio.timeout(WAIT_SECONDS):
         while len(found) < 16:
             for records in (await consumer.getmany(timeout_ms=200)).values():
-                found += [record.value for record in records]
+                found += [record.value or b"" for record in records]
     await consumer.stop()
     assert sorted(found) == sorted(f"t{number} committed".encode() for number in range(4) for _ in range(4))
     with Admin(bootstrap_servers=pair.address) as admin:
         for number in range(4):
             group = f"group of t{number}"
-            assert admin.list_group_offsets(group)[TOPIC, 0].offset == 7
+            assert admin.list_group_offsets(group)[OurTopicPartition(TOPIC, 0)].offset == 7
 
 
 def test_a_queue_spans_the_brokers(pair: BrokerProcess) -> None:
@@ -309,7 +311,7 @@ def test_secured_brokers_log_in_with_each_other(tmp_path: Path) -> None:
         assert supervisor.stdout is not None
         while " serves " not in line:
             line = supervisor.stdout.readline()
-        settings = {
+        settings: dict[str, Any] = {
             "bootstrap.servers": process.address,
             "security.protocol": "SASL_SSL",
             "sasl.mechanism": "SCRAM-SHA-512",
@@ -331,7 +333,7 @@ def test_secured_brokers_log_in_with_each_other(tmp_path: Path) -> None:
         found: list[bytes] = []
         deadline = time.monotonic() + WAIT_SECONDS
         while len(found) < 16 and time.monotonic() < deadline:
-            found += [message.value() for message in consumer.consume(500, 0.2)]
+            found += [message.value() or b"" for message in consumer.consume(500, 0.2)]
         consumer.close()
         assert sorted(found) == sorted(f"t{number}".encode() for number in range(4) for _ in range(4))
         nodes = admin.list_topics(timeout=WAIT_SECONDS).brokers

@@ -15,6 +15,7 @@ from penstock.wire import messages as m
 from penstock.wire.api import ApiKey
 from penstock.wire.messages import Message
 from tests.broker.raw import RawClient
+from tests.wire.records_field import records_of
 
 ACCEPT, RELEASE = [1], [2]
 
@@ -222,7 +223,7 @@ def values(response: m.ShareFetchResponse) -> list[bytes]:
         record.value or b""
         for topic in response.responses
         for data in topic.partitions
-        for record in iter_batches_records(bytes(data.records or b""))
+        for record in iter_batches_records(records_of(data))
     ]
 
 
@@ -281,7 +282,7 @@ def fetch_all(wire: Wire, topic: bytes, partition: int = 0) -> list[Record]:
     )
     body.session_epoch = -1
     response = wire.ask(ApiKey.FETCH, 13, body, m.FetchResponse)
-    return list(iter_batches_records(bytes(response.responses[0].partitions[0].records or b"")))
+    return list(iter_batches_records(records_of(response.responses[0].partitions[0])))
 
 
 def write_archiving(wire: Wire, topic: bytes) -> None:

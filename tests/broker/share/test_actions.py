@@ -54,7 +54,7 @@ class Group:
 
 def carried_out(action: InitializeShareState | DeleteShareState) -> list[tuple[object, ...]]:
     world, group = SimulatedWorld(), Group()
-    time = SteadyTime(world)  # type: ignore[arg-type]
+    time = SteadyTime(world)
     world.clock_ahead_ms = 3_600_000
     ShareActions(ShareState, time).request(group, action)  # type: ignore[arg-type]
     assert group.heard == []  # the shard is still busy with the command that requested it

@@ -10,6 +10,7 @@ import pytest
 from penstock.queues import assembly
 from penstock.records.builder import build_batch
 from penstock.records.codecs import Codec
+from penstock.records.cutting import OpenedBatch
 from penstock.testing import Broker
 from tests.broker.share.share_client import (
     ShareMember,
@@ -78,8 +79,7 @@ def test_a_queue_goes_on_behind_a_batch_whose_compressed_part_is_broken_batch(
 
 
 def test_a_batch_that_unpacks_beyond_the_limit_is_archived(wire: Wire, monkeypatch: pytest.MonkeyPatch) -> None:
-    limited = assembly.OpenedBatch
-    monkeypatch.setattr(assembly, "OpenedBatch", lambda raw: limited(raw, limit=10_000))
+    monkeypatch.setattr(assembly, "OpenedBatch", lambda raw: OpenedBatch(raw, limit=10_000))
     produce_batch(wire, "jobs", build_batch([(0, None, bytes(1_000), ()) for _ in range(100)], codec=Codec.ZSTD))
     produce(wire, "jobs", numbers(100, 109))
     initialize(wire, "g", topic_id(wire, "jobs"))

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import struct
 
+from tests.broker.raw import framed as frame
+
 from ..conversation import Conversation
 from ..kio_codec import Json, api_key, encode_request
 from . import scenario
-from .framing import frame, header
+from .framing import header
 
 NULL_ARRAY, NULL_STRING = struct.pack(">i", -1), struct.pack(">h", -1)
 

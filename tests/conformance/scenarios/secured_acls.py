@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 from ..conversation import Conversation
 from ..kio_codec import Json
 from ..rights import (
@@ -129,7 +131,7 @@ def secured_describe_acls(talk: Conversation) -> None:
     grant(talk, *rules(talk))
     name = talk.name
 
-    def describe(note: str, user: str = "admin", **fields: Json) -> None:
+    def describe(note: str, user: str = "admin", **fields: Any) -> None:
         talk.send("describe_acls", asking(**fields), on=user, note=note, mine="resources")
 
     for user in USERS:
@@ -140,7 +142,7 @@ def secured_describe_acls(talk: Conversation) -> None:
             describe(f"of type {kind}", resource_type_filter=kind)
     for pattern in (ANY, MATCH, LITERAL, PREFIXED) if talk.version >= 1 else ():
         for word in ("orders", "ord", "order", "or", "public"):
-            fields = {"resource_type_filter": TOPIC, "resource_name_filter": name(word)}
+            fields: dict[str, Any] = {"resource_type_filter": TOPIC, "resource_name_filter": name(word)}
             describe(f"pattern {pattern} of {word}", pattern_type_filter=pattern, **fields)
         describe(f"pattern {pattern} without a name", pattern_type_filter=pattern)
     for principal in ("User:carol", "User:*", "User:", "carol", "", "Group:carol", "User:a:b"):
@@ -155,7 +157,7 @@ def secured_describe_acls(talk: Conversation) -> None:
     for field in ("resource_type_filter", "pattern_type_filter", "operation", "permission_type"):
         for value in (0, 99):
             if talk.version >= 1 or field != "pattern_type_filter":
-                describe(f"{field} {value}", **{field: value})
+                describe(f"{field} {value}", "admin", **{field: value})
                 describe(f"{field} {value}", "nobody", **{field: value})
 
 

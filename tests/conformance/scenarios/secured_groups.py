@@ -275,7 +275,7 @@ def secured_consumer_group_describe(talk: Conversation) -> None:
     """A group whose members read topics that the asker may not describe is not described to him."""
     topics_by_right(talk, *TOPICS)
     groups = groups_by_right(talk, "g.describe", "g.none", "g.read", "g.all")
-    body = {"member_epoch": 0, "instance_id": None, "rack_id": None, "rebalance_timeout": 60_000}
+    body: dict[str, Json] = {"member_epoch": 0, "instance_id": None, "rack_id": None, "rebalance_timeout": 60_000}
     body |= {"server_assignor": None, "topic_partitions": [], "subscribed_topic_regex": None}
     for group, word in zip(groups, ("describe", "read", "none", "write"), strict=True):
         one = {**body, "group_id": group, "member_id": f"{word}-id", "subscribed_topic_names": [talk.name(word)]}

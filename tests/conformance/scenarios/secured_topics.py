@@ -40,7 +40,7 @@ def secured_metadata(talk: Conversation) -> None:
         talk.send("metadata", body, on=user, note="by name")
         if talk.version >= 8:
             talk.send("metadata", body | operations, on=user, note="with authorized operations")
-        everything = {"topics": None if talk.version >= 1 else [], "allow_auto_topic_creation": False}
+        everything: dict[str, Json] = {"topics": None if talk.version >= 1 else [], "allow_auto_topic_creation": False}
         talk.send("metadata", everything, on=user, note="all topics", mine="topics")
     if 8 <= talk.version <= 10:
         for user in ("describer", "creator", "outcast"):
@@ -229,9 +229,13 @@ def secured_describe_configs(talk: Conversation) -> None:
     for user in ("nobody", "config-writer"):
         odd = [{"resource_type": 77, "resource_name": "x", "configuration_keys": None}]
         talk.send("describe_configs", {"resources": odd}, on=user, note="an unknown type")
-        empty = [{"resource_type": TOPIC_TYPE, "resource_name": name, "configuration_keys": []} for name in ("", "a/b")]
+        empty: list[dict[str, Json]] = [
+            {"resource_type": TOPIC_TYPE, "resource_name": name, "configuration_keys": []} for name in ("", "a/b")
+        ]
         talk.send("describe_configs", {"resources": empty}, on=user, note="bad names")
-        another = [{"resource_type": BROKER, "resource_name": name, "configuration_keys": []} for name in ("99", "one")]
+        another: list[dict[str, Json]] = [
+            {"resource_type": BROKER, "resource_name": name, "configuration_keys": []} for name in ("99", "one")
+        ]
         talk.send("describe_configs", {"resources": another}, on=user, note="another broker")
 
 

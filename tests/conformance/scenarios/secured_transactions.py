@@ -196,7 +196,8 @@ def secured_txn_offset_commit(talk: Conversation) -> None:
 def secured_write_txn_markers(talk: Conversation) -> None:
     topics_by_right(talk, "none", "all")
     producer = talk.producer_id()
-    marker = {"producer_id": producer, "producer_epoch": 0, "transaction_result": True, "coordinator_epoch": 0}
+    marker: dict[str, Json] = {"producer_id": producer, "producer_epoch": 0, "transaction_result": True}
+    marker["coordinator_epoch"] = 0
     words = ("none", "all", "absent")
     marker["topics"] = [{"name": talk.name(word), "partition_indexes": [0]} for word in words]
     for user in ("nobody", "alice", "describer", "outcast", "alterer", "actor", "owner", "admin"):

@@ -141,6 +141,6 @@ def secured_describe_scram_credentials(talk: Conversation) -> None:
         twice = {"users": [{"name": name}, {"name": name}]}
         talk.send("describe_user_scram_credentials", twice, on=user, note="twice the same")
         for note, users in (("all", None), ("all, an empty list", [])):
-            body = {"users": users}
+            body: dict[str, Json] = {"users": users}
             talk.send("describe_user_scram_credentials", body, on=user, note=note, mine="results")
     talk.send("describe_user_scram_credentials", {"users": [{"name": ""}]}, note="empty name")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gzip
+from collections.abc import Mapping
 
 from ..conversation import Conversation
 from ..kio_codec import Json
@@ -23,9 +24,9 @@ class Reporting:
         self._made = 0
         # A broker may come with a subscription of its own.
         for name in ("penstock-default",):
-            self.alter(name, DELETE, **{"interval.ms": None, "metrics": None, "match": None})
+            self.alter(name, {"interval.ms": None, "metrics": None, "match": None}, DELETE)
 
-    def alter(self, name: str, operation: int = SET, **configs: str | None) -> None:
+    def alter(self, name: str, configs: Mapping[str, str | None], operation: int = SET) -> None:
         entries = [{"name": key, "config_operation": operation, "value": value} for key, value in configs.items()]
         resource = {"resource_type": CLIENT_METRICS, "resource_name": name, "configs": entries}
         self.talk.quietly("incremental_alter_configs", {"resources": [resource], "validate_only": False})
@@ -87,23 +88,23 @@ def subscriptions_of_clients(talk: Conversation) -> None:
     reporting.subscribe("asks again too soon", mine)
     reporting.subscribe("without an id", NO_ID)
     name = talk.name("some")
-    reporting.alter(name, **{"metrics": "org.apache.kafka.producer.,org.apache.kafka.consumer.", "interval.ms": "2000"})
+    reporting.alter(name, {"metrics": "org.apache.kafka.producer.,org.apache.kafka.consumer.", "interval.ms": "2000"})
     _until_subscribed(reporting, 2)
     reporting.subscribe("two prefixes", reporting.new_id())
-    reporting.alter(name, **{"metrics": "*"})
+    reporting.alter(name, {"metrics": "*"})
     _until_subscribed(reporting, 1)
     reporting.subscribe("everything", reporting.new_id())
-    reporting.alter(name, **{"match": "client_id=nobody-has-this-name"})
+    reporting.alter(name, {"match": "client_id=nobody-has-this-name"})
     _until_subscribed(reporting, 0)
     reporting.subscribe("of other clients", reporting.new_id())
-    reporting.alter(name, DELETE, **{"metrics": None, "interval.ms": None, "match": None})
+    reporting.alter(name, {"metrics": None, "interval.ms": None, "match": None}, DELETE)
 
 
 @scenario("push_telemetry", receives=True, alone=True)
 def pushes_of_clients(talk: Conversation) -> None:
     reporting = Reporting(talk)
     name = talk.name("all")
-    reporting.alter(name, **{"metrics": "*", "interval.ms": "3600000"})
+    reporting.alter(name, {"metrics": "*", "interval.ms": "3600000"})
     _until_subscribed(reporting, 1)
     client, subscription = reporting.subscribed()
     reporting.push("the first", client, subscription)
@@ -124,4 +125,4 @@ def pushes_of_clients(talk: Conversation) -> None:
     client, subscription = reporting.subscribed()
     reporting.push("the last one is the first", client, subscription, terminating=True)
     reporting.push("never subscribed", reporting.new_id(), subscription)
-    reporting.alter(name, DELETE, **{"metrics": None, "interval.ms": None})
+    reporting.alter(name, {"metrics": None, "interval.ms": None}, DELETE)
