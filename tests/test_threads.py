@@ -6,7 +6,7 @@ import threading
 
 import pytest
 
-from penstock.threads import THREADS
+from penstock.threads import THREADS, Queue
 
 
 def test_a_started_thread_has_its_name_and_does_not_keep_the_process_from_ending() -> None:
@@ -26,7 +26,7 @@ def test_a_pool_hands_back_results_and_failures() -> None:
 
 
 def test_what_is_put_into_a_queue_is_taken_by_a_thread_that_waits() -> None:
-    queue = THREADS.queue()
+    queue: Queue[str] = THREADS.queue()
     taken: list[str] = []
     thread = THREADS.start("taker", lambda: taken.append(queue.get()))
     queue.put("parcel")

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Sequence
+from concurrent.futures import Future
 from types import SimpleNamespace
 from typing import Any
 
@@ -63,7 +64,7 @@ def fill(
 
     `protocols`, `has_queues` and `has_users` are what the broker's version serves.
     """
-    settings = {"bootstrap.servers": bootstrap}
+    settings: dict[str, Any] = {"bootstrap.servers": bootstrap}
     admin = AdminClient(settings)
     topics = [
         NewTopic("orders", 3, 1, config={"retention.ms": "86400000", "segment.bytes": "1048576"}),
@@ -163,7 +164,7 @@ async def _half_done(bootstrap: str) -> None:
 
 def observe(bootstrap: str, *, has_queues: bool = True, has_users: bool = True) -> dict[str, Any]:
     """What must be the same before and after; only the queue's records are delivered once more."""
-    settings = {"bootstrap.servers": bootstrap}
+    settings: dict[str, Any] = {"bootstrap.servers": bootstrap}
     admin = AdminClient(settings)
     names = ["orders", "customers", "jobs", "payments"]
     seen: dict[str, Any] = {"topics": sorted(name for name in admin.list_topics(timeout=30).topics)}
@@ -189,10 +190,18 @@ def observe(bootstrap: str, *, has_queues: bool = True, has_users: bool = True) 
 def _users(admin: AdminClient) -> dict[str, Any]:
     rules = admin.describe_acls(
         AclBindingFilter(
-            AclResource.ANY, None, ResourcePatternType.ANY, None, None, AclOperation.ANY, AclPermissionType.ANY
+            AclResource.ANY,
+            None,  # type: ignore[arg-type]  # anything, as its documentation says
+            ResourcePatternType.ANY,
+            None,  # type: ignore[arg-type]
+            None,  # type: ignore[arg-type]
+            AclOperation.ANY,
+            AclPermissionType.ANY,
         )
     ).result(30)
-    users = admin.describe_user_scram_credentials().result(30)
+    described = admin.describe_user_scram_credentials()
+    assert isinstance(described, Future)  # of all users, as none is named
+    users = described.result(30)
     return {
         "acls": sorted(str(rule) for rule in rules),
         "users": sorted(
@@ -220,14 +229,18 @@ def read(settings: dict[str, Any], topic: str, isolation: str) -> list[tuple[int
     )
     partitions = consumer.list_topics(topic, timeout=30).topics[topic].partitions
     consumer.assign([TopicPartition(topic, index, 0) for index in partitions])
-    records, ended = [], 0
+    records: list[tuple[int, int, bytes | None, bytes | None]] = []
+    ended = 0
     while ended < len(partitions):
         message = consumer.poll(30)
         assert message is not None, f"{topic} does not end"
         if message.error():
             ended += 1
         else:
-            records.append((message.partition(), message.offset(), message.key(), message.value()))
+            index, offset = message.partition(), message.offset()
+            assert index is not None
+            assert offset is not None
+            records.append((index, offset, message.key(), message.value()))
     consumer.close()
     return sorted(records, key=lambda record: record[:2])
 

@@ -10,6 +10,7 @@ import pytest
 from penstock.adoption import plan as planning
 from penstock.adoption.kafka_folder import AdoptionError
 from penstock.adoption.plan import make_plan
+from penstock.broker.features import SUPPORTED
 from tests.adoption.folders import Recorded, tree
 
 
@@ -35,7 +36,7 @@ def test_looking_changes_nothing(kafka: Recorded) -> None:
 
 
 def test_all_obstacles_are_listed_at_once(kafka: Recorded, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.delitem(planning.SUPPORTED, "share.version")
+    monkeypatch.delitem(SUPPORTED, "share.version")
     (kafka.data / "nobody-0").mkdir()
     write_topic_id(kafka.data / "nobody-0", "AAAAAAAAAAAAAAAAAAAAAg")
     (segment,) = kafka.root.glob("*/orders-0/*.log")
@@ -70,7 +71,7 @@ def test_folders_of_two_brokers_are_refused(kafka: Recorded) -> None:
 
 
 def test_an_unknown_feature_is_refused(kafka: Recorded, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.delitem(planning.SUPPORTED, "share.version")
+    monkeypatch.delitem(SUPPORTED, "share.version")
     assert "share.version" in only_obstacle(kafka.folders)
 
 

@@ -9,14 +9,14 @@ import uuid
 from collections.abc import Callable
 from pathlib import Path
 from types import TracebackType
-from typing import Self
+from typing import Any, Self
 
 from penstock.client.sync import Admin
 from tests.broker.process import BrokerProcess
 from tests.postgres import PostgresServer
 
 SECONDS = 60
-INTERNAL = {
+INTERNAL: dict[str, Any] = {
     "offsets_topic_num_partitions": 4,
     "transaction_state_log_num_partitions": 4,
     "share_coordinator_state_topic_num_partitions": 4,
@@ -28,7 +28,7 @@ class Members:
     """Brokers 1 to `count`; each keeps its port and its folder when it is started again."""
 
     def __init__(
-        self, folder: Path, postgres: PostgresServer, count: int = 3, lease_ms: int = 3000, **configs: object
+        self, folder: Path, postgres: PostgresServer, count: int = 3, lease_ms: int = 3000, **configs: Any
     ) -> None:
         self.cluster = postgres.url(f"s{uuid.uuid4().hex}")
         self.store = f"file://{folder}/store"

@@ -10,6 +10,7 @@ from collections import Counter
 from collections.abc import Callable
 from contextlib import ExitStack
 from pathlib import Path
+from typing import Any
 
 import pytest
 from confluent_kafka import ElectionType, TopicPartition
@@ -185,7 +186,7 @@ def test_who_cannot_join_is_told_what_to_do(tmp_path: Path, postgres: PostgresSe
 
 def test_changes_on_one_broker_are_seen_on_all(tmp_path: Path, postgres: PostgresServer) -> None:
     rule = AclBinding(AclResource.TOPIC, TOPIC, "User:ann", AclOperation.READ)
-    allowed = {"authorizer_class_name": "org.apache.kafka.metadata.authorizer.StandardAuthorizer"}
+    allowed: dict[str, Any] = {"authorizer_class_name": "org.apache.kafka.metadata.authorizer.StandardAuthorizer"}
     with Members(tmp_path, postgres, super_users="User:ANONYMOUS", **allowed) as members, ExitStack() as stack:
         first, *others = (
             stack.enter_context(Admin(bootstrap_servers=broker.address)) for broker in members.brokers.values()

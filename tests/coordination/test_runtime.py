@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 
 from penstock.coordination.effects import CoordinatorRecord, Effects, TransactionalProducer
@@ -36,7 +38,7 @@ class Notes:
         self.loaded_at_ms = 0
         self.failed_effects: list[Effects] = []
 
-    def note(self, key: bytes, value: bytes, answers: list[str], **fields: bool) -> Effects:
+    def note(self, key: bytes, value: bytes, answers: list[str], **fields: Any) -> Effects:
         effects = Effects([CoordinatorRecord(key, value)], **fields)
         effects.reply(answers.append, "noted", lambda error: error.name)
         return effects

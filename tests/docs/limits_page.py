@@ -310,7 +310,11 @@ LIMITS: dict[str, list[Limit]] = {
             "the group reassigns the partitions",
             "ms",
         ),
-        fixed(sync.HANDOVER_LIMIT, "records on their way to the event loop (`penstock.client.sync`)", "`send` waits"),
+        fixed(
+            vars(sync)["HANDOVER_LIMIT"],
+            "records on their way to the event loop (`penstock.client.sync`)",
+            "`send` waits",
+        ),
     ],
     "Web console": [
         fixed(guard.MAX_BODY_BYTES, "size of a form", "status 413", "bytes"),

@@ -277,7 +277,7 @@ def alerts() -> str:
     ]
     document = {"groups": [{"name": "penstock", "rules": rules}]}
     head = "# Made by python -m tests.docs.monitoring from the table of metrics.\n"
-    return head + yaml.safe_dump(document, sort_keys=False, width=120)
+    return head + str(yaml.safe_dump(document, sort_keys=False, width=120))
 
 
 if __name__ == "__main__":

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from penstock.adoption.adopt import SET_ASIDE
+from penstock.adoption.plan import SET_ASIDE
 from penstock.adoption.release import RELEASED_CATALOG
 from penstock.broker.cluster_folder import CLUSTER_FILE, EXPORT_FILE, KAFKAS_FILES
 from penstock.certificates import BROKER_FILE, CA_FILE, CA_KEY_FILE

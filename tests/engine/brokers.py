@@ -31,16 +31,16 @@ def use(patch: pytest.MonkeyPatch) -> None:
     """Have brokers of `penstock.testing` use the engine that was chosen; without one nothing changes."""
     if ENGINE not in os.environ:
         return
+    from penstock.broker import foundation
     from penstock.testing import broker as testing
-
-    made = testing.Settings
 
     def settings(data: Path, *arguments: Any, **named: Any) -> Settings:
         cluster, store = address_of(data)
-        return made(data, *arguments, cluster=cluster, store=store, **named)
+        return foundation.Settings(data, *arguments, **{**named, "cluster": cluster, "store": store})
 
     patch.setattr(testing, "Settings", settings)
-    patch.setattr(testing, "open_catalog", open_catalog)
+    for module in (foundation, testing):
+        patch.setattr(module, "open_catalog", open_catalog)
 
 
 @contextmanager

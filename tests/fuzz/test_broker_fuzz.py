@@ -9,6 +9,7 @@ from __future__ import annotations
 import logging
 import random
 from collections.abc import Iterator
+from typing import Any
 
 import pytest
 
@@ -48,7 +49,7 @@ class Requests:
         return made, version
 
     def _struct(self, top: type[m.Message], struct_: schema.Struct, cls: type[m.Struct], version: int) -> m.Struct:
-        values = {}
+        values: dict[str, Any] = {}
         for field in struct_.fields:
             if version not in field.versions and version not in field.tagged:
                 continue

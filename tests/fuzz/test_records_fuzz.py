@@ -7,7 +7,7 @@ import random
 import pytest
 
 from penstock.records.batch import HEADER_SIZE, CorruptBatch, iter_headers, parse_header, write_crc
-from penstock.records.builder import build_batch
+from penstock.records.builder import NewRecord, build_batch
 from penstock.records.codecs import Codec, compress, decompress
 from penstock.records.cutting import cut_batch
 from penstock.records.record import iter_batches_records, iter_records
@@ -26,7 +26,7 @@ RULES = [
 
 
 def random_batch(source: random.Random) -> bytearray:
-    records = [
+    records: list[NewRecord] = [
         (
             1_700_000_000_000 + source.randrange(1000),
             source.choice([None, b"", b"key", source.randbytes(40)]),

@@ -6,7 +6,7 @@ import itertools
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from functools import partial
-from typing import TypeVar
+from typing import Any, TypeVar
 
 from penstock.coordination.context import EVERY_TOPIC, RequestContext
 from penstock.coordination.effects import CoordinatorRecord, Effects, Respond
@@ -232,7 +232,7 @@ class Shell:
         assert isinstance(response, m.LeaveGroupResponse)
         return [ErrorCode(member.error_code) for member in response.members]
 
-    def consumer_heartbeat(self, member_id: str, epoch: int, **fields: object) -> m.ConsumerGroupHeartbeatResponse:
+    def consumer_heartbeat(self, member_id: str, epoch: int, **fields: Any) -> m.ConsumerGroupHeartbeatResponse:
         owned = fields.pop("owned", None)
         request = m.ConsumerGroupHeartbeatRequest(
             group_id=str(fields.pop("group_id", "group")), member_id=member_id, member_epoch=epoch, **fields
@@ -339,7 +339,7 @@ class Shell:
         return ErrorCode(response.topics[0].partitions[0].error_code)
 
     def fetch(
-        self, topic: str, partition: int, *, group_id: str = "group", require_stable: bool = False, **fields: object
+        self, topic: str, partition: int, *, group_id: str = "group", require_stable: bool = False, **fields: Any
     ) -> m.OffsetFetchResponse.OffsetFetchResponsePartitions:
         request = m.OffsetFetchRequest.OffsetFetchRequestGroup(
             group_id=group_id,

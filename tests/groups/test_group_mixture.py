@@ -216,5 +216,5 @@ TestMixture.settings = settings(max_examples=40, stateful_step_count=40, deadlin
 
 @pytest.mark.long
 @pytest.mark.timeout(1_800)
-class TestLongMixture(MixtureMachine.TestCase):
+class TestLongMixture(MixtureMachine.TestCase):  # type: ignore[misc, valid-type]  # a class that is made
     settings = settings(max_examples=400, stateful_step_count=80, deadline=None)

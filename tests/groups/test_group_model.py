@@ -288,11 +288,11 @@ class ClassicGroupMachine(RuleBasedStateMachine):
         group = self.shell.shard.state.groups.get("group") if hasattr(self, "shell") else None
         if group is None:
             return
-        for member in group.members.values():  # type: ignore[union-attr]
+        for member in group.members.values():
             if member.awaiting_join is not None:  # type: ignore[union-attr]
-                assert group.state is ClassicState.PREPARING_REBALANCE  # type: ignore[union-attr]
+                assert group.state is ClassicState.PREPARING_REBALANCE
             if member.awaiting_sync is not None:  # type: ignore[union-attr]
-                assert group.state is ClassicState.COMPLETING_REBALANCE  # type: ignore[union-attr]
+                assert group.state is ClassicState.COMPLETING_REBALANCE
 
     @precondition(lambda self: hasattr(self, "shell"))
     @rule()
@@ -327,11 +327,11 @@ TestClassicGroupMachine.settings = settings(max_examples=40, stateful_step_count
 
 @pytest.mark.long
 @pytest.mark.timeout(1_800)
-class TestLongConsumerGroupMachine(ConsumerGroupMachine.TestCase):
+class TestLongConsumerGroupMachine(ConsumerGroupMachine.TestCase):  # type: ignore[misc, valid-type]  # a class that is made
     settings = settings(max_examples=400, stateful_step_count=80, deadline=None)
 
 
 @pytest.mark.long
 @pytest.mark.timeout(1_800)
-class TestLongClassicGroupMachine(ClassicGroupMachine.TestCase):
+class TestLongClassicGroupMachine(ClassicGroupMachine.TestCase):  # type: ignore[misc, valid-type]
     settings = settings(max_examples=400, stateful_step_count=80, deadline=None)

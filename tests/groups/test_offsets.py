@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 
 from penstock.groups.settings import GroupSettings
@@ -32,7 +34,7 @@ class TestCommitting:
 
     def test_only_members_of_the_generation_commit_to_a_classic_group(self, shell: Shell) -> None:
         (member,), generation = shell.stable_group(1)
-        commit = {"member_id": member, "generation": generation}
+        commit: dict[str, Any] = {"member_id": member, "generation": generation}
         assert shell.commit("foo", 0, 1, **commit) == ErrorCode.NONE
         assert shell.commit("foo", 0, 1) == ErrorCode.UNKNOWN_MEMBER_ID
         assert shell.commit("foo", 0, 1, member_id="who", generation=generation) == ErrorCode.UNKNOWN_MEMBER_ID
@@ -79,6 +81,7 @@ class TestCommitting:
 
     def test_a_member_that_gives_up_a_partition_may_still_commit_it(self, shell: Shell) -> None:
         foo = shell.topics.topic_id("foo")
+        assert foo is not None
         shell.consumer_join("A", "foo")
         shell.consumer_join("B", "foo")
         kept = assigned(shell.consumer_heartbeat("A", 2))

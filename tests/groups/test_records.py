@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 
 from penstock.groups import records
@@ -9,7 +11,7 @@ from penstock.wire import messages as m
 from penstock.wire.codec import MalformedMessage
 
 TOPIC_ID = bytes(range(16))
-COMMIT = {"offset": 42, "leader_epoch": 0, "metadata": "", "commit_timestamp_ms": 1_700_000_000_000}
+COMMIT: dict[str, Any] = {"offset": 42, "leader_epoch": 0, "metadata": "", "commit_timestamp_ms": 1_700_000_000_000}
 
 
 def test_an_offset_commit_is_written_as_kafka_writes_it() -> None:

@@ -48,7 +48,8 @@ def test_endless_heartbeats_do_not_fill_memory() -> None:
 
 @given(st.lists(st.tuples(st.sampled_from("abcd"), st.integers(0, 50), st.booleans()), max_size=60))
 def test_agrees_with_a_plain_dictionary(steps: list[tuple[str, int, bool]]) -> None:
-    timers, model = Timers(), {}
+    timers = Timers()
+    model: dict[str, int] = {}
     for name, deadline_ms, cancel in steps:
         if cancel:
             timers.cancel(key(name))

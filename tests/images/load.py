@@ -11,6 +11,7 @@ from typing import NamedTuple
 from penstock.client.consumer import Consumer
 from penstock.client.producer import Producer
 from penstock.client.share_consumer import ShareConsumer
+from penstock.log.partition import PartitionLog
 from penstock.storage.contract import LogConfig
 from penstock.testing import Broker
 from tests.images.recorder import Recording, recorded
@@ -67,6 +68,7 @@ def record_a_load(folder: Path, rounds: int, seed: int = 1) -> Loaded:
             logs = [
                 OpenLog(log.topic, log.partition, log.topic_id, log.config)
                 for log in broker._running().parts.storage.logs()
+                if isinstance(log, PartitionLog)
             ]
     return Loaded(recording, load.promises, logs)
 

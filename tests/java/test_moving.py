@@ -22,6 +22,7 @@ from tests.adoption import kafka_load
 from tests.adoption.folders import CONFIGS, observed
 from tests.adoption.record import RELEASES
 from tests.broker.raw import RawClient
+from tests.wire.records_field import records_of
 
 pytestmark = [pytest.mark.java, pytest.mark.timeout(400)]
 
@@ -96,7 +97,7 @@ def test_there_and_back(tmp_path: Path, is_killed: bool) -> None:
 def assert_goes_on(bootstrap: str, orders: list[list[object]]) -> None:
     """The next record gets the next offset."""
     producer = Producer({"bootstrap.servers": bootstrap, "enable.idempotence": True})
-    offsets: list[int] = []
+    offsets: list[int | None] = []
     producer.produce("orders", b"kafka again", partition=0, on_delivery=lambda _, it: offsets.append(it.offset()))
     producer.flush(30)
     assert offsets == [int(str([record for record in orders if record[0] == 0][-1][1])) + 1]
@@ -269,7 +270,7 @@ def hash_of(port: int, topic: str, partition: int) -> str:
             ]
             (data,) = client.ask(request, m.FetchResponse, 12).responses[0].partitions
             assert data.error_code == 0
-            records = bytes(data.records or b"")
+            records = records_of(data)
             if not records:
                 return f"{offset} {found.hexdigest()}"
             for at, header in iter_headers(records):

@@ -127,10 +127,10 @@ class Counts:
         for message in self._consumer.consume(500, 0.2):
             error = message.error()
             if error is None:
-                self.of[message.key().decode()].append(int(message.value()))
+                self.of[(message.key() or b"").decode()].append(int(message.value() or b""))
                 self._total += 1
             elif error.code() == KafkaError._PARTITION_EOF:
-                self._ended.add(message.partition())
+                self._ended.add(-1 if (partition := message.partition()) is None else partition)
 
     def reach(self, total: int) -> None:
         def is_reached() -> bool:

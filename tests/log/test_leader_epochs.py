@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 
 from penstock.log import leader_epochs
+from penstock.log.files import write_file
 from penstock.log.leader_epochs import LeaderEpochs
 
 
@@ -69,7 +70,6 @@ def test_a_history_that_is_made_anew_is_written_once_and_only_if_it_differs(
     epochs.assign(0, 0)
     epochs.assign(3, 10)
     written: list[str] = []
-    write_file = leader_epochs.write_file
 
     def watched(path: str, data: bytes) -> None:
         written.append(path)

@@ -22,6 +22,7 @@ from collections.abc import AsyncIterator
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any, cast
 
 from confluent_kafka import Consumer as Judge
 from confluent_kafka import KafkaError as JudgeError
@@ -173,7 +174,7 @@ async def consume(address: str, load: Load, group: str, protocol: str) -> None:
     load.positions[group] = {}
     while not load.readers_stop.is_set():
         with contextlib.suppress(KafkaError):
-            async with Consumer(**reader_settings(address, group, protocol)) as consumer:  # type: ignore[arg-type]
+            async with Consumer(**reader_settings(address, group, protocol)) as consumer:
                 consumer.subscribe(list(TOPICS))
                 while not load.readers_stop.is_set():
                     records = await consumer.poll(max_records=50, timeout_ms=200)
@@ -183,7 +184,7 @@ async def consume(address: str, load: Load, group: str, protocol: str) -> None:
                             load.positions[group][record.topic_partition] = record.offset + 1
 
 
-def reader_settings(address: str, group: str, protocol: str) -> dict[str, object]:
+def reader_settings(address: str, group: str, protocol: str) -> dict[str, Any]:
     return {
         "bootstrap_servers": address,
         "group_id": group,
@@ -224,18 +225,21 @@ def read_all(address: str, topic: str, partitions: int) -> dict[int, list[Seen]]
             message = judge.poll(1.0)
             if message is None:
                 continue
-            if message.error():
-                if message.error().code() != JudgeError._PARTITION_EOF:
-                    raise AssertionError(str(message.error()))
-                left.discard(message.partition())
+            error, number, offset = message.error(), message.partition(), message.offset()
+            assert number is not None
+            if error:
+                if error.code() != JudgeError._PARTITION_EOF:
+                    raise AssertionError(str(error))
+                left.discard(number)
                 continue
-            found[message.partition()].append(
+            assert offset is not None
+            found[number].append(
                 (
-                    message.offset(),
+                    offset,
                     message.timestamp()[1],
                     message.key(),
                     message.value(),
-                    tuple(message.headers() or ()),
+                    tuple(cast("list[tuple[str, bytes | None]]", message.headers() or [])),
                 )
             )
     finally:
@@ -292,7 +296,7 @@ async def _go_on(target: str, group: str, protocol: str, committed: dict[TopicPa
         if record[0] >= committed.get(TopicPartition(topic, number), 0)
     }
     seen: list[tuple[str, int, int]] = []
-    async with Consumer(**reader_settings(target, group, protocol)) as consumer:  # type: ignore[arg-type]
+    async with Consumer(**reader_settings(target, group, protocol)) as consumer:
         consumer.subscribe(list(TOPICS))
         async with asyncio.timeout(60):
             while len(seen) < len(expected):

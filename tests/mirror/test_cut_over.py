@@ -133,11 +133,10 @@ async def test_records_that_differ_anywhere_are_found(source: Broker, target: Br
     await produce(source, 200, 100)
     target.create_topic("t")
     await produce(target, 1, 1000)
-    stamp = {"topic": "t", "partition": 0}
     theirs = await read(from_, TP, 1, 300)  # a copy, but for the first record
     async with Producer(bootstrap_servers=target.bootstrap_servers) as producer:
         for record in theirs:
-            await producer.send(**stamp, value=record.value, timestamp_ms=record.timestamp)
+            await producer.send("t", record.value, partition=0, timestamp_ms=record.timestamp)
     assert (await change_over(source, target, records=200)).records_compared == 200
     async with Mirror(*sides(source, target), Plan(again=True, interval_s=0.1)) as mirror:
         with pytest.raises(Refused, match="t-0 holds different records at offset 0"):

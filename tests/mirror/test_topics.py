@@ -10,6 +10,7 @@ from penstock.mirror import copying
 from penstock.mirror import source as source_module
 from penstock.mirror.source import read
 from penstock.testing.broker import Broker
+from penstock.wire.errors import ErrorCode
 from tests.mirror.conftest import caught_up, mirroring, until
 from tests.mirror.test_source import produce
 
@@ -43,7 +44,7 @@ async def test_a_start_that_was_interrupted_goes_on(source: Broker, target: Brok
     source.create_topic("t")
     await produce(source, 500)
     await from_.delete_records({TP: 400})
-    target.fail("DeleteRecords", 44, times=None)  # POLICY_VIOLATION
+    target.fail("DeleteRecords", ErrorCode.POLICY_VIOLATION, times=None)
     async with mirroring(source, target) as mirror:
         await until(lambda: mirror.status().problems)
     assert await bounds(to) == (0, 400)

@@ -122,8 +122,9 @@ def output_in(path: Path) -> Iterator[None]:
     try:
         yield
     finally:
+        if sys.__stdout__ is not None:
+            sys.__stdout__.flush()
         sys.stdout, sys.stderr = sys.__stdout__, sys.__stderr__
-        sys.stdout.flush()
         for number, descriptor in enumerate(kept, 1):
             os.dup2(descriptor, number)
             os.close(descriptor)

@@ -12,7 +12,7 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import confluent_kafka
 import pytest
@@ -29,7 +29,7 @@ JOBS = 6000
 INPUTS = 6000
 PARTITIONS = 3
 LOCK_MS = 30_000
-LIVELY = {
+LIVELY: dict[str, Any] = {
     **INTERNAL,
     "log_cleaner_backoff_ms": 50,
     "log_retention_check_interval_ms": 50,
@@ -229,9 +229,9 @@ def run_pipeline(settings: dict[str, str], stopping: threading.Event, load: Load
         )
         producer.flush(30)
         for message in messages:
-            value = int(message.value() or b"")
-            where = {"topic": "outputs", "partition": value % PARTITIONS}
-            load.note(called, op="send", process="pipeline", value=value, result="unknown", txn=txn, **where)
+            number_of = int(message.value() or b"")
+            where = {"topic": "outputs", "partition": number_of % PARTITIONS}
+            load.note(called, op="send", process="pipeline", value=number_of, result="unknown", txn=txn, **where)
         called = time.monotonic()
         producer.commit_transaction(30)
         load.note(called, op="txn-end", txn=txn, result="committed")

@@ -12,10 +12,12 @@ from typing import Any
 
 import pytest
 
+from penstock import portable
 from penstock.broker.cluster_folder import BACKUP_MANIFEST, check_embedded
 from penstock.broker.foundation import BACKUP_FOLDER
 from penstock.catalog.contract import CatalogError
 from penstock.client.sync import Admin, Consumer, Producer
+from penstock.client.types import TopicPartition
 from penstock.log.errors import StorageError
 from penstock.operation import make_backup
 from penstock.operation.backup_folder import verify
@@ -99,10 +101,10 @@ def test_consumers_that_had_read_further_notice_the_restore(data: Path, tmp_path
             for _ in range(5):
                 producer.send("short", b"after the backup").result()
         with Admin(bootstrap_servers=process.address) as admin:
-            before = admin.list_offsets({("short", 0): -1})[("short", 0)]  # type: ignore[dict-item, index]
+            before = admin.list_offsets({("short", 0): -1})[TopicPartition("short", 0)]
     done("backup", "restore", str(backup), "--data", str(copy))
     with broker(copy) as restored, Admin(bootstrap_servers=restored.address) as admin:
-        after = admin.list_offsets({("short", 0): -1})[("short", 0)]  # type: ignore[dict-item, index]
+        after = admin.list_offsets({("short", 0): -1})[TopicPartition("short", 0)]
         assert after.offset == before.offset - 5
         with Producer(bootstrap_servers=restored.address) as producer:
             producer.send("short", b"in its place").result()
@@ -133,7 +135,7 @@ def test_several_brokers_are_backed_up_when_they_are_stopped(tmp_path: Path) -> 
         Consumer(bootstrap_servers=restored.address, auto_offset_reset="earliest") as consumer,
     ):
         consumer.assign([("t", index) for index in range(4)])
-        found = []
+        found: list[int] = []
         deadline = time.monotonic() + WAIT_SECONDS
         while len(found) < 40 and time.monotonic() < deadline:
             found += [int(record.value or b"") for record in consumer.poll(500)]
@@ -226,7 +228,7 @@ def test_folders_that_a_backup_would_harm_are_refused(stopped: Path, tmp_path: P
 def test_a_disk_that_is_too_small_is_refused_before_anything_is_copied(
     stopped: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(make_backup.portable, "disk_space", lambda path: Space(1 << 30, 50_000))
+    monkeypatch.setattr(portable, "disk_space", lambda path: Space(1 << 30, 50_000))
     with pytest.raises(StorageError, match=r"bytes are needed in .*, and 50,000 are free there"):
         make(stopped, tmp_path / "backup")
     assert not (tmp_path / "backup" / BACKUP_MANIFEST).exists()

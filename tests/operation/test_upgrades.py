@@ -14,7 +14,8 @@ from penstock.catalog.schema import MIGRATIONS
 from penstock.testing.broker import Broker
 from tests.adoption import kafka_load
 from tests.adoption.folders import tree
-from tests.operation.earlier_versions import EARLIER, OBSERVED, CheckedOut, Earlier
+from tests.adoption.record import OBSERVED
+from tests.operation.earlier_versions import EARLIER, CheckedOut, Earlier
 
 UNCHANGED = {"log.cleaner.enable": "false"}
 """So that no record is compacted away between two looks at it."""

@@ -27,7 +27,7 @@ class Delivery(NamedTuple):
     """Before the request was sent: the record was acquired after this."""
     got_at: float
     """After the response came: the record was acquired before this."""
-    count: int
+    delivery_count: int
 
 
 class Answer(NamedTuple):
@@ -123,9 +123,9 @@ class History:
 
     def _faults_of_counts(self) -> list[str]:
         return [
-            f"offset {delivery.offset} was delivered {delivery.count} times"
+            f"offset {delivery.offset} was delivered {delivery.delivery_count} times"
             for delivery in self.deliveries
-            if delivery.count > self.delivery_count_limit
+            if delivery.delivery_count > self.delivery_count_limit
         ]
 
     def _faults_of_start_offsets(self) -> list[str]:
@@ -140,7 +140,7 @@ class History:
         unsure = {answer.offset for answer in self.answers if answer.confirmed is None}
         most: dict[int, int] = defaultdict(int)
         for delivery in self.deliveries:
-            most[delivery.offset] = max(most[delivery.offset], delivery.count)
+            most[delivery.offset] = max(most[delivery.offset], delivery.delivery_count)
         return [
             f"offset {offset} was lost after {most[offset]} deliveries"
             for offset in range(records)

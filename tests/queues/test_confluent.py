@@ -6,6 +6,7 @@ import threading
 import time
 from collections import Counter
 from collections.abc import Iterator
+from typing import Any
 
 import pytest
 
@@ -42,7 +43,7 @@ def produce(broker: Broker, topic: str, number: int, **configs: object) -> None:
     assert producer.flush(PATIENCE_SECONDS) == 0
 
 
-def consumer(broker: Broker, topic: str, mode: str = "explicit", **configs: object) -> ShareConsumer:
+def consumer(broker: Broker, topic: str, mode: str = "explicit", **configs: Any) -> ShareConsumer:
     made = ShareConsumer(
         {
             "bootstrap.servers": broker.bootstrap_servers,
@@ -71,14 +72,14 @@ def poll(worker: ShareConsumer, number: int) -> list[Message]:
 def test_implicit_acknowledgement_takes_every_record_once(broker: Broker, topic: str) -> None:
     produce(broker, topic, 1_000, **{"batch.num.messages": 70})
     worker = consumer(broker, topic, "implicit", **{"max.poll.records": 50})
-    got = [int(message.value()) for message in poll(worker, 1_000)]
+    got = [int(message.value() or b"") for message in poll(worker, 1_000)]
     assert got == list(range(1_000))
     worker.close()
 
 
 def test_a_poll_gets_no_more_than_max_poll_records(broker: Broker, topic: str) -> None:
     produce(broker, topic, 100)
-    worker = consumer(broker, topic, **{"max.poll.records": 7})
+    worker = consumer(broker, topic, "explicit", **{"max.poll.records": 7})
     polled: list[list[Message]] = []
     while len(polled) < 5:
         messages = list(worker.poll(1.0))
@@ -93,7 +94,7 @@ def test_a_poll_gets_no_more_than_max_poll_records(broker: Broker, topic: str) -
 def test_released_records_come_back_and_rejected_ones_do_not(broker: Broker, topic: str) -> None:
     produce(broker, topic, 3)
     worker = consumer(broker, topic)
-    accepted, released, rejected = sorted(poll(worker, 3), key=lambda message: message.offset())
+    accepted, released, rejected = sorted(poll(worker, 3), key=lambda message: message.offset() or 0)
     worker.acknowledge(accepted, AcknowledgeType.ACCEPT)
     worker.acknowledge(released, AcknowledgeType.RELEASE)
     worker.acknowledge(rejected, AcknowledgeType.REJECT)
@@ -125,7 +126,7 @@ def test_many_consumers_share_one_large_batch(broker: Broker, topic: str) -> Non
     everybody_waits = threading.Barrier(9, timeout=PATIENCE_SECONDS)
 
     def work(number: int) -> None:
-        worker = consumer(broker, topic, **{"max.poll.records": 10})
+        worker = consumer(broker, topic, "explicit", **{"max.poll.records": 10})
         for _ in range(3):
             assert not list(worker.poll(0.3))
         everybody_waits.wait()
@@ -135,7 +136,7 @@ def test_many_consumers_share_one_large_batch(broker: Broker, topic: str) -> Non
                 time.sleep(0.001)
                 with guard:
                     worked[number] += 1
-                    seen[message.offset()] += 1
+                    seen[message.offset() or 0] += 1
                     if len(seen) == 2_000:
                         done.set()
         worker.close()

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 from penstock.coordination.effects import Effects
 from penstock.queues.state import ShareStateShard
 from penstock.queues.transitions import StateBatch
@@ -28,7 +30,7 @@ class Log:
     def new_shard(self) -> ShareStateShard:
         return ShareStateShard(lambda _, index: index < self.partitions, self.updates_per_snapshot)
 
-    def run(self, effects: Effects) -> object:
+    def run(self, effects: Effects) -> Any:
         for key, value in effects.records:
             self.records.append((key, value))
             self.written_ms.append(self.now_ms)

@@ -47,7 +47,7 @@ def _decoded(data: bytes, **options: Any) -> list[Record]:
     return [record for batch in filled if batch is not None for record in _records(batch)]
 
 
-def _records(batch: pa.RecordBatch) -> list[Record]:
+def _records(batch: Any) -> list[Record]:
     batch.validate(full=True)
     timestamps = batch["timestamp"].cast(pa.int64()).to_pylist()
     return [

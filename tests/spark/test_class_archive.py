@@ -70,7 +70,7 @@ def test_java_finds_classes_of_spark_in_what_it_recorded(tmp_path: Path) -> None
         if not options:
             pytest.skip("this Java has no archive that ours could build on")
         assert expected in options
-        command = [java / "bin" / "java", *options.split(), "-Xlog:class+load", "-cp", jars]
+        command = [str(java / "bin" / "java"), *options.split(), "-Xlog:class+load", "-cp", jars]
         result = subprocess.run(
             [*command, "org.apache.spark.launcher.Main", "org.apache.spark.deploy.SparkSubmit", "--version"],
             env={"SPARK_HOME": str(spark), "JAVA_HOME": str(java), "SPARK_SCALA_VERSION": "2.13"},

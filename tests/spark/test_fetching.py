@@ -9,7 +9,6 @@ import pytest
 from penstock.client.blocking import BlockingConnection
 from penstock.client.errors import BrokerUnreachable
 from penstock.client.sync import Admin, Producer
-from penstock.spark import fetching
 from penstock.spark.fetching import FetchSettings, RangeFetcher
 from penstock.spark.ranges import OffsetRange
 from penstock.testing.broker import Broker
@@ -31,7 +30,7 @@ def opened(monkeypatch: pytest.MonkeyPatch) -> list[int]:
         ports.append(port)
         return open_connection(host, port, **settings)
 
-    monkeypatch.setattr(fetching.BlockingConnection, "open", counting)
+    monkeypatch.setattr(BlockingConnection, "open", counting)
     return ports
 
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 
 from penstock.client.errors import UsageError
@@ -11,7 +13,7 @@ from penstock.spark.options import SourceOptions, parse_options
 BROKER = {"kafka.bootstrap.servers": "localhost:9092"}
 
 
-def parsed(streaming: bool = False, **options: str) -> SourceOptions:
+def parsed(streaming: bool = False, **options: Any) -> SourceOptions:
     return parse_options({**BROKER, **options}, streaming=streaming)
 
 
@@ -47,7 +49,9 @@ def test_columns_and_headers_make_the_schema() -> None:
 
 
 def test_isolation_and_group_come_from_the_clients_settings() -> None:
-    options = parsed(subscribe="a", **{"kafka.isolation.level": "read_committed", "kafka.group.id": "lake"})
+    options = parse_options(
+        {**BROKER, "subscribe": "a", "kafka.isolation.level": "read_committed", "kafka.group.id": "lake"}
+    )
     assert options.isolation is IsolationLevel.READ_COMMITTED
     assert options.group_id == "lake"
 
@@ -79,7 +83,7 @@ def test_without_a_group_one_is_named_after_what_is_read() -> None:
         ({"subscribe": "a", "share.group": "g"}, "readStream"),
     ],
 )
-def test_what_cannot_work_is_refused_with_advice(options: dict[str, str], message: str) -> None:
+def test_what_cannot_work_is_refused_with_advice(options: dict[str, Any], message: str) -> None:
     with pytest.raises(UsageError, match=message):
         parsed(**options)
 

@@ -56,7 +56,7 @@ def test_a_topic_is_planned_from_end_to_end_and_read(penstock_broker: Broker) ->
 @pytest.mark.parametrize("codec", ["gzip", "snappy", "lz4", "zstd"])
 def test_a_range_is_trimmed_to_its_offsets_whatever_the_batches_are(penstock_broker: Broker, codec: str) -> None:
     penstock_broker.create_topic("t")
-    produce(penstock_broker, "t", 1000, **{"compression.type": codec})
+    produce(penstock_broker, "t", 1000, compression_type=codec)
     read = rows(penstock_broker, OffsetRange("t", 0, 17, 983))
     assert [row["offset"] for row in read] == list(range(17, 983))
 

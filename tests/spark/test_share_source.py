@@ -106,7 +106,7 @@ class Stage:
         return (
             frame.writeStream.foreachBatch(keep)
             .option("checkpointLocation", str(self.checkpoint))
-            .trigger(**trigger)  # type: ignore[arg-type]
+            .trigger(**trigger)
             .start()
         )
 

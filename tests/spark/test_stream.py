@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from penstock.client.sync import Producer
-from penstock.client.types import TopicPartition
+from penstock.client.types import IsolationLevel, TopicPartition
 from penstock.spark.planning import ClusterView
 from penstock.testing.broker import Broker
 from tests.spark.topics import read_committed
@@ -64,7 +64,9 @@ def test_topic_to_topic_is_exactly_once_when_spark_forgets_its_last_commit(
     assert values(penstock_broker, "out") == dict.fromkeys(range(1000), 1)
     with ClusterView(penstock_broker.bootstrap_servers) as view:
         committed = {tp: place.offset for tp, place in view.committed("copy").items()}
-        assert committed == view.latest([TopicPartition("in", 0), TopicPartition("in", 1)], view_isolation())
+        assert committed == view.latest(
+            [TopicPartition("in", 0), TopicPartition("in", 1)], IsolationLevel.READ_COMMITTED
+        )
     # Exactly what a driver that died between the sink's commit and Spark's leaves behind.
     last = max(checkpoint.joinpath("commits").glob("[0-9]*"), key=lambda path: int(path.name))
     last.unlink()
@@ -72,12 +74,6 @@ def test_topic_to_topic_is_exactly_once_when_spark_forgets_its_last_commit(
     produce(penstock_broker, 500, first=1000)
     copy(spark, penstock_broker, checkpoint, shuffled=shuffled)
     assert values(penstock_broker, "out") == dict.fromkeys(range(1500), 1)
-
-
-def view_isolation() -> object:
-    from penstock.client.types import IsolationLevel
-
-    return IsolationLevel.READ_COMMITTED
 
 
 def test_a_batch_write_is_visible_as_a_whole(penstock_broker: Broker, spark: SparkSession) -> None:

@@ -8,11 +8,12 @@ import pytest
 from penstock.client.cluster import Cluster
 from penstock.client.config import ClientConfig
 from penstock.client.errors import UsageError
+from penstock.client.producer import Producer
 from penstock.client.sync import Consumer
 from penstock.client.types import TopicPartition
 from penstock.spark import sink
 from penstock.spark.sink import SinkOptions, TaskResult, parse_sink_options
-from penstock.spark.transactions import Decision, Ended, LostBatch, OpenTransaction, end_all, read_decision
+from penstock.spark.transactions import Decision, Ended, LostBatch, OpenTransaction, decide, end_all, read_decision
 from penstock.testing.broker import Broker
 
 PREFIX = "query-1"
@@ -73,8 +74,8 @@ async def test_a_driver_that_died_between_decision_and_end_is_finished_by_the_ta
     options = options_of(penstock_broker)
     results = [await write(options, 0, "a"), await write(options, 1, "b")]
     transactions = tuple(result.transaction for result in results if result.transaction)
-    async with sink.Producer(options.producer_settings("driver", PREFIX)) as driver:
-        await sink.decide(driver, PREFIX, Decision(4, transactions), TopicPartition("out", 0), {}, "")
+    async with Producer(options.producer_settings("driver", PREFIX)) as driver:
+        await decide(driver, PREFIX, Decision(4, transactions), TopicPartition("out", 0), {}, "")
     assert visible(penstock_broker) == []
     assert await sink.was_committed(options, PREFIX, 4)
     assert visible(penstock_broker) == [b"a", b"b"]

@@ -57,7 +57,7 @@ async def bounded(work: object) -> Counters:
 async def test_a_worker_drains_the_queue_and_ends_by_itself() -> None:
     async with AsyncBroker() as broker:
         await put(broker, 50)
-        seen: Counter[bytes] = Counter()
+        seen: Counter[bytes | None] = Counter()
         counters = await bounded(run_worker(job(broker), lambda r: seen.update([r.value]), Attempt(0, 0)))
         assert counters == Counters(accepted=50)
         assert sorted(seen.values()) == [1] * 50

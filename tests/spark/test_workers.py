@@ -112,7 +112,7 @@ def test_workers_go_on_until_they_are_stopped(spark: object, broker: BrokerProce
         "tireless",
         writer(tmp_path),  # type: ignore[arg-type]
         4,
-        spark=spark,  # type: ignore[arg-type]
+        spark=spark,
         bootstrap_servers=broker.address,
         auto_offset_reset="earliest",
         until_empty=False,

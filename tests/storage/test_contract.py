@@ -57,8 +57,11 @@ def start_objects(folder: Path) -> StartStorage:
             commits.delete(log.key)  # as the catalog does before
             return free
 
+    def fail(error: StorageError) -> None:
+        pytest.fail(str(error))
+
     def start() -> Storage:
-        return Engine(folder, lambda: NOW, call_at_once, pytest.fail, commits, store, EngineSettings(node_id=1))
+        return Engine(folder, lambda: NOW, call_at_once, fail, commits, store, EngineSettings(node_id=1))
 
     return start
 

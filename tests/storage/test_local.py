@@ -7,12 +7,14 @@ import os
 import threading
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from penstock import portable
 from penstock.log.checkpoints import RECOVERY_POINTS, read_checkpoint
 from penstock.log.partition import PartitionLog
+from penstock.log.recovery import recover_segments
 from penstock.records.batch import parse_header
 from penstock.records.builder import build_batch
 from penstock.storage.checkpoint import BOOT_ID, CLEAN_SHUTDOWN, LOG_ENDS
@@ -68,11 +70,10 @@ def recovered(monkeypatch: pytest.MonkeyPatch, open_logs: Callable[[], object]) 
     from penstock.log import partition
 
     folders: list[str] = []
-    real = partition.recover_segments
 
-    def spy(folder: str, *args: object, **options: object) -> object:
+    def spy(folder: str, *args: Any, **options: Any) -> object:
         folders.append(Path(folder).name)
-        return real(folder, *args, **options)  # type: ignore[arg-type]
+        return recover_segments(folder, *args, **options)
 
     with monkeypatch.context() as patch:
         patch.setattr(partition, "recover_segments", spy)

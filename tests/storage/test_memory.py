@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from functools import partial
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -123,12 +125,16 @@ def test_offsets_keep_their_order_and_what_was_seen_stays(steps: list[str]) -> N
     heard: list[tuple[int, StorageError | None]] = []
     seen = b""
     producer_id = 0
+
+    def hear(at: int, failure: StorageError | None) -> None:
+        heard.append((at, failure))
+
     for step in steps:
         before = log.high_watermark
         try:
             if step == "append":
                 position = append(log).position
-                storage.when_durable(log, position, lambda failure, at=position: heard.append((at, failure)))
+                storage.when_durable(log, position, partial(hear, position))
             elif step == "begin":
                 producer_id += 1
                 append(log, producer_id=producer_id)

@@ -10,6 +10,7 @@ from penstock.records.builder import build_batch
 from penstock.records.record import iter_batches_records
 from penstock.testing.memory import WireClient
 from penstock.wire import messages as m
+from tests.wire.records_field import records_of
 
 T = TypeVar("T")
 WAIT_SECONDS = 30
@@ -58,7 +59,7 @@ async def fetch(client: WireClient, topic: str, offset: int = 0, *, isolation: i
 def values_of(response: m.FetchResponse) -> list[bytes]:
     [partition] = response.responses[0].partitions
     assert partition.error_code == 0
-    records = iter_batches_records(bytes(partition.records or b""))
+    records = iter_batches_records(records_of(partition))
     return [bytes(record.value or b"") for record in records]
 
 

@@ -117,7 +117,7 @@ async def test_a_broker_answers_over_it() -> None:
         listener = MemoryListener()
         listener.start(asyncio.get_running_loop(), partial(server.parts.acceptor.connected, listener))
         client = listener.connect(capacity_bytes=64)
-        client.send(b"".join(request_frame(m.ApiVersionsRequest(), 0, 7, "memory")))  # type: ignore[arg-type]
+        client.send(b"".join(request_frame(m.ApiVersionsRequest(), 0, 7, "memory")))
         frame = await asyncio.wait_for(client.read_frame(), WAIT_SECONDS)
         assert frame is not None
         assert decode(m.ApiVersionsResponse, frame[4:], 0).error_code == 0

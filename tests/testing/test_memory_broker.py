@@ -132,7 +132,7 @@ async def begin_transaction(client: WireClient, topic: str, value: bytes) -> m.E
 
 def forbid_files_and_sockets(monkeypatch: pytest.MonkeyPatch) -> None:
     """Whatever opens a file that is not code, or a socket, fails."""
-    code = tuple(map(os.path.realpath, (sys.prefix, sys.base_prefix, Path(penstock.__file__).parent)))
+    code = tuple(os.path.realpath(each) for each in (sys.prefix, sys.base_prefix, Path(penstock.__file__).parent))
 
     def only_code(original: Callable[..., object]) -> Callable[..., object]:
         def opened(path: object, *args: object, **kwargs: object) -> object:

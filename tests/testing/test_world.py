@@ -53,8 +53,8 @@ def test_a_program_that_is_paused_for_long_is_replaced_in_its_group() -> None:
     seen: dict[str, list[bytes]] = {"first": [], "second": []}
 
     async def read(name: str) -> None:
-        settings = {"group_id": "g", "session_timeout_ms": 6_000, "auto_offset_reset": "earliest"}
-        async with Consumer(bootstrap_servers=world.bootstrap_servers, **settings) as consumer:  # type: ignore[arg-type]
+        settings: dict[str, Any] = {"group_id": "g", "session_timeout_ms": 6_000, "auto_offset_reset": "earliest"}
+        async with Consumer(bootstrap_servers=world.bootstrap_servers, **settings) as consumer:
             consumer.subscribe(["t"])
             while True:
                 seen[name] += [bytes(record.value or b"") for record in await consumer.poll(500)]

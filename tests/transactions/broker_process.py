@@ -34,7 +34,8 @@ class BrokerProcess:
         command = [sys.executable, "-m", module, argument, str(self.folder), str(self.port)]
         with (self.folder.parent / f"{self.folder.name}.out").open("ab") as output:
             self._process = subprocess.Popen(command, cwd=ROOT, stdout=output, stderr=output)
-        assert eventually(lambda: answers_api_versions(self.port) or self._process.poll(), bool, 20) is True
+        process = self._process
+        assert eventually(lambda: answers_api_versions(self.port) or process.poll(), bool, 20) is True
         return self
 
     def wait_until_dead(self) -> None:

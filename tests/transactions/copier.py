@@ -54,7 +54,7 @@ def main() -> None:
             continue
         producer.begin_transaction()
         for message in messages:
-            producer.produce(target, message.value(), partition=message.partition())
+            producer.produce(target, message.value(), partition=message.partition() or 0)
         producer.send_offsets_to_transaction(
             consumer.position(consumer.assignment()), consumer.consumer_group_metadata(), WAIT_S
         )

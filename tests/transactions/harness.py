@@ -14,6 +14,7 @@ from penstock.coordination.context import RequestContext
 from penstock.coordination.effects import CoordinatorRecord, Effects
 from penstock.transactions.metadata import TopicPartition, TransactionMetadata, TransactionVersion
 from penstock.transactions.shard import AddPartitions, TransactionSettings, TransactionShard, WriteMarkers
+from penstock.transactions.states import TransactionState
 from penstock.wire import messages as m
 from penstock.wire.errors import ErrorCode
 
@@ -131,6 +132,9 @@ class Coordinator:
     def verify(self, pid: int, epoch: int, partition: TopicPartition, transactional_id: str = "t") -> ErrorCode:
         add = AddPartitions(transactional_id, pid, epoch, frozenset({partition}), TV_0)
         return self.shard.verify(add)[partition]
+
+    def state(self) -> TransactionState:
+        return self.entry.state
 
     @property
     def entry(self) -> TransactionMetadata:

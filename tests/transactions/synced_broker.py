@@ -27,7 +27,7 @@ def note_syncs(notes: Path) -> None:
         sync(segment)
         os.write(fd, f"{size} {segment.stem}{LOG_SUFFIX}\n".encode())
 
-    Segment.sync = noting  # type: ignore[method-assign]
+    Segment.sync = noting  # type: ignore[assignment, method-assign]
 
 
 def lose_power(folder: Path, notes: Path, chance: random.Random | None = None) -> None:
@@ -36,11 +36,11 @@ def lose_power(folder: Path, notes: Path, chance: random.Random | None = None) -
     for line in notes.read_text().splitlines() if notes.exists() else ():
         size, _, path = line.partition(" ")
         synced[path] = int(size)
-    for path in folder.glob(f"*/*{LOG_SUFFIX}"):
-        kept = synced.get(str(path), 0)
-        size = path.stat().st_size
-        if kept < size:
-            os.truncate(path, chance.randint(kept, size) if chance is not None else kept)
+    for log in folder.glob(f"*/*{LOG_SUFFIX}"):
+        kept = synced.get(str(log), 0)
+        end = log.stat().st_size
+        if kept < end:
+            os.truncate(log, chance.randint(kept, end) if chance is not None else kept)
     (folder / BOOT_ID).write_text("before the power cut")
 
 

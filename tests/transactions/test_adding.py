@@ -11,7 +11,7 @@ def test_the_first_partition_opens_the_transaction() -> None:
     coordinator = Coordinator()
     pid, epoch, _ = coordinator.init()
     assert coordinator.add(pid, epoch, A) == ErrorCode.NONE
-    assert (coordinator.entry.state, coordinator.entry.partitions) == (TransactionState.ONGOING, {A})
+    assert (coordinator.entry.state, coordinator.entry.partitions) == (TransactionState.ONGOING, frozenset({A}))
     assert coordinator.add(pid, epoch, B) == ErrorCode.NONE
     assert coordinator.entry.partitions == {A, B}
 

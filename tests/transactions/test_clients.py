@@ -75,12 +75,13 @@ def confluent_values(broker: Broker, topic: str, number: int) -> list[bytes]:
         while True:
             message = consumer.poll(WAIT_S)
             assert message is not None
-            if message.error():
-                assert message.error().code() == KafkaError._PARTITION_EOF
+            error = message.error()
+            if error:
+                assert error.code() == KafkaError._PARTITION_EOF
                 if len(values) >= number:
                     return values
             else:
-                values.append(message.value())
+                values.append(message.value() or b"")
     finally:
         consumer.close()
 

@@ -102,7 +102,7 @@ def test_classic_end(state: TransactionState, commit: bool, epoch: int, answer: 
     coordinator = in_state(state)
     assert coordinator.end(PID, epoch, commit=commit, version=4) == (-1, -1, answer)
     if answer != NONE:
-        assert coordinator.entry.state == state
+        assert coordinator.state() == state
 
 
 @pytest.mark.parametrize(("state", "commit", "epoch", "answer"), MODERN)
@@ -112,7 +112,7 @@ def test_kip_890_end(state: TransactionState, commit: bool, epoch: int, answer: 
     assert code == answer
     if answer != NONE:
         assert (pid, new_epoch) == (-1, -1)
-        assert coordinator.entry.state == state
+        assert coordinator.state() == state
     elif epoch == EPOCH:
         assert (pid, new_epoch) == (PID, EPOCH + 1)
     else:
@@ -150,7 +150,7 @@ def test_the_outcome_is_marked_in_every_partition_and_then_complete(commit: bool
     assert coordinator.entry.state in (S.PREPARE_COMMIT, S.PREPARE_ABORT)
     assert [t.topic for t in coordinator.shard.describe("t").topics] == ["b"]
     coordinator.do(coordinator.shard.markers_written(markers, [("b", 3)], coordinator.now_ms))
-    assert coordinator.entry.state == (S.COMPLETE_COMMIT if commit else S.COMPLETE_ABORT)
+    assert coordinator.state() == (S.COMPLETE_COMMIT if commit else S.COMPLETE_ABORT)
     assert coordinator.entry.partitions == frozenset()
 
 
@@ -186,7 +186,7 @@ def test_an_abort_without_partitions_moves_the_epoch_and_needs_no_marker() -> No
     pid, epoch, _ = coordinator.init()
     assert coordinator.end(pid, epoch, commit=False) == (pid, epoch + 1, NONE)
     assert coordinator.to_mark == []
-    assert coordinator.entry.state == S.COMPLETE_ABORT
+    assert coordinator.state() == S.COMPLETE_ABORT
 
 
 def test_markers_of_an_older_transaction_complete_nothing() -> None:
@@ -199,4 +199,4 @@ def test_markers_of_an_older_transaction_complete_nothing() -> None:
     coordinator.add(pid, epoch + 1)
     coordinator.end(pid, epoch + 1, commit=False)
     coordinator.do(coordinator.shard.markers_written(old, old.partitions, coordinator.now_ms))
-    assert coordinator.entry.state == S.PREPARE_ABORT
+    assert coordinator.state() == S.PREPARE_ABORT

@@ -191,11 +191,14 @@ class Observer(threading.Thread):
             consumer.close()
 
     def _saw(self, message: confluent_kafka.Message) -> None:
-        partition, offset = message.partition(), message.offset()
+        partition, offset, value = message.partition(), message.offset(), message.value()
+        assert partition is not None
+        assert offset is not None
+        assert value is not None
         if offset <= self._last[partition]:
             self._history.anomalies.append(f"nonmonotonic poll of {self._topic}-{partition}: {offset}")
         self._last[partition] = offset
-        self._history.seen(self._topic, partition, offset, message.value())
+        self._history.seen(self._topic, partition, offset, value)
 
 
 class Copiers:
@@ -246,9 +249,10 @@ def run_chaos(broker: BrokerProcess, seconds: float, seed: int, way: str) -> His
     history = History()
     generator = Generator(broker.bootstrap, history, seed)
     observers = [Observer(broker.bootstrap, topic, history) for topic in (SOURCE, TARGET)]
+    threads: list[Generator | Observer] = [generator, *observers]
     copiers = Copiers(broker.bootstrap, way, broker.folder.parent / "copiers.out")
     try:
-        for thread in (generator, *observers):
+        for thread in threads:
             thread.start()
         began = time.monotonic()
         while time.monotonic() - began < seconds or history.is_short(time.monotonic() - began < END_TIMEOUT_S):
@@ -269,9 +273,9 @@ def run_chaos(broker: BrokerProcess, seconds: float, seed: int, way: str) -> His
         for observer in observers:
             observer.stopping.set()
         copiers.stop()
-        for thread in (generator, *observers):
+        for thread in threads:
             thread.join(END_TIMEOUT_S)
-    for thread in (generator, *observers):
+    for thread in threads:
         assert thread.failure is None, thread.failure
     history.check_end()
     return history

@@ -32,10 +32,10 @@ def test_a_transaction_that_lasts_too_long_is_aborted_and_its_producer_fenced() 
     assert deadline_ms == coordinator.now_ms + 5_001
     coordinator.now_ms += 5_000
     coordinator.tick()
-    assert coordinator.entry.state == TransactionState.ONGOING
+    assert coordinator.state() == TransactionState.ONGOING
     coordinator.now_ms += 1
     coordinator.tick()
-    assert coordinator.entry.state == TransactionState.PREPARE_ABORT
+    assert coordinator.state() == TransactionState.PREPARE_ABORT
     coordinator.finish()
     assert coordinator.marked == [(("a", 0), pid, epoch + 1, False)]
     assert coordinator.add(pid, epoch) == ErrorCode.PRODUCER_FENCED
@@ -51,7 +51,7 @@ def test_the_deadline_holds_across_a_restart() -> None:
     coordinator.now_ms += 5_001
     coordinator.crash()
     coordinator.tick()
-    assert coordinator.entry.state == TransactionState.PREPARE_ABORT
+    assert coordinator.state() == TransactionState.PREPARE_ABORT
 
 
 def test_a_transaction_that_ended_in_time_is_left_alone() -> None:

@@ -13,7 +13,7 @@ CONCURRENT = (-1, -1, ErrorCode.CONCURRENT_TRANSACTIONS)
 def test_a_new_transactional_id_gets_a_producer_id_at_epoch_zero() -> None:
     coordinator = Coordinator()
     assert coordinator.init() == (1000, 0, ErrorCode.NONE)
-    assert coordinator.entry.state == TransactionState.EMPTY
+    assert coordinator.state() == TransactionState.EMPTY
 
 
 def test_each_further_producer_with_the_same_id_gets_the_next_epoch() -> None:
@@ -42,7 +42,7 @@ def test_an_open_transaction_is_aborted_first_and_the_next_request_gets_a_fresh_
     pid, epoch, _ = coordinator.init()
     coordinator.add(pid, epoch)
     assert coordinator.init() == CONCURRENT
-    assert coordinator.entry.state == TransactionState.PREPARE_ABORT
+    assert coordinator.state() == TransactionState.PREPARE_ABORT
     assert coordinator.init() == CONCURRENT
     coordinator.finish()
     assert coordinator.marked == [(("a", 0), pid, epoch + 1, False)]

@@ -22,7 +22,7 @@ def test_a_prepared_outcome_completes_after_a_crash(commit: bool) -> None:
     coordinator.crash()
     coordinator.finish()
     assert coordinator.marked == [(("a", 0), pid, epoch + 1, commit), (("b", 1), pid, epoch + 1, commit)]
-    assert coordinator.entry.state == (TransactionState.COMPLETE_COMMIT if commit else TransactionState.COMPLETE_ABORT)
+    assert coordinator.state() == (TransactionState.COMPLETE_COMMIT if commit else TransactionState.COMPLETE_ABORT)
 
 
 def test_an_open_transaction_stays_open_after_a_crash() -> None:
@@ -30,7 +30,7 @@ def test_an_open_transaction_stays_open_after_a_crash() -> None:
     pid, epoch, _ = coordinator.init()
     coordinator.add(pid, epoch)
     coordinator.crash()
-    assert coordinator.entry.state == TransactionState.ONGOING
+    assert coordinator.state() == TransactionState.ONGOING
     assert coordinator.end(pid, epoch, commit=True) == (pid, epoch + 1, ErrorCode.NONE)
 
 
@@ -67,7 +67,7 @@ def test_the_next_transaction_waits_for_the_end_of_the_one_before() -> None:
     coordinator.finish()
     assert list(coordinator.replies.values())[-3:] == [ErrorCode.NONE, ErrorCode.NONE, ErrorCode.PRODUCER_FENCED]
     assert coordinator.replies[zombie] == ErrorCode.PRODUCER_FENCED
-    assert coordinator.entry.state == TransactionState.ONGOING
+    assert coordinator.state() == TransactionState.ONGOING
     assert coordinator.entry.partitions == {("b", 1), ("c", 2)}
 
 
@@ -85,7 +85,7 @@ def test_the_wait_is_bounded_in_time_and_number() -> None:
     answers = [answer for answer in coordinator.replies.values() if answer == ErrorCode.CONCURRENT_TRANSACTIONS]
     assert len(answers) == MAX_WAITING + 1
     coordinator.finish()
-    assert coordinator.entry.state == TransactionState.COMPLETE_COMMIT
+    assert coordinator.state() == TransactionState.COMPLETE_COMMIT
 
 
 def test_when_the_log_cannot_be_written_nothing_has_happened_and_the_client_may_try_again() -> None:
@@ -100,7 +100,7 @@ def test_when_the_log_cannot_be_written_nothing_has_happened_and_the_client_may_
     shard.append_failed(effects)
     effects.fail(ErrorCode.COORDINATOR_NOT_AVAILABLE)
     assert ended == [m.EndTxnResponse(error_code=ErrorCode.COORDINATOR_NOT_AVAILABLE)]
-    assert coordinator.entry.state == TransactionState.ONGOING
+    assert coordinator.state() == TransactionState.ONGOING
     assert [topic.topic for topic in shard.describe("t").topics] == ["a"]
     init = m.InitProducerIdRequest(transactional_id="new", transaction_timeout_ms=1000)
     initialized: list[m.InitProducerIdResponse] = []
@@ -122,10 +122,10 @@ def test_a_completion_that_could_not_be_written_is_tried_again() -> None:
     (markers,) = coordinator.to_mark
     failed = coordinator.shard.markers_written(markers, markers.partitions, coordinator.now_ms)
     coordinator.shard.append_failed(failed)
-    assert coordinator.entry.state == TransactionState.PREPARE_COMMIT
+    assert coordinator.state() == TransactionState.PREPARE_COMMIT
     coordinator.now_ms += RETRY_MS
     coordinator.tick()
-    assert coordinator.entry.state == TransactionState.COMPLETE_COMMIT
+    assert coordinator.state() == TransactionState.COMPLETE_COMMIT
 
 
 def test_an_abort_for_timeout_that_could_not_be_written_is_tried_again() -> None:
@@ -134,11 +134,11 @@ def test_an_abort_for_timeout_that_could_not_be_written_is_tried_again() -> None
     coordinator.add(pid, epoch)
     coordinator.now_ms += 1_001
     coordinator.shard.append_failed(coordinator.shard.tick(coordinator.now_ms))
-    assert coordinator.entry.state == TransactionState.ONGOING
+    assert coordinator.state() == TransactionState.ONGOING
     coordinator.now_ms += RETRY_MS
     assert coordinator.shard.next_deadline_ms() == coordinator.now_ms
     coordinator.tick()
-    assert coordinator.entry.state == TransactionState.PREPARE_ABORT
+    assert coordinator.state() == TransactionState.PREPARE_ABORT
 
 
 def test_an_empty_abort_that_could_not_be_written_leaves_no_trace() -> None:
@@ -149,7 +149,7 @@ def test_an_empty_abort_that_could_not_be_written_leaves_no_trace() -> None:
     shard.append_failed(shard.end_txn(coordinator.respond()[1], RequestContext(coordinator.now_ms, 5), end))
     coordinator.now_ms += RETRY_MS
     coordinator.tick()
-    assert coordinator.entry.state == TransactionState.EMPTY
+    assert coordinator.state() == TransactionState.EMPTY
 
 
 def test_without_producer_ids_the_client_is_told_to_come_back() -> None:
@@ -217,7 +217,7 @@ def test_after_a_power_cut_a_prepared_outcome_stands_and_its_producer_is_fenced_
     assert coordinator.marked == [(("a", 0), pid, next_epoch, True)]
     assert not coordinator.shard.has_sessions_to_end
     assert coordinator.add(pid, next_epoch) == ErrorCode.PRODUCER_FENCED
-    assert coordinator.entry.state == TransactionState.EMPTY
+    assert coordinator.state() == TransactionState.EMPTY
 
 
 def test_the_end_of_a_session_that_could_not_be_written_is_tried_again() -> None:

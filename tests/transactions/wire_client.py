@@ -13,6 +13,7 @@ from penstock.wire import messages as m
 from penstock.wire.errors import ErrorCode
 from penstock.wire.messages import Message
 from tests.broker.raw import RawClient
+from tests.wire.records_field import records_of
 
 WAIT_S = 15.0
 RETRIABLE = {
@@ -43,13 +44,13 @@ class Wire(RawClient):
         aborted = sorted(data.aborted_transactions or [], key=lambda each: each.first_offset)
         values = []
         dropped: set[int] = set()
-        for header, records in _batches(bytes(data.records or b"")):
+        for header, records in _batches(records_of(data)):
             while aborted and aborted[0].first_offset <= header.base_offset:
                 dropped.add(aborted.pop(0).producer_id)
             if header.is_control:
                 dropped.discard(header.producer_id)
             elif not (committed and header.is_transactional and header.producer_id in dropped):
-                values += [bytes(record.value) for record in records]
+                values += [bytes(record.value or b"") for record in records]
         return values
 
     def fetch_partition(

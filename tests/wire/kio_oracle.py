@@ -146,18 +146,19 @@ class Pairs:
         choose = self.random.choice
         match kio_type:
             case "bool":
-                return (value := choose([True, False])), value
+                return _alike(choose([True, False]))
             case "string":
-                return (value := choose(_TEXTS)), value
+                return _alike(choose(_TEXTS))
             case "bytes" | "records":
-                return (value := choose(_BLOBS)), value
+                return _alike(choose(_BLOBS))
             case "float64":
-                return (value := self.random.uniform(-1e9, 1e9)), value
+                return _alike(self.random.uniform(-1e9, 1e9))
             case "uuid":
                 raw = choose([bytes(16), self.random.randbytes(16)])
                 return raw, (None if raw == bytes(16) else uuid.UUID(bytes=raw))
             case "error_code":
-                return (value := choose(_ERROR_CODES)), ErrorCode(value)
+                code = choose(_ERROR_CODES)
+                return code, ErrorCode(code)
             case "timedelta_i32":
                 value = self._integer("int32")
                 return value, datetime.timedelta(milliseconds=value)
@@ -171,7 +172,7 @@ class Pairs:
                 return seconds * 1000, datetime.datetime.fromtimestamp(seconds, datetime.UTC)
             case _:
                 assert kio_type == our_type
-                return (value := self._integer(our_type)), value
+                return _alike(self._integer(our_type))
 
     def _integer(self, kind: str) -> int:
         low, high = _LIMITS[kind]
@@ -190,6 +191,11 @@ def _default(field: schema.Field, cls: type[Message]) -> Any:
     return eval(default_source(field), {"ZERO_UUID": bytes(16), **vars(cls)})
 
 
+def _alike(value: object) -> tuple[object, object]:
+    """A value of which kio has the same."""
+    return value, value
+
+
 def _check_declaration(field: schema.Field, theirs: dataclasses.Field[Any], hint: Any, version: int) -> None:
     """Type, tag, nullability and name agree; values alone would not show a tag that nobody set."""
     label = f"{field.kafka_name} in version {version}"
@@ -197,7 +203,7 @@ def _check_declaration(field: schema.Field, theirs: dataclasses.Field[Any], hint
     assert field.name in (theirs.name, f"{theirs.name}_ms", f"{theirs.name}_timestamp"), label
     assert field.is_array == (typing.get_origin(hint) is tuple), label
     assert (field.tag if version in field.tagged else None) == theirs.metadata.get("tag"), label
-    kio_type = theirs.metadata.get("kafka_type")
+    kio_type = str(theirs.metadata.get("kafka_type"))
     if field.struct is None:
         assert field.type == _KIO_TYPES.get(kio_type, kio_type), label
         if kio_type not in ("uuid", "datetime_i64") and "tag" not in theirs.metadata:

@@ -41,7 +41,7 @@ class TestRecordBytes:
         records = request.topic_data[0].partition_data[0].records
         assert isinstance(records, memoryview)
         assert records.obj is data
-        assert records == b"batch"
+        assert bytes(records) == b"batch"
 
     def test_encode_parts_hands_record_bytes_through_uncopied(self) -> None:
         batch = bytearray(b"batch")

@@ -30,7 +30,7 @@ def kio_header(cls: type[HeaderV1] | type[HeaderV2], key: int, version: int, cli
         header = cls(
             request_api_key=i16(key), request_api_version=i16(version), correlation_id=i32(7), client_id=client_id
         )
-        entity_writer(cls)(buffer, header)  # type: ignore[arg-type]
+        entity_writer(cls)(buffer, header)
         return buffer.getvalue()
 
 

@@ -33,7 +33,8 @@ def test_defaults_are_made_anew_for_every_instance() -> None:
 def test_messages_are_equal_by_value_and_kind() -> None:
     assert m.HeartbeatRequest(group_id="g") == m.HeartbeatRequest(group_id="g")
     assert m.HeartbeatRequest(group_id="g") != m.HeartbeatRequest(group_id="h")
-    assert m.ShareSnapshotKey() != m.ShareUpdateKey()
+    snapshot: m.Message = m.ShareSnapshotKey()
+    assert snapshot != m.ShareUpdateKey()
 
 
 def test_a_message_prints_its_fields() -> None:

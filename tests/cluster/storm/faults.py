@@ -160,13 +160,13 @@ async def _stopped(strike: Strike, seconds: float) -> str:
 
 @kind("stop-short")
 async def stop_short(strike: Strike) -> str:
-    lease = int(strike.stage.configs.get("broker.session.timeout.ms", 9000)) / 1000
+    lease = int(str(strike.stage.configs.get("broker.session.timeout.ms", 9000))) / 1000
     return await _stopped(strike, strike.chance.uniform(0.2, 0.6) * lease)
 
 
 @kind("stop-long")
 async def stop_long(strike: Strike) -> str:
-    lease = int(strike.stage.configs.get("broker.session.timeout.ms", 9000)) / 1000
+    lease = int(str(strike.stage.configs.get("broker.session.timeout.ms", 9000))) / 1000
     return await _stopped(strike, max(lease + 3, 20 * strike.scale))
 
 

@@ -166,7 +166,7 @@ class Wire:
                 self._history.session_over(member, self._node(connection), now_ms() - _CLOSING_MS)
             lost(connection, error)
 
-        Connection._send, Connection.connection_lost = sent, over  # type: ignore[method-assign]
+        Connection._send, Connection.connection_lost = sent, over  # type: ignore[assignment, method-assign]
         try:
             yield
         finally:

@@ -14,6 +14,7 @@ import signal
 import sys
 from collections import Counter
 from collections.abc import Awaitable, Callable
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -30,8 +31,8 @@ QUEUE, CLASSIC, MODERN, COPIERS = "workers", "classic-readers", "consumer-reader
 DELIVERY_LIMIT = 10
 LOCK_MS = 6_000
 BULK_BYTES = 400_000
-_PATIENT = {"delivery_timeout_ms": 180_000, "request_timeout_ms": 5_000}
-_CLIENT = {"request_timeout_ms": 5_000, "retry_backoff_ms": 50, "retry_backoff_max_ms": 500}
+_PATIENT: dict[str, Any] = {"delivery_timeout_ms": 180_000, "request_timeout_ms": 5_000}
+_CLIENT: dict[str, Any] = {"request_timeout_ms": 5_000, "retry_backoff_ms": 50, "retry_backoff_max_ms": 500}
 _QUIET_SECONDS = 8.0
 
 
@@ -46,7 +47,7 @@ class Load:
         self.restarts: Counter[str] = Counter()
         """How often each program had to make its client anew, and why."""
         self.acknowledged: Counter[str] = Counter()
-        self._bootstrap = {"bootstrap_servers": bootstrap}
+        self._bootstrap: dict[str, Any] = {"bootstrap_servers": bootstrap}
         self._seed = seed
         self._spark_folder = spark_folder
         self._copies = {COPIERS: COPIES} if spark_folder is None else {COPIERS: COPIES, "spark": spark.COPIES}
@@ -78,9 +79,9 @@ class Load:
         producers = [("idempotent-1", STREAM, 0), ("idempotent-2", STREAM, 0), ("bulk", BULK, BULK_BYTES)]
         producers.append(("jobs", JOBS, 0))
         for name, topic, size in producers:
-            self._tasks.append(self._run(name, lambda n=name, t=topic, s=size: self._produce(n, t, s)))
+            self._tasks.append(self._run(name, partial(self._produce, name, topic, size)))
         for name in ("transactional-1", "transactional-2"):
-            self._tasks.append(self._run(name, lambda n=name: self._transact(n)))
+            self._tasks.append(self._run(name, partial(self._transact, name)))
         programs: dict[str, Callable[[], Awaitable[None]]] = {
             "copier": self._copy,
             "observer": self._observe,
@@ -90,9 +91,9 @@ class Load:
         if self._spark_folder is not None:
             programs["spark"] = self._run_spark
         for n in (1, 2):
-            programs[f"worker-{n}"] = lambda n=n: self._work(f"worker-{n}")
+            programs[f"worker-{n}"] = partial(self._work, f"worker-{n}")
             for group in (CLASSIC, MODERN):
-                programs[f"{group}-{n}"] = lambda g=group, n=n: self._consume(g, f"{g}-{n}")
+                programs[f"{group}-{n}"] = partial(self._consume, group, f"{group}-{n}")
         for name, program in programs.items():
             self._workers.append(self._run(name, program))
 
@@ -143,7 +144,12 @@ class Load:
 
     async def _transact(self, name: str) -> None:
         chance = random.Random(f"{name} of {self._seed} at {len(self._transactions)}")
-        settings = {**self._bootstrap, **_PATIENT, "max_block_ms": 60_000, "transaction_timeout_ms": 60_000}
+        settings: dict[str, Any] = {
+            **self._bootstrap,
+            **_PATIENT,
+            "max_block_ms": 60_000,
+            "transaction_timeout_ms": 60_000,
+        }
         async with Producer(**settings, transactional_id=name) as producer:
             while not self.is_over:
                 await self._transaction(producer, name, f"{name}/{len(self._transactions)}", chance)
@@ -176,7 +182,7 @@ class Load:
 
     async def _consume(self, group: str, name: str) -> None:
         protocol = "classic" if group == CLASSIC else "consumer"
-        settings: dict[str, Any] = {**self._bootstrap, **_CLIENT, "group_id": group, "group_protocol": protocol}
+        settings = {**self._bootstrap, **_CLIENT, "group_id": group, "group_protocol": protocol}
         settings |= {"auto_offset_reset": "earliest", "enable_auto_commit": False}
         if protocol == "classic":
             settings |= {"session_timeout_ms": 10_000, "heartbeat_interval_ms": 1_000}
@@ -203,12 +209,19 @@ class Load:
                     found = await consumer.committed([TopicPartition(STREAM, n) for n in range(PARTITIONS[STREAM])])
                     for place, offset in found.items():
                         if offset is not None:
-                            self.history.committed(group, tuple(place), offset.offset, asked, is_read=True)
+                            self.history.committed(
+                                group, (place.topic, place.partition), offset.offset, asked, is_read=True
+                            )
                 await asyncio.sleep(1)
 
     async def _copy(self) -> None:
         """Exactly once: what is read and what is written are committed together."""
-        settings = {**self._bootstrap, **_CLIENT, "auto_offset_reset": "earliest", "enable_auto_commit": False}
+        settings: dict[str, Any] = {
+            **self._bootstrap,
+            **_CLIENT,
+            "auto_offset_reset": "earliest",
+            "enable_auto_commit": False,
+        }
         async with (
             Producer(**self._bootstrap, **_PATIENT, max_block_ms=60_000, transactional_id="copier") as producer,
             Consumer(**settings, group_id=COPIERS, isolation_level="read_committed") as consumer,
@@ -272,7 +285,12 @@ class Load:
         return [TopicPartition(topic, n) for topic in topics for n in range(self._partitions[topic])]
 
     async def _follow(self, name: str, isolation: str) -> None:
-        settings = {**self._bootstrap, **_CLIENT, "auto_offset_reset": "none", "isolation_level": isolation}
+        settings: dict[str, Any] = {
+            **self._bootstrap,
+            **_CLIENT,
+            "auto_offset_reset": "none",
+            "isolation_level": isolation,
+        }
         async with Consumer(**settings) as consumer:
             places = self._places(isolation)
             consumer.assign(places)
@@ -327,7 +345,7 @@ class Load:
         return sum(state == "ok" and value not in seen for (_, value), state in self._sent[STREAM].items())
 
     def _seen(self, group: str) -> set[str]:
-        found = set()
+        found: set[str] = set()
         for each in self.history.operations:
             if each["op"] != "poll":
                 continue
@@ -361,7 +379,12 @@ class Load:
     async def _read_all(self, isolation: str) -> None:
         """Everything from the beginning to the end, by a reader of its own."""
         name = f"last-{isolation}"
-        settings = {**self._bootstrap, **_CLIENT, "auto_offset_reset": "none", "isolation_level": isolation}
+        settings: dict[str, Any] = {
+            **self._bootstrap,
+            **_CLIENT,
+            "auto_offset_reset": "none",
+            "isolation_level": isolation,
+        }
         async with Consumer(**settings) as consumer:
             places = self._places(isolation)
             consumer.assign(places)

@@ -8,6 +8,7 @@ from __future__ import annotations
 import asyncio
 import time
 from collections.abc import AsyncIterator, Callable
+from typing import Any
 
 import pytest
 import pytest_asyncio
@@ -141,7 +142,11 @@ async def test_an_acknowledgement_that_was_under_way_is_not_confirmed_once_anoth
     (other,) = (node for node in stage.nodes if node is not zombie)
     async with Producer(bootstrap_servers=stage.bootstrap) as producer:
         await producer.send_and_wait(JOBS, "a job", partition=0)
-    settings = {"bootstrap_servers": stage.bootstrap, "group_id": GROUP, "share_acknowledgement_mode": "explicit"}
+    settings: dict[str, Any] = {
+        "bootstrap_servers": stage.bootstrap,
+        "group_id": GROUP,
+        "share_acknowledgement_mode": "explicit",
+    }
     async with ShareConsumer(**settings, request_timeout_ms=120_000) as first:
         first.subscribe([JOBS])
         (record,) = await first.poll(_WAIT_SECONDS * 1000)

@@ -372,7 +372,7 @@ class TestRestarts:
         shell.sync(member, 1, {member: b""})
         shell.restart()
         group = shell.shard.state.classic("group")
-        assert group.subscribed_topics == {"a", "b"}
+        assert group.subscribed_topics == frozenset({"a", "b"})
 
 
 def test_every_state_can_be_reached_and_left() -> None:

@@ -3,22 +3,25 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from typing import Any
 
 from penstock.log.cleaner.jobs import CleanedGroup, CleanedRound, CleanJob
 from penstock.log.cleaner.rounds import clean_round
 from penstock.log.cleaner.selection import measure, plan_round
 from penstock.log.partition import PartitionLog
 from penstock.records.batch import BatchHeader, iter_headers
-from penstock.records.builder import build_batch
+from penstock.records.builder import NewRecord, build_batch
 from penstock.records.record import iter_records
 from tests.log.log_helpers import NOW, all_bytes, append
 
 Pair = tuple[str, str | None]
 
 
-def keyed(*pairs: Pair, codec: int = 0, timestamp: int = NOW, **options: object) -> bytearray:
-    records = [(timestamp, key.encode(), None if value is None else value.encode(), []) for key, value in pairs]
-    return build_batch(records, codec=codec, **options)  # type: ignore[arg-type]
+def keyed(*pairs: Pair, codec: int = 0, timestamp: int = NOW, **options: Any) -> bytearray:
+    records: list[NewRecord] = [
+        (timestamp, key.encode(), None if value is None else value.encode(), []) for key, value in pairs
+    ]
+    return build_batch(records, codec=codec, **options)
 
 
 def write(log: PartitionLog, *pairs: Pair, codec: int = 0) -> None:

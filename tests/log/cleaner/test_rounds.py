@@ -467,8 +467,8 @@ def test_the_last_committed_value_of_every_key_survives_anything(
         elif step in ("commit", "abort"):
             end_transaction(log, step == "commit", producer_id=5)
             if step == "commit":
-                for key, (offset, value) in undecided.items():
-                    model[key] = max(model.get(key, (-1, None)), (offset, value), key=lambda each: each[0])
+                for name, written in undecided.items():
+                    model[name] = max(model.get(name, (-1, None)), written, key=lambda each: each[0])
             undecided = {}
         elif step == "roll":
             log.roll(now)

@@ -76,7 +76,7 @@ def work(bootstrap: str, group: str, turn: int) -> None:
         if messages:
             polls += 1
         for message in messages:
-            consumer.acknowledge(message, answers[(message.offset() + turn + polls) % len(answers)])
+            consumer.acknowledge(message, answers[((message.offset() or 0) + turn + polls) % len(answers)])
         if messages:
             consumer.commit_sync()
     consumer.close()

@@ -75,7 +75,7 @@ class LoopWorld(World):
     def __init__(self, folder: Path) -> None:
         super().__init__(folder)
         self._calls: deque[Callable[[], None]] = deque()
-        self.call_soon = self._calls.append  # type: ignore[method-assign]
+        self.call_soon = self._calls.append  # type: ignore[assignment, method-assign]
 
     def until(self, condition: Callable[[], object]) -> None:
         def look() -> object:

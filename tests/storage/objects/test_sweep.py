@@ -38,6 +38,10 @@ class Brokers(MemoryCommitLog):
         return dict(self.epochs)
 
 
+Strings = list[str]
+"""A name that `CountingStore.list` does not hide."""
+
+
 class CountingStore(ObjectStore):
     """Notes what was listed and deleted."""
 
@@ -52,7 +56,7 @@ class CountingStore(ObjectStore):
         self.listed.append(prefix)
         return super().list(prefix)
 
-    def folders(self, prefix: str) -> list[str]:
+    def folders(self, prefix: str) -> Strings:
         self.named += 1
         return super().folders(prefix)
 

@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
+from functools import partial
 from pathlib import Path
 
 import pytest
 
 from penstock.log.config import LogConfig
 from penstock.records.batch import parse_header
+from penstock.storage.contract import Log
 from penstock.storage.objects.commit_log import Extent, PartitionKey
 from penstock.storage.objects.committer import CommitSettings
 from penstock.storage.objects.loading import PAGE_BYTES, pages
@@ -54,6 +56,10 @@ def world(tmp_path: Path, store: Reading) -> Iterator[World]:
     assert not world.failures
 
 
+def _all_reach(logs: Sequence[Log], offset: int) -> bool:
+    return all(log.high_watermark == offset for log in logs)
+
+
 def written(world: World, logs: int, rounds: int, commit: CommitSettings) -> list[PartitionKey]:
     """Each round appends a record to every log, and is one commit. The broker has died then."""
     storage = world.start(commit)
@@ -62,7 +68,7 @@ def written(world: World, logs: int, rounds: int, commit: CommitSettings) -> lis
         for log in opened:
             batch = plain(f"{number} of {log.partition}")
             log.append(batch, parse_header(batch), now_ms=NOW)
-        until(lambda number=number: all(log.high_watermark == number + 1 for log in opened))
+        until(partial(_all_reach, opened, number + 1))
     storage.close()
     return [log.key for log in opened]
 
