@@ -85,7 +85,7 @@ class _Common:
         """Settings for `penstock.client` to connect as this user; `user` can be left out if there is only one."""
         return {"bootstrap_servers": self.bootstrap_servers, **self._security.client(user)}
 
-    def librdkafka(self, user: str | None = None) -> dict[str, str]:
+    def librdkafka(self, user: str | None = None) -> dict[str, str | int | float | bool]:
         """The same for confluent-kafka and other clients that are built on librdkafka."""
         return {"bootstrap.servers": self.bootstrap_servers, **self._security.librdkafka(user)}
 
