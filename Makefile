@@ -154,9 +154,17 @@ package: $(STAMP) ## Build the wheel and the sdist into dist, and use both in em
 newcomer: $(STAMP) ## Install the wheel on a bare Debian and do the tutorials, with times (SUITE=trixie; needs root, apt)
 	$(BIN)/python -m tests.packaging.newcomer --suite $(SUITE)
 
+# of Windows only the client and the fixture are promised
+PORTABLE_windows := tests/portability tests/testing tests/client
+
+.PHONY: container
+container: ## Build the image over a Debian of our own and run it as compose files do (needs root, buildah, debootstrap)
+	PENSTOCK_CONTAINER=required $(MAKE) --no-print-directory $(STAMP)
+	PENSTOCK_CONTAINER=required $(BIN)/python -m pytest -m long tests/packaging/test_container.py
+
 .PHONY: test-portable
-test-portable: $(STAMP) ## Run the default tests with what SYSTEM=macos (or windows) has, the ways of Linux taken away
-	PYTHONPATH=tests/portability PENSTOCK_TEST_WITHOUT=$(SYSTEM) $(BIN)/python -m pytest -n $(WORKERS)
+test-portable: $(STAMP) ## Run the tests with what SYSTEM=macos (or windows) has, the ways of Linux taken away
+	PYTHONPATH=tests/portability PENSTOCK_TEST_WITHOUT=$(SYSTEM) $(BIN)/python -m pytest -n $(WORKERS) $(PORTABLE_$(SYSTEM))
 
 # -- longer runs --------------------------------------------------------------------------------------------------------
 

@@ -1,6 +1,8 @@
 from __future__ import annotations
 
+import asyncio
 import os
+import sys
 from collections import Counter
 from collections.abc import Iterator
 from importlib.util import find_spec
@@ -51,6 +53,18 @@ def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
     if reasons:
         reasons_text = "; ".join(f"{count} ({reason})" for reason, count in reasons.most_common())
         terminalreporter.write_line(f"skipped: {reasons_text}")
+
+
+if sys.platform == "win32" or os.environ.get("PENSTOCK_TEST_WITHOUT") == "windows":
+
+    class SelectorPolicy(asyncio.DefaultEventLoopPolicy):
+        def new_event_loop(self) -> asyncio.AbstractEventLoop:
+            return asyncio.SelectorEventLoop()
+
+    @pytest.fixture(scope="session")
+    def event_loop_policy() -> SelectorPolicy:
+        """A broker in the loop of a test needs one that watches sockets, which the default loop there does not."""
+        return SelectorPolicy()
 
 
 @pytest.fixture(scope="session", autouse=True)

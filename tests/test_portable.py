@@ -64,6 +64,14 @@ def test_space_is_reported(tmp_path: Path) -> None:
     assert 0 < space.usable_bytes <= space.total_bytes
 
 
+@pytest.mark.parametrize(
+    ("total_gb", "low_mb"), [(1, 100), (5, 500), (10, 1000), (20, 1074), (100, 5000), (1000, 50_000)]
+)
+def test_space_is_low_when_a_twentieth_is_left_or_less_than_a_gigabyte(total_gb: int, low_mb: int) -> None:
+    assert portable.Space(total_gb * 10**9, int(low_mb * 0.99) * 10**6).is_low
+    assert not portable.Space(total_gb * 10**9, int(low_mb * 1.01) * 10**6).is_low
+
+
 def test_a_boot_has_a_name_that_stays(monkeypatch: pytest.MonkeyPatch) -> None:
     assert portable.boot_session() == portable.boot_session()
     if os.path.exists("/proc/sys/kernel/random/boot_id"):

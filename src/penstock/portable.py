@@ -122,6 +122,11 @@ class Space(NamedTuple):
     total_bytes: int
     usable_bytes: int
 
+    @property
+    def is_low(self) -> bool:
+        """Whether somebody should do something: a twentieth is left, or less than a gigabyte where that is little."""
+        return self.usable_bytes < max(self.total_bytes / 20, min(1 << 30, self.total_bytes / 10))
+
 
 def disk_space(path: str | os.PathLike[str]) -> Space:
     used = shutil.disk_usage(path)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+import resource
 import struct
 import subprocess
 from collections.abc import Iterator
@@ -256,11 +257,12 @@ class TestFullDisk:
             assert len(acknowledged) * 10_000 > self.limit / 2
             assert read_numbers(process.address, len(acknowledged)) == acknowledged
             assert is_alive(process.port)
+            resource.prlimit(process.pid, resource.RLIMIT_FSIZE, (resource.RLIM_INFINITY, resource.RLIM_INFINITY))
+            assert produce_error(process.port, "t", build_batch([(0, None, b"room again", [])])) == ErrorCode.NONE
             process.stop()
 
         with BrokerProcess(tmp_path) as again:
             assert read_numbers(again.address, len(acknowledged)) == acknowledged
-            assert produce_error(again.port, "t", build_batch([(0, None, b"room again", [])])) == ErrorCode.NONE
 
 
 def read_numbers(address: str, count: int) -> list[int]:

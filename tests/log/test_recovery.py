@@ -373,6 +373,7 @@ def test_a_log_that_was_not_written_to_before_a_crash_is_not_read(tmp_path: Path
     log.close()
     log = open_log(tmp_path, TINY, clean=True, recovery_point=1)
     noted_end = log.note_end()
+    assert noted_end is not None
     log_file(log).write_bytes(b"\0" * noted_end.size)
     again = reopen(log, recovery_point=1, noted_end=noted_end)
     assert (again.log_end_offset, again.recovery_point, again.was_cut) == (1, 1, False)

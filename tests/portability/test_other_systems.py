@@ -17,7 +17,7 @@ from penstock.client.sync import Consumer, Producer, ShareConsumer
 from penstock.testing import Broker
 
 assert "uvloop" not in sys.modules or sys.modules["uvloop"] is None
-taken = [name for name in ("RWF_NOWAIT", "fdatasync", "sendfile", "pread") if not hasattr(os, name)]
+taken = [name for name in NAMES if not hasattr(os, name)]
 with Broker(tls=TLS, configs={"log.segment.bytes": 1 << 20, "penstock.acks.all.flush": "true"}) as broker:
     broker.create_topic("orders", partitions=2)
     with Producer(broker.client_settings()) as producer:
@@ -33,19 +33,40 @@ print(len(seen), *taken)
 """
 
 
-@pytest.mark.parametrize("tls", [False, True], ids=["plain", "tls"])
-@pytest.mark.parametrize(
-    ("system", "taken"),
-    [("macos", "RWF_NOWAIT fdatasync"), ("windows", "RWF_NOWAIT fdatasync sendfile pread")],
-)
-def test_records_survive_a_restart_and_are_read(system: str, taken: str, tls: bool, tmp_path: Path) -> None:
-    done = subprocess.run(
-        [sys.executable, "-c", PROGRAM.replace("TLS", str(tls))],
+def run(program: str, system: str, folder: Path) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        [sys.executable, "-c", program],
         env={**os.environ, "PYTHONPATH": str(Path(__file__).parent), "PENSTOCK_TEST_WITHOUT": system},
-        cwd=tmp_path,
+        cwd=folder,
         capture_output=True,
         text=True,
         timeout=120,
     )
+
+
+@pytest.mark.parametrize("tls", [False, True], ids=["plain", "tls"])
+@pytest.mark.parametrize(
+    ("system", "taken"),
+    [("macos", ["RWF_NOWAIT", "fdatasync"]), ("windows", ["RWF_NOWAIT", "fdatasync", "sendfile", "pread", "fork"])],
+)
+def test_records_survive_a_restart_and_are_read(system: str, taken: list[str], tls: bool, tmp_path: Path) -> None:
+    done = run(PROGRAM.replace("TLS", str(tls)).replace("NAMES", str(taken)), system, tmp_path)
     assert done.returncode == 0, done.stderr
-    assert done.stdout.strip() == f"3000 {taken}"
+    assert done.stdout.strip() == " ".join(["3000", *taken])
+
+
+IN_THE_LOOP = """
+import asyncio
+from penstock.testing import AsyncBroker
+
+async def main():
+    async with AsyncBroker():
+        pass
+
+asyncio.run(main())
+"""
+
+
+def test_a_broker_in_a_loop_that_watches_no_sockets_says_what_to_do(tmp_path: Path) -> None:
+    done = run(IN_THE_LOOP, "windows", tmp_path)
+    assert "RuntimeError: this event loop cannot say when a socket is readable" in done.stderr

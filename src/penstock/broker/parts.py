@@ -19,6 +19,7 @@ from penstock.broker.cluster_view import ClusterView
 from penstock.broker.config import BrokerConfig, Configs
 from penstock.broker.connection import Connection
 from penstock.broker.connection_rates import ConnectionRates
+from penstock.broker.disk_watch import DiskWatch
 from penstock.broker.dispatch import Dispatcher
 from penstock.broker.durability import Durability
 from penstock.broker.features import Features
@@ -110,6 +111,7 @@ class Parts:
         self.vitals = Vitals(
             self.storage, self.membership, foundation.ownership_confirmed, world.monotonic, self._loading
         )
+        self.disk_watch = DiskWatch(self.storage.volume, world.monotonic)
         self.monitoring = MonitoringEndpoint(self.metrics, self.vitals.not_ready, self.build_all)
         self.measuring: Measuring | None = None
         if config.measures:
@@ -431,6 +433,7 @@ class Parts:
         self.acceptor.refresh()
         self.durability.end_late_waits()
         self.vitals.sweep()
+        self.disk_watch.sweep()
         self._look_for_backup()
 
     def _look_for_backup(self) -> None:

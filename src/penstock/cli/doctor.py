@@ -10,7 +10,6 @@ import asyncio
 import errno
 import ipaddress
 import os
-import shutil
 import socket
 import sys
 from collections.abc import Iterator
@@ -32,8 +31,6 @@ if TYPE_CHECKING:
 
 _CONNECT_SECONDS = 3.0
 _FILES_NEEDED = 4096
-_FREE_BYTES_LOW = 1 << 30
-_FREE_SHARE_LOW = 0.05
 _MAX_BROKERS = 100
 
 
@@ -202,9 +199,9 @@ def _folder(data: Path) -> Iterator[Finding]:
 
 
 def _space(subject: str, folder: Path) -> Iterator[Finding]:
-    usage = shutil.disk_usage(folder)
-    text = f"{_bytes(usage.free)} of {_bytes(usage.total)} free"
-    if usage.free < _FREE_BYTES_LOW or usage.free < usage.total * _FREE_SHARE_LOW:
+    space = portable.disk_space(folder)
+    text = f"{_bytes(space.usable_bytes)} of {_bytes(space.total_bytes)} free"
+    if space.is_low:
         yield Finding(
             Level.WARNING,
             subject,

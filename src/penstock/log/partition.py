@@ -13,6 +13,7 @@ Offsets, in Kafka's words: log start offset <= last stable offset <= high waterm
 
 from __future__ import annotations
 
+import errno
 import os
 from bisect import bisect_right
 from collections.abc import Callable
@@ -46,6 +47,8 @@ from penstock.wire.errors import OffsetOutOfRange, RecordListTooLarge
 
 _NEVER = 2**63
 _ALWAYS = -2
+_NO_SPACE = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EFBIG})
+"""What a write says that may succeed later. After a failed sync nothing may be hoped for."""
 LEADER_EPOCHS_FILE = "leader-epoch-checkpoint"
 
 
@@ -445,8 +448,22 @@ class PartitionLog:
 
     # Durability
 
-    def note_end(self) -> NotedEnd:
-        """What tells the next start that nothing was appended from now on."""
+    @property
+    def recovery_start(self) -> int:
+        """Where the next start has to begin if this process does not end well: segments before are whole on disk."""
+        for segment in list(self._unsynced):
+            if not segment.txn_index.is_synced:
+                return min(self.recovery_point, segment.base_offset)
+        return self.recovery_point
+
+    def note_end(self) -> NotedEnd | None:
+        """What tells the next start that nothing was appended from now on.
+
+        None as long as a full disk keeps aborted transactions from being written down: a start that recovers nothing
+        would show their records.
+        """
+        if not all(segment.txn_index.is_saved for segment in (*self._unsynced, self._active)):
+            return None
         return NotedEnd(self.log_end_offset, self._active.base_offset, self._active.size)
 
     @property
@@ -462,7 +479,11 @@ class PartitionLog:
         return entry.last_data_offset + 1
 
     def sync(self) -> None:
-        """Bring everything appended so far to the disk and move the recovery point. May run in another thread."""
+        """Bring everything appended so far to the disk and move the recovery point. May run in another thread.
+
+        Records are on disk when it returns. The index of aborted transactions of a segment that has rolled is saved
+        too, unless the disk is full: then the next sync tries again, and a crash until then begins its recovery there.
+        """
         end_offset = self.log_end_offset
         active = self._active
         rolled = list(self._unsynced)
@@ -474,7 +495,7 @@ class PartitionLog:
             for segment in rolled:
                 if segment is not active:
                     segment.sync()
-                    segment.txn_index.save(sync=True)
+                    self._save_aborted(segment)
             active.sync()
             if created:
                 sync_path(str(self.folder / PARTITION_METADATA_FILE))
@@ -486,9 +507,16 @@ class PartitionLog:
                 return
             raise StorageError(f"cannot sync the log in {self.folder}: {error.strerror}") from error
         for segment in rolled:
-            if segment is not active and segment in self._unsynced:
+            if segment is not active and segment.txn_index.is_synced and segment in self._unsynced:
                 self._unsynced.remove(segment)
         self.recovery_point = max(self.recovery_point, end_offset)
+
+    def _save_aborted(self, segment: Segment) -> None:
+        try:
+            segment.txn_index.save(sync=True)
+        except OSError as error:
+            if error.errno not in _NO_SPACE or segment.txn_index.is_saved:
+                raise  # what was written could not be synced: the kernel may have dropped it
 
     # Reading
 

@@ -95,6 +95,16 @@ class TransactionIndex:
         finally:
             os.close(fd)
 
+    @property
+    def is_saved(self) -> bool:
+        """Whether a killed process would leave every entry in the file."""
+        return self._entries is None or self._saved == len(self._entries)
+
+    @property
+    def is_synced(self) -> bool:
+        """Whether every entry would survive a power cut."""
+        return self._entries is None or self._synced == len(self._entries)
+
     def collect(self, fetch_offset: int, upper_offset: int, found: list[AbortedTransaction]) -> bool:
         """Add the transactions that overlap [fetch_offset, upper_offset). True if later segments can hold no more."""
         for aborted in self.entries:

@@ -138,7 +138,7 @@ class Checkpoints:
 
 def take_stock(logs: Collection[PartitionLog]) -> Progress:
     return Progress(
-        {(log.topic, log.partition): log.recovery_point for log in logs},
+        {(log.topic, log.partition): log.recovery_start for log in logs},
         {(log.topic, log.partition): log.log_start_offset for log in logs if log.log_start_offset},
         _ends_bytes(logs),
     )
@@ -148,7 +148,8 @@ def _ends_bytes(logs: Collection[PartitionLog]) -> bytes:
     lines = ["0"]
     for log in logs:
         end = log.note_end()
-        lines.append(f"{log.topic} {log.partition} {end.log_end_offset} {end.base_offset} {end.size}")
+        if end is not None:
+            lines.append(f"{log.topic} {log.partition} {end.log_end_offset} {end.base_offset} {end.size}")
     return "\n".join(lines).encode()
 
 

@@ -94,7 +94,7 @@ def _note(log: PartitionLog) -> _Noted:
         segments[-1].size,
         log.log_start_offset,
         log.log_end_offset,
-        log.recovery_point,
+        log.recovery_start,
         log.leader_epoch,
         log.epochs.entries,
     )

@@ -243,7 +243,9 @@ class Broker(_Common):
 
     def _run(self, ready: threading.Event) -> None:
         try:
-            asyncio.run(self._serve(ready))
+            # The default loop of Windows cannot say when a socket is readable.
+            with asyncio.Runner(loop_factory=asyncio.SelectorEventLoop) as runner:
+                runner.run(self._serve(ready))
         except BaseException as error:
             self._failure = error
         finally:
@@ -292,7 +294,13 @@ class AsyncBroker(_Common):
     async def start(self) -> Self:
         if self._task is not None:
             raise RuntimeError("the broker is running already")
-        self._server = await self._open()
+        try:
+            self._server = await self._open()
+        except NotImplementedError as error:
+            raise RuntimeError(
+                "this event loop cannot say when a socket is readable, as the default loop of Windows: run the program"
+                " with asyncio.Runner(loop_factory=asyncio.SelectorEventLoop), or use Broker, which has its own loop"
+            ) from error
         self._task = asyncio.create_task(self._server.serve())
         return self
 
