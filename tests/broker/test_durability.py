@@ -23,6 +23,9 @@ class Disk:
     def when_durable(self, log: str, position: int, callback: Callback) -> None:
         self.waiting.append((log, position, callback))
 
+    def when_start_durable(self, log: str, callback: Callback) -> None:
+        self.waiting.append((log, -1, callback))
+
     def make_durable_soon(self, log: str) -> None:
         self.begun.append(log)
 
@@ -171,3 +174,29 @@ def test_everybody_waits_where_appends_can_be_lost() -> None:
     assert notified == []
     disk.flush("a")
     assert notified == [None]
+
+
+def test_each_start_of_a_log_is_settled_by_itself_and_awaited_whatever_is_configured(shell: Shell) -> None:
+    outcomes: list[list[StorageError | None]] = []
+    failure = LeadershipLost("another broker leads")
+    shell.awaits = False
+    logs = [cast(Log, each) for each in ("a", "b")]
+    shell.durability.when_each_start_is_settled(logs, outcomes.append, timeout_ms=1000)
+    shell.disk.flush("a", failure)
+    assert outcomes == []
+    shell.disk.flush("b")
+    assert outcomes == [[failure, None]]
+    shell.durability.when_each_start_is_settled([], outcomes.append, timeout_ms=1000)
+    assert outcomes[1:] == [[]]
+
+
+def test_a_start_that_is_not_settled_in_time_is_reported_as_late(shell: Shell) -> None:
+    outcomes: list[list[StorageError | None]] = []
+    logs = [cast(Log, each) for each in ("a", "b")]
+    shell.durability.when_each_start_is_settled(logs, outcomes.append, timeout_ms=1000)
+    shell.disk.flush("a")
+    shell.clock.seconds += 1.1
+    shell.durability.end_late_waits()
+    [[first, second]] = outcomes
+    assert first is None
+    assert isinstance(second, NotDurableInTime)

@@ -356,3 +356,21 @@ def test_a_compactor_has_nothing_to_do_in_an_empty_storage(storage: Storage) -> 
     compactor.poll(NOW)
     assert compactor.status(NOW).logs == []
     compactor.close()
+
+
+def test_somebody_hears_when_the_start_of_a_log_is_durable(storage: Storage, log: Log) -> None:
+    done = Event()
+    heard: list[StorageError | None] = []
+
+    def callback(failure: StorageError | None) -> None:
+        heard.append(failure)
+        done.set()
+
+    append(log, plain("gone"))
+    appended = Event()
+    storage.when_durable(log, 1, lambda failure: appended.set())
+    assert appended.wait(WAIT_SECONDS)
+    assert log.delete_records(1, NOW) == 1
+    storage.when_start_durable(log, callback)
+    assert done.wait(WAIT_SECONDS)
+    assert heard == [None]

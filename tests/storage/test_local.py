@@ -56,9 +56,7 @@ def lose_the_last_batch(log: PartitionLog) -> None:
 def save_progress(storage: LocalStorage) -> None:
     """As a timer has it done, to the end."""
     storage.save_progress()
-    assert storage._saving is not None
-    storage._saving.join(WAIT_SECONDS)
-    assert not storage._saving.is_alive()
+    storage._saving.finish()
 
 
 def cut_power(folder: Path) -> None:
@@ -172,6 +170,17 @@ def test_a_kill_loses_nothing_and_begins_no_epoch(tmp_path: Path) -> None:
     _, logs = start(tmp_path)
     assert [log.leader_epoch for log in logs] == [0, 0]
     assert logs[0].log_end_offset == 1
+
+
+def test_a_kill_brings_nothing_back_that_is_confirmed_to_be_deleted(tmp_path: Path) -> None:
+    storage, logs = start(tmp_path)
+    append(logs[0])
+    append(logs[0])
+    logs[0].delete_records(1, NOW)
+    storage.when_start_durable(logs[0], lambda failure: None)
+    storage._saving.finish()
+    _, logs = start(tmp_path)
+    assert (logs[0].log_start_offset, logs[0].log_end_offset) == (1, 2)
 
 
 def test_a_disk_that_fails_in_the_last_sync_leaves_no_mark_of_a_clean_stop(

@@ -192,7 +192,7 @@ def _metadata(parts: Parts) -> object:
 def _offsets(parts: Parts) -> object:
     from penstock.broker.handlers.offsets import OffsetHandlers
 
-    return OffsetHandlers(parts.cluster, parts.world, parts.gate)
+    return OffsetHandlers(parts.cluster, parts.durability, parts.world, parts.gate)
 
 
 def _produce(parts: Parts) -> object:

@@ -28,11 +28,11 @@ Then = Callable[[StorageError | None], None]
 ThenEach = Callable[[list[StorageError | None]], None]
 
 
-_LATE = "the records were not on disk in time"
+_LATE = "the records, or where they begin, were not on disk in time"
 
 
 class NotDurableInTime(StorageError):
-    """The records are written, and not known to be durable before the time of their request was up."""
+    """What was requested is done, and not known to be durable before the time of the request was up."""
 
 
 class _Wait:
@@ -113,6 +113,18 @@ class Durability:
         wait = _WaitForEach(self._waits, len(appends), then, self._deadline(timeout_ms))
         for at, (log, position) in enumerate(appends):
             self._storage.when_durable(log, position, partial(wait.settled, at))
+
+    def when_each_start_is_settled(self, logs: Sequence[Log], then: ThenEach, *, timeout_ms: int) -> None:
+        """Call `then` when no log will begin earlier than it does now, with what keeps each from that.
+
+        Everybody waits, whatever is configured: where a log begins is not in the page cache for the next start.
+        """
+        if not logs:
+            then([])
+            return
+        wait = _WaitForEach(self._waits, len(logs), then, self._deadline(timeout_ms))
+        for at, log in enumerate(logs):
+            self._storage.when_start_durable(log, partial(wait.settled, at))
 
     def _deadline(self, timeout_ms: int | None) -> float | None:
         return None if timeout_ms is None else self._world.monotonic() + timeout_ms / 1000

@@ -13,6 +13,16 @@ Streams
     {"op": "drained"}                                            faults are over, and readers have read to the end
     {"op": "drained", "isolation": "read_committed"}             the same of the read_committed readers alone
 
+What is removed: sends may have "key" and "tombstone", polls and deliveries "sent": when the request for them was sent
+
+    {"op": "topic-settings", "topic": "t", "compacted": true}
+    {"op": "removed", "topic": "t", "partition": 0, "below": 7, "time": 5000}    the log begins at 7; with "time" since
+                                                                 DeleteRecords was confirmed
+    {"op": "removed", "topic": "t", "partition": 0, "offsets": [3, 4]}           compaction has taken these
+    {"op": "scan", "process": "c1", "topic": "t", "partition": 0, "start": 0, "end": 9, "records": [[3, 7]]}
+                                                                 read from start to end, of a compacted topic in less
+                                                                 than delete.retention.ms
+
 Queues
 
     {"op": "deliver", "group": "g", "member": "m1", "topic": "t", "partition": 0, "offset": 3, "count": 1,
@@ -60,6 +70,9 @@ REQUIRED: dict[str, tuple[str, ...]] = {
     "moved": ("process",),
     "txn-end": ("txn", "result"),
     "drained": (),
+    "topic-settings": ("topic",),
+    "removed": ("topic", "partition"),
+    "scan": ("process", "topic", "partition", "start", "end", "records"),
     "deliver": ("group", "member", "topic", "partition", "offset", "count", "time", "until"),
     "acknowledge": ("group", "member", "topic", "partition", "offset", "kind", "result", "time"),
     "archive": ("group", "topic", "partition", "offset", "time"),

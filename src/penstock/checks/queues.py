@@ -26,6 +26,7 @@ from dataclasses import dataclass, field
 from typing import TypeAlias
 
 from penstock.checks.history import Finding, Operation
+from penstock.checks.removal import Confirmed
 
 Place: TypeAlias = tuple[str, int]
 Key: TypeAlias = tuple[str, str, int, int]
@@ -90,6 +91,10 @@ class QueueChecker:
         """How many members of each group have gone while records were on their way to them."""
         self._gone_from: dict[tuple[str, str, int], int] = {}
         """The same for partitions of which it is known that the records were theirs."""
+        self._log_starts: dict[Place, int] = {}
+        self._compacted: set[tuple[str, int, int]] = set()
+        """Topic, partition and offset of what compaction has taken."""
+        self._confirmed: dict[Place, Confirmed] = {}
 
     def add(self, operation: Operation) -> None:
         handle = _HANDLERS.get(str(operation["op"]))
@@ -114,6 +119,7 @@ class QueueChecker:
         key, record = self._record(operation)
         member, now, count = str(operation["member"]), _int(operation, "time"), _int(operation, "count")
         settings = self._of_group(key[0])
+        self._check_removed(key, operation)
         if record.holder is not None and record.until > now:
             held = f"{record.holder} holds it until {record.until}"
             self._report("Q1", f"{_named(key)} is delivered to {member} at {now}, while {held}", operation)
@@ -145,6 +151,25 @@ class QueueChecker:
         record.given[member] = count
         record.released, record.forgotten, record.power_was_cut, record.was_taken_over = None, False, False, False
         self._held.setdefault((key[0], member), {})[key] = record
+
+    def _check_removed(self, key: Key, operation: Operation) -> None:
+        confirmed = self._confirmed.get(key[1:3])
+        if confirmed is not None and operation.get("sent") is not None:
+            start = confirmed.start_at(_int(operation, "sent"))
+            if key[3] < start:
+                text = f"{_named(key)} is delivered to {operation['member']}, and the log begins at {start}"
+                self._report("removed-read", text, operation)
+
+    def _removed(self, operation: Operation) -> None:
+        """What a log has no more ends without having been delivered."""
+        place = (str(operation["topic"]), _int(operation, "partition"))
+        below = int(str(operation.get("below", 0)))
+        self._log_starts[place] = max(below, self._log_starts.get(place, 0))
+        if operation.get("time") is not None:
+            self._confirmed.setdefault(place, Confirmed()).add(_int(operation, "time"), below)
+        offsets = operation.get("offsets", [])
+        assert isinstance(offsets, Iterable)
+        self._compacted.update((*place, offset) for offset in offsets)
 
     def _check_key_order(self, key: Key, record: _Record, operation: Operation, now: int) -> None:
         record.key = operation["key"]
@@ -227,8 +252,9 @@ class QueueChecker:
             text = f"the start offset of {group} in {topic}-{partition} goes back from {before} to {start}"
             self._report("Q5", text, operation)
         for offset in range(before, start):
-            record = self._records.get((group, topic, partition, offset))
-            if record is not None and not self._may_be_over(group, record):
+            key = (group, topic, partition, offset)
+            record = self._records.get(key)
+            if record is not None and not self._may_be_over(key, record):
                 text = f"the start offset of {group} in {topic}-{partition} is {start}, and {offset} has not ended"
                 self._report("Q5", text, operation)
         self._starts[group, topic, partition] = max(start, before)
@@ -291,12 +317,11 @@ class QueueChecker:
         records = operation.get("records", [])
         assert isinstance(records, Iterable)
         for topic, partition, offset in records:
-            record = self._records.get((group, topic, partition, offset))
-            if record is None and not self._may_be_over(group, _Record()):
-                text = f"{_named((group, topic, partition, offset))} was never delivered"
-                self._report("Q2", text, operation)
+            key = (group, topic, partition, offset)
+            if self._records.get(key) is None and not self._may_be_over(key, _Record()):
+                self._report("Q2", f"{_named(key)} was never delivered", operation)
         for key, record in self._of(group):
-            if self._may_be_over(group, record):
+            if self._may_be_over(key, record):
                 continue
             if record.unreadable:
                 self._report("Q9", f"{_named(key)} cannot be read, and is not archived", operation)
@@ -308,10 +333,13 @@ class QueueChecker:
 
     # -- inside -----------------------------------------------------------------------------------------------------
 
-    def _may_be_over(self, group: str, record: _Record) -> bool:
-        """Whether it has ended, or may have: a record that was delivered as often as it may be is given up."""
-        limit = self._of_group(group).delivery_limit
-        most = record.count + self._may_have_missed(group, record)
+    def _may_be_over(self, key: Key, record: _Record) -> bool:
+        """Whether it has ended, or may have: a record that was delivered as often as it may be is given up, and so is
+        one that the log has no more."""
+        if key[3] < self._log_starts.get(key[1:3], 0) or key[1:] in self._compacted:
+            return True
+        limit = self._of_group(key[0]).delivery_limit
+        most = record.count + self._may_have_missed(key[0], record)
         return record.ended is not None or record.maybe_ended or (limit is not None and most >= limit)
 
     def _may_have_missed(self, group: str, record: _Record) -> int:
@@ -348,6 +376,7 @@ _HANDLERS = {
     "lost": QueueChecker._lost,
     "fault": QueueChecker._fault,
     "settled": QueueChecker._settled,
+    "removed": QueueChecker._removed,
 }
 
 

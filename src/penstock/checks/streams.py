@@ -13,6 +13,7 @@ from typing import Any, TypeAlias
 
 from penstock.checks.cycles import dependency_cycles
 from penstock.checks.history import Finding, Operation
+from penstock.checks.removal import Removal
 
 Place: TypeAlias = tuple[str, int]
 Value: TypeAlias = Any
@@ -47,6 +48,7 @@ class StreamChecker:
         self._last_sent_in: dict[tuple[str, Place], int] = {}
         self._drained: dict[str, int] = {}
         """The last line that says so, by the isolation level of the readers; "" when it does not say."""
+        self._removal = Removal()
 
     def add(self, operation: Operation) -> None:
         op = operation["op"]
@@ -60,13 +62,22 @@ class StreamChecker:
             self._outcomes[str(operation["txn"])] = str(operation["result"])
         elif op == "drained":
             self._drained[str(operation.get("isolation", ""))] = int(str(operation["line"]))
+        elif op == "topic-settings":
+            self._removal.settings(operation)
+        elif op == "removed":
+            self._removal.removed(operation)
+        elif op == "scan":
+            self._scan(operation)
 
     def finish(self) -> list[Finding]:
+        known = {place: partition.offsets for place, partition in self._partitions.items()}
+        self._removal.know(known, self._may_count)
         self._find_lost()
         self._find_aborted_reads()
         self._find_poll_order()
         self._find_cycles()
-        return self.findings
+        self._removal.judge_scans(self._certain())
+        return [*self.findings, *self._removal.findings]
 
     # -- taking in --------------------------------------------------------------------------------------------------
 
@@ -74,6 +85,8 @@ class StreamChecker:
         place = (str(operation["topic"]), int(str(operation["partition"])))
         value = _hashable(operation["value"])
         txn = operation.get("txn")
+        if "key" in operation:
+            self._removal.sent(place, value, _hashable(operation["key"]), bool(operation.get("tombstone")))
         if txn is not None:
             self._written[place, value] = str(txn)
         if operation["result"] == "failed":
@@ -107,7 +120,13 @@ class StreamChecker:
                 partition.polled_committed.add(value)
             partition.highest_polled = max(partition.highest_polled, offset)
             seen.append((place, offset, value))
+            self._removal.polled(place, offset, operation)
         self._polls.append((operation, str(operation["process"]), seen))
+
+    def _scan(self, operation: Operation) -> None:
+        records = operation["records"]
+        assert isinstance(records, Iterable)
+        self._removal.scanned(operation, [(int(offset), _hashable(value)) for offset, value in records])
 
     def _is_at(self, place: Place, offset: int, value: Value, operation: Operation) -> _Partition:
         partition = self._partitions.setdefault(place, _Partition())
@@ -128,10 +147,26 @@ class StreamChecker:
         txn = self._written.get((place, value))
         return txn is None or self._outcomes.get(txn) == "committed"
 
+    def _may_count(self, place: Place, value: Value) -> bool:
+        """Whether a value may be in the log, for all that is known, and not aborted."""
+        txn = self._written.get((place, value))
+        return (place, value) not in self._failed and (txn is None or self._outcomes.get(txn) != "aborted")
+
+    def _certain(self) -> dict[Place, dict[int, Value]]:
+        """What was acknowledged for good, by offset."""
+        certain: dict[Place, dict[int, Value]] = {place: {} for place in self._partitions}
+        for (place, value), operation in self._acknowledged.items():
+            if operation.get("offset") is not None and self._is_certain(place, value):
+                certain[place][int(str(operation["offset"]))] = value
+        return certain
+
     def _find_lost(self) -> None:
         for (place, value), operation in self._acknowledged.items():
             partition = self._partitions.get(place)
             if not self._is_certain(place, value):
+                continue
+            at = operation.get("offset")
+            if at is not None and self._removal.may_be_gone(place, int(str(at)), value):
                 continue
             if partition is not None and value in partition.polled:
                 if "read_committed" in self._drained and value not in partition.polled_committed:
@@ -182,10 +217,7 @@ class StreamChecker:
                     last_in[key] = offset
 
     def _find_visible(self) -> None:
-        certain: dict[Place, set[int]] = {place: set() for place in self._partitions}
-        for (place, value), operation in self._acknowledged.items():
-            if operation.get("offset") is not None and self._is_certain(place, value):
-                certain[place].add(int(str(operation["offset"])))
+        certain = {place: set(records) for place, records in self._certain().items()}
         for operation, _, seen in self._polls:
             if operation.get("isolation") == "read_committed":
                 for place, offset, _value in seen:
@@ -208,6 +240,8 @@ class StreamChecker:
         is_committed = operation.get("isolation") == "read_committed"
         visible = partition.visible_committed if is_committed else partition.visible
         between = visible[bisect_right(visible, before) : bisect_left(visible, offset)]
+        if between and self._removal.has_facts:
+            between = [at for at in between if not self._removal.may_be_gone(place, at, partition.values[at])]
         if between:
             text = f"{who} polled offset {offset} of {_named(place)} after {before}, and passed over {between[0]}"
             self._report(f"{prefix}poll-skip", text, operation)

@@ -478,6 +478,16 @@ class PartitionLog:
             return None
         return entry.last_data_offset + 1
 
+    @property
+    def cleanable_end(self) -> int:
+        """How far compaction may go: a record is dropped for a later one only if that cannot be lost any more."""
+        return min(self.last_stable_offset, self.recovery_point)
+
+    def make_cleanable(self) -> None:
+        """Have what has rolled synced, unless it is: after a start nobody else may."""
+        if self.recovery_point < self._active.base_offset and self.on_roll is not None:
+            self.on_roll(self)
+
     def sync(self) -> None:
         """Bring everything appended so far to the disk and move the recovery point. May run in another thread.
 

@@ -214,6 +214,9 @@ class Segment:
 
     def prepare_to_append(self) -> None:
         """Bring into memory what appending to a segment from an earlier run needs. Raises ColdRead."""
+        if not self.size:
+            self._begin_indexes()
+            return
         self.load_timestamps()
         if not isinstance(self._offset_index, OffsetIndex):  # else it has just been made
             index = OffsetIndex.loaded(self.stem + INDEX_SUFFIX, self._reader)
@@ -226,6 +229,14 @@ class Segment:
             self._time_index = TimeIndex.loaded(self.stem + TIME_INDEX_SUFFIX, self._reader) or TimeIndex()
         self.first_batch_timestamp()
         self.txn_index.load()
+
+    def _begin_indexes(self) -> None:
+        """Those of an empty segment say nothing, whatever is in their files."""
+        self._offset_index = OffsetIndex()
+        self._time_index = TimeIndex()
+        self._time_loaded = True
+        if self.txn_index.may_have_entries:
+            self.txn_index = TransactionIndex.rebuilt(self.txn_index.path, [])
 
     def append(self, batch: bytes | bytearray | memoryview, last_offset: int, timestamp: int) -> None:
         """Write one whole batch behind the last one, with its base offset already in place."""

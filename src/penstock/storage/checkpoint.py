@@ -105,6 +105,10 @@ class Checkpoints:
             self._replace(LOG_ENDS, progress.log_ends)
             self._noted_ends = progress.log_ends
 
+    def write_starts(self, progress: Progress) -> None:
+        """The same of where logs begin alone."""
+        self._write(LOG_START_OFFSETS, progress.log_start_offsets)
+
     def _replace(self, name: str, data: bytes, *, sync: bool = False) -> None:
         try:
             write_file(str(self._folder / name), data, sync=sync)

@@ -249,6 +249,10 @@ class Storage(Protocol):
     def when_durable(self, log: Log, position: int, callback: Callback) -> None:
         """Call back when the log is durable up to this offset (`Appended.position`), or cannot become so."""
 
+    def when_start_durable(self, log: Log, callback: Callback) -> None:
+        """Call back when the log will not begin earlier than it does now, after a crash either, or cannot be kept from
+        it."""
+
     def make_durable_soon(self, log: Log) -> None:
         """Begin to make a log durable although nobody waits for it yet."""
 

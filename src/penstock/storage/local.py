@@ -14,16 +14,16 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from penstock import guard
 from penstock.log.config import LogConfig
 from penstock.log.errors import StorageError
 from penstock.log.files import OpenFiles
 from penstock.log.flusher import Callback, Flusher
 from penstock.log.partition import PartitionLog
 from penstock.portable import disk_space
-from penstock.storage.checkpoint import Checkpoints, take_stock
+from penstock.storage.checkpoint import Checkpoints
 from penstock.storage.contract import Log, Volume
-from penstock.threads import THREADS, Thread, Threads
+from penstock.storage.saving import Saving
+from penstock.threads import THREADS, Threads
 
 if TYPE_CHECKING:
     from penstock.storage.compaction import CleanerConfig, Compactor
@@ -60,7 +60,7 @@ class LocalStorage:
         self._open_files = OpenFiles()
         self._flusher = Flusher(call_soon, self._disk_failed, clock, on_synced, threads)
         self._logs: dict[tuple[str, int], PartitionLog] = {}
-        self._saving: Thread | None = None
+        self._saving = Saving(self._checkpoints, self._logs.values, call_soon, threads)
         self._moment: Moment | None = None
         self._is_open = False
 
@@ -104,7 +104,7 @@ class LocalStorage:
         After a crash they would tell that records are deleted, or safe on disk, which are neither. One save takes care
         of all partitions of a topic.
         """
-        self._finish_saving()
+        self._saving.finish()
         if self._checkpoints.knows(topic, partition):
             self._checkpoints.save(self._logs.values())
 
@@ -174,6 +174,9 @@ class LocalStorage:
         assert isinstance(log, PartitionLog)
         self._flusher.request(log, position, callback)
 
+    def when_start_durable(self, log: Log, callback: Callback) -> None:
+        self._saving.when_starts_are_saved(callback)
+
     def make_durable_soon(self, log: Log) -> None:
         assert isinstance(log, PartitionLog)
         self._flusher.request_sync(log)
@@ -182,22 +185,14 @@ class LocalStorage:
         self._checkpoints.keep_boot()
 
     def save_progress(self) -> None:
-        """In a thread, because checkpoints are synced. While one is being written the next waits for its time."""
-        if self._saving is None or not self._saving.is_alive():
-            progress = take_stock(self._logs.values())
-            work = partial(guard.attempt, "saving the checkpoints", self._checkpoints.write, progress)
-            self._saving = self._threads.start("penstock-checkpoints", work)
-
-    def _finish_saving(self) -> None:
-        if self._saving is not None:
-            self._saving.join()
+        self._saving.begin()
 
     def _disk_failed(self, error: StorageError) -> None:
         self._checkpoints.forget_boot()
         self._on_fatal(error)
 
     def close(self) -> None:
-        self._finish_saving()
+        self._saving.finish()
         self._flusher.close()
         if self._flusher.failure is not None:
             return
@@ -206,5 +201,5 @@ class LocalStorage:
         for closing in [pool.submit(each.close) for each in self._logs.values()]:
             closing.result()
         pool.shutdown()
-        self._checkpoints.save(self._logs.values())
+        self._saving.close()
         self._checkpoints.mark_clean()

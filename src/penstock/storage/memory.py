@@ -369,6 +369,10 @@ class MemoryStorage:
         else:
             self._waiting.append((log, position, callback))
 
+    def when_start_durable(self, log: Log, callback: Callback) -> None:
+        assert isinstance(log, MemoryLog)
+        self._answer(callback, None if log.is_leader else _leadership_lost(log))
+
     def _answer(self, callback: Callback, failure: StorageError | None) -> None:
         self._call_soon(partial(callback, failure))
 

@@ -29,6 +29,7 @@ def write(log: PartitionLog, *pairs: Pair, codec: int = 0) -> None:
 
 
 def plan(log: PartitionLog, cleaned_offset: int | None = None, now_ms: int = NOW, *, buffer: int = 1 << 20) -> CleanJob:
+    log.sync()
     dirtiness = measure(log, cleaned_offset, now_ms)
     return plan_round(log, dirtiness, now_ms, dedupe_buffer_bytes=buffer, io_max_bytes_per_second=1e300)
 

@@ -24,7 +24,27 @@ def log(tmp_path: Path) -> PartitionLog:
         append(log, keyed(("a", f"{n}"), timestamp=NOW + 1000 * n))
         if n < 3:
             log.roll(NOW)
+    log.sync()
     return log
+
+
+def test_a_record_is_not_dropped_for_one_that_a_power_cut_may_take(tmp_path: Path) -> None:
+    log = open_log(tmp_path, COMPACT)
+    synced: list[PartitionLog] = []
+    log.on_roll = synced.append
+    append(log, keyed(("a", "on disk")))
+    log.roll(NOW)
+    log.sync()
+    append(log, keyed(("a", "not on disk")))
+    log.roll(NOW)
+    assert measure(log, None, NOW).upper_bound_offset == 1
+    synced.clear()
+    log.make_cleanable()
+    assert synced == [log]
+    log.sync()
+    assert measure(log, None, NOW).upper_bound_offset == 2
+    log.make_cleanable()
+    assert synced == [log]
 
 
 def test_everything_before_the_active_segment_is_dirty_at_first(log: PartitionLog) -> None:

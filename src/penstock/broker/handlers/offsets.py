@@ -6,6 +6,9 @@ latest tiered and -6 earliest pending upload (none). A time after the last recor
 Which special timestamps are known depends on the version; an unknown one is UNSUPPORTED_VERSION for its partition. A
 partition named twice is an INVALID_REQUEST. What a lookup by time needs and is not in memory is fetched by threads, and
 the request is answered then.
+
+DeleteRecords is answered when the new start of each log is durable: records that are confirmed to be deleted do not
+come back when the broker is killed. Apache Kafka writes starts down once a minute.
 """
 
 from __future__ import annotations
@@ -14,12 +17,13 @@ from collections.abc import Awaitable, Callable
 from typing import TYPE_CHECKING
 
 from penstock.broker.cold_reads import until_fetched
+from penstock.broker.durability import NotDurableInTime
 from penstock.broker.handlers.table import DELETE_TOPIC, DESCRIBE_TOPIC
 from penstock.broker.requests import Answer, Request
-from penstock.broker.storage_errors import changing
+from penstock.broker.storage_errors import changing, error_for_clients
 from penstock.broker.topics import Partition, leader_epoch_error
 from penstock.security.acls import CLUSTER_NAME
-from penstock.storage.contract import ColdRead, IsolationLevel
+from penstock.storage.contract import ColdRead, IsolationLevel, StorageError
 from penstock.wire import messages as m
 from penstock.wire.acls import AclOperation, AclResource
 from penstock.wire.errors import (
@@ -37,8 +41,10 @@ from penstock.wire.errors import (
 
 if TYPE_CHECKING:
     from penstock.broker.cluster_view import ClusterView
+    from penstock.broker.durability import Durability
     from penstock.broker.gate import Gate
     from penstock.broker.world import World
+    from penstock.storage.contract import Log
 
 LATEST, EARLIEST, MAX_TIMESTAMP, EARLIEST_LOCAL, LATEST_TIERED, EARLIEST_PENDING_UPLOAD = -1, -2, -3, -4, -5, -6
 # The version of ListOffsets from which a special timestamp is known.
@@ -54,8 +60,9 @@ _Lookup = tuple[
 
 
 class OffsetHandlers:
-    def __init__(self, cluster: ClusterView, world: World, gate: Gate) -> None:
+    def __init__(self, cluster: ClusterView, durability: Durability, world: World, gate: Gate) -> None:
         self._cluster = cluster
+        self._durability = durability
         self._world = world
         self._gate = gate
 
@@ -182,9 +189,10 @@ class OffsetHandlers:
         response.topics += denied
         return response
 
-    def delete_records(self, request: Request[m.DeleteRecordsRequest]) -> m.DeleteRecordsResponse:
+    def delete_records(self, request: Request[m.DeleteRecordsRequest]) -> Answer:
         body = request.body
         response = m.DeleteRecordsResponse()
+        moved: list[tuple[Log, m.DeleteRecordsResponse.DeleteRecordsPartitionResult]] = []
         offsets: dict[str, dict[int, int]] = {}  # of a partition that is named twice the last
         for topic in body.topics:
             for requested in topic.partitions:
@@ -199,10 +207,22 @@ class OffsetHandlers:
                 try:
                     if not may_delete:
                         raise TopicAuthorizationFailed
-                    answer.low_watermark = _delete_records(self._partition(name, index), offset, self._world.now_ms())
+                    partition = self._partition(name, index)
+                    answer.low_watermark = _delete_records(partition, offset, self._world.now_ms())
                 except KafkaError as error:
                     answer.error_code = error.code
-        return response
+                else:
+                    moved.append((partition.log, answer))
+        pending = request.defer()
+
+        def settled(failures: list[StorageError | None]) -> None:
+            for (_, answer), failure in zip(moved, failures, strict=True):
+                if failure is not None:
+                    answer.error_code, answer.low_watermark = _not_settled(failure), -1
+            pending.complete(response)
+
+        self._durability.when_each_start_is_settled([log for log, _ in moved], settled, timeout_ms=body.timeout_ms)
+        return pending
 
 
 def _denied_offsets(topic: m.ListOffsetsRequest.ListOffsetsTopic) -> m.ListOffsetsResponse.ListOffsetsTopicResponse:
@@ -229,6 +249,11 @@ def _denied_epochs(
             for requested in topic.partitions
         ],
     )
+
+
+def _not_settled(failure: StorageError) -> int:
+    """Records may be deleted or not, and a repeated request does no harm."""
+    return ErrorCode.REQUEST_TIMED_OUT if isinstance(failure, NotDurableInTime) else error_for_clients(failure).code
 
 
 def _delete_records(partition: Partition, offset: int, now_ms: int) -> int:

@@ -126,6 +126,8 @@ class CleanerManager:
         self._answers: deque[bytes] = deque()
         self._reading: Thread | None = None
         self._current: PartitionLog | None = None
+        self._began_at = 0
+        """The base offset of the first segment of the current log when its round began."""
         self._fetching: Thread | None = None
         self._next_look_ms = 0
         self._last_look_ms: int | None = None
@@ -222,6 +224,7 @@ class CleanerManager:
         is_waiting = False
         for log in self._compacted_logs():
             key = (log.topic, log.partition)
+            log.make_cleanable()
             is_held_back = key in self._uncleanable or now_ms < self._retry_at_ms.get(key, 0)
             try:
                 dirtiness = measure(log, self._cleaned.get(key), now_ms)
@@ -259,6 +262,7 @@ class CleanerManager:
             self._failed(log, f"cannot start the cleaner process: {error.strerror}", now_ms)
             return
         self._current = log
+        self._began_at = log.segments[0].base_offset
 
     def _fetch(self, missing: list[Callable[[], None]]) -> None:
         """Have a thread bring timestamps into memory: the logs that need them are looked at the next time."""
@@ -322,15 +326,19 @@ class CleanerManager:
             self._current = None
             if outcome.corrupt:
                 self._uncleanable.add((log.topic, log.partition))
+            elif log.segments[0].base_offset != self._began_at:
+                self._gave_way(log)
+                return
             self._failed(log, outcome.message, now_ms)
 
     def _put_in_place(self, log: PartitionLog, group: CleanedGroup, now_ms: int) -> None:
+        message: str | None
         try:
             if log.replace_segments(group.base_offsets, now_ms):
                 self._waiting_since_ms = now_ms
                 self._send("next")
                 return
-            message = "segments were deleted while they were being cleaned"
+            message = None
         except StorageError as error:
             message = str(error)
         except OSError as error:
@@ -338,7 +346,14 @@ class CleanerManager:
         # The rest of the round was made for segments that are no longer there.
         self._end_process()
         self._current = None
-        self._failed(log, message, now_ms)
+        if message is not None:
+            self._failed(log, message, now_ms)
+        else:
+            self._gave_way(log)
+
+    def _gave_way(self, log: PartitionLog) -> None:
+        """Retention or DeleteRecords was faster, and the round begins anew, with what is left."""
+        logger.info("segments of %s-%d were deleted while they were being cleaned", log.topic, log.partition)
 
     def _round_done(self, log: PartitionLog, done: CleanedRound, now_ms: int) -> None:
         key = (log.topic, log.partition)

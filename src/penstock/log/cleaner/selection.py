@@ -1,7 +1,8 @@
 """Which log to clean next, and which part of it.
 
 A log is divided in three: what earlier rounds have cleaned, the dirty part behind it, and what must not be cleaned yet:
-the active segment, everything from the last stable offset on, and segments younger than `min.compaction.lag.ms`. It is
+the active segment, everything from the last stable offset on, what is not on disk yet, and segments younger than
+`min.compaction.lag.ms`. It is
 worth cleaning when the dirty part makes up more than `min.cleanable.dirty.ratio` of the first two, or when something
 in it has been waiting for longer than `max.compaction.lag.ms`.
 """
@@ -44,12 +45,12 @@ def measure(log: PartitionLog, cleaned_offset: int | None, now_ms: int | None) -
         first_dirty = log.log_start_offset
     segments = log.segments
     upper_bound = segments[-1].base_offset
-    stable = log.last_stable_offset
+    cleanable = log.cleanable_end
     clean_bytes = dirty_bytes = 0
     overdue = False
     for slot, segment in enumerate(segments[:-1]):
         following = segments[slot + 1].base_offset
-        if following > stable or (following > first_dirty and _is_too_young(segment, log, now_ms)):
+        if following > cleanable or (following > first_dirty and _is_too_young(segment, log, now_ms)):
             upper_bound = segment.base_offset
             break
         if following <= first_dirty:

@@ -214,6 +214,14 @@ class ObjectLog(PartitionLog):
         return min(self.committed_end, max(min(bounds), self.log_start_offset))
 
     @property
+    def cleanable_end(self) -> int:
+        """What is committed is not lost."""
+        return self.last_stable_offset
+
+    def make_cleanable(self) -> None:
+        """Whatever is appended is committed as soon as can be."""
+
+    @property
     def is_durable(self) -> bool:
         return self.committed_end >= self.log_end_offset
 

@@ -310,6 +310,9 @@ class ObjectStorage:
         else:
             self._waiting.setdefault(log, deque()).append((position, log.log_start_offset, callback))
 
+    def when_start_durable(self, log: Log, callback: Callback) -> None:
+        self.when_durable(log, 0, callback)
+
     def _answer(self, callback: Callback, failure: StorageError | None) -> None:
         self._call_soon(partial(callback, failure))
 
