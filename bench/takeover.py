@@ -129,8 +129,8 @@ class Probes:
 
     async def _take(self, successes: list[float]) -> None:
         """A record counts when its acceptance was confirmed: whoever cannot confirm any can still deliver."""
-        explicit = {"share_acknowledgement_mode": "explicit", "max_poll_records": 1}
-        async with ShareConsumer(**self._settings, **explicit, group_id=self._share) as worker:
+        own: dict[str, Any] = {"group_id": self._share, "share_acknowledgement_mode": "explicit", "max_poll_records": 1}
+        async with ShareConsumer(**self._settings, **own) as worker:
             worker.subscribe([self._topic])
             while True:
                 for record in await worker.poll(1_000):
