@@ -20,6 +20,7 @@ class EmptyLog:
     leader_epoch = 4
     on_high_watermark = on_leadership = None
     is_leader = True
+    size = log_start_offset = log_end_offset = 0
 
 
 def other_broker(node_id: int, *, is_live: bool = True) -> BrokerRow:
@@ -54,7 +55,7 @@ class TestBrokers:
         everybody = [5, NODE, 9]
         assert [each.node_id for each in view.brokers("PLAINTEXT")] == everybody
         orders = topic("orders", 1)
-        view.set_rows(orders, [PartitionRow(orders.topic_id, 0, 5, 3, (NODE, 5), ())])
+        view.set_rows(orders, [PartitionRow(orders.topic_id, 0, 5, 3, (NODE, 5))])
         assert view.in_sync_replicas(orders, 0) == [NODE, 5]
         view.holds_lease = lambda: False
         assert [each.node_id for each in view.brokers("PLAINTEXT")] == [5, 9]

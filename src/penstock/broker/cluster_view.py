@@ -236,10 +236,15 @@ class ClusterView:
         replicas = self.replicas(topic, index)
         if not self._others:
             return replicas
+        alive = self.in_sync_ids()
+        return [node_id for node_id in replicas if node_id in alive]
+
+    def in_sync_ids(self) -> set[int]:
+        """The brokers that could lead now."""
         alive = set(self.node_ids)
         if self._is_left_behind:
             alive.remove(self.node_id)
-        return [node_id for node_id in replicas if node_id in alive]
+        return alive
 
     def led_by(self) -> Counter[int]:
         """How many partitions each broker is to lead, by the catalog."""
