@@ -7,7 +7,7 @@ machine; medians are reported. Rows can be chosen, since each takes a minute or 
   produce    one default librdkafka producer, records of 1 KiB, acks=all, with the requests that it costs
   java       the same with one default producer of Apache Kafka's Java client
   single     one record at a time, acks=all: latencies and rate
-  takeover   how long clients pause when their broker is killed, drained or stopped, with 1,000 partitions
+  takeover   how long clients pause when their broker is killed, stopped, parted or drained, with 1,000 partitions
   catchup    a consumer that reads from the store, beside a bare loop of ranged GETs
   cache      a consumer that reads what the cache holds, beside the embedded engine
   scale      produce and single records with 10, 1,000 and 10,000 partitions, of which 1 % (at least 3) are written to
@@ -24,7 +24,7 @@ import shutil
 import signal
 import statistics
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Collection, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from typing import Any
 
@@ -34,9 +34,10 @@ from confluent_kafka.admin import AdminClient, NewTopic
 
 from bench.changes import WITH_RULES, seen_by_all
 from bench.clusters import STORE, Cluster, KafkaCluster, PenstockCluster
-from bench.objects import bare_reads, caught_up
+from bench.network import can_cut_off
+from bench.objects import SHORT_TAILS, bare_reads, caught_up, until_stored
 from bench.peers import PeerError, PenstockPeer, run_java_tool
-from bench.takeover import FAULTS, PROBES, take_over
+from bench.takeover import FAULTS, PARTITION, is_possible, take_over
 from penstock.storage.objects.store import ObjectStore
 
 _RECORD = bytes(os.urandom(1024))
@@ -49,8 +50,17 @@ Say = Callable[[str, str], None]
 
 
 class Run:
-    def __init__(self, clusters: dict[str, Cluster], megabytes: int, rounds: int, warm_up: float, say: Say) -> None:
+    def __init__(
+        self,
+        clusters: dict[str, Cluster],
+        megabytes: int,
+        rounds: int,
+        warm_up: float,
+        say: Say,
+        faults: Sequence[str] = FAULTS,
+    ) -> None:
         self.clusters = clusters
+        self.faults = faults
         self.megabytes = megabytes
         self.rounds = rounds
         self.warm_up = warm_up
@@ -63,11 +73,17 @@ class Run:
         admin = AdminClient({"bootstrap.servers": cluster.bootstrap, "log_level": 0})
         replicas = min(3, len(cluster.ports))
         admin.create_topics([NewTopic(name, partitions, replicas)], request_timeout=120)[name].result(180)
+        self.await_leaders(cluster, name, partitions)
+        return name
+
+    @staticmethod
+    def await_leaders(cluster: Cluster, name: str, partitions: int) -> None:
+        admin = AdminClient({"bootstrap.servers": cluster.bootstrap, "log_level": 0})
         deadline = time.monotonic() + 120
         while time.monotonic() < deadline:
             found = admin.list_topics(name, timeout=60).topics[name].partitions
             if len(found) == partitions and all(each.leader > 0 for each in found.values()):
-                return name
+                return
             time.sleep(0.2)
         raise click.ClickException(f"{name} has partitions without a leader after two minutes")
 
@@ -209,17 +225,20 @@ def row_single(run: Run) -> None:
 def row_takeover(run: Run) -> None:
     topics = {name: run.topic(cluster, _TAKE_OVER_PARTITIONS) for name, cluster in run.clusters.items()}
     found: dict[tuple[str, str, str], list[float]] = {}
+    if PARTITION in run.faults and not can_cut_off():
+        run.say("pause after a partition of the network", "not measured: it needs root and iptables")
     for number in range(run.rounds):
-        for kind_number, kind in enumerate(FAULTS):
+        for kind_number, kind in enumerate(run.faults):
             for name, cluster in run.clusters.items():
-                pauses = take_over(cluster, topics[name], kind, number * len(FAULTS) + kind_number)
+                if not is_possible(cluster, kind):
+                    continue
+                pauses = take_over(cluster, topics[name], kind, number * len(run.faults) + kind_number)
                 for probe, seconds in pauses.items():
                     found.setdefault((kind, name, probe), []).append(seconds)
                 time.sleep(10)
     for (kind, name, probe), values in sorted(found.items(), key=lambda item: (item[0][0], item[0][2])):
         shown = ", ".join(f"{value:.2f}" for value in values)
         run.say(f"pause after {kind}, {probe}, {name}", f"{statistics.median(values):.2f} s ({shown})")
-    assert {probe for _, _, probe in found} == set(PROBES)
 
 
 def row_catchup(run: Run) -> None:
@@ -228,14 +247,20 @@ def row_catchup(run: Run) -> None:
         return
     topic = run.topic(cluster, 3)
     produce(cluster, topic, run.megabytes)
-    while cluster.figures()["chores_waiting"]:
-        time.sleep(0.5)
+    shipped = cluster.settings | SHORT_TAILS
+    cluster.settings, shipped = shipped, cluster.settings
+    for number in cluster.ports:
+        cluster.send(number, signal.SIGTERM)
+        cluster.await_end(number)
+        cluster.recover(number)
+    until_stored(cluster.postgres.url(), topic)
+    cluster.settings = shipped
     for number in cluster.ports:
         cluster.send(number, signal.SIGKILL)
-    time.sleep(1)
-    for number in cluster.ports:
+        cluster.await_end(number)
         shutil.rmtree(cluster.data(number))
         cluster.recover(number)
+    run.await_leaders(cluster, topic, 3)
     count = int(run.megabytes * 1e6) // len(_RECORD)
     before = cluster.figures()["fetched_bytes_total"]
     cold = caught_up(cluster.bootstrap, 3, count, topic)
@@ -245,7 +270,7 @@ def row_catchup(run: Run) -> None:
     bare = bare_reads(ObjectStore.open(STORE), run.megabytes * 1e6)
     run.say(
         "catching up from the store, penstock",
-        f"{cold:.1f} MB/s ({fetched:.0f} MB of {run.megabytes} from stored segments), "
+        f"{cold:.1f} MB/s ({fetched:.0f} MB were fetched), "
         f"bare ranged GETs {bare:.1f} MB/s, ratio {cold / bare:.2f}; again, from the cache {again:.1f} MB/s",
     )
 
@@ -335,18 +360,26 @@ ROWS: dict[str, Callable[[Run], None]] = {
 }
 
 
+def _chosen(names: str, what: str, known: Collection[str]) -> list[str]:
+    chosen = names.split(",")
+    unknown = set(chosen) - set(known)
+    if unknown:
+        raise click.ClickException(f"there are no {what} {', '.join(sorted(unknown))}; there are {', '.join(known)}")
+    return chosen
+
+
 @click.command(help=__doc__.partition("\n\n")[2])
 @click.option("--rows", default=",".join(ROWS), show_default=True, help="Which rows, separated by commas.")
 @click.option("--brokers", default=3, show_default=True, help="How many brokers of Penstock.")
 @click.option("--without-kafka", is_flag=True, help="Measure Penstock alone.")
 @click.option("--megabytes", default=200, show_default=True, help="How much a round produces.")
 @click.option("--rounds", default=5, show_default=True)
+@click.option("--faults", default=",".join(FAULTS), show_default=True, help="Which faults the row takeover has.")
 @click.option("--warm-up", default=60.0, show_default=True, help="Seconds of load before the first row is measured.")
-def main(rows: str, brokers: int, without_kafka: bool, megabytes: int, rounds: int, warm_up: float) -> None:
-    chosen = rows.split(",")
-    unknown = set(chosen) - set(ROWS)
-    if unknown:
-        raise click.ClickException(f"there are no rows {', '.join(sorted(unknown))}; there are {', '.join(ROWS)}")
+def main(
+    rows: str, brokers: int, without_kafka: bool, megabytes: int, rounds: int, faults: str, warm_up: float
+) -> None:
+    chosen, struck = _chosen(rows, "rows", ROWS), _chosen(faults, "faults", FAULTS)
 
     def say(what: str, figure: str) -> None:
         click.echo(f"{what:58} {figure}")
@@ -356,7 +389,7 @@ def main(rows: str, brokers: int, without_kafka: bool, megabytes: int, rounds: i
             clusters: dict[str, Cluster] = {"penstock": stack.enter_context(PenstockCluster(brokers))}
             if not without_kafka:
                 clusters["kafka"] = stack.enter_context(KafkaCluster())
-            run = Run(clusters, megabytes, rounds, warm_up, say)
+            run = Run(clusters, megabytes, rounds, warm_up, say, struck)
             for name in chosen:
                 ROWS[name](run)
     except PeerError as error:

@@ -21,6 +21,7 @@ from typing import Self
 
 import psycopg
 
+from bench.network import CutOff, group_of
 from bench.peers import (
     CLUSTER_ID,
     HOST,
@@ -48,6 +49,7 @@ class Cluster:
         self.ports = {number: free_port() for number in range(1, nodes + 1)}
         self._processes: dict[int, subprocess.Popen[bytes]] = {}
         self._undo = ExitStack()
+        self._cut_off: CutOff | None = None
 
     @property
     def bootstrap(self) -> str:
@@ -89,6 +91,7 @@ class Cluster:
                 stdout=output,
                 stderr=output,
                 env=dict(self.environment()),
+                group=group_of(number),
                 preexec_fn=die_with_parent,
             )
 
@@ -104,8 +107,24 @@ class Cluster:
     def send(self, number: int, what: int) -> None:
         self._processes[number].send_signal(what)
 
+    def await_end(self, number: int) -> None:
+        self._processes[number].wait(2 * START_TIMEOUT_S)
+
+    def inner_ports(self, number: int) -> list[int]:
+        """Where the other nodes reach a node."""
+        return [self.ports[number]]
+
+    def shared_ports(self) -> list[int]:
+        """What every node needs besides the others."""
+        return []
+
+    def cut_off(self, number: int) -> None:
+        """Clients reach the node, and it reaches nobody: packets are swallowed."""
+        self._cut_off = CutOff(number, {each: self.inner_ports(each) for each in self.ports}, self.shared_ports())
+
     def recover(self, number: int) -> None:
-        """A node that was killed or stopped is up again."""
+        """A node that was killed, stopped or cut off is up again."""
+        self._heal()
         process = self._processes[number]
         process.send_signal(signal.SIGCONT)
         time.sleep(0.5)
@@ -113,7 +132,13 @@ class Cluster:
             self.launch(number)
         self.await_node(number)
 
+    def _heal(self) -> None:
+        if self._cut_off is not None:
+            self._cut_off.heal()
+            self._cut_off = None
+
     def _end(self) -> None:
+        self._heal()
         for process in self._processes.values():
             process.kill()
             process.wait()
@@ -150,6 +175,15 @@ class PenstockCluster(Cluster):
         command += ["--listen", f"{HOST}:{self.ports[number]}", "--cluster", self.postgres.url("bench")]
         command += ["--store", STORE]
         return [*command, *(part for name, value in settings.items() for part in ("-c", f"{name}={value}"))]
+
+    def shared_ports(self) -> list[int]:
+        return [self.postgres.port]
+
+    def drain(self, number: int) -> None:
+        """Have the node hand over and stop; it does so while this returns."""
+        command = [str(Path(sys.executable).parent / "penstock"), "cluster", "drain", str(number)]
+        command += ["--cluster", self.postgres.url("bench")]
+        self._undo.callback(subprocess.Popen(command, stdout=subprocess.DEVNULL).wait)
 
     def figures(self) -> dict[str, float]:
         """What the brokers count of the store, and what PostgreSQL counts of its transactions, in all."""
@@ -208,6 +242,12 @@ class KafkaCluster(Cluster):
 
     def _properties(self, number: int) -> Path:
         return self.folder / f"server-{number}.properties"
+
+    def await_end(self, number: int) -> None:
+        self._processes[number].wait(2 * START_TIMEOUT_S)
+
+    def inner_ports(self, number: int) -> list[int]:
+        return [self.ports[number], self._controllers[number]]
 
     def command(self, number: int) -> list[str]:
         return [*java_command(*SHIPPED_JVM_OPTIONS), "kafka.Kafka", str(self._properties(number))]

@@ -1,9 +1,10 @@
-"""How long clients pause when the broker that they depend on is killed, drained or stopped.
+"""How long clients pause when the broker that they depend on is killed, drained, stopped or cut off.
 
 Four probes run at once, each in a loop, all of them dependent on one node: produce with acks=all to a partition that it
 leads, fetch from that partition, offset commits of a group that it coordinates, and a share group on that partition,
 whose records were written before. The pause of a probe is the longest time between two successes around the fault. The
-client is `penstock.client` on every cluster, so that what clients add is the same.
+client is `penstock.client` on every cluster, so that what clients add is the same; its timeouts are those it has as
+shipped.
 """
 
 from __future__ import annotations
@@ -12,21 +13,31 @@ import asyncio
 import signal
 import time
 from collections.abc import Awaitable, Callable
+from contextlib import suppress
 from itertools import pairwise
 from typing import Any
 
-from bench.clusters import Cluster
+from bench.clusters import Cluster, PenstockCluster
+from bench.network import can_cut_off
+from bench.peers import PeerError
 from penstock.client import Admin, Consumer, Producer, ResourceType, ShareConsumer, TopicPartition
 from penstock.client.cluster import GROUP
 from penstock.client.errors import UsageError
 from penstock.wire.errors import KafkaError
 
-FAULTS = {"SIGKILL": signal.SIGKILL, "SIGTERM": signal.SIGTERM, "SIGSTOP": signal.SIGSTOP}
+SIGNALS = {"SIGKILL": signal.SIGKILL, "SIGTERM": signal.SIGTERM, "SIGSTOP": signal.SIGSTOP}
+DRAIN, PARTITION = "drain", "partition"
+FAULTS = (*SIGNALS, PARTITION, DRAIN)
 PROBES = ("produce", "fetch", "commit", "share")
 _BEFORE_SECONDS = 4.0
-_AFTER_SECONDS = 18.0
+_AFTER_SECONDS = 25.0
 _BACKLOG = 30_000
-_CLIENT: dict[str, Any] = {"request_timeout_ms": 3_000, "retry_backoff_ms": 20, "retry_backoff_max_ms": 200}
+_TRIES = 5
+_CLIENT: dict[str, Any] = {"retry_backoff_ms": 20, "retry_backoff_max_ms": 200}
+
+
+class Moved(Exception):
+    """Leaders were balanced between the choice of the node and the fault, so it would hit something else."""
 
 
 class Probes:
@@ -66,6 +77,7 @@ class Probes:
                 while not all(self.successes.values()):  # noqa: ASYNC110
                     await asyncio.sleep(0.1)
             await asyncio.sleep(_BEFORE_SECONDS)
+            await self._check_victim()
             struck = time.monotonic()
             fault()
             await asyncio.sleep(_AFTER_SECONDS)
@@ -74,6 +86,13 @@ class Probes:
                 task.cancel()
             await asyncio.gather(*tasks, return_exceptions=True)
         return {name: pause(times, struck, struck + _AFTER_SECONDS) for name, times in self.successes.items()}
+
+    async def _check_victim(self) -> None:
+        async with Admin(**self._settings) as admin:
+            leader = (await admin.describe_topic(self._topic)).partitions[self._partition].leader
+            coordinator = await admin.cluster.coordinator(GROUP, self._group)
+        if {leader, coordinator} != {self.node}:
+            raise Moved
 
     async def _again(self, name: str, probe: Callable[[list[float]], Awaitable[None]]) -> None:
         while True:
@@ -109,10 +128,15 @@ class Probes:
                 await asyncio.sleep(0.005)
 
     async def _take(self, successes: list[float]) -> None:
-        async with ShareConsumer(**self._settings, group_id=self._share, max_poll_records=1) as worker:
+        """A record counts when its acceptance was confirmed: whoever cannot confirm any can still deliver."""
+        own: dict[str, Any] = {"group_id": self._share, "share_acknowledgement_mode": "explicit", "max_poll_records": 1}
+        async with ShareConsumer(**self._settings, **own) as worker:
             worker.subscribe([self._topic])
             while True:
-                if await worker.poll(1_000):
+                for record in await worker.poll(1_000):
+                    worker.accept(record)
+                outcomes = await worker.commit()
+                if outcomes and not any(outcomes.values()):
                     successes.append(time.monotonic())
                 await asyncio.sleep(0.005)
 
@@ -125,16 +149,43 @@ def pause(times: list[float], since: float, until: float) -> float:
     return max((after - before for before, after in pairwise(relevant)), default=0.0)
 
 
+def is_possible(cluster: Cluster, kind: str) -> bool:
+    """Apache Kafka's nodes hand over when they get SIGTERM, and no command has them do so."""
+    if kind == PARTITION:
+        return can_cut_off()
+    return kind != DRAIN or isinstance(cluster, PenstockCluster)
+
+
+def strike(cluster: Cluster, node: int, kind: str) -> None:
+    if kind == PARTITION:
+        cluster.cut_off(node)
+    elif kind == DRAIN:
+        assert isinstance(cluster, PenstockCluster)
+        cluster.drain(node)
+    else:
+        cluster.send(node, SIGNALS[kind])
+
+
 def take_over(cluster: Cluster, topic: str, kind: str, number: int) -> dict[str, float]:
     """Seconds that each probe pauses; the node is up again afterwards."""
-    probes = Probes(cluster.bootstrap, topic)
+    struck = 0
 
     async def run() -> dict[str, float]:
+        probes = Probes(cluster.bootstrap, topic)
         await probes.prepare(number)
-        return await probes.run(lambda: cluster.send(probes.node, FAULTS[kind]))
+
+        def fault() -> None:
+            nonlocal struck
+            struck = probes.node
+            strike(cluster, probes.node, kind)
+
+        return await probes.run(fault)
 
     try:
-        return asyncio.run(run())
+        for _ in range(_TRIES):
+            with suppress(Moved):
+                return asyncio.run(run())
+        raise PeerError(f"leaders of {cluster.name} have been moving about for {_TRIES} times")
     finally:
-        if probes.node:
-            cluster.recover(probes.node)
+        if struck:
+            cluster.recover(struck)

@@ -9,6 +9,7 @@ import pytest
 from penstock.broker.cluster_view import BrokerEndpoint, ClusterView
 from penstock.broker.listeners import Address
 from penstock.broker.topics import Partition, Topic
+from penstock.catalog.shared import BrokerRow, HostAndPort, PartitionRow
 from penstock.storage.contract import Log
 from penstock.wire.errors import InvalidTopic, NotLeaderOrFollower, UnknownTopicOrPartition
 
@@ -19,6 +20,11 @@ class EmptyLog:
     leader_epoch = 4
     on_high_watermark = on_leadership = None
     is_leader = True
+    size = log_start_offset = log_end_offset = 0
+
+
+def other_broker(node_id: int, *, is_live: bool = True) -> BrokerRow:
+    return BrokerRow(node_id, 1, "instance", None, {"PLAINTEXT": HostAndPort("elsewhere", node_id)}, is_live)
 
 
 @pytest.fixture
@@ -43,6 +49,29 @@ class TestBrokers:
 
     def test_any_of_the_addresses_is_good_for_a_start(self, view: ClusterView) -> None:
         assert view.bootstrap == "inside:9092,example.org:19092"
+
+    def test_without_its_lease_a_broker_sends_clients_to_the_others(self, view: ClusterView) -> None:
+        view.set_brokers([other_broker(5), other_broker(9)])
+        everybody = [5, NODE, 9]
+        assert [each.node_id for each in view.brokers("PLAINTEXT")] == everybody
+        orders = topic("orders", 1)
+        view.set_rows(orders, [PartitionRow(orders.topic_id, 0, 5, 3, (NODE, 5))])
+        assert view.in_sync_replicas(orders, 0) == [NODE, 5]
+        view.holds_lease = lambda: False
+        assert [each.node_id for each in view.brokers("PLAINTEXT")] == [5, 9]
+        assert view.in_sync_replicas(orders, 0) == [5]
+        view.set_brokers([other_broker(9)])
+        assert view.controller_id == 9
+        view.holds_lease = lambda: True
+        assert view.controller_id == NODE
+
+    def test_clients_stay_with_a_broker_without_lease_if_there_is_no_other(self, view: ClusterView) -> None:
+        view.holds_lease = lambda: False
+        view.set_brokers([other_broker(9, is_live=False)])
+        assert [each.node_id for each in view.brokers("PLAINTEXT")] == [NODE]
+        assert view.controller_id == NODE
+        view.set_brokers([other_broker(9)])
+        assert [each.node_id for each in view.brokers("OUTSIDE")] == [NODE], "the other has no such listener"
 
 
 class TestTopics:

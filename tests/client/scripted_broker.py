@@ -26,6 +26,9 @@ class ScriptedBroker:
         self.answers: dict[type[m.Message], Answer] = {m.ApiVersionsRequest: _api_versions}
         self.seen: list[m.Message] = []
         self.hung_up = False
+        self.answers_again = asyncio.Event()
+        """Cleared, it accepts connections and answers nothing, as a process does that was stopped."""
+        self.answers_again.set()
         self.tasks: set[asyncio.Task[None]] = set()
 
     def requests(self, kind: type[M]) -> list[M]:
@@ -47,6 +50,7 @@ class ScriptedBroker:
                 request_class = cast("type[m.Message]", getattr(m, f"{API_TABLE[header.api_key].name}Request"))
                 request = decode(request_class, frame[position:], header.api_version)
                 self.seen.append(request)
+                await self.answers_again.wait()
                 answer = self.answers[request_class](request, header.api_version)
                 parts = encode_parts(answer, header.api_version)
                 for part in response_frame(parts, header.api_key, header.api_version, header.correlation_id):
@@ -75,6 +79,8 @@ class ScriptedCluster:
         self.partitions = partitions
         self.leader = 1
         self.epoch = 5
+        self.gone: set[int] = set()
+        """Nodes that are not listed any more."""
         for broker in self.brokers:
             broker.answers[m.MetadataRequest] = self._metadata
 
@@ -96,6 +102,7 @@ class ScriptedCluster:
             brokers=[
                 response.MetadataResponseBroker(node_id=broker.node_id, host="127.0.0.1", port=broker.port, rack=None)
                 for broker in self.brokers
+                if broker.node_id not in self.gone
             ],
             topics=[response.MetadataResponseTopic(name="t", topic_id=TOPIC_ID, partitions=partitions)],
         )

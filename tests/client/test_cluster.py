@@ -7,10 +7,11 @@ import pytest
 
 from penstock.client.cluster import GROUP, Backoff, Cluster
 from penstock.client.config import ClientConfig
-from penstock.client.errors import BrokerUnreachable, IllegalState, RequestTimeout, check
+from penstock.client.errors import BrokerUnreachable, Disconnected, IllegalState, RequestTimeout, check
 from penstock.client.types import TopicPartition
 from penstock.wire import messages as m
 from penstock.wire.errors import LeaderNotAvailable, NotCoordinator, UnknownTopicOrPartition
+from tests.client.scripted_broker import ScriptedCluster, scripted_cluster
 
 
 async def test_any_api_can_be_sent_to_any_broker(bootstrap: str) -> None:
@@ -127,3 +128,75 @@ def test_pauses_double_up_to_a_bound() -> None:
     assert all(0.8 * want <= pause <= 1.2 * want for pause, want in zip(pauses, expected, strict=True))
     backoff.reset()
     assert backoff.next_pause() <= 0.12
+
+
+class TestSilentBrokers:
+    """A broker that is stopped, or cut off, keeps its connections. Every request here has half an hour."""
+
+    @staticmethod
+    def client(cluster: ScriptedCluster) -> Cluster:
+        half_an_hour = 30 * 60_000
+        return Cluster(
+            ClientConfig(
+                bootstrap_servers=cluster.bootstrap_servers,
+                request_timeout_ms=half_an_hour,
+                socket_connection_setup_timeout_ms=half_an_hour,
+                default_api_timeout_ms=half_an_hour,
+            )
+        )
+
+    async def test_what_waits_for_one_that_has_left_the_cluster_fails(self) -> None:
+        async with scripted_cluster(2) as brokers, self.client(brokers) as client, asyncio.timeout(60):
+            silent = brokers.brokers[0]
+            await client.request(m.MetadataRequest(), m.MetadataResponse, node=1, channel="used")
+            silent.answers_again.clear()
+            in_flight = asyncio.create_task(
+                client.request(m.MetadataRequest(), m.MetadataResponse, node=1, channel="used")
+            )
+            connecting = asyncio.create_task(
+                client.request(m.MetadataRequest(), m.MetadataResponse, node=1, channel="new")
+            )
+            asked = len(brokers.brokers[1].requests(m.MetadataRequest))
+            while len(brokers.brokers[1].requests(m.MetadataRequest)) < asked + 2:  # noqa: ASYNC110
+                await asyncio.sleep(0.05)
+            assert not in_flight.done(), "it is still a member, so it may be slow"
+            assert not connecting.done()
+            brokers.gone = {1}
+            with pytest.raises(Disconnected, match="broker 1 has left the cluster"):
+                await in_flight
+            with pytest.raises(BrokerUnreachable, match="broker 1 has left the cluster"):
+                await connecting
+
+    async def test_metadata_and_coordinators_come_from_another(self) -> None:
+        async with scripted_cluster(2) as brokers, self.client(brokers) as client, asyncio.timeout(60):
+            brokers.brokers[1].answers[m.FindCoordinatorRequest] = lambda request, version: m.FindCoordinatorResponse(
+                coordinators=[m.FindCoordinatorResponse.Coordinator(key="g", node_id=2, host="127.0.0.1", port=1)]
+            )
+            brokers.brokers[0].answers_again.clear()
+            brokers.epoch += 1
+            await client.refresh(["t"])
+            assert client.metadata.leader_epoch(TopicPartition("t", 0)) == brokers.epoch
+            assert await client.coordinator(GROUP, "g") == 2
+
+    async def test_one_that_answers_again_is_trusted_again(self) -> None:
+        async with scripted_cluster(2) as brokers, self.client(brokers) as client, asyncio.timeout(60):
+            silent = brokers.brokers[0]
+            silent.answers_again.clear()
+            late = asyncio.create_task(client.request(m.MetadataRequest(), m.MetadataResponse, node=1))
+            while 1 not in client._silent:  # noqa: ASYNC110
+                await asyncio.sleep(0.05)
+            assert client._by_trust() == [2, 1]
+            silent.answers_again.set()
+            await late
+            while client._silent:  # noqa: ASYNC110
+                await asyncio.sleep(0.05)
+
+    async def test_one_that_lists_only_others_is_not_asked_again(self) -> None:
+        """A broker of a cluster that has lost its lease sends its clients to those that may know more."""
+        async with scripted_cluster(2) as brokers, self.client(brokers) as client, asyncio.timeout(60):
+            brokers.gone = {1}
+            await client.refresh()
+            asked = len(brokers.brokers[0].requests(m.MetadataRequest))
+            await client.refresh()
+            assert len(brokers.brokers[0].requests(m.MetadataRequest)) == asked
+            assert brokers.brokers[1].requests(m.MetadataRequest)

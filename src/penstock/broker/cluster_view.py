@@ -52,6 +52,8 @@ class ClusterView:
         """Whether any broker can lead any partition: the records are where all brokers can read them."""
         self.on_missing: Callable[[], None] | None = None
         """Called for a topic that is not known here, and may be elsewhere."""
+        self.holds_lease: Callable[[], bool] = lambda: True
+        """Whether this broker is a member of the cluster now."""
         self.inter_broker_listener_name = ""
         self._others: dict[int, BrokerRow] = {}
         self._rows: dict[bytes, dict[int, PartitionRow]] = {}
@@ -80,8 +82,11 @@ class ClusterView:
         here = self.this_broker(listener_name)
         if not self._others:
             return [here]
-        found = [self.broker(node_id, listener_name) for node_id in self._others]
-        return sorted((here, *(each for each in found if each is not None)), key=lambda each: each.node_id)
+        others = [self.broker(node_id, listener_name) for node_id in self._others]
+        found = [each for each in others if each is not None]
+        if not found or not self._is_left_behind:
+            found.append(here)
+        return sorted(found, key=lambda each: each.node_id)
 
     def broker(self, node_id: int, listener_name: str) -> BrokerEndpoint | None:
         """Under which address clients of this listener reach a broker; None if they cannot."""
@@ -106,7 +111,18 @@ class ClusterView:
     @property
     def controller_id(self) -> int:
         """To whom administrators send changes. Any broker carries them out, but one after the other is best."""
-        return self.node_ids[0] if self._others else self.node_id
+        alive = self.node_ids
+        if self._is_left_behind:
+            alive.remove(self.node_id)
+        return alive[0]
+
+    @property
+    def _is_left_behind(self) -> bool:
+        """Whether this broker has lost its lease, and others are there, as far as it knows.
+
+        Clients are sent to them: one that goes on asking this broker would not hear who has taken over.
+        """
+        return not self.holds_lease() and any(row.is_live for row in self._others.values())
 
     @property
     def advertised(self) -> dict[str, Address]:
@@ -220,8 +236,15 @@ class ClusterView:
         replicas = self.replicas(topic, index)
         if not self._others:
             return replicas
-        alive = set(self.node_ids)
+        alive = self.in_sync_ids()
         return [node_id for node_id in replicas if node_id in alive]
+
+    def in_sync_ids(self) -> set[int]:
+        """The brokers that could lead now."""
+        alive = set(self.node_ids)
+        if self._is_left_behind:
+            alive.remove(self.node_id)
+        return alive
 
     def led_by(self) -> Counter[int]:
         """How many partitions each broker is to lead, by the catalog."""

@@ -164,9 +164,25 @@ SECTIONS: dict[str, tuple[Spec, ...]] = {
         ("penstock_topic_segments", GAUGE, "topic", "Segments of the logs of a topic."),
         ("kafka_server_replicamanager_partitioncount", GAUGE, "", "Partitions that this broker hosts."),
         ("kafka_server_replicamanager_leadercount", GAUGE, "", "Partitions that this broker leads."),
-        ("kafka_server_replicamanager_underreplicatedpartitions", GAUGE, "", "Always 0: a partition has one replica."),
-        ("kafka_cluster_partition_atminisr", GAUGE, "", "Always 0, for the same reason."),
-        ("kafka_cluster_partition_underminisr", GAUGE, "", "Always 0, for the same reason."),
+        (
+            "kafka_server_replicamanager_underreplicatedpartitions",
+            GAUGE,
+            "",
+            "Partitions led here of which a replica, a broker that could take over, is not there. 0 without --store.",
+        ),
+        (
+            "kafka_cluster_partition_atminisr",
+            GAUGE,
+            "",
+            "Partitions led here whose producers are refused when one more broker is lost. 0 without --store.",
+        ),
+        (
+            "kafka_cluster_partition_underminisr",
+            GAUGE,
+            "",
+            "Partitions led here whose producers are refused: too few brokers for `min.insync.replicas`. 0 without "
+            "--store.",
+        ),
         ("kafka_controller_controllerstats_uncleanleaderelections_total", COUNTER, "", "Always 0, likewise."),
         (
             "kafka_controller_kafkacontroller_activecontrollercount",
@@ -175,7 +191,12 @@ SECTIONS: dict[str, tuple[Spec, ...]] = {
             "1 for the live broker with the lowest id, which stands for the controller that there is none of.",
         ),
         ("kafka_controller_kafkacontroller_offlinepartitionscount", GAUGE, "", "Partitions without a live leader."),
-        ("kafka_cluster_partition_replicascount", GAUGE, "topic partition", "Replicas of a partition: always 1."),
+        (
+            "kafka_cluster_partition_replicascount",
+            GAUGE,
+            "topic partition",
+            "Replicas of a partition; 1 without --store.",
+        ),
         ("kafka_log_logflushstats_logflushrateandtimems", HISTOGRAM, "", "Rounds of syncing logs to the disk."),
         ("penstock_retention_deleted_segments_total", COUNTER, "", "Segments that retention deleted."),
         ("kafka_log_log_numlogsegments", GAUGE, "topic partition", "Segments of a partition."),

@@ -103,7 +103,9 @@ class Parts:
         if self.membership is not None:
             from penstock.broker.current_leaders import CurrentLeaders
 
+            membership = self.membership
             self.cluster.leaders_move = True
+            self.cluster.holds_lease = lambda: not membership.is_suspended
             self.dispatcher.finish = CurrentLeaders(self.cluster).fill
             self.dispatcher.may_answer = self.membership.may_answer
             self.cluster.on_leadership_changed.append(self._load_coordinator)

@@ -9,6 +9,10 @@ Connections are kept per (broker, channel). A broker handles one request at a ti
 may park for long (Fetch, JoinGroup) travel on a channel of their own and hold up nobody else.
 
 When no known broker answers any more, the addresses of the configuration are tried again (KIP-899).
+
+A broker that hangs keeps its connections open, and a request to it would fail only when its time is up. So when a
+broker owes an answer for a second, another is asked for metadata, every second. When the cluster does not list the
+silent one any more, what waits for it fails at once and goes to whoever has taken over.
 """
 
 from __future__ import annotations
@@ -16,6 +20,7 @@ from __future__ import annotations
 import asyncio
 import random
 from collections.abc import Awaitable, Callable, Iterable
+from contextlib import suppress
 from typing import TypeVar
 
 from penstock.client.authentication import Authenticator, wants_sasl
@@ -31,6 +36,7 @@ from penstock.client.errors import (
     check,
     kafka_error,
 )
+from penstock.client.hedging import first_answer
 from penstock.client.metadata import Metadata
 from penstock.client.metrics import ConnectionMetrics
 from penstock.client.tls import context_of
@@ -50,10 +56,13 @@ from penstock.wire.errors import (
 R = TypeVar("R", bound=m.Message)
 T = TypeVar("T")
 
+_BOOTSTRAP = -1  # the node id of a connection to an address of the configuration, until the brokers are known
+
 GROUP, TRANSACTION, SHARE = 0, 1, 2  # FindCoordinator's key types
 
 _STALE_COORDINATOR = (NotCoordinator, CoordinatorNotAvailable, Disconnected, BrokerUnreachable, RequestTimeout)
 _WRONG_SETTINGS = (AuthenticationFailed, TlsFailed)  # with which no other broker would answer either
+_SILENCE_SECONDS = 1.0  # after which another broker is asked
 _NOTHING_NEW = 0.05  # seconds between metadata requests when several parts of a client ask for one at once
 
 
@@ -75,6 +84,11 @@ class Cluster:
         self._all_topics = False
         self._refreshing: asyncio.Task[None] | None = None
         self._keeper: asyncio.Task[None] | None = None
+        self._watcher: asyncio.Task[None] | None = None
+        self._connecting: dict[asyncio.Task[Connection], tuple[int, float]] = {}
+        """The node that is being connected to, and since when."""
+        self._silent: dict[int, float] = {}
+        """Nodes that owe an answer, or did when they were last heard of, and since when that is known."""
         self._refreshed_at = 0.0
         self._listeners: list[Callable[[], None]] = []
         self._closed = False
@@ -85,10 +99,12 @@ class Cluster:
             await self.refresh()
         if self._keeper is None:
             self._keeper = asyncio.create_task(self._keep_fresh(), name="penstock-metadata")
+            self._watcher = asyncio.create_task(self._watch(), name="penstock-silence")
 
     async def close(self) -> None:
         self._closed = True
-        tasks = [task for task in (self._keeper, self._refreshing, *self._opening.values()) if task is not None]
+        chores = self._keeper, self._watcher, self._refreshing, *self._opening.values()
+        tasks = [task for task in chores if task is not None]
         for task in tasks:
             task.cancel()
         await asyncio.gather(*tasks, return_exceptions=True)
@@ -127,7 +143,18 @@ class Cluster:
         node = self.metadata.nodes.get(node_id)
         if node is None:
             raise BrokerUnreachable(f"broker {node_id} is not part of the cluster")
-        connection = await self._connect(node.host, node.port)
+        connecting = asyncio.create_task(self._connect(node.host, node.port))
+        self._connecting[connecting] = node_id, asyncio.get_running_loop().time()
+        try:
+            connection = await connecting
+        except asyncio.CancelledError:
+            current = asyncio.current_task()
+            if current is None or current.cancelling():
+                connecting.cancel()
+                raise
+            raise BrokerUnreachable(_left(node_id)) from None
+        finally:
+            del self._connecting[connecting]
         self._keep(connection, node_id, channel)
         return connection
 
@@ -154,10 +181,7 @@ class Cluster:
 
     async def any_connection(self) -> Connection:
         """A connection to any broker: an open one if there is one, else to a known broker or a bootstrap server."""
-        alive = [c for (_, channel), c in self._connections.items() if not c.closed and not channel]
-        if alive:
-            return min(alive, key=lambda c: c.in_flight)
-        for node_id in random.sample(sorted(self.metadata.nodes), len(self.metadata.nodes)):
+        for node_id in self._by_trust():
             try:
                 return await self.connection(node_id)
             except _WRONG_SETTINGS:
@@ -165,6 +189,69 @@ class Cluster:
             except KafkaError:
                 continue
         return await self._bootstrap()
+
+    def _by_trust(self) -> list[int]:
+        """The nodes that may be asked, those first that answer and have the least to do."""
+        open_ = {
+            node_id: connection.in_flight
+            for (node_id, channel), connection in self._connections.items()
+            if not connection.closed and not channel and (node_id in self.metadata.nodes or node_id < 0)
+        }
+        nodes = list(self.metadata.nodes.keys() | open_.keys())
+        random.shuffle(nodes)
+        return sorted(nodes, key=lambda node: (node in self._silent, node not in open_, open_.get(node, 0)))
+
+    async def _ask_anybody(self, message: m.Message | Build, response: type[R], at_least: int) -> R:
+        """Ask a broker what every broker knows, and another one if it takes long or fails."""
+
+        def attempt(node: int) -> Callable[[], Awaitable[R]]:
+            return lambda: self.request(message, response, node=node, at_least=at_least)
+
+        nodes = self._by_trust()
+        if nodes:
+            try:
+                return await first_answer(map(attempt, nodes), _SILENCE_SECONDS)
+            except KafkaError as error:
+                if not error.retriable:
+                    raise
+        await self._bootstrap()
+        return await self.request(message, response, node=_BOOTSTRAP, at_least=at_least)
+
+    async def _watch(self) -> None:
+        """Notice brokers that owe an answer, and give up those that are not part of the cluster any more."""
+        while True:
+            await asyncio.sleep(_SILENCE_SECONDS)
+            owing = self._note_silence()
+            if owing and self.metadata.nodes.keys() - self._silent.keys():
+                with suppress(KafkaError):  # whoever needs the metadata meets the error where it can be reported
+                    await self.refresh()
+                for node_id in owing - self.metadata.nodes.keys():
+                    self._give_up(node_id)
+
+    def _note_silence(self) -> set[int]:
+        now, timeout_ms = asyncio.get_running_loop().time(), self.config.request_timeout_ms
+        owing = {
+            node_id
+            for (node_id, _), connection in self._connections.items()
+            if not connection.closed and connection.silent_s(timeout_ms) >= _SILENCE_SECONDS
+        }
+        owing |= {node_id for node_id, since in self._connecting.values() if now - since >= _SILENCE_SECONDS}
+        for (node_id, _), connection in self._connections.items():
+            if node_id not in owing and connection.answered_at > self._silent.get(node_id, now):
+                del self._silent[node_id]
+        for node_id in owing:
+            self._silent.setdefault(node_id, now)
+        return owing
+
+    def _give_up(self, node_id: int) -> None:
+        """Fail what waits for a broker that has left the cluster."""
+        for (each, _), connection in self._connections.items():
+            if each == node_id:
+                connection.give_up(Disconnected(_left(node_id)))
+        for connecting, (each, _) in self._connecting.items():
+            if each == node_id:
+                connecting.cancel()
+        self._silent.pop(node_id, None)
 
     async def _bootstrap(self) -> Connection:
         failures: list[str] = []
@@ -176,20 +263,20 @@ class Cluster:
             except KafkaError as error:
                 failures.append(str(error))
                 continue
-            self._connections[-1, ""] = connection
+            self._connections[_BOOTSTRAP, ""] = connection
             return connection
         raise BrokerUnreachable("; ".join(failures))
 
     def _adopt_bootstrap_connection(self) -> None:
         """Once the brokers are known, the first connection serves on as that of the broker which it reached."""
-        connection = self._connections.pop((-1, ""), None)
+        connection = self._connections.pop((_BOOTSTRAP, ""), None)
         if connection is None:
             return
         for node in self.metadata.nodes.values():
             if f"{node.host}:{node.port}" == connection.address and (node.node_id, "") not in self._connections:
                 self._keep(connection, node.node_id)
                 return
-        self._connections[-1, ""] = connection
+        self._connections[_BOOTSTRAP, ""] = connection
 
     # Requests
 
@@ -399,7 +486,7 @@ class Cluster:
             create = self.config.allow_auto_create_topics if version >= 4 else True
             return m.MetadataRequest(topics=named, allow_auto_topic_creation=create)
 
-        answer = await self.request(build, m.MetadataResponse, at_least=1)
+        answer = await self._ask_anybody(build, m.MetadataResponse, 1)
         if answer.error_code == ErrorCode.REBOOTSTRAP_REQUIRED:
             await self._forget_brokers()
             raise kafka_error(answer.error_code)
@@ -414,7 +501,7 @@ class Cluster:
         request = m.MetadataRequest(
             topics=[by_id(topic_id=topic_id, name=None) for topic_id in topic_ids], allow_auto_topic_creation=False
         )
-        answer = await self.request(request, m.MetadataResponse, at_least=12)
+        answer = await self._ask_anybody(request, m.MetadataResponse, 12)
         self.metadata.merge(answer, everything=False)
         self._topics.update(topic.name for topic in answer.topics if topic.name and not topic.error_code)
         for listener in self._listeners:
@@ -499,14 +586,14 @@ class Cluster:
                 return m.FindCoordinatorRequest(key_type=kind, coordinator_keys=[key])
             return m.FindCoordinatorRequest(key=key, key_type=kind)
 
-        answer = await self.request(build, m.FindCoordinatorResponse, at_least=6 if kind == SHARE else 0)
-        if answer.coordinators:
-            found = answer.coordinators[0]
-            check(found.error_code, found.error_message)
-            node = Node(found.node_id, found.host, found.port)
-        else:
-            check(answer.error_code, answer.error_message)
-            node = Node(answer.node_id, answer.host, answer.port)
+        answer = await self._ask_anybody(build, m.FindCoordinatorResponse, 6 if kind == SHARE else 0)
+        found = answer.coordinators[0] if answer.coordinators else answer
+        if found.error_code == ErrorCode.COORDINATOR_NOT_AVAILABLE:
+            # The broker may have been parted from the others: the metadata says whom else to ask.
+            with suppress(KafkaError):
+                await self.refresh()
+        check(found.error_code, found.error_message)
+        node = Node(found.node_id, found.host, found.port)
         self.metadata.nodes.setdefault(node.node_id, node)
         self._coordinators[kind, key] = node.node_id
         return node.node_id
@@ -530,6 +617,10 @@ class Backoff:
 
     def reset(self) -> None:
         self._attempts = 0
+
+
+def _left(node_id: int) -> str:
+    return f"broker {node_id} has left the cluster"
 
 
 def _suggests_new_metadata(error: KafkaError) -> bool:

@@ -50,6 +50,7 @@ class _Waiting(NamedTuple):
     future: asyncio.Future[m.Message]
     timer: asyncio.TimerHandle
     sent_at: float
+    timeout_ms: int
 
 
 class Connection(asyncio.BufferedProtocol):
@@ -68,6 +69,7 @@ class Connection(asyncio.BufferedProtocol):
         self.conversation = Conversation(address, client_id)
         self.closed = False
         self.last_used = 0.0
+        self.answered_at = 0.0
         self.latency: Sensor | None = None
         """Records how many milliseconds each answer takes."""
         self._loop = asyncio.get_running_loop()
@@ -185,6 +187,14 @@ class Connection(asyncio.BufferedProtocol):
     def in_flight(self) -> int:
         return len(self._waiting)
 
+    def silent_s(self, timeout_ms: int) -> float:
+        """For how long the broker owes an answer. What is longer than `timeout_ms` it was given for waiting itself."""
+        if not self._waiting:
+            return 0.0
+        oldest = self._waiting[0]
+        parked_s = max(oldest.timeout_ms - timeout_ms, 0) / 1000
+        return max(self._loop.time() - max(oldest.sent_at, self.answered_at) - parked_s, 0.0)
+
     async def request(
         self,
         message: m.Message | Build,
@@ -260,7 +270,7 @@ class Connection(asyncio.BufferedProtocol):
         self._write(message, response, version)
         future: asyncio.Future[m.Message] = self._loop.create_future()
         timer = self._loop.call_later(timeout_ms / 1000, self._overdue, response, timeout_ms)
-        self._waiting.append(_Waiting(future, timer, self.last_used))
+        self._waiting.append(_Waiting(future, timer, self.last_used, timeout_ms))
         return future
 
     def _write(self, message: m.Message, response: type[m.Message] | None, version: int) -> None:
@@ -298,8 +308,9 @@ class Connection(asyncio.BufferedProtocol):
         expected = self.conversation.answered(frame)
         waiting = self._waiting.popleft()
         waiting.timer.cancel()
+        self.answered_at = self._loop.time()
         if self.latency is not None:
-            self.latency.record((self._loop.time() - waiting.sent_at) * 1000)
+            self.latency.record((self.answered_at - waiting.sent_at) * 1000)
         if expected.response is not m.ApiVersionsResponse:
             self.is_accepted = True
         if waiting.future.done():
@@ -346,6 +357,10 @@ class Connection(asyncio.BufferedProtocol):
             waiting.timer.cancel()
             if not waiting.future.done():
                 waiting.future.set_exception(type(error)(*error.args))
+
+    def give_up(self, error: KafkaError) -> None:
+        """Fail everything in flight, and be of no use any more."""
+        self._break(error)
 
     async def close(self) -> None:
         """Give up what is in flight and close the socket."""

@@ -135,6 +135,19 @@ def test_rolled_segments_are_read_from_the_store_by_a_broker_with_an_empty_disk(
     assert append(again, produced(0, "e")).duplicate
 
 
+def test_while_the_end_of_a_segment_is_read_the_next_one_is_fetched(world: World) -> None:
+    log = world.start().open_log("t", 0, TOPIC_ID, SMALL)
+    for value in "abc":
+        append(log, plain(value))
+    until(lambda: len(segments(world)) == 2)
+    storage = world.start()
+    again = storage.open_log("t", 0, TOPIC_ID, SMALL)
+    first, second = again.segments[:2]
+    assert isinstance(second, RemoteSegment)
+    assert read(again, 0) == [b"a"]
+    until(lambda: second._has_sides and storage.cache.fetched_bytes == first.size + second.size)
+
+
 def test_retention_moves_the_start_and_drops_what_lies_below_it(world: World) -> None:
     log = world.start().open_log("t", 0, TOPIC_ID, SMALL)
     for value in "abc":

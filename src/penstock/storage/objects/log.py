@@ -25,7 +25,7 @@ from penstock.log.segment import Segment
 from penstock.records.batch import CONTROL, BatchHeader, WritableBuffer
 from penstock.records.record import iter_records
 from penstock.storage.objects.commit_log import PartitionKey, SegmentEntry
-from penstock.storage.objects.remote import CacheFile, RemoteSegment, SegmentCache
+from penstock.storage.objects.remote import CHUNK_BYTES, CacheFile, RemoteSegment, SegmentCache
 from penstock.wire.errors import NotEnoughReplicas, NotLeaderOrFollower, OffsetOutOfRange
 
 OnAppend = Callable[["ObjectLog", bytes, int], None]
@@ -296,8 +296,17 @@ class ObjectLog(PartitionLog):
         if offset < bound:
             self.cut(found, offset, bound, max_bytes, min_one_batch)
             if isinstance(found.file, CacheFile):
+                if found.position + found.size > found.file.size - CHUNK_BYTES:
+                    self._fetch_next(offset)
                 found.file.require(found.position, found.size)
         return found
+
+    def _fetch_next(self, offset: int) -> None:
+        """The end of a segment is being read: have the next one fetched, if it is in the store."""
+        slot = self.slot_of(offset) + 1
+        segment = self._segments[slot] if 0 < slot < len(self._segments) else None
+        if isinstance(segment, RemoteSegment):
+            segment.fetch_ahead()
 
     # Lookups
 

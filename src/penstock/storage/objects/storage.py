@@ -124,7 +124,7 @@ class ObjectStorage:
         self._take_overs = 0
         self._take_over_seconds = self._take_over_longest_seconds = 0.0
         self._clear_folder()
-        self._cache = SegmentCache(folder / _CACHE_FOLDER, store, settings.cache_bytes)
+        self._cache = SegmentCache(folder / _CACHE_FOLDER, store, settings.cache_bytes, threads)
         self._open_files = SharedOpenFiles()
         self.writer = Writer(settings.keys.prefix, settings.node_id, settings.broker_epoch, os.urandom(6).hex())
         self.sweep = Sweep(commits, store, self.writer, settings.sweep, settings.keys, threads)
@@ -451,6 +451,7 @@ class ObjectStorage:
 
     def close(self) -> None:
         self._is_closed = True
+        self._cache.close()
         self._take_over.give_up()
         self._loader.close()
         if not self.committer.close(_CLOSE_SECONDS):
