@@ -5,7 +5,8 @@ missing raises ColdRead; a thread gets the range and writes it to its place, and
 is handed to `sendfile` like any other file. The cache knows objects and ranges, never offsets: an object never changes,
 so neither does what is cached of it.
 
-The cache is bounded. The file that was used least recently goes first; whoever reads from it keeps it open until done.
+The cache is bounded. The file that was used least recently goes first; whoever reads from it keeps it open until done,
+and until then everybody finds what is in it: who has fetched a chunk will read it, whatever others fetch meanwhile.
 """
 
 from __future__ import annotations
@@ -15,6 +16,7 @@ import threading
 from collections import OrderedDict
 from pathlib import Path
 from typing import TYPE_CHECKING
+from weakref import WeakValueDictionary
 
 from penstock.log.errors import ColdRead, FarFetch
 from penstock.log.files import DiskReader, OpenFiles, SegmentFile, pread_all, pwrite_all, write_file
@@ -35,13 +37,15 @@ _FILES_MAX = 256
 class CacheFile(SegmentFile):
     """A sparse file that holds some chunks of an object."""
 
-    __slots__ = ("_cache", "_chunks", "key", "size")
+    __slots__ = ("__weakref__", "_cache", "chunks", "held_bytes", "key", "size")
 
     def __init__(self, path: str, cache: SegmentCache, key: str, size: int) -> None:
         super().__init__(path, os.O_RDWR | os.O_CREAT | os.O_TRUNC)
         os.ftruncate(self.fd, size)
         self._cache = cache
-        self._chunks: set[int] = set()
+        self.chunks: set[int] = set()
+        """Those that are here."""
+        self.held_bytes = 0
         self.key = key
         self.size = size
 
@@ -52,7 +56,7 @@ class CacheFile(SegmentFile):
             return
         self._cache.used(self.key)
         wanted = range(position // CHUNK_BYTES, (end - 1) // CHUNK_BYTES + 1)
-        missing = [chunk for chunk in wanted if chunk not in self._chunks]
+        missing = [chunk for chunk in wanted if chunk not in self.chunks]
         if missing:
             self._cache.misses += 1
             raise ColdRead(FarFetch(lambda: self.fetch(missing)))
@@ -61,12 +65,11 @@ class CacheFile(SegmentFile):
     def fetch(self, chunks: list[int] | range) -> None:
         """Get chunks from the store, in a thread."""
         for chunk in chunks:
-            if chunk not in self._chunks:
+            if chunk not in self.chunks:
                 start = chunk * CHUNK_BYTES
                 data = self._cache.store.get(self.key, start, min(CHUNK_BYTES, self.size - start))
                 pwrite_all(self.fd, data, start)
-                self._chunks.add(chunk)
-                self._cache.filled(self.key, len(data))
+                self._cache.filled(self, chunk, len(data))
 
     def fetch_all(self) -> None:
         self.fetch(range((self.size + CHUNK_BYTES - 1) // CHUNK_BYTES))
@@ -94,7 +97,8 @@ class SegmentCache:
         self._limit = limit_bytes
         self._lock = threading.Lock()
         self._files: OrderedDict[str, CacheFile] = OrderedDict()
-        self._sizes: dict[str, int] = {}
+        self._held: WeakValueDictionary[str, CacheFile] = WeakValueDictionary()
+        """Those that somebody holds, in the cache or not."""
         self.open_files = OpenFiles()
         self.open_files.reader = _CacheReader()
         folder.mkdir(parents=True, exist_ok=True)
@@ -103,19 +107,21 @@ class SegmentCache:
 
     @property
     def bytes(self) -> int:
-        return sum(self._sizes.values())
+        return sum(file.held_bytes for file in self._files.values())
 
     def file(self, key: str, size: int) -> CacheFile:
         with self._lock:
-            file = self._files.get(key)
+            file = self._held.get(key)
             if file is None:
                 # Without a name: a file that nobody holds is gone, and a crash leaves nothing behind.
                 path = str(self.folder / "new")
-                file = self._files[key] = CacheFile(path, self, key, size)
+                file = self._held[key] = CacheFile(path, self, key, size)
                 os.unlink(path)
-                if len(self._files) > _FILES_MAX:
-                    self._evict()
-            self._files.move_to_end(key)
+            if key in self._files:
+                self._files.move_to_end(key)
+            else:
+                self._files[key] = file
+                self._keep_within_bounds()
             return file
 
     def used(self, key: str) -> None:
@@ -123,23 +129,17 @@ class SegmentCache:
             if key in self._files:
                 self._files.move_to_end(key)
 
-    def filled(self, key: str, size: int) -> None:
+    def filled(self, file: CacheFile, chunk: int, size: int) -> None:
         with self._lock:
             self.fetched_bytes += size
-            if key not in self._files:
-                return
-            self._sizes[key] = self._sizes.get(key, 0) + size
-            while self.bytes > self._limit and len(self._files) > 1:
-                self._evict()
+            if chunk not in file.chunks:
+                file.chunks.add(chunk)
+                file.held_bytes += size
+                self._keep_within_bounds()
 
-    def _evict(self) -> None:
-        key, _ = self._files.popitem(last=False)
-        self._sizes.pop(key, None)
-
-    def forget(self, key: str) -> None:
-        with self._lock:
-            self._files.pop(key, None)
-            self._sizes.pop(key, None)
+    def _keep_within_bounds(self) -> None:
+        while len(self._files) > 1 and (len(self._files) > _FILES_MAX or self.bytes > self._limit):
+            self._files.popitem(last=False)
 
 
 class RemoteSegment(Segment):
