@@ -20,6 +20,7 @@ from tests.simulation.groups import TOPIC as EVENTS
 from tests.simulation.groups import ConsumerGroups, Groups, Migration
 from tests.simulation.raw import Lost, RawClient
 from tests.simulation.scenario import Scenario
+from tests.simulation.stores import STORES, settle, watch
 from tests.simulation.stream_requests import PARTITIONS, TOPIC, produce_request
 from tests.simulation.streams import Streams, Transactions
 from tests.simulation.zombies import Zombies
@@ -39,10 +40,17 @@ class OnCluster(Scenario):
 
     @classmethod
     def make_world(cls, seed: int) -> ClusterSimulation:
-        return ClusterSimulation(seed, cls.configs(seed))
+        return ClusterSimulation(seed, {**STORES[seed % len(STORES)], **cls.configs(seed)})
+
+    def before_start(self) -> None:
+        super().before_start()
+        watch(self.world, self.find)
 
     def expects(self, error: str) -> bool:
         return bool(_OF_SERVERS.search(error))
+
+    async def settle(self) -> None:
+        await settle(self.world, self.find)
 
     async def inject(self) -> None:
         await ClusterStage(self.world, self.crowd, self.topics).carry_out(self.plan)

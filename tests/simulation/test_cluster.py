@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from collections import Counter
 from collections.abc import Callable, Coroutine
 
 import pytest
@@ -11,6 +12,9 @@ from penstock.client.admin import Admin
 from penstock.client.producer import Producer
 from penstock.simulation.cluster import ClusterSimulation
 from penstock.simulation.node import Node
+from tests.simulation.scenario import run as simulate
+from tests.simulation.scenarios import SCENARIOS
+from tests.simulation.stores import STORES, settle, watch
 
 PARTITIONS = 3
 RECORDS = 90
@@ -148,3 +152,46 @@ def test_a_broker_comes_back_with_an_empty_disk() -> None:
 def test_nothing_is_left_of_a_world() -> None:
     world = run(kill, 1)
     assert not world.folder.exists()
+
+
+def test_records_go_into_the_store_and_come_back_out_of_it() -> None:
+    """What is uploaded becomes segments, which whoever takes over reads, and what nothing names is removed."""
+    happened = Counter[str]()
+    for seed in range(1, 7):
+        for name in ("cluster-streams", "cluster-exactly-once"):
+            happened.update(simulate(SCENARIOS[name], seed).world.figures)
+    assert {
+        "wal objects put",
+        "segment objects put",
+        "segment objects read",
+        "segment objects read from the beginning",
+        "wal objects read from the beginning",
+        "objects removed",
+        "orphans removed",
+        "listings",
+    } <= (+happened).keys()
+
+
+def test_what_is_wrong_with_a_store_is_found() -> None:
+    """An object that the commit log names is lost, one is damaged, and one is there that nobody has named."""
+    world = ClusterSimulation(1, STORES[1])
+    found: list[str] = []
+
+    def find(check: str, text: str) -> None:
+        found.append(check)
+
+    async def main() -> None:
+        watch(world, find)
+        await world.start()
+        await world.spawn("admin", make_topic, world).task
+        await world.spawn("producer", produce, world).task
+        await settle(world, find)
+        assert not found
+        lost, damaged, *_ = sorted(world.database.commits.named())
+        world.bucket.delete([lost])
+        world.bucket.rot(damaged, 80)
+        world.bucket.put("cluster/wal/1-9-x/1", b"")
+        await settle(world, find)
+
+    world.run(main())
+    assert found == ["deleted-while-named", "left-over", "store", "store"]

@@ -5,7 +5,7 @@ What each method does is one transaction. It is told apart from how brokers reac
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, TypeVar
 
@@ -13,7 +13,7 @@ from penstock.catalog.contract import CatalogError
 from penstock.catalog.leases import Decide, NodeIdInUse, NotRegistered, Standing
 from penstock.catalog.memory import MemoryCatalog
 from penstock.catalog.shared import HostAndPort, Kind, LeaderEpoch, Move
-from penstock.storage.objects.commit_log import PartitionKey
+from penstock.storage.objects.commit_log import Outcome, PartitionKey, SegmentEntry, StoredObject, Tail
 from penstock.storage.objects.memory_commit_log import MemoryCommitLog
 
 if TYPE_CHECKING:
@@ -51,6 +51,39 @@ class CommitRows(MemoryCommitLog):
     def __init__(self, catalog: MemoryCatalog, clock: Callable[[], float]) -> None:
         super().__init__(clock)
         self._catalog = catalog
+        self.on_named: Callable[[str], object] | None = None
+        """Called with each object that a change has named."""
+        self.ever_named: set[str] = set()
+
+    def commit(self, stored: StoredObject | None, tails: Sequence[Tail]) -> list[Outcome]:
+        outcomes = super().commit(stored, tails)
+        if stored is not None:
+            self._note_named(stored.key)
+        return outcomes
+
+    def add_segment(self, partition: PartitionKey, leader_epoch: int, segment: SegmentEntry) -> Outcome:
+        outcome = super().add_segment(partition, leader_epoch, segment)
+        self._note_named(segment.object_key)
+        return outcome
+
+    def replace_segments(
+        self, partition: PartitionKey, leader_epoch: int, replaced: Sequence[str], segment: SegmentEntry
+    ) -> Outcome:
+        outcome = super().replace_segments(partition, leader_epoch, replaced, segment)
+        self._note_named(segment.object_key)
+        return outcome
+
+    def _note_named(self, key: str) -> None:
+        if key in self._objects and key not in self.ever_named:
+            self.ever_named.add(key)
+            if self.on_named is not None:
+                self.on_named(key)
+
+    def named(self) -> set[str]:
+        """The objects that an extent or a segment names."""
+        layouts = self.layouts(self.partitions()).values()
+        extents = {each.object_key for layout in layouts for each in layout.extents if each.object_key is not None}
+        return extents | {each.object_key for layout in layouts for each in layout.segments}
 
     def follow_catalog(self) -> None:
         rows = {PartitionKey(*row[:2]): row for row in self._catalog.partitions()}
