@@ -177,3 +177,12 @@ def test_a_fetch_of_two_cold_partitions_is_answered_although_the_cache_holds_one
     for seed in (4, 7):
         outcome = run(SCENARIOS["cluster-exactly-once"], seed, [Fault(1091, "kill", 724, -47944)])
         assert not outcome.findings, outcome.story()
+
+
+def test_a_log_that_is_given_up_while_it_is_loaded_does_not_meet_its_successor_in_one_folder() -> None:
+    """A broker that restarted after another led a partition for a moment: it was resigned in the middle of its
+    take-over, which failed with an error, or could go on in the folder of the next take-over.
+    """
+    for seed in (28, 34):
+        outcome = run(SCENARIOS["cluster-exactly-once"], seed)
+        assert not outcome.findings, outcome.story()
