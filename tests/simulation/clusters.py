@@ -18,6 +18,7 @@ from tests.simulation.cluster_faults import EVERYWHERE, ClusterStage
 from tests.simulation.copying import OUT, Copying
 from tests.simulation.groups import TOPIC as EVENTS
 from tests.simulation.groups import ConsumerGroups, Groups, Migration
+from tests.simulation.leases import watch_leases
 from tests.simulation.raw import Lost, RawClient
 from tests.simulation.scenario import Scenario
 from tests.simulation.stores import STORES, settle, watch
@@ -45,6 +46,7 @@ class OnCluster(Scenario):
     def before_start(self) -> None:
         super().before_start()
         watch(self.world, self.find)
+        watch_leases(self.world, self.find)
 
     def expects(self, error: str) -> bool:
         return bool(_OF_SERVERS.search(error))

@@ -11,6 +11,7 @@ from collections.abc import Callable
 
 from penstock.simulation.bucket import SimulatedStore
 from penstock.simulation.cluster import KEYS, ClusterSimulation
+from penstock.simulation.node import EPOCH_MS
 from penstock.storage.objects.inspection import inspect
 
 _SOON = {
@@ -36,14 +37,23 @@ Find = Callable[[str, str], None]
 def watch(world: ClusterSimulation, find: Find) -> None:
     """Look at each object when it is named, and when it is deleted."""
     bucket, commits = world.bucket, world.database.commits
+    config = world.nodes[0].configs if world.nodes else {}
+    grace, orphan_age = (
+        int(config.get(f"penstock.store.{name}.ms", 0)) / 1000 for name in ("delete.delay", "orphan.age")
+    )
 
     def named(key: str) -> None:
         if key not in bucket.objects:
             find("named-not-stored", f"the commit log names {key}, which is not in the store")
 
-    def deleted(key: str) -> None:
+    def deleted(key: str, stored_at: float) -> None:
         if key in commits.named():
             find("deleted-while-named", f"{key} was deleted, and the commit log names it")
+            return
+        was_named = key in commits.ever_named
+        since = commits.unnamed_at[key] if was_named else stored_at - EPOCH_MS / 1000
+        if world.loop.time() - since < (grace if was_named else orphan_age):
+            find("deleted-too-early", f"{key} was deleted {world.loop.time() - since:.3f} s after nothing named it")
 
     commits.on_named, bucket.on_deleted = named, deleted
 

@@ -31,8 +31,8 @@ class Bucket:
         self.deleted: set[str] = set()
         self.counts: Counter[str] = Counter()
         """What was requested, by kind."""
-        self.on_deleted: Callable[[str], object] | None = None
-        """Called with each object that was deleted."""
+        self.on_deleted: Callable[[str, float], object] | None = None
+        """Called with each object that was deleted, and when it was stored."""
         self._clock = clock
 
     def put(self, key: str, data: bytes) -> None:
@@ -48,10 +48,11 @@ class Bucket:
 
     def delete(self, keys: Iterable[str]) -> None:
         for key in keys:
-            if self.objects.pop(key, None) is not None:
+            _, stored_at = self.objects.pop(key, (b"", None))
+            if stored_at is not None:
                 self.deleted.add(key)
                 if self.on_deleted is not None:
-                    self.on_deleted(key)
+                    self.on_deleted(key, stored_at)
 
     def rot(self, key: str, position: int) -> None:
         """One bit of an object flips."""
