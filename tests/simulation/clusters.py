@@ -19,8 +19,10 @@ from tests.simulation.cluster_faults import EVERYWHERE, ClusterStage
 from tests.simulation.copying import OUT, Copying
 from tests.simulation.groups import TOPIC as EVENTS
 from tests.simulation.groups import ConsumerGroups, Groups, Migration
+from tests.simulation.leases import watch_leases
 from tests.simulation.raw import Lost, RawClient
 from tests.simulation.scenario import Scenario
+from tests.simulation.stores import STORES, settle, watch
 from tests.simulation.stream_requests import PARTITIONS, TOPIC, produce_request
 from tests.simulation.streams import Streams, Transactions
 from tests.simulation.zombies import Zombies
@@ -40,7 +42,12 @@ class OnCluster(Scenario):
 
     @classmethod
     def make_world(cls, seed: int) -> ClusterSimulation:
-        return ClusterSimulation(seed, cls.configs(seed))
+        return ClusterSimulation(seed, {**STORES[seed % len(STORES)], **cls.configs(seed)})
+
+    def before_start(self) -> None:
+        super().before_start()
+        watch(self.world, self.find)
+        watch_leases(self.world, self.find)
 
     def expects(self, error: str) -> bool:
         return bool(_OF_SERVERS.search(error))
@@ -48,6 +55,9 @@ class OnCluster(Scenario):
     @property
     def catalog(self) -> MemoryCatalog:
         return self.world.catalog
+
+    async def settle(self) -> None:
+        await settle(self.world, self.find)
 
     async def inject(self) -> None:
         await ClusterStage(self.world, self.crowd, self.topics).carry_out(self.plan)

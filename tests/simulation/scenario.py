@@ -149,6 +149,9 @@ class Scenario:
     async def finish(self) -> None:
         """What clients do when all faults are over."""
 
+    async def settle(self) -> None:
+        """Wait for what brokers do when no client does anything any more, and look at it."""
+
 
 @dataclass
 class Outcome:
@@ -192,6 +195,7 @@ def run(scenario: type[Scenario], seed: int, plan: list[Fault] | None = None) ->
         async with asyncio.timeout(_HEALED_SECONDS):
             await load
             await running.finish()
+            await running.settle()
 
     with _errors() as errors:
         try:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from collections import Counter
 from collections.abc import Callable, Coroutine
 from typing import Any
 
@@ -12,9 +13,24 @@ from penstock.client.admin import Admin
 from penstock.client.producer import Producer
 from penstock.simulation.cluster import ClusterSimulation
 from penstock.simulation.node import Node
+from tests.simulation.cluster_faults import KINDS
+from tests.simulation.faults import Fault
+from tests.simulation.scenario import run as simulate
+from tests.simulation.scenarios import SCENARIOS
+from tests.simulation.stores import STORES, settle, watch
 
 PARTITIONS = 3
 RECORDS = 90
+_OF_THE_STORE = (
+    "wal objects put",
+    "segment objects put",
+    "segment objects read",
+    "segment objects read from the beginning",
+    "wal objects read from the beginning",
+    "objects removed",
+    "orphans removed",
+    "listings",
+)
 
 
 async def make_topic(world: ClusterSimulation) -> None:
@@ -149,3 +165,48 @@ def test_a_broker_comes_back_with_an_empty_disk() -> None:
 def test_nothing_is_left_of_a_world() -> None:
     world = run(kill, 1)
     assert not world.folder.exists()
+
+
+def test_records_go_into_the_store_and_come_back_out_of_it() -> None:
+    """What is uploaded becomes segments, which whoever takes over reads, and what nothing names is removed."""
+    happened = Counter[str]()
+    for seed in range(40):
+        happened.update(simulate(SCENARIOS["cluster-streams"], seed).world.figures)
+        if all(happened[each] for each in _OF_THE_STORE):
+            break
+    assert not [each for each in _OF_THE_STORE if not happened[each]]
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_every_kind_of_fault_of_a_cluster_happens(kind: str) -> None:
+    """Each to all brokers, one after the other, as some of them may have nobody to happen to."""
+    plan = [Fault(1500 * number, kind, 300 + number, number) for number in range(1, 4)]
+    scenario = "cluster-groups" if "client" in kind or kind == "zombie" else "cluster-zombies"
+    outcome = simulate(SCENARIOS[scenario], 0, plan)
+    assert outcome.world.faults[kind]
+    assert not outcome.findings, outcome.story()
+
+
+def test_what_is_wrong_with_a_store_is_found() -> None:
+    """An object that the commit log names is lost, one is damaged, and one is there that nobody has named."""
+    world = ClusterSimulation(1, STORES[1])
+    found: list[str] = []
+
+    def find(check: str, text: str) -> None:
+        found.append(check)
+
+    async def main() -> None:
+        watch(world, find)
+        await world.start()
+        await world.spawn("admin", make_topic, world).task
+        await world.spawn("producer", produce, world).task
+        await settle(world, find)
+        assert not found
+        lost, damaged, *_ = sorted(world.database.commits.named())
+        world.bucket.delete([lost])
+        world.bucket.rot(damaged, 80)
+        world.bucket.put("cluster/wal/1-9-x/1", b"")
+        await settle(world, find)
+
+    world.run(main())
+    assert found == ["deleted-while-named", "left-over", "store", "store"]

@@ -163,3 +163,26 @@ def test_a_queue_is_not_served_before_it_is_stored_that_its_log_lost_records() -
     """
     outcome = run(SCENARIOS["files-queues"], 107)
     assert not outcome.findings, outcome.story()
+
+
+def test_bytes_that_two_segments_hold_between_them_are_removed() -> None:
+    """What one commit had stored of records before and behind the beginning of a segment was named for ever."""
+    for seed in (1, 4):
+        outcome = run(SCENARIOS["cluster-streams"], seed)
+        assert not outcome.findings, outcome.story()
+
+
+def test_a_fetch_of_two_cold_partitions_is_answered_although_the_cache_holds_one() -> None:
+    """Each was fetched, which displaced the other, again and again: the reader was never answered."""
+    for seed in (4, 7):
+        outcome = run(SCENARIOS["cluster-exactly-once"], seed, [Fault(1091, "kill", 724, -47944)])
+        assert not outcome.findings, outcome.story()
+
+
+def test_a_log_that_is_given_up_while_it_is_loaded_does_not_meet_its_successor_in_one_folder() -> None:
+    """A broker that restarted after another led a partition for a moment: it was resigned in the middle of its
+    take-over, which failed with an error, or could go on in the folder of the next take-over.
+    """
+    for seed in (28, 34):
+        outcome = run(SCENARIOS["cluster-exactly-once"], seed)
+        assert not outcome.findings, outcome.story()

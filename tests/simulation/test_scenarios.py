@@ -11,6 +11,17 @@ from tests.simulation.scenario import run, shrink
 from tests.simulation.scenarios import SCENARIOS, SEEDS
 
 _SEEDS_AT_A_TIME = 10
+_OF_FILES = (
+    "writes lost",
+    "writes torn",
+    "names lost",
+    "writes refused",
+    "writes cut short",
+    "files refused",
+    "reads cold",
+    "reads refused",
+    "syncs failed",
+)
 
 
 @pytest.mark.parametrize(
@@ -46,3 +57,12 @@ def test_every_kind_of_fault_happens() -> None:
         if happened.keys() >= KINDS.keys():
             break
     assert happened.keys() == KINDS.keys()
+
+
+def test_everything_happens_to_files_that_a_disk_can_do_to_them() -> None:
+    happened = Counter[str]()
+    for seed in range(40):
+        happened.update(run(SCENARIOS["files-streams"], seed).world.figures)
+        if all(happened[each] for each in _OF_FILES):
+            break
+    assert not [each for each in _OF_FILES if not happened[each]]

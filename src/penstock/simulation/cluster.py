@@ -39,6 +39,7 @@ if TYPE_CHECKING:
     from penstock.storage.objects.commit_log import CommitLog
 
 PORT = 9092
+KEYS = KeySpace("cluster")
 CONFIGS = {"broker.session.timeout.ms": "4000", "penstock.store.window.ms": "100"}
 
 _CATALOG_SECONDS = (0.0002, 0.002)
@@ -70,11 +71,11 @@ class ClusterGround:
             return Link(cluster.catalog_server, cluster.database, process, lease_seconds)
 
         def open_storage(broker_epoch: int) -> LeasedStorage:
-            store = SimulatedStore(cluster.store_server, cluster.bucket, process)
+            store = SimulatedStore.of(process, cluster.store_server, cluster.bucket)
             return object_storage(
                 self._folder,
                 store,
-                KeySpace("cluster"),
+                KEYS,
                 cast("CommitLog", CommitLink(link())),
                 config,
                 world,
@@ -147,6 +148,9 @@ class ClusterSimulation(SimulatedWorld):
         return {
             "requests to the catalog": self.catalog_server.carried_out,
             "requests to the store": self.store_server.carried_out,
+            "objects removed": len(self.bucket.deleted & self.database.commits.ever_named),
+            "orphans removed": len(self.bucket.deleted - self.database.commits.ever_named),
+            **self.bucket.counts,
         }
 
     @property

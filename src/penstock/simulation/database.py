@@ -5,7 +5,7 @@ What each method does is one transaction. It is told apart from how brokers reac
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, TypeVar
 
@@ -13,7 +13,7 @@ from penstock.catalog.contract import CatalogError
 from penstock.catalog.leases import Decide, NodeIdInUse, NotRegistered, Standing
 from penstock.catalog.memory import MemoryCatalog
 from penstock.catalog.shared import HostAndPort, Kind, LeaderEpoch, Move
-from penstock.storage.objects.commit_log import PartitionKey
+from penstock.storage.objects.commit_log import Outcome, PartitionKey, SegmentEntry, StoredObject, Tail
 from penstock.storage.objects.memory_commit_log import MemoryCommitLog
 
 if TYPE_CHECKING:
@@ -51,13 +51,60 @@ class CommitRows(MemoryCommitLog):
     def __init__(self, catalog: MemoryCatalog, clock: Callable[[], float]) -> None:
         super().__init__(clock)
         self._catalog = catalog
+        self.on_named: Callable[[str], object] | None = None
+        """Called with each object that a change has named."""
+        self.ever_named: set[str] = set()
+        self.unnamed_at: dict[str, float] = {}
+        """When the last name of an object was gone."""
+        self._named: set[str] = set()
+
+    def commit(self, stored: StoredObject | None, tails: Sequence[Tail]) -> list[Outcome]:
+        outcomes = super().commit(stored, tails)
+        if stored is not None:
+            self._look_at_names()
+        return outcomes
+
+    def add_segment(self, partition: PartitionKey, leader_epoch: int, segment: SegmentEntry) -> Outcome:
+        outcome = super().add_segment(partition, leader_epoch, segment)
+        self._look_at_names()
+        return outcome
+
+    def replace_segments(
+        self, partition: PartitionKey, leader_epoch: int, replaced: Sequence[str], segment: SegmentEntry
+    ) -> Outcome:
+        outcome = super().replace_segments(partition, leader_epoch, replaced, segment)
+        self._look_at_names()
+        return outcome
+
+    def move_start(self, partition: PartitionKey, leader_epoch: int, log_start_offset: int) -> Outcome:
+        outcome = super().move_start(partition, leader_epoch, log_start_offset)
+        self._look_at_names()
+        return outcome
+
+    def named(self) -> set[str]:
+        """The objects that an extent or a segment names."""
+        layouts = self.layouts(self.partitions()).values()
+        extents = {each.object_key for layout in layouts for each in layout.extents if each.object_key is not None}
+        return extents | {each.object_key for layout in layouts for each in layout.segments}
+
+    def _look_at_names(self) -> None:
+        before, self._named = self._named, self.named()
+        for key in before - self._named:
+            self.unnamed_at[key] = self._clock()
+        for key in sorted(self._named - self.ever_named):
+            self.ever_named.add(key)
+            if self.on_named is not None:
+                self.on_named(key)
 
     def follow_catalog(self) -> None:
         rows = {PartitionKey(*row[:2]): row for row in self._catalog.partitions()}
         for key, row in rows.items():
             self.create(key, row.leader, row.leader_epoch)
-        for key in set(self._rows) - rows.keys():
+        gone = set(self._rows) - rows.keys()
+        for key in gone:
             self.delete(key)
+        if gone:
+            self._look_at_names()
 
     def broker_epochs(self) -> dict[int, int]:
         return {row.node_id: row.epoch for row in self._catalog.brokers()}
@@ -142,6 +189,9 @@ class Database:
         return [((row.node_id, row.epoch), row.is_live) for row in self.catalog.brokers()]
 
     # -- leases --------------------------------------------------------------------------------------------------------
+
+    def holds_lease(self, node_id: int, epoch: int) -> bool:
+        return ((node_id, epoch), True) in self._brokers() and self._leases[node_id].until > self._clock()
 
     def renew(self, node_id: int, epoch: int, lease_seconds: float, session: Session) -> bool | None:
         """Whether the broker is to drain; None if it has no lease any more."""

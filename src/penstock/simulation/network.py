@@ -47,6 +47,8 @@ class Network:
         self.delivered_bytes = 0
         self.on_connection: Callable[[Connection], object] | None = None
         """Called with each new connection, before anything is sent on it."""
+        self.on_answer: Callable[[Process], object] | None = None
+        """Called with the process of a broker that sends something to a client."""
         self._loop = loop
         self._chance = chance
         self._listeners: dict[tuple[str, int], SimulatedListener] = {}
@@ -169,6 +171,13 @@ class Connection:
         self.broker_end.client = _Outgoing(self)
         self.client_end = ClientEnd(self, protocol)
 
+    def answers(self, piece: bytes) -> None:
+        """The broker sends something."""
+        if self._network.on_answer is not None:
+            self._network.on_answer(self.broker)
+        if self.tap is not None:
+            self.tap(piece)
+
     def carry(self, data: bytes, to_broker: bool, deliver: Callable[[bytes], object]) -> None:
         if self.is_silent or self.is_over:
             return
@@ -238,8 +247,7 @@ class _Outgoing(MemoryClient):
     def receive(self, data: bytes | memoryview) -> None:
         piece = bytes(data)
         self.received += piece
-        if self._connection.tap is not None:
-            self._connection.tap(piece)
+        self._connection.answers(piece)
         self._connection.carry(piece, False, self._arrived)
 
     def _arrived(self, piece: bytes) -> None:

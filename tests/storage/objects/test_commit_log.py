@@ -198,6 +198,17 @@ def test_a_segment_takes_the_place_of_the_extents_that_it_covers(log: CommitLog,
     assert log.known_objects() == {"segment/1": entry.size}
 
 
+def test_an_extent_over_several_segments_is_named_until_the_last_of_them_is_stored(log: CommitLog, epoch: int) -> None:
+    log.commit(OBJECT, [in_object(FIRST, epoch, 0, 8)])
+    for base, key in ((0, "segment/1"), (3, "segment/2")):
+        log.add_segment(FIRST, epoch, segment(base, base + 3, key))
+        assert extents(log) == [(0, 8)]
+    log.add_segment(FIRST, epoch, segment(6, 8, "segment/3"))
+    assert extents(log) == []
+    assert log.mark_unreferenced() == 1
+    assert log.marked(0) == [OBJECT.key]
+
+
 def test_segments_are_guarded_like_commits(cluster: Cluster, epoch: int) -> None:
     log = cluster.log
     log.commit(None, [inline(FIRST, epoch, 0, 5)])

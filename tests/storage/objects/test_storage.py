@@ -20,7 +20,7 @@ from penstock.storage.objects.commit_log import PartitionKey
 from penstock.storage.objects.committer import CommitSettings
 from penstock.storage.objects.log import ObjectLog
 from penstock.storage.objects.memory_commit_log import MemoryCommitLog
-from penstock.storage.objects.remote import RemoteSegment
+from penstock.storage.objects.remote import RemoteSegment, SegmentCache
 from penstock.storage.objects.storage import EngineSettings, ObjectStorage
 from penstock.storage.objects.store import ObjectStore
 from penstock.storage.objects.sweep import SweepSettings
@@ -115,6 +115,29 @@ def read(log: ObjectLog, offset: int) -> list[bytes | None]:
         except ColdRead as cold:
             for fetch in cold.fetches:
                 fetch()
+
+
+def test_who_has_fetched_something_finds_it_although_others_have_filled_the_cache_meanwhile(tmp_path: Path) -> None:
+    store = ObjectStore.open("memory://")
+    cache = SegmentCache(tmp_path / "cache", store, limit_bytes=1)
+    fetched = []
+    for key in "abc":
+        store.put(key, [b"bytes"])
+        with pytest.raises(ColdRead) as cold:
+            cache.file(key, 5).require(0, 5)
+        fetched.append(cold.value)
+    for _ in range(2):
+        for each in fetched:
+            each.fetches[0]()
+    for key in "abc":
+        cache.file(key, 5).require(0, 5)
+    assert cache.fetched_bytes == 15
+    fetched.clear()
+    del cold, each
+    assert cache.bytes == 5
+    cache.file("c", 5).require(0, 5)
+    with pytest.raises(ColdRead):
+        cache.file("a", 5).require(0, 5)
 
 
 def segments(world: World) -> list[str]:

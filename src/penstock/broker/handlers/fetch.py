@@ -53,6 +53,7 @@ class FetchWait:
     __slots__ = (
         "_context",
         "_handlers",
+        "_held",
         "_is_fetching",
         "_pending",
         "_request",
@@ -78,6 +79,8 @@ class FetchWait:
         self._pending = request.defer()
         self._scheduled = False
         self._is_fetching = False
+        self._held: list[ColdRead] = []
+        """What was fetched: held so that it stays here until the next look, however small the cache is."""
         self._time_is_up = False
         self._waiting_on = waiting_on
         self._timer = world.call_later(max(request.body.max_wait_ms, 0) / 1000, self._expire)
@@ -96,6 +99,7 @@ class FetchWait:
     def fetch_first(self, cold: ColdRead) -> None:
         """Look again when threads have fetched what is missing, whether the time is up or not."""
         self._is_fetching = True
+        self._held.append(cold)
         when_fetched(self._world, cold, self._fetched)
 
     def _fetched(self, failure: BaseException | None) -> None:
@@ -124,7 +128,9 @@ class FetchWait:
             return
         body = self._request.body
         try:
-            found, size, waiting_on, is_final = self._handlers.read_later(self._request, self._context)
+            found, size, waiting_on, is_final = self._handlers.read_later(
+                self._request, self._context, has_fetched=bool(self._held)
+            )
         except ColdRead as cold:
             self.fetch_first(cold)
             return
@@ -133,11 +139,13 @@ class FetchWait:
             self._finish()
             self._pending.complete(self._handlers.respond(self._request, self._context, found, size))
         else:
+            self._held.clear()
             self._waiting_on = waiting_on
             self._wait()
 
     def _finish(self) -> None:
         self._timer.cancel()
+        self._held.clear()
         for partition in self._waiting_on:
             partition.waiters.pop(self, None)
 
@@ -192,24 +200,25 @@ class FetchHandlers:
         return FetchWait(self, self._world, request, context, waiting_on).pending
 
     def read_later(
-        self, request: Request[m.FetchRequest], context: FetchContext
+        self, request: Request[m.FetchRequest], context: FetchContext, *, has_fetched: bool
     ) -> tuple[list[Found], int, list[Partition], bool]:
         """As `read`, for a fetch that has waited: the time that it takes counts against the quota of requests."""
         if not self._quotas.limits_requests:
-            return self.read(request, context)
+            return self.read(request, context, has_fetched=has_fetched)
         began = self._world.precise()
         try:
-            return self.read(request, context)
+            return self.read(request, context, has_fetched=has_fetched)
         finally:
             self._quotas.spend(request, self._world.precise() - began)
 
     def read(
-        self, request: Request[m.FetchRequest], context: FetchContext
+        self, request: Request[m.FetchRequest], context: FetchContext, *, has_fetched: bool = False
     ) -> tuple[list[Found], int, list[Partition], bool]:
         """Read all partitions once.
 
         Returns what was found, how many bytes, the partitions that can be waited on, and whether an answer must not
-        wait. Raises ColdRead with all that is missing.
+        wait. Raises ColdRead with all that is missing. Once threads have fetched something for this request, it is
+        answered with what there is: a cache that is too small for all of its partitions would never have them at once.
         """
         body = request.body
         budget = min(body.max_bytes, self._config.fetch_max_bytes)
@@ -266,12 +275,13 @@ class FetchHandlers:
                 continue
             except ColdRead as cold:
                 missing += cold.fetches
+                _leave_out(partition, data, body.isolation_level)
                 continue
             total += len(data.records) if data.records is not None else 0
             waiting_on.append(partition)
-        if missing:
+        if missing and not (has_fetched and total):
             raise ColdRead(*missing)
-        return found, total, waiting_on, is_final or (is_cut and total > 0)
+        return found, total, waiting_on, is_final or bool(missing) or (is_cut and total > 0)
 
     def _name_leader(self, topic: Topic, data: m.FetchResponse.PartitionData) -> None:
         leader = self._cluster.leader(topic, data.partition_index)
@@ -353,6 +363,16 @@ def _read_partition(
     else:
         data.aborted_transactions = None
     return False
+
+
+def _leave_out(partition: Partition, data: m.FetchResponse.PartitionData, isolation: int) -> None:
+    """Answer with no records: the client fetches them again."""
+    log = partition.log
+    data.high_watermark = log.high_watermark
+    data.last_stable_offset = log.last_stable_offset
+    data.log_start_offset = log.log_start_offset
+    data.records = b""
+    data.aborted_transactions = [] if isolation == IsolationLevel.READ_COMMITTED else None
 
 
 def _refuse(request: Request[m.FetchRequest], body: m.FetchRequest) -> m.FetchResponse:

@@ -157,7 +157,10 @@ class CommitLog(Protocol):
         """Base offsets and bytes of the extents without an object whose base offsets are in this range, in order."""
 
     def add_segment(self, partition: PartitionKey, leader_epoch: int, segment: SegmentEntry) -> Outcome:
-        """Have a segment take the place of the extents that it covers."""
+        """Have a segment take the place of the extents that it covers.
+
+        Segments come in order, so that of an extent which ends in one, what lies before it is in others by now.
+        """
 
     def replace_segments(
         self, partition: PartitionKey, leader_epoch: int, replaced: Sequence[str], segment: SegmentEntry

@@ -1,7 +1,8 @@
 """Finds out which of the opened logs this broker leads, and has threads load them.
 
 Logs of internal topics come first: whole groups wait for them. The others come some hundreds at a time, so that logs
-that are added in between do not wait for all of them. Nor does any log wait for one whose records do not come.
+that are added in between do not wait for all of them. Nor does any log wait for one whose records do not come, but for
+an earlier log of the same partition, which was given up while it was loaded into the same folder.
 """
 
 from __future__ import annotations
@@ -129,8 +130,9 @@ class Loader:
                     pause = min(2 * pause, _LOOK_SECONDS_MAX)
 
     def _idle_ones(self) -> list[ObjectLog]:
-        """The logs that are wanted and not being loaded. The lock is held."""
-        return [log for log in self._wanted if log not in self._under_way]
+        """The logs that are wanted, and into whose folders nothing is being loaded. The lock is held."""
+        busy = {(log.topic, log.partition) for log in self._under_way}
+        return [log for log in self._wanted if (log.topic, log.partition) not in busy]
 
     def _hand_over(self, loaded: Loaded) -> None:
         self._call_soon(lambda: self._adopt(loaded))
@@ -170,8 +172,12 @@ class Loader:
         self._begin(found, is_loaded, self._failed)
 
     def _failed(self, log: ObjectLog, error: Exception) -> None:
-        """It is tried again with the next look."""
-        if isinstance(error, (StorageError, OSError)):
+        """It is tried again with the next look, unless it was given up, and its folder with it."""
+        with self._changed:
+            is_wanted = log in self._wanted
+        if not is_wanted:
+            logger.debug("%s-%d is not wanted any more: %s", log.topic, log.partition, error)
+        elif isinstance(error, (StorageError, OSError)):
             if not self._closing:
                 logger.error("cannot lead %s-%d: %s", log.topic, log.partition, error)
         else:

@@ -123,10 +123,7 @@ class MemoryCommitLog:
                     return Outcome.DIVERGED
                 segments.append(segment)
                 self._objects[segment.object_key] = segment.size
-            covered = segment.base_offset
-            self._keep_extents(
-                partition, lambda each: not covered <= each.base_offset < each.end_offset <= segment.end_offset
-            )
+            self._keep_extents(partition, lambda each: not segment.base_offset < each.end_offset <= segment.end_offset)
             return Outcome.COMMITTED
 
     def replace_segments(

@@ -113,7 +113,7 @@ _ADD_SEGMENT = (
     WHERE EXISTS (SELECT FROM mine) AND NOT EXISTS (SELECT FROM known)
 ), covered AS (
     DELETE FROM extent WHERE topic_id = %(topic_id)s AND partition_index = %(index)s
-    AND base_offset >= %(base)s AND end_offset <= %(end)s
+    AND end_offset > %(base)s AND end_offset <= %(end)s
     AND EXISTS (SELECT FROM mine) AND NOT EXISTS (SELECT FROM known WHERE object_key <> %(key)s)
 )
 SELECT leader_epoch, end_offset, ARRAY(SELECT object_key FROM known) FROM locked

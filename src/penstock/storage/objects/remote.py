@@ -8,7 +8,8 @@ so neither does what is cached of it.
 Whoever reads on from one chunk to the next will want those that follow: threads of the cache's own get them meanwhile,
 several at a time, those at the start of the next object of the log included. A look-up alone has nothing fetched ahead.
 
-The cache is bounded. The file that was used least recently goes first; whoever reads from it keeps it open until done.
+The cache is bounded. The file that was used least recently goes first; whoever reads from it keeps it open until done,
+and until then everybody finds what is in it: who has fetched a chunk will read it, whatever others fetch meanwhile.
 """
 
 from __future__ import annotations
@@ -20,6 +21,7 @@ from collections import OrderedDict
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
+from weakref import WeakValueDictionary
 
 from penstock.log.errors import ColdRead, FarFetch, StorageError
 from penstock.log.files import DiskReader, OpenFiles, SegmentFile, pread_all, pwrite_all, write_file
@@ -51,13 +53,15 @@ log = logging.getLogger("penstock.storage")
 class CacheFile(SegmentFile):
     """A sparse file that holds some chunks of an object."""
 
-    __slots__ = ("_cache", "_chunks", "_fetching", "_queued", "key", "size")
+    __slots__ = ("__weakref__", "_cache", "_fetching", "_queued", "chunks", "held_bytes", "key", "size")
 
     def __init__(self, path: str, cache: SegmentCache, key: str, size: int) -> None:
         super().__init__(path, os.O_RDWR | os.O_CREAT | os.O_TRUNC)
         os.ftruncate(self.fd, size)
         self._cache = cache
-        self._chunks: set[int] = set()
+        self.chunks: set[int] = set()
+        """Those that are here."""
+        self.held_bytes = 0
         self._fetching: dict[int, Event] = {}
         """Chunks that are under way, and what is set when they are here or have failed."""
         self._queued: set[int] = set()
@@ -75,8 +79,8 @@ class CacheFile(SegmentFile):
             return
         self._cache.used(self.key)
         wanted = range(position // CHUNK_BYTES, (end - 1) // CHUNK_BYTES + 1)
-        missing = [chunk for chunk in wanted if chunk not in self._chunks]
-        if position and (wanted[0] == 0 or wanted[0] - 1 in self._chunks):
+        missing = [chunk for chunk in wanted if chunk not in self.chunks]
+        if position and (wanted[0] == 0 or wanted[0] - 1 in self.chunks):
             self.fetch_ahead(range(wanted[-1] + 1, min(wanted[-1] + 1 + AHEAD_CHUNKS, self.chunk_count)))
         if missing:
             self._cache.misses += 1
@@ -92,7 +96,7 @@ class CacheFile(SegmentFile):
     def _fetch_once(self, chunk: int) -> bool:
         """Whether the chunk is here. If another thread was about to get it, that may have failed."""
         with self._cache.lock:
-            if chunk in self._chunks:
+            if chunk in self.chunks:
                 return True
             under_way = self._fetching.get(chunk)
             if under_way is None:
@@ -104,8 +108,7 @@ class CacheFile(SegmentFile):
             start = chunk * CHUNK_BYTES
             data = self._cache.store.get(self.key, start, min(CHUNK_BYTES, self.size - start))
             pwrite_all(self.fd, data, start)
-            self._chunks.add(chunk)
-            self._cache.filled(self.key, len(data))
+            self._cache.filled(self, chunk, len(data))
         finally:
             with self._cache.lock:
                 del self._fetching[chunk]
@@ -115,7 +118,7 @@ class CacheFile(SegmentFile):
     def fetch_ahead(self, chunks: range) -> None:
         """Have threads of the cache get what is not here and not under way."""
         for chunk in chunks:
-            if chunk not in self._chunks and chunk not in self._queued and chunk not in self._fetching:
+            if chunk not in self.chunks and chunk not in self._queued and chunk not in self._fetching:
                 self._queued.add(chunk)
                 if not self._cache.ahead(partial(self._fetch_queued, chunk)):
                     self._queued.discard(chunk)
@@ -152,7 +155,8 @@ class SegmentCache:
         self._ahead_waiting = 0
         self._is_closed = False
         self._files: OrderedDict[str, CacheFile] = OrderedDict()
-        self._sizes: dict[str, int] = {}
+        self._held: WeakValueDictionary[str, CacheFile] = WeakValueDictionary()
+        """Those that somebody holds, in the cache or not."""
         self.open_files = OpenFiles()
         self.open_files.reader = _CacheReader()
         folder.mkdir(parents=True, exist_ok=True)
@@ -161,19 +165,21 @@ class SegmentCache:
 
     @property
     def bytes(self) -> int:
-        return sum(self._sizes.values())
+        return sum(file.held_bytes for file in self._files.values())
 
     def file(self, key: str, size: int) -> CacheFile:
         with self.lock:
-            file = self._files.get(key)
+            file = self._held.get(key)
             if file is None:
                 # Without a name: a file that nobody holds is gone, and a crash leaves nothing behind.
                 path = str(self.folder / "new")
-                file = self._files[key] = CacheFile(path, self, key, size)
+                file = self._held[key] = CacheFile(path, self, key, size)
                 os.unlink(path)
-                if len(self._files) > _FILES_MAX:
-                    self._evict()
-            self._files.move_to_end(key)
+            if key in self._files:
+                self._files.move_to_end(key)
+            else:
+                self._files[key] = file
+                self._keep_within_bounds()
             return file
 
     def used(self, key: str) -> None:
@@ -181,14 +187,13 @@ class SegmentCache:
             if key in self._files:
                 self._files.move_to_end(key)
 
-    def filled(self, key: str, size: int) -> None:
+    def filled(self, file: CacheFile, chunk: int, size: int) -> None:
         with self.lock:
             self.fetched_bytes += size
-            if key not in self._files:
-                return
-            self._sizes[key] = self._sizes.get(key, 0) + size
-            while self.bytes > self._limit and len(self._files) > 1:
-                self._evict()
+            if chunk not in file.chunks:
+                file.chunks.add(chunk)
+                file.held_bytes += size
+                self._keep_within_bounds()
 
     def ahead(self, fetch: Callable[[], object]) -> bool:
         """Have a thread of the cache fetch something that will be wanted soon. False if there is too much already."""
@@ -218,14 +223,9 @@ class SegmentCache:
         if pool is not None:
             pool.shutdown(wait=False, cancel_futures=True)
 
-    def _evict(self) -> None:
-        key, _ = self._files.popitem(last=False)
-        self._sizes.pop(key, None)
-
-    def forget(self, key: str) -> None:
-        with self.lock:
-            self._files.pop(key, None)
-            self._sizes.pop(key, None)
+    def _keep_within_bounds(self) -> None:
+        while len(self._files) > 1 and (len(self._files) > _FILES_MAX or self.bytes > self._limit):
+            self._files.popitem(last=False)
 
 
 class RemoteSegment(Segment):
