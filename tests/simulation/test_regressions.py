@@ -163,3 +163,11 @@ def test_a_queue_is_not_served_before_it_is_stored_that_its_log_lost_records() -
     """
     outcome = run(SCENARIOS["files-queues"], 107)
     assert not outcome.findings, outcome.story()
+
+
+def test_a_window_that_was_thrown_away_is_not_written_over_the_next_one() -> None:
+    """The keeper of a queue's state stood still for longer than its lease. When it refused the writes that had waited
+    for it, the window they came from was gone, and was written once more as a whole: over what the next one had stored.
+    """
+    outcome = run(SCENARIOS["cluster-queues"], 22, [Fault(1240, "zombie", 266, -54322)])
+    assert not outcome.findings, outcome.story()
