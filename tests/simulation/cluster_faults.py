@@ -329,7 +329,7 @@ async def _move_leaders(stage: ClusterStage, fault: Fault) -> None:
 
 
 async def _kill_client(stage: ClusterStage, fault: Fault) -> None:
-    names = stage.crowd.names()
+    names = [name for name in stage.crowd.names() if not stage.crowd.process(name).is_dead]
     if names:
         name = stage.world.chance.choice(names)
         silently = fault.size > 0

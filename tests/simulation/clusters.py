@@ -7,6 +7,7 @@ import random
 import re
 from collections.abc import Sequence
 
+from penstock.broker.server import Broker
 from penstock.catalog.memory import MemoryCatalog
 from penstock.client.admin import Admin
 from penstock.client.consumer import Consumer
@@ -18,7 +19,7 @@ from penstock.wire.errors import KafkaError
 from tests.simulation.cluster_faults import EVERYWHERE, ClusterStage
 from tests.simulation.copying import OUT, Copying
 from tests.simulation.groups import TOPIC as EVENTS
-from tests.simulation.groups import ConsumerGroups, Groups, Migration
+from tests.simulation.groups import ConsumerGroups, Groups, Migration, StaticMembers
 from tests.simulation.leases import watch_leases
 from tests.simulation.raw import Lost, RawClient
 from tests.simulation.scenario import Scenario
@@ -82,6 +83,9 @@ class OnCluster(Scenario):
         commits = self.world.database.commits
         key = PartitionKey(self._topic_id(topic), partition)
         return commits.states([key])[key].leader
+
+    def leading(self, topic: str, partition: int) -> Broker:
+        return self.world.nodes[self._leader(topic, partition) - 1].broker
 
     async def connect(self, name: str, partition: int = 0) -> RawClient:
         leader = self._leader(self.topics[0], partition)
@@ -209,3 +213,11 @@ class ClusterMigration(OnCluster, Migration):
 
     name = "cluster-migration"
     topics = (EVENTS,)
+
+
+class ClusterStaticMembers(OnCluster, StaticMembers):
+    """Members that keep their partitions while they are away, also where their coordinator moves meanwhile."""
+
+    name = "cluster-static-members"
+    topics = (EVENTS,)
+    kinds = (*StaticMembers.kinds, "drain", "move-leaders")

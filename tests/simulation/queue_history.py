@@ -12,7 +12,8 @@ from collections.abc import Callable, Iterator
 
 from penstock.simulation.door import Door, Exchange
 from penstock.simulation.network import Connection
-from penstock.simulation.world import OneBroker
+from penstock.simulation.node import Node
+from penstock.simulation.world import SimulatedWorld
 from penstock.wire import messages as m
 from penstock.wire.errors import ErrorCode
 from tests.simulation.scenario import History
@@ -35,9 +36,9 @@ class QueueHistory:
         self,
         history: History,
         door: Door,
-        world: OneBroker,
+        world: SimulatedWorld,
         topics: dict[bytes, str],
-        start_offset: Callable[[str, bytes, int], int],
+        start_offset: Callable[[Node, str, bytes, int], int],
         lock_ms: int,
         backoff: int,
     ) -> None:
@@ -100,7 +101,7 @@ class QueueHistory:
             code = error or errors.get(place, ErrorCode.UNKNOWN_SERVER_ERROR)
             others = self._others_ending(exchange, (str(request.group_id), *place, offset))
             result = "ok" if code == 0 else "failed" if code in _CERTAINLY_NOT else "unknown"
-            if code == 0 and self._is_old(str(request.group_id), place, offset, kind, others):
+            if code == 0 and self._is_old(exchange, str(request.group_id), place, offset, kind, others):
                 if not others:
                     continue
                 result = "unknown"
@@ -112,14 +113,17 @@ class QueueHistory:
         self._ending[record] = ending
         return any(each.connection is not exchange.connection for each in ending)
 
-    def _is_old(self, group: str, place: tuple[bytes, int], offset: int, kind: int, others: bool) -> bool:
+    def _is_old(
+        self, exchange: Exchange, group: str, place: tuple[bytes, int], offset: int, kind: int, others: bool
+    ) -> bool:
         """Whether it had ended before, and is below the start offset; what ends just now moves that, too.
 
         Somebody else may have ended it and not know it yet: then nobody can tell who it was.
         """
         record = (group, *place, offset)
         may_be = others or record in self._ended
-        is_old = may_be and self._world.is_serving and offset < self._start_offset(group, *place)
+        node = self.node(exchange.connection)
+        is_old = may_be and node.is_serving and offset < self._start_offset(node, group, *place)
         if kind not in (_RELEASE, _RENEW) and not (others and is_old):
             self._ended.add(record)
         return is_old
@@ -141,38 +145,47 @@ class QueueHistory:
             more["until"] = exchange.sent_ms + self._lock_ms - _ROUNDED_MS
         if kind == _RELEASE and self._backoff_ms:
             more["not_before"] = exchange.sent_ms + self._backoff_ms - _ROUNDED_MS
-        self._history.add(
-            "acknowledge",
-            group=request.group_id,
-            member=self._member(exchange, request),
-            topic=self._topics[place[0]],
-            partition=place[1],
-            offset=offset,
-            kind=_KINDS[kind],
-            result=result,
-            time=self._now(),
-            **more,
-        )
+        self._tell(exchange, request, "acknowledge", place, offset, kind=_KINDS[kind], result=result, **more)
 
     def _deliver(self, exchange: Exchange, request: m.ShareFetchRequest, answer: m.ShareFetchResponse) -> None:
-        # A broker that stops lets go of everything while it closes its connections.
-        is_held = self._world.is_serving and not exchange.connection.is_over
+        is_held = self.is_held(exchange)
         until = self._now() if not is_held else exchange.sent_ms + self._lock_ms - _ROUNDED_MS
         for topic in answer.responses:
             for each in topic.partitions:
                 for acquired in each.acquired_records:
                     for offset in range(acquired.first_offset, acquired.last_offset + 1):
-                        self._history.add(
-                            "deliver",
-                            group=request.group_id,
-                            member=self._member(exchange, request),
-                            topic=self._topics[topic.topic_id],
-                            partition=each.partition_index,
-                            offset=offset,
-                            count=acquired.delivery_count,
-                            time=self._now(),
-                            until=until,
-                        )
+                        place = (topic.topic_id, each.partition_index)
+                        count = acquired.delivery_count
+                        self._tell(exchange, request, "deliver", place, offset, count=count, until=until)
+
+    def _tell(
+        self,
+        exchange: Exchange,
+        request: ShareRequest,
+        op: str,
+        place: tuple[bytes, int],
+        offset: int,
+        **more: object,
+    ) -> None:
+        self._history.add(
+            op,
+            group=request.group_id,
+            member=self._member(exchange, request),
+            topic=self._topics[place[0]],
+            partition=place[1],
+            offset=offset,
+            time=self._now(),
+            **more,
+        )
+
+    def is_held(self, exchange: Exchange) -> bool:
+        """Whether records of an answer are its member's: a broker that stops lets go of everything while it closes its
+        connections."""
+        return self.node(exchange.connection).is_serving and not exchange.connection.is_over
+
+    def node(self, connection: Connection) -> Node:
+        """The broker at the end of a connection."""
+        return next(each for each in self._world.nodes if each.name == connection.broker.machine)
 
     def _member(self, exchange: Exchange, request: ShareRequest) -> str:
         connection, group = exchange.connection, str(request.group_id)

@@ -5,14 +5,16 @@ from __future__ import annotations
 import asyncio
 import random
 import uuid
+from collections.abc import Sequence
 from typing import Any
 
 from penstock.client.producer import Producer
 from penstock.client.share_consumer import ShareConsumer
 from penstock.simulation.door import Door
+from penstock.simulation.node import Node
 from penstock.wire import messages as m
 from penstock.wire.config_resources import ResourceType
-from penstock.wire.errors import KafkaError
+from penstock.wire.errors import CoordinatorLoadInProgress, KafkaError
 from tests.simulation.faults import EVERYWHERE
 from tests.simulation.queue_history import QueueHistory
 from tests.simulation.raw import Lost, RawClient
@@ -58,15 +60,7 @@ class Queues(Scenario):
 
     async def prepare(self) -> None:
         self.topic_id = await self.create_topic(TOPIC, PARTITIONS)
-        QueueHistory(
-            self.history,
-            Door(self.world),
-            self.alone,
-            {self.topic_id: TOPIC},
-            self._start_offset,
-            LOCK_MS,
-            self.backoff_ms,
-        )
+        self.record(Door(self.world), {self.topic_id: TOPIC})
         tolerance = self.flush_ms + 50 if self.flush_ms else 0
         self.history.add(
             "share-settings", group=GROUP, delivery_limit=LIMIT, max_in_flight=2000, flush_interval=tolerance
@@ -76,9 +70,12 @@ class Queues(Scenario):
         for number in range(2):
             self.crowd.start(f"raw-{number}", self._work_by_hand)
 
-    def _start_offset(self, group: str, topic_id: bytes, partition: int) -> int:
-        live = self.alone.broker.parts.share_groups.windows.of_group(group)
-        return max((each.core.start_offset for each in live if each.key[1:] == (topic_id, partition)), default=0)
+    def record(self, door: Door, topics: dict[bytes, str]) -> None:
+        QueueHistory(self.history, door, self.world, topics, start_offset, LOCK_MS, self.backoff_ms)
+
+    def by_hand(self, chance: random.Random) -> tuple[int, ...]:
+        """The partitions that a scripted worker takes records from; it is connected to the leader of the first."""
+        return tuple(range(PARTITIONS))
 
     async def load(self) -> None:
         await self.world.spawn("producer", self._produce).task
@@ -129,13 +126,14 @@ class Queues(Scenario):
         chance = random.Random(f"{name} of {self.seed} at {self.world.now_ms}")
         while not self.stopped:
             try:
-                client = await self.connect(name)
-                await self._converse(client, name, chance)
+                partitions = self.by_hand(chance)
+                client = await self.connect(name, partitions[0])
+                await self._converse(client, partitions, chance)
                 client.close()
             except Lost:
                 await asyncio.sleep(0.05)
 
-    async def _converse(self, client: RawClient, name: str, chance: random.Random) -> None:
+    async def _converse(self, client: RawClient, partitions: Sequence[int], chance: random.Random) -> None:
         member = str(uuid.uuid4())
         held: list[tuple[int, int]] = []
         epoch = 0
@@ -156,7 +154,8 @@ class Queues(Scenario):
                 epoch += 1
                 acks = {}
             has_renewals = any(kind == _TYPES["renew"] for each in acks.values() for _, kind in each)
-            request = share_fetch_request(self.topic_id, member, epoch, acks, chance.randint(1, 6), has_renewals)
+            most = chance.randint(1, 6)
+            request = share_fetch_request(self.topic_id, partitions, member, epoch, acks, most, has_renewals)
             found = await client.ask(request, m.ShareFetchResponse)
             if found.error_code:
                 return
@@ -180,13 +179,21 @@ class Queues(Scenario):
         records = [[TOPIC, index, offset] for index, end in ends.items() for offset in range(end)]
         self.history.add("settled", group=GROUP, time=self.world.now_ms, records=records)
         for index, end in ends.items():
-            live = self.alone.broker.parts.share_groups.windows.open(GROUP, (self.topic_id, index))
-            start = live.core.start_offset
+            start = await self._begins_at(index)
             self.history.add(
                 "window", group=GROUP, topic=TOPIC, partition=index, start=start, time=self.world.now_ms, in_flight=0
             )
             if start != end:
                 self.find("unfinished", f"the start offset of {TOPIC}-{index} is {start} of {end}")
+
+    async def _begins_at(self, index: int) -> int:
+        """Where the window of a partition begins, at its leader."""
+        while True:
+            try:
+                windows = self.leading(TOPIC, index).parts.share_groups.windows
+                return windows.open(GROUP, (self.topic_id, index)).core.start_offset
+            except CoordinatorLoadInProgress:
+                await asyncio.sleep(0.05)
 
     async def _take_the_rest(self) -> None:
         async with ShareConsumer(
@@ -225,8 +232,20 @@ async def started(producer: Producer) -> Producer:
             await asyncio.sleep(0.05)
 
 
+def start_offset(node: Node, group: str, topic_id: bytes, partition: int) -> int:
+    """Where the window of a partition begins at a broker; 0 if it has none."""
+    live = node.broker.parts.share_groups.windows.find(group, (topic_id, partition))
+    return live.core.start_offset if live is not None else 0
+
+
 def share_fetch_request(
-    topic_id: bytes, member: str, epoch: int, acks: dict[int, list[tuple[int, int]]], most: int, is_renewal: bool
+    topic_id: bytes,
+    indexes: Sequence[int],
+    member: str,
+    epoch: int,
+    acks: dict[int, list[tuple[int, int]]],
+    most: int,
+    is_renewal: bool,
 ) -> m.ShareFetchRequest:
     batch = m.ShareFetchRequest.AcknowledgementBatch
     partitions = [
@@ -234,7 +253,7 @@ def share_fetch_request(
             partition_index=index,
             acknowledgement_batches=[batch(offset, offset, [kind]) for offset, kind in sorted(acks.get(index, []))],
         )
-        for index in range(PARTITIONS)
+        for index in indexes
         if epoch == 0 or index in acks
     ]
     return m.ShareFetchRequest(

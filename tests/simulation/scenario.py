@@ -8,6 +8,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 
+from penstock.broker.server import Broker
 from penstock.catalog.memory import MemoryCatalog
 from penstock.checks import Finding, check
 from penstock.checks.history import Operation, checked
@@ -131,6 +132,10 @@ class Scenario:
         """A scripted client, connected to whoever leads a partition. Raises Lost."""
         return await RawClient.connect(self.world, name)
 
+    def leading(self, topic: str, partition: int) -> Broker:
+        """The broker that leads a partition."""
+        return self.alone.broker
+
     def expects(self, error: str) -> bool:
         """Whether a broker may log this error, because of what was done to it."""
         return False
@@ -151,6 +156,9 @@ class Scenario:
 
     async def settle(self) -> None:
         """Wait for what brokers do when no client does anything any more, and look at it."""
+
+    def conclude(self) -> None:
+        """The world is over: bring the history into the form that the checkers take."""
 
 
 @dataclass
@@ -202,6 +210,7 @@ def run(scenario: type[Scenario], seed: int, plan: list[Fault] | None = None) ->
             world.run(main())
         except Exception as error:
             history.findings.append(Finding("stuck", f"the world came to no end: {error!r}", 0))
+    running.conclude()
     for text in running.crowd.failures:
         history.findings.append(Finding("program-failed", text, 0))
     for text in errors:

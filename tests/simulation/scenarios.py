@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from tests.simulation.cluster_queues import ClusterQueues
 from tests.simulation.clusters import (
     ClusterConsumerGroups,
     ClusterCopying,
     ClusterGroups,
     ClusterMigration,
+    ClusterStaticMembers,
     ClusterStreams,
     ClusterTransactions,
     ClusterZombies,
@@ -46,6 +48,8 @@ SCENARIOS: dict[str, type[Scenario]] = {
         ClusterGroups,
         ClusterConsumerGroups,
         ClusterMigration,
+        ClusterStaticMembers,
+        ClusterQueues,
     )
 }
 
@@ -74,5 +78,7 @@ SEEDS = {
     "cluster-groups": 10,
     "cluster-groups-848": 10,
     "cluster-migration": 10,
+    "cluster-static-members": 10,
+    "cluster-queues": 20,
 }
 """How many seeds of each the default tests run."""

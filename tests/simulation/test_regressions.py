@@ -186,3 +186,11 @@ def test_a_log_that_is_given_up_while_it_is_loaded_does_not_meet_its_successor_i
     for seed in (28, 34):
         outcome = run(SCENARIOS["cluster-exactly-once"], seed)
         assert not outcome.findings, outcome.story()
+
+
+def test_a_window_that_was_thrown_away_is_not_written_over_the_next_one() -> None:
+    """The keeper of a queue's state stood still for longer than its lease. When it refused the writes that had waited
+    for it, the window they came from was gone, and was written once more as a whole: over what the next one had stored.
+    """
+    outcome = run(SCENARIOS["cluster-queues"], 22, [Fault(1240, "zombie", 266, -54322)])
+    assert not outcome.findings, outcome.story()

@@ -109,3 +109,12 @@ def test_nothing_is_written_again_for_a_window_that_is_gone() -> None:
     bench.write(CHANGE)
     bench.writes.close()
     assert [pause.is_cancelled for pause in bench.pauses] == [True]
+
+
+def test_what_is_refused_after_the_window_was_thrown_away_is_not_written_over_the_next_one() -> None:
+    """Throwing a window away is what a refusal by another broker leads to, so it comes before the word of it."""
+    bench = Bench(Bench.WAITS)
+    bench.write(CHANGE)
+    bench.writes.close()
+    bench.waiting.pop()(CoordinatorNotAvailable())
+    assert (bench.sent, bench.told, bench.pauses) == ([CHANGE], 1, [])

@@ -154,8 +154,9 @@ class _Partition:
         self._led = led
         self._sessions = sessions
         self._result = result
-        self._in_order: list[tuple[float, int, int, Operation]] = []
-        """Number of the window (between two if it is not known), time, a number that keeps the order, operation."""
+        self._in_order: list[tuple[float, int, bool, int, Operation]] = []
+        """Number of the window (between two if it is not known), time, whether it may have come after others of that
+        millisecond, a number that keeps the order, operation."""
 
     def judge(self, operations: Iterable[Operation]) -> None:
         for each in operations:
@@ -165,11 +166,12 @@ class _Partition:
                 self._acknowledge(each)
             else:
                 self._lost_fetch(each)
-        self._in_order.sort(key=lambda each: each[:3])
+        self._in_order.sort(key=lambda each: each[:4])
         self._tell()
 
     def _add(self, window: float, time_ms: int, operation: Operation) -> None:
-        self._in_order.append((window, time_ms, len(self._in_order), operation))
+        comes_later = operation.get("result") != "sent"
+        self._in_order.append((window, time_ms, comes_later, len(self._in_order), operation))
 
     def _has_led(self, operation: Operation) -> bool:
         """Whether the broker led at any moment between the request and its answer."""
@@ -223,7 +225,7 @@ class _Partition:
         before: float | None = None
         ended: set[object] = set()
         given: dict[tuple[object, object], float] = {}
-        for window, time_ms, _, operation in self._in_order:
+        for window, time_ms, _, _, operation in self._in_order:
             if before is not None and (window != before or not float(window).is_integer()):
                 self._result.operations.append(self._taken_over(time_ms))
             before = float(window)

@@ -75,6 +75,11 @@ class TestOneWindow:
         release = acknowledge("a", "release", 200) | {"time": 900}
         assert checks(ALONE, deliver("a", 1, 100), deliver("b", 2, 200, 250), release) == []
 
+    def test_a_record_may_come_in_the_millisecond_in_which_its_release_was_sent(self) -> None:
+        release = acknowledge("a", "release", 200)
+        assert checks(ALONE, deliver("a", 1, 100), deliver("b", 2, 150, 200), release) == []
+        assert checks(ALONE, deliver("a", 1, 100), deliver("b", 2, 150, 199), release) == ["Q1"]
+
     @pytest.mark.parametrize(("since", "found"), [(150, []), (1_000, ["Q1"])])
     def test_a_session_that_ends_frees_what_its_member_was_given_before(self, since: int, found: list[str]) -> None:
         history = (deliver("a", 1, 100), deliver("b", 2, 200), over("a", since, 1_100))

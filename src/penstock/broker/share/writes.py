@@ -4,6 +4,8 @@ A lock that runs out frees its record although the storage refuses to note that.
 behind the window, and the delivery counts, and even that a record is archived, would be lost with the window when it is
 forgotten. So what was refused is written again, as the whole window by then, and a window that is ahead of its state is
 not forgotten (`ShareWindows.forget_idle`).
+
+A window that is thrown away writes no more: the next one may know better by then.
 """
 
 from __future__ import annotations
@@ -34,6 +36,7 @@ class StateWrites:
         self._whole = whole
         self._refused: Callable[[], StateWrite] | None = None
         self._retries: dict[object, Timer] = {}
+        self._is_closed = False
 
     @property
     def is_ahead(self) -> bool:
@@ -57,6 +60,8 @@ class StateWrites:
 
     def later(self, work: Callable[[], None]) -> None:
         """Do something that the storage has refused once more, in a moment."""
+        if self._is_closed:
+            return
         token = object()
 
         def again() -> None:
@@ -66,6 +71,8 @@ class StateWrites:
         self._retries[token] = self._world.call_later(_RETRY_SECONDS, again)
 
     def close(self) -> None:
+        """What is under way may still be stored; nothing is written again."""
+        self._is_closed = True
         for timer in self._retries.values():
             timer.cancel()
         self._retries.clear()
