@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import os
 import sys
 from dataclasses import asdict
 
@@ -22,7 +23,7 @@ from bench.peers import PeerError
 from .catalog import GROUPS, Choice, TestMethod, UnknownTestError, choose, method_of, passes_on_kafka, record
 from .jvm import BUILD, Outcome, build, find_tests
 from .report import Verdict, table, verdicts
-from .runs import Results, Run
+from .runs import Results, Run, results_file
 
 err = Console(stderr=True, soft_wrap=True, highlight=False)
 
@@ -82,7 +83,7 @@ def main(
     try:
         class_path = build()
         tests = wanted(choose(what or GROUPS), class_path, everything=everything or recording)
-        results = Results(BUILD / f"results-{server}.jsonl", resume=resume)
+        results = Results(BUILD / results_file(server, os.environ), resume=resume)
         run(tests, class_path, server, results, workers)
     except (PeerError, UnknownTestError) as error:
         raise click.ClickException(str(error)) from error
