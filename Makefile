@@ -188,6 +188,34 @@ kafka-tests: $(STAMP) ## Apache Kafka's own tests against Penstock (needs java, 
 spark: $(PIPELINES_STAMP) ## The pipelines on a real Spark, with broker processes that are killed
 	$(BIN)/python -m pytest -m spark
 
+# The same judges on the other engines. `make -k engines` goes on after a failure.
+ENGINES := engine-answers engine-clients engine-kafka-tests engine-cluster engine-brokers engine-spark
+# What clients notice of several brokers; Kafka's other tests send their requests to one broker, whoever leads.
+CLUSTER_TESTS ?= consumer share TransactionsExpirationTest TransactionsWithMaxInFlightOneTest AdminFenceProducersTest \
+	ProducerIdExpirationTest ProducerIntegrationTest
+
+.PHONY: engines $(ENGINES)
+engines: $(ENGINES) ## The judges on brokers over PostgreSQL and an object store, three of them and --brokers 2 (needs java, javac, mvn)
+
+engine-answers: $(STAMP)
+	$(BIN)/python -m tests.engine objects $(BIN)/python -m tests.conformance --recorded
+
+engine-clients: $(STAMP)
+	$(BIN)/python -m tests.engine objects $(BIN)/python -m pytest tests/client tests/clients tests/queues \
+		tests/transactions -n $(WORKERS)
+
+engine-kafka-tests: $(STAMP)
+	$(BIN)/python -m tests.engine objects $(MAKE) kafka-tests
+
+engine-cluster: $(STAMP)
+	$(BIN)/python -m tests.engine cluster $(MAKE) kafka-tests GROUPS="$(CLUSTER_TESTS)"
+
+engine-brokers: $(STAMP)
+	PENSTOCK_BROKERS=2 $(MAKE) kafka-tests GROUPS="consumer share"
+
+engine-spark: $(PIPELINES_STAMP)
+	$(BIN)/python -m tests.engine objects $(BIN)/python -m pytest tests/spark -m spark
+
 .PHONY: soak
 soak: $(STAMP) ## Long crash, chaos and load runs
 	$(BIN)/python -m pytest -m long --ignore=tests/fuzz

@@ -29,8 +29,8 @@ def leaders() -> CurrentLeaders:
     return CurrentLeaders(view)
 
 
-def request(version: int) -> object:
-    return SimpleNamespace(api_version=version, connection=SimpleNamespace(listener_name="PLAINTEXT"))
+def request(version: int, body: object = None) -> object:
+    return SimpleNamespace(api_version=version, connection=SimpleNamespace(listener_name="PLAINTEXT"), body=body)
 
 
 def test_a_producer_is_told_by_name_and_by_id(leaders: CurrentLeaders) -> None:
@@ -64,3 +64,12 @@ def test_consumers_are_told_too(leaders: CurrentLeaders) -> None:
     for partition, response in ((fetched, fetch), (shared, share)):
         assert partition.current_leader.leader_id == 2
         assert [node.host for node in response.node_endpoints] == ["two"]
+
+
+def test_a_replica_is_told_who_leads_and_not_where_as_in_kafka(leaders: CurrentLeaders) -> None:
+    fetched = m.FetchResponse.PartitionData(0, error_code=NOT_LEADER)
+    fetch = m.FetchResponse(responses=[m.FetchResponse.FetchableTopicResponse(topic_id=ID, partitions=[fetched])])
+    replica = m.FetchRequest(replica_state=m.FetchRequest.ReplicaState(replica_id=3))
+    leaders.fill(request(16, replica), fetch)  # type: ignore[arg-type]
+    assert fetched.current_leader.leader_id == 2
+    assert fetch.node_endpoints == []

@@ -21,7 +21,7 @@ from bench.peers import SMALL_JVM_OPTIONS, KafkaPeer, PeerError, PenstockPeer
 from . import document
 from .allowed import Allowed, idle, judged
 from .compare import Difference, differences
-from .meant import ALLOWED
+from .meant_cluster import allowed_here
 from .receiving import ReceivingKafkaPeer, ReceivingPenstockPeer
 from .scenarios import Scenario, Stage, all_scenarios
 from .secured import SecuredKafkaPeer, SecuredPenstockPeer
@@ -85,6 +85,7 @@ def record(scenarios: list[Scenario]) -> int:
 
 def compare(scenarios: list[Scenario], *, recorded: bool) -> int:
     wrong = steps = 0
+    allowed = allowed_here()
     for stage, those in stages(scenarios):
         with ExitStack() as stack:
             ours = stack.enter_context(penstock(stage))
@@ -92,23 +93,23 @@ def compare(scenarios: list[Scenario], *, recorded: bool) -> int:
             for scenario in track(those, "comparing", console=Console(stderr=True), transient=True):
                 kafkas = load(scenario) if theirs is None else play_all(scenario, theirs.port, scenario.versions)
                 steps += sum(len(transcript) for transcript in kafkas.values())
-                wrong += compared(scenario, kafkas, play_all(scenario, ours.port, scenario.versions))
+                wrong += compared(scenario, kafkas, play_all(scenario, ours.port, scenario.versions), allowed)
     console.print(
-        f"{len(scenarios)} scenarios, {steps} answers compared, {len(ALLOWED)} differences are meant, {wrong} are not"
+        f"{len(scenarios)} scenarios, {steps} answers compared, {len(allowed)} differences are meant, {wrong} are not"
     )
     return wrong
 
 
-def compared(scenario: Scenario, kafkas: Recording, ours: Recording) -> int:
+def compared(scenario: Scenario, kafkas: Recording, ours: Recording, allowed: tuple[Allowed, ...]) -> int:
     """Shows the differences that are not meant, and the entries that excuse nothing; how many there are."""
     wrong = 0
     used: set[Allowed] = set()
     for version, transcript in ours.items():
-        found, covering = judged(scenario.title, differences(kafkas[version], transcript), ALLOWED)
+        found, covering = judged(scenario.title, differences(kafkas[version], transcript), allowed)
         used |= covering
         wrong += len(found)
         show(f"{scenario.title} v{version}", found)
-    for entry in idle(scenario.title, used, ALLOWED):
+    for entry in idle(scenario.title, used, allowed):
         wrong += 1
         console.print(f"excuses nothing any more: {entry}", markup=False, highlight=False)
     return wrong
@@ -126,7 +127,7 @@ def show(title: str, found: list[Difference]) -> None:
 @click.argument("words", nargs=-1)
 def main(recording: bool, recorded: bool, documenting: bool, words: tuple[str, ...]) -> None:
     if documenting:
-        document.write(ALLOWED)
+        document.write()
         return
     try:
         problems = record(chosen(words)) if recording else compare(chosen(words), recorded=recorded)

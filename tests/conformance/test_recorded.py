@@ -16,6 +16,7 @@ from tests.conformance.allowed import Allowed, idle, judged
 from tests.conformance.compare import differences
 from tests.conformance.conversation import Conversation
 from tests.conformance.meant import ALLOWED
+from tests.conformance.meant_cluster import CLUSTER, allowed_here, in_a_cluster, place
 from tests.conformance.scenarios import Scenario, Stage, all_scenarios
 from tests.conformance.stage import PENSTOCK_SETTINGS, load, play_all
 
@@ -40,12 +41,13 @@ def assert_answered_as_by_kafka(broker: PenstockPeer, scenario: Scenario) -> Non
     answers = play_all(scenario, broker.port, scenario.versions)
     found: list[str] = []
     used: set[Allowed] = set()
+    allowed = allowed_here()
     for version, transcript in answers.items():
-        left, covering = judged(scenario.title, differences(recording[version], transcript), ALLOWED)
+        left, covering = judged(scenario.title, differences(recording[version], transcript), allowed)
         found += [f"v{version}: {difference}" for difference in left]
         used |= covering
     assert not found, "\n".join(["differs from Apache Kafka:", *found])
-    outlived = [str(entry) for entry in idle(scenario.title, used, ALLOWED)]
+    outlived = [str(entry) for entry in idle(scenario.title, used, allowed)]
     assert not outlived, "\n".join(["excuses nothing any more:", *outlived])
 
 
@@ -66,11 +68,18 @@ def test_every_api_and_version_that_is_advertised_occurs_in_a_conversation(broke
 
 
 def test_a_difference_that_is_meant_belongs_to_a_conversation_and_is_there_once() -> None:
-    assert {entry.scenario for entry in ALLOWED} <= {scenario.title for scenario in SCENARIOS}
-    places = [(entry.scenario, entry.step, entry.path) for entry in ALLOWED]
-    assert len(set(places)) == len(places)
+    for allowed in (ALLOWED, in_a_cluster()):
+        assert {entry.scenario for entry in allowed} <= {scenario.title for scenario in SCENARIOS}
+        places = [place(entry) for entry in allowed]
+        assert len(set(places)) == len(places)
+
+
+def test_what_a_cluster_answers_differently_says_so() -> None:
+    alone = {place(entry): entry for entry in ALLOWED}
+    assert not [entry for entry in CLUSTER if str(alone.get(place(entry))) == str(entry)]
 
 
 def test_the_document_lists_every_difference_that_is_meant() -> None:
-    assert document.written(document.DOCUMENT.read_text()) == document.section(ALLOWED)
-    assert document.FIELDS.read_text() == document.page(ALLOWED)
+    text = document.DOCUMENT.read_text()
+    assert document.revised(text) == text
+    assert document.FIELDS.read_text() == document.page()

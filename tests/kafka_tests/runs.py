@@ -10,15 +10,23 @@ import asyncio
 import json
 import tempfile
 from collections import deque
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import asdict, dataclass
 from pathlib import Path
+
+from tests.engine.brokers import ENGINE
 
 from .catalog import TestMethod, method_of
 from .jvm import Outcome, WorkerJvm
 
 Progress = Callable[[TestMethod, list[Outcome], int, int, int], None]
 """Called after each method: the method, its outcomes, which try, how many methods are done, of how many."""
+
+
+def results_file(server: str, environment: Mapping[str, str]) -> str:
+    """Each kind of broker has a file of its own: what one has passed says nothing about another."""
+    kinds = [environment[name] for name in (ENGINE, "PENSTOCK_BROKERS") if environment.get(name)]
+    return "-".join(["results", server, *(kinds if server == "penstock" else [])]) + ".jsonl"
 
 
 class Results:

@@ -6,7 +6,7 @@ from pathlib import Path
 
 from tests.kafka_tests.jvm import Outcome
 from tests.kafka_tests.report import DID_NOT_RUN, verdicts
-from tests.kafka_tests.runs import Results
+from tests.kafka_tests.runs import Results, results_file
 
 METHOD = "ShareConsumerTest#testOne"
 FIRST, SECOND = f"{METHOD}[1]", f"{METHOD}[2]"
@@ -58,3 +58,11 @@ def test_a_resumed_run_knows_the_results_so_far_and_a_new_one_forgets_them(tmp_p
     assert results(tmp_path, resume=True).of(METHOD, 1) == outcomes
     assert results(tmp_path, resume=True).of(METHOD, 2) is None
     assert results(tmp_path).of(METHOD, 1) is None
+
+
+def test_a_run_is_not_resumed_with_the_results_of_other_brokers() -> None:
+    kinds = [{}, {"PENSTOCK_TEST_ENGINE": "objects"}, {"PENSTOCK_TEST_ENGINE": "cluster"}, {"PENSTOCK_BROKERS": "2"}]
+    files = [results_file("penstock", environment) for environment in kinds]
+    assert files[0] == "results-penstock.jsonl"
+    assert len(set(files)) == len(kinds)
+    assert {results_file("kafka", environment) for environment in kinds} == {"results-kafka.jsonl"}

@@ -74,6 +74,8 @@ class CurrentLeaders:
             if leader is not None:
                 partition.current_leader = message.LeaderIdAndEpoch(leader.node_id, leader.epoch)
                 known.add(leader.node_id)
+        if isinstance(request.body, m.FetchRequest) and request.body.replica_state.replica_id >= 0:
+            return  # Kafka names no addresses to replicas
         brokers = [self._cluster.broker(node_id, request.connection.listener_name) for node_id in sorted(known)]
         response.node_endpoints = [
             message.NodeEndpoint(broker.node_id, broker.host, broker.port, broker.rack)

@@ -215,7 +215,7 @@ class ProduceHandlers:
                 _check_admission(admission, partition)
             raise InvalidRequiredAcks()
         if body.acks == ACKS_ALL and self._cluster.leaders_move and topic.min_insync_replicas > 1:
-            self._check_insync(topic)
+            self._check_insync(topic, partition.index)
         if topic.is_internal and request.client_id != ADMIN_CLIENT_ID:
             raise InvalidTopic(f"The topic {topic.name} is written by the broker only.")
         records = data.records
@@ -241,12 +241,14 @@ class ProduceHandlers:
             partition.wake()
         return partition, appended, is_transactional
 
-    def _check_insync(self, topic: Topic) -> None:
+    def _check_insync(self, topic: Topic, index: int) -> None:
+        """As in Kafka 4, no more brokers have to be there than the partition has replicas."""
         there = len(self._cluster.node_ids)
-        if there < topic.min_insync_replicas:
+        required = min(topic.min_insync_replicas, len(self._cluster.replicas(topic, index)))
+        if there < required:
             raise NotEnoughReplicas(
                 f"The size of the current ISR {there} is insufficient to satisfy the min.isr requirement of "
-                f"{topic.min_insync_replicas} for partitions of {topic.name}."
+                f"{required} for partition {topic.name}-{index}."
             )
 
     def _append_batch(

@@ -24,6 +24,7 @@ import java.util.Set;
 import java.util.TreeMap;
 import java.util.concurrent.CompletableFuture;
 import java.util.concurrent.ExecutionException;
+import java.util.concurrent.ThreadLocalRandom;
 import java.util.concurrent.TimeUnit;
 import java.util.function.Function;
 import java.util.stream.Collectors;
@@ -116,14 +117,31 @@ public class RaftClusterInvocationContext implements TestTemplateInvocationConte
         public void start() {
             try {
                 folder = Files.createTempDirectory("kafka-tests-");
-                try (ServerSocket socket = new ServerSocket(0)) {
-                    port = socket.getLocalPort();
-                }
+                port = freePort();
                 Runtime.getRuntime().addShutdownHook(endWithJvm);
                 launch();
             } catch (IOException | InterruptedException e) {
                 throw new IllegalStateException(e);
             }
+        }
+
+        /**
+         * A port that is free like the two after it, which the other brokers of a cluster get. It is below those that
+         * the system gives to connections, so that none takes it while a test restarts its broker.
+         */
+        private static int freePort() throws IOException {
+            IOException last = null;
+            for (int attempt = 0; attempt < 1000; attempt++) {
+                int first = ThreadLocalRandom.current().nextInt(20_000, 32_000);
+                try (ServerSocket one = new ServerSocket(first);
+                     ServerSocket two = new ServerSocket(first + 1);
+                     ServerSocket three = new ServerSocket(first + 2)) {
+                    return one.getLocalPort();
+                } catch (IOException e) {
+                    last = e;
+                }
+            }
+            throw last;
         }
 
         /** The test's own settings, as far as one broker can have them. */
