@@ -8,10 +8,16 @@ from bench import scrapes, watching
 
 
 def test_a_scrape_is_measured_in_slices() -> None:
-    few = ["--partitions", "3", "--groups", "2", "--share-groups", "2", "--scrapes", "2"]
-    done = CliRunner().invoke(scrapes.main, few)
+    few = ["--partitions", "3", "--groups", "2", "--share-groups", "2", "--queue-partitions", "3", "--locks", "80"]
+    done = CliRunner().invoke(scrapes.main, [*few, "--looks", "2"])
     assert done.exit_code == 0, done.output
-    assert "event-loop time of a scrape" in done.output
+    assert [line.partition(":")[0] for line in done.output.splitlines()] == [
+        "a scrape",
+        "a page of windows",
+        "a page of windows at worst",
+        "all windows at worst",
+    ]
+    assert done.output.count("ms of the event loop") == 4
 
 
 def test_what_watching_costs_is_measured_in_turns() -> None:

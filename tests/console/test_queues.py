@@ -37,8 +37,8 @@ def test_what_a_worker_holds_is_shown_with_its_holder(console: Visitor, broker: 
 
     shown = run(work())
     (window,), (member,) = shown["windows"], shown["members"]
-    assert [cell["state"] for cell in window["records"]] == ["ACQUIRED"] * 6
-    assert {cell["memberId"] for cell in window["records"]} == {member["member"]}
+    assert sum(run["count"] for run in window["records"]) == 6
+    assert {(run["state"], run["memberId"]) for run in window["records"]} == {("ACQUIRED", member["member"])}
     assert (member["client"], member["holds"], shown["lag"]) == ("worker", 6, 6)
     assert 0 < member["nextLockEndsSeconds"] <= 30
     assert 0 <= member["oldestHeldSeconds"] < 30
@@ -46,6 +46,41 @@ def test_what_a_worker_holds_is_shown_with_its_holder(console: Visitor, broker: 
     assert (member["completesPerSecond"], member["lastAcknowledgementSeconds"]) == (0, None)
     assert (member["isGone"], member["isSilent"]) == (False, False)
     assert [p["start"] for p in shown["partitions"]] == [0]
+
+
+def test_windows_are_drawn_fifty_at_a_time_and_counted_all(
+    console: Visitor, broker: Broker, fresh: str, produce: Callable[..., None], with_admin: Callable[..., Any]
+) -> None:
+    broker.create_topic(fresh, 60)
+    for partition in range(60):
+        produce(fresh, b"x", partition=partition)
+    with_admin(lambda admin: admin.alter_share_group_offsets(fresh, {(fresh, each): 0 for each in range(60)}))
+
+    async def work() -> list[Any]:
+        async with ShareConsumer(broker.client_settings(), group_id=fresh) as consumer:
+            consumer.subscribe([fresh])
+            taken = 0
+            while taken < 60:
+                taken += len(await consumer.poll(timeout_ms=20_000))
+                if taken < 60:
+                    await consumer.commit()
+            pages = [f"/queues/{fresh}.json?page={number}" for number in (1, 2, 3)]
+            texts = [f"/queues/{fresh}?page={number}" for number in (1, 2)]
+            return [
+                *[await asyncio.to_thread(lambda path=path: console.get(path).json()) for path in pages],
+                *[await asyncio.to_thread(lambda path=path: console.get(path).text) for path in texts],
+            ]
+
+    first, second, beyond, first_text, second_text = run(work())
+    assert [window["partition"] for window in first["windows"]] == list(range(50))
+    assert [window["partition"] for window in second["windows"]] == list(range(50, 60))
+    assert all("records" in window for page in (first, second) for window in page["windows"])
+    assert (first["page"], second["page"], beyond["page"], first["pages"]) == (1, 2, 2, 2)
+    assert first["members"][0]["holds"] == second["members"][0]["holds"]
+    assert "windows 1 of 2, 60 partitions" in first_text
+    assert 'rel="next"' in first_text
+    assert 'rel="next"' not in second_text
+    assert f'id="window-{fresh}-59"' in second_text
 
 
 def test_the_list_names_queues_and_groups_do_not(console: Visitor, queue: str) -> None:

@@ -9,25 +9,43 @@ import pytest
 
 from penstock.client.admin.groups import MemberDescription
 from penstock.client.types import TopicPartition
-from penstock.console.windows import Window, obstacles, outlook, read, retries, strip, workers
+from penstock.console.windows import Window, named, obstacles, outlook, read, retries, strip, workers
 from tests.cli.test_share_advice import ADVICE
 
 
-def cell(offset: int, state: str, count: int = 1, member: str = "", left: int = 0) -> Any:
-    return {"offset": offset, "state": state, "deliveryCount": count, "memberId": member, "remainingMs": left}
+def cell(offset: int, state: str, count: int = 1, member: str = "", left: int = 0, records: int = 1) -> Any:
+    known = {"offset": offset, "state": state, "deliveryCount": count, "memberId": member, "remainingMs": left}
+    return {**known, "count": records}
 
 
 def window(*records: Any, members: Any = (), topic: str = "t", partition: int = 0) -> Any:
+    """A window of such records, with counts as the broker makes them."""
+    found: dict[tuple[str, int], Any] = {}
+    for each in records:
+        key = each["state"], each["deliveryCount"]
+        known = found.setdefault(key, {"state": key[0], "deliveryCount": key[1], "count": 0, "nextMs": None})
+        known["count"] += each["count"]
+        if each["state"] == "DELAYED":
+            known["nextMs"] = min(each["remainingMs"], known["nextMs"] or each["remainingMs"])
     shown = {"topic": topic, "partition": partition, "deliveryCountLimit": 5, "records": list(records)}
-    assert Window.__required_keys__ > shown.keys()
-    return {**shown, "members": list(members)}
+    more = {"counts": list(found.values()), "oldest": records[0] if records else None, "members": list(members)}
+    assert Window.__required_keys__ | {"records"} > shown.keys() | more.keys()
+    return shown | more
 
 
-def view(member: str, held: int = 0, oldest: int | None = None, last: int | None = None, rate: float = 1.5) -> Any:
+def view(
+    member: str,
+    held: int = 0,
+    oldest: int | None = None,
+    last: int | None = None,
+    rate: float = 1.5,
+    ends: int | None = None,
+) -> Any:
     return {
         "memberId": member,
         "heldRecords": held,
         "oldestHeldMs": oldest,
+        "nextLockEndMs": ends,
         "deliveriesPerSecond": rate,
         "acknowledgementsPerSecond": rate / 2,
         "lastAcknowledgementMs": last,
@@ -43,22 +61,42 @@ def test_records_that_look_alike_are_drawn_as_one_run() -> None:
     records = [
         cell(0, "ACQUIRED", 1, "m", 900),
         cell(1, "ACQUIRED", 1, "m", 800),
-        cell(4, "ACQUIRED", 1, "m", 800),
+        cell(2, "ACKNOWLEDGED", 1, records=3),
         cell(5, "AVAILABLE", 3),
     ]
     drawn: Any = strip(window(*records), {"m": "packer-1"})
     runs = [(run["first"], run["length"], run["mark"]) for run in drawn["runs"]]
-    assert runs == [(0, 2, ""), (4, 1, ""), (5, 1, "3")]
+    assert runs == [(0, 2, ""), (2, 3, ""), (5, 1, "3")]
     assert drawn["runs"][0]["words"] == "acquired, by packer-1, 1 s left, delivery 1 of 5"
-    assert drawn["counts"] == {"available": 1, "acquired": 3}
+    assert drawn["counts"] == {"available": 1, "acquired": 2, "acknowledged": 3}
+
+
+def test_a_strip_is_drawn_up_to_a_bound_and_counted_whole() -> None:
+    drawn: Any = strip(window(cell(0, "ACKNOWLEDGED", records=3_999), cell(3_999, "ACQUIRED", records=6_000)), {})
+    assert [(run["state"], run["length"]) for run in drawn["runs"]] == [("acknowledged", 3_999), ("acquired", 1)]
+    assert drawn["counts"] == {"acquired": 6_000, "acknowledged": 3_999}
+
+
+def test_windows_that_the_broker_left_without_records_have_counts_alone() -> None:
+    shown = window(cell(0, "ACQUIRED", records=9))
+    del shown["records"]
+    assert strip(shown, {}) == {"runs": [], "counts": {"acquired": 9}}
+
+
+def test_partitions_are_named_by_topic() -> None:
+    assert named([TopicPartition("a", 0), TopicPartition("a", 2), TopicPartition("b", 1)]) == "a:0,2;b:1"
+    assert named([]) == "none"
 
 
 def test_a_worker_is_shown_over_all_its_partitions() -> None:
     here = MemberDescription("m", "packer-1", "/10.0.0.1", assignment=[TopicPartition("t", 0), TopicPartition("t", 1)])
     idle = MemberDescription("n", "packer-2", "10.0.0.2")
     shown = [
-        window(cell(0, "ACQUIRED", 1, "m", 900), members=[view("m", 1, oldest=4_000, last=9_000)]),
-        window(cell(0, "ACQUIRED", 1, "m", 500), members=[view("m", 1, oldest=2_000), view("gone", 3, oldest=70_000)]),
+        window(cell(0, "ACQUIRED", 1, "m", 900), members=[view("m", 1, oldest=4_000, last=9_000, ends=900)]),
+        window(
+            cell(0, "ACQUIRED", 1, "m", 500),
+            members=[view("m", 1, oldest=2_000, ends=500), view("gone", 3, oldest=70_000)],
+        ),
         window(members=[view("gone before")]),
     ]
     first, second, third = workers([here, idle], shown)

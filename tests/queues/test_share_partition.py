@@ -55,7 +55,11 @@ def answer(
 
 
 def states(partition: SharePartition) -> list[tuple[int, str, int]]:
-    return [(row.offset, row.state, row.delivery_count) for row in partition.view(0)]
+    return [
+        (offset, run.state, run.delivery_count)
+        for run in partition.view(0)
+        for offset in range(run.offset, run.offset + run.number)
+    ]
 
 
 def test_a_fetch_gets_no_more_records_than_it_asked_for_whatever_the_log_has() -> None:
@@ -477,14 +481,29 @@ def test_the_undelivered_end_of_the_window_can_be_looked_at_again() -> None:
     assert fetch(partition, "a", 10) == [(9, 9, 1)]
 
 
-def test_the_view_names_holder_and_time_left_of_each_record() -> None:
+def test_the_view_names_holder_and_time_left_of_runs_of_records_that_are_alike() -> None:
+    partition = window_of(9)
+    fetch(partition, "worker-1", 4, now_ms=0)
+    fetch(partition, "worker-1", 1, now_ms=0)
+    answer(partition, "worker-1", 2, 3, ACCEPT)
+    assert list(partition.view(10_000)) == [
+        (0, 2, "ACQUIRED", 1, "worker-1", 20_000),
+        (2, 2, "ACKNOWLEDGED", 1, "", 0),
+        (4, 1, "ACQUIRED", 1, "worker-1", 20_000),
+    ]
+    assert sorted(partition.counts()) == [("ACKNOWLEDGED", 1, 2, None), ("ACQUIRED", 1, 3, None)]
+    assert partition.next_lock_end_ms() == {"worker-1": 30_000}
+
+
+def test_the_counts_say_when_the_next_record_backs_off_no_more() -> None:
+    settings = ShareSettings(retry_backoff=RetryBackoff(1_000, 2.0, 60_000))
     partition = window_of(3)
-    fetch(partition, "worker-1", 2, now_ms=0)
-    answer(partition, "worker-1", 1, 1, ACCEPT)
-    rows = partition.view(10_000)
-    assert rows[0] == (0, "ACQUIRED", 1, "worker-1", 20_000)
-    assert rows[1] == (1, "ACKNOWLEDGED", 1, "", 0)
-    assert len(rows) == 2
+    fetch(partition, "a", 3, settings)
+    answer(partition, "a", 0, 0, RELEASE, settings=settings, now_ms=500)
+    answer(partition, "a", 1, 1, RELEASE, settings=settings, now_ms=100)
+    ready = min(run.remaining_ms for run in partition.view(0) if run.state == "DELAYED")
+    assert sorted(partition.counts(), key=str) == [("ACQUIRED", 1, 1, None), ("DELAYED", 1, 2, ready)]
+    assert 0 < ready < 100 + 60_000
 
 
 def test_ten_thousand_holders_whose_locks_all_run_out_are_one_step() -> None:

@@ -240,8 +240,13 @@ class SharePartitionMachine(RuleBasedStateMachine):
 
     @invariant()
     def the_window_is_what_the_model_says(self) -> None:
-        for row in self.partition.view(self.now_ms):
-            record = self.records[row.offset]
+        rows = [
+            (offset, run)
+            for run in self.partition.view(self.now_ms)
+            for offset in range(run.offset, run.offset + run.number)
+        ]
+        for offset, row in rows:
+            record = self.records[offset]
             assert row.state == record.state or {row.state, record.state} <= set(FINAL)
             if record.state not in FINAL:
                 assert row.delivery_count == record.count

@@ -18,7 +18,7 @@ import json
 import logging
 import ssl
 import time
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from typing import TYPE_CHECKING, NamedTuple, Protocol
 from urllib.parse import parse_qsl, unquote, urlsplit
 
@@ -56,7 +56,8 @@ _REASONS = {
 _LOG_IN = 'WWW-Authenticate: Basic realm="Penstock", charset="UTF-8"\r\n'
 
 View = Callable[[dict[str, str]], object]
-"""Takes the query's parameters, returns what is sent as JSON; raises LookupError for what is not there."""
+"""Takes the query's parameters, returns what is sent as JSON, or something to wait for that makes its text; raises
+LookupError for what is not there."""
 
 
 class Visitors(Protocol):
@@ -195,7 +196,9 @@ class MonitoringEndpoint:
                 openmetrics = prefers_openmetrics(request.accept)
                 kind = _OPENMETRICS if openmetrics else "text/plain; version=0.0.4"
                 return Answer(200, kind, await self._metrics.scrape(openmetrics=openmetrics))
-            return Answer(200, "application/json", [json.dumps(view(request.query)).encode()])
+            shown = view(request.query)
+            pieces = await shown if isinstance(shown, Awaitable) else [json.dumps(shown).encode()]
+            return Answer(200, "application/json", pieces)
         except LookupError as error:
             return _text(404, str(error))
         except Exception:

@@ -8,15 +8,14 @@ yields it has to have copied, because the broker goes on meanwhile.
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Awaitable, Callable, Iterable, Iterator
 from itertools import accumulate
 
 from penstock.broker.histogram import BOUNDS_MS, Histogram
 from penstock.broker.metric_specs import COUNTER, unit_of
+from penstock.broker.slices import in_slices, let_others_run
 
 _LINES_PER_PIECE = 200
-_SLICE_SECONDS = 0.001
 _SERIES_MAX = 100_000
 
 Labels = tuple[str, ...]
@@ -113,10 +112,6 @@ class Metric:
         return "{" + ",".join(pairs) + "}" if pairs else ""
 
 
-async def _let_others_run() -> None:
-    await asyncio.sleep(0)
-
-
 Collector = Callable[[], Iterable[Metric | None]]
 
 
@@ -145,7 +140,7 @@ class Metrics:
         yield left_out
 
     async def scrape(
-        self, pause: Callable[[], Awaitable[None]] = _let_others_run, *, openmetrics: bool = False
+        self, pause: Callable[[], Awaitable[None]] = let_others_run, *, openmetrics: bool = False
     ) -> list[bytes]:
         """The text, made a little at a time, so that others are served meanwhile."""
         text = Metric.open_pieces if openmetrics else Metric.pieces
@@ -153,19 +148,15 @@ class Metrics:
         return [*pieces, b"# EOF\n"] if openmetrics else pieces
 
     async def render(
-        self, render: Callable[[Metric], Iterator[bytes]], pause: Callable[[], Awaitable[None]] = _let_others_run
+        self, render: Callable[[Metric], Iterator[bytes]], pause: Callable[[], Awaitable[None]] = let_others_run
     ) -> list[bytes]:
         """Every metric as bytes, made a little at a time: between any two pieces others may be served."""
-        pieces: list[bytes] = []
-        until = self._precise() + _SLICE_SECONDS
-        for metric in self._collected():
-            for piece in (b"",) if metric is None else render(metric):
-                if piece:
-                    pieces.append(piece)
-                if self._precise() >= until:
-                    await pause()
-                    until = self._precise() + _SLICE_SECONDS
-        return pieces
+
+        def pieces() -> Iterator[bytes]:
+            for metric in self._collected():
+                yield from (b"",) if metric is None else render(metric)
+
+        return await in_slices(pieces(), self._precise, pause)
 
 
 def _escape(value: str) -> str:

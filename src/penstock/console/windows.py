@@ -12,6 +12,7 @@ from typing import NotRequired, TypedDict, cast
 
 from penstock.client.admin.groups import MemberDescription
 from penstock.client.queue_advice import Advice
+from penstock.client.types import TopicPartition
 from penstock.console.formats import about, count, plural, span
 
 STATES = ("AVAILABLE", "DELAYED", "ACQUIRED", "STAGED", "ACKNOWLEDGED", "ARCHIVING", "ARCHIVED")
@@ -21,12 +22,24 @@ _SILENT_SECONDS = 60
 _MOST_OBSTACLES = 3
 
 
-class Cell(TypedDict):
+class Records(TypedDict):
+    """Neighbouring records that are alike."""
+
     offset: int
+    count: int
     state: str
     deliveryCount: int
     memberId: str
     remainingMs: int
+
+
+class Count(TypedDict):
+    """How many records are in a state after so many deliveries, and when the next one backs off no more."""
+
+    state: str
+    deliveryCount: int
+    count: int
+    nextMs: int | None
 
 
 class MemberView(TypedDict):
@@ -35,6 +48,7 @@ class MemberView(TypedDict):
     memberId: str
     heldRecords: int
     oldestHeldMs: int | None
+    nextLockEndMs: int | None
     deliveriesPerSecond: float
     acknowledgementsPerSecond: float
     lastAcknowledgementMs: int | None
@@ -49,8 +63,10 @@ class Window(TypedDict):
     waitingFetches: int
     maxRecordLocks: int
     deliveryCountLimit: int
-    members: NotRequired[list[MemberView]]
-    records: list[Cell]
+    counts: list[Count]
+    oldest: Records | None
+    members: list[MemberView]
+    records: NotRequired[list[Records]]
 
 
 class Run(TypedDict):
@@ -69,6 +85,14 @@ def read(views: Iterable[object]) -> list[Window]:
     return sorted(windows, key=lambda window: (window["topic"], window["partition"]))
 
 
+def named(partitions: Iterable[TopicPartition]) -> str:
+    """The windows of these partitions as the broker's query names them."""
+    numbers: dict[str, list[str]] = {}
+    for tp in partitions:
+        numbers.setdefault(tp.topic, []).append(str(tp.partition))
+    return ";".join(f"{topic}:{','.join(each)}" for topic, each in numbers.items()) or "none"
+
+
 def strip(window: Window, clients: dict[str, str]) -> dict[str, object]:
     """The window's records as runs that look alike, for drawing; a digit marks a delivery after the first.
 
@@ -76,22 +100,27 @@ def strip(window: Window, clients: dict[str, str]) -> dict[str, object]:
     """
     runs: list[Run] = []
     last: tuple[object, ...] = ()
-    limit = window["deliveryCountLimit"]
-    for cell in window["records"][:_MOST_CELLS]:
-        seconds = -(-cell["remainingMs"] // 1000)
-        looks = (cell["state"], cell["deliveryCount"], cell["memberId"], seconds)
-        if looks != last or cell["offset"] != runs[-1]["first"] + runs[-1]["length"]:
+    limit, room = window["deliveryCountLimit"], _MOST_CELLS
+    for found in window.get("records", []):
+        seconds = -(-found["remainingMs"] // 1000)
+        looks = (found["state"], found["deliveryCount"], found["memberId"], seconds)
+        if looks != last:
             last = looks
-            words = [cell["state"].lower()]
-            words += [f"by {clients.get(cell['memberId']) or cell['memberId']}"] if cell["memberId"] else []
-            words += [f"{seconds} s left"] if cell["remainingMs"] else []
-            words += [f"delivery {cell['deliveryCount']} of {limit}"] if cell["deliveryCount"] else []
-            is_again = cell["state"] in _OPEN and cell["deliveryCount"] > 1
-            mark = str(min(cell["deliveryCount"], 9)) if is_again else ""
-            state = cell["state"].lower()
-            runs.append(Run(state=state, words=", ".join(words), mark=mark, first=cell["offset"], length=0))
-        runs[-1]["length"] += 1
-    counts = Counter(cell["state"] for cell in window["records"])
+            words = [found["state"].lower()]
+            words += [f"by {clients.get(found['memberId']) or found['memberId']}"] if found["memberId"] else []
+            words += [f"{seconds} s left"] if found["remainingMs"] else []
+            words += [f"delivery {found['deliveryCount']} of {limit}"] if found["deliveryCount"] else []
+            is_again = found["state"] in _OPEN and found["deliveryCount"] > 1
+            mark = str(min(found["deliveryCount"], 9)) if is_again else ""
+            state = found["state"].lower()
+            runs.append(Run(state=state, words=", ".join(words), mark=mark, first=found["offset"], length=0))
+        runs[-1]["length"] += min(found["count"], room)
+        room -= min(found["count"], room)
+        if not room:
+            break
+    counts: Counter[str] = Counter()
+    for each in window["counts"]:
+        counts[each["state"]] += each["count"]
     return {"runs": runs, "counts": {state.lower(): counts[state] for state in STATES if counts[state]}}
 
 
@@ -100,12 +129,11 @@ def workers(members: Sequence[MemberDescription], windows: Sequence[Window]) -> 
     views: dict[str, list[MemberView]] = {}
     first_end: dict[str, int] = {}
     for window in windows:
-        for view in window.get("members", []):
+        for view in window["members"]:
             views.setdefault(view["memberId"], []).append(view)
-        for cell in window["records"]:
-            if cell["state"] == "ACQUIRED":
-                holder, left = cell["memberId"], cell["remainingMs"]
-                first_end[holder] = min(left, first_end.get(holder, left))
+            left = view["nextLockEndMs"]
+            if left is not None:
+                first_end[view["memberId"]] = min(left, first_end.get(view["memberId"], left))
     known = {member.member_id: member for member in members}
     gone = [member_id for member_id, found in views.items() if member_id not in known and _held(found)]
     rows = []
@@ -140,23 +168,23 @@ def _held(views: Iterable[MemberView]) -> int:
 
 def retries(windows: Iterable[Window]) -> list[dict[str, object]]:
     """Records that were delivered before and are not done: how many by delivery, and when the next of them is due."""
-    found: dict[tuple[int, int], list[Cell]] = {}
+    found: dict[tuple[int, int], list[Count]] = {}
     for window in windows:
-        for cell in window["records"]:
-            again = cell["deliveryCount"] > 1 or (cell["deliveryCount"] == 1 and cell["state"] != "ACQUIRED")
-            if again and cell["state"] in _OPEN:
-                found.setdefault((cell["deliveryCount"], window["deliveryCountLimit"]), []).append(cell)
+        for each in window["counts"]:
+            again = each["deliveryCount"] > 1 or (each["deliveryCount"] == 1 and each["state"] != "ACQUIRED")
+            if again and each["state"] in _OPEN:
+                found.setdefault((each["deliveryCount"], window["deliveryCountLimit"]), []).append(each)
     rows: list[dict[str, object]] = []
-    for (deliveries, limit), cells in sorted(found.items(), reverse=True):
-        delayed = [cell["remainingMs"] for cell in cells if cell["state"] == "DELAYED"]
+    for (deliveries, limit), counts in sorted(found.items(), reverse=True):
+        next_ms = min((each["nextMs"] for each in counts if each["nextMs"] is not None), default=None)
         rows.append(
             {
                 "deliveries": deliveries,
                 "limit": limit,
-                "records": len(cells),
-                "acquired": sum(cell["state"] == "ACQUIRED" for cell in cells),
-                "delayed": len(delayed),
-                "nextSeconds": min(delayed) / 1000 if delayed else None,
+                "records": sum(each["count"] for each in counts),
+                "acquired": sum(each["count"] for each in counts if each["state"] == "ACQUIRED"),
+                "delayed": sum(each["count"] for each in counts if each["state"] == "DELAYED"),
+                "nextSeconds": None if next_ms is None else next_ms / 1000,
             }
         )
     return rows
@@ -166,9 +194,9 @@ def obstacles(windows: Iterable[Window], clients: dict[str, str]) -> list[str]:
     """The share-partitions that hand out nothing before their oldest record is done, however many workers there are."""
     found = []
     for window in windows:
-        if window["endOffset"] - window["startOffset"] < window["maxRecordLocks"] or not window["records"]:
+        oldest = window["oldest"]
+        if window["endOffset"] - window["startOffset"] < window["maxRecordLocks"] or oldest is None:
             continue
-        oldest = window["records"][0]
         left = span(oldest["remainingMs"] / 1000)
         words = {
             "ACQUIRED": f"is held by {clients.get(oldest['memberId']) or oldest['memberId']} for at most {left} more",

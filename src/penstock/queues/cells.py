@@ -44,6 +44,10 @@ class RecordState(IntEnum):
     DELAYED = 6
 
 
+STATE_NAMES = tuple(state.name for state in RecordState)
+"""By number: the lookup of an enum's member costs more than the rest of a row that somebody looks at."""
+
+
 def cell(state: RecordState, delivery_count: int) -> int:
     return min(delivery_count, MAX_DELIVERY_COUNT) << _STATE_BITS | state
 

@@ -63,6 +63,10 @@ class LockTable:
         """Since when each member has held the oldest of its records."""
         return {member: min(lock.since_ms for lock in locks.values()) for member, locks in self._by_member.items()}
 
+    def next_end_ms(self) -> dict[str, int]:
+        """When the first lock of each member ends."""
+        return {member: min(lock.deadline_ms for lock in locks.values()) for member, locks in self._by_member.items()}
+
     def give_up(self, ticket: int, number: int) -> None:
         """That many records are no longer under this lock."""
         lock = self._by_ticket[ticket]

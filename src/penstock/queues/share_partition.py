@@ -29,7 +29,10 @@ and at its last attempt alone, so that one poison record does not take its neigh
 from __future__ import annotations
 
 import heapq
-from collections.abc import Iterable, Sequence
+from array import array
+from collections import Counter
+from collections.abc import Iterable, Iterator, Sequence
+from itertools import groupby
 
 from penstock.queues import cells as c
 from penstock.queues.cells import RecordState
@@ -42,7 +45,7 @@ from penstock.queues.transitions import (
     Change,
     DeadLetterCause,
     DeadLetterRange,
-    RecordView,
+    RecordsView,
     StateBatch,
     StateWrite,
     Transition,
@@ -120,6 +123,10 @@ class SharePartition:
     def oldest_held_ms(self) -> dict[str, int]:
         """By member, since when it has held the oldest of its records."""
         return self._locks.oldest_ms()
+
+    def next_lock_end_ms(self) -> dict[str, int]:
+        """By member, when the first of its locks ends."""
+        return self._locks.next_end_ms()
 
     # Growing with the log, and shrinking with it
 
@@ -569,25 +576,40 @@ class SharePartition:
             self._window.drop(done)
             self._acquired_end = max(self._acquired_end, self._window.start)
 
-    def view(self, now_ms: int) -> list[RecordView]:
-        """The window row by row, up to the last acquired offset."""
-        window = self._window
+    # For people who look
+
+    def view(self, now_ms: int) -> Iterator[RecordsView]:
+        """The window up to the last acquired offset, in runs of records that are alike."""
+        cells, tickets = self._seen()
         delays = {ticket: ready_ms for ready_ms, ticket, _, _ in self._delays}
-        rows: list[RecordView] = []
-        for index in range(min(len(window.cells), max(0, self._acquired_end - window.start))):
-            value, ticket = window.cells[index], window.tickets[index]
+        offset = self._window.start
+        for (value, ticket), run in groupby(zip(cells, tickets, strict=True)):
+            number = sum(1 for _ in run)
             lock = self._locks.get(ticket)
             deadline_ms = lock.deadline_ms if lock is not None else delays.get(ticket, now_ms)
-            rows.append(
-                RecordView(
-                    window.start + index,
-                    c.state_of(value).name,
-                    c.count_of(value),
-                    lock.member_id if lock is not None else "",
-                    max(0, deadline_ms - now_ms),
-                )
-            )
-        return rows
+            holder = lock.member_id if lock is not None else ""
+            state = c.STATE_NAMES[value & c.STATE_MASK]
+            yield RecordsView(offset, number, state, c.count_of(value), holder, max(0, deadline_ms - now_ms))
+            offset += number
+
+    def counts(self) -> list[tuple[str, int, int, int | None]]:
+        """How many records of the view are in which state after how many deliveries, and when the next one backs off no
+        more: state, deliveries, records, ready."""
+        cells, tickets = self._seen()
+        ready: dict[int, int] = {}
+        if self._delays:
+            delays = {ticket: ready_ms for ready_ms, ticket, _, _ in self._delays}
+            for value, ticket in set(zip(cells, tickets, strict=True)):
+                if value in _DELAYED_CELLS and ticket in delays:
+                    ready[value] = min(delays[ticket], ready.get(value, delays[ticket]))
+        return [
+            (c.STATE_NAMES[value & c.STATE_MASK], c.count_of(value), number, ready.get(value))
+            for value, number in Counter(cells).items()
+        ]
+
+    def _seen(self) -> tuple[bytearray, array[int]]:
+        number = min(len(self._window.cells), self.in_flight)
+        return self._window.cells[:number], self._window.tickets[:number]
 
 
 def _types_of(batch: AcknowledgementBatch, first: int) -> Iterable[tuple[int, int, int]]:

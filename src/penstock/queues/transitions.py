@@ -93,10 +93,11 @@ class Transition:
         return bool(self.changes)
 
 
-class RecordView(NamedTuple):
-    """One row of a window, for people who look."""
+class RecordsView(NamedTuple):
+    """Neighbouring records of a window that are alike, for people who look."""
 
     offset: int
+    number: int
     state: str
     delivery_count: int
     member_id: str

@@ -30,7 +30,7 @@ _MOST_GROUPS = 200
 _COLUMNS = ("queue", "state", "lag", "ageSeconds")
 _MOST_WINDOWS = 50
 _AT_ONCE = 16
-_LIVE_SECONDS = 0.3  # with the reading, less than half a second behind the broker
+_LIVE_SECONDS = 0.25  # with the reading, less than half a second behind the broker
 _TYPES = ("share",)
 _KINDS = tuple(kind for kind in resets.KINDS if kind != "shift")  # the command has no --shift-by for share groups
 _MOST_LETTERS = 200
@@ -90,7 +90,11 @@ async def queue(request: Request) -> Page:
     described, offsets = await asyncio.gather(admin.describe_group(name), admin.list_share_group_offsets(name))
     if described.type.lower() not in _TYPES:
         raise HTTPException(404, f"{name} is a consumer group; it is under Groups.")
-    found = windows.read(await session.monitoring.read("/share-groups", group=name))
+    pages = max(1, -(-len(offsets) // _MOST_WINDOWS))
+    number = min(number_of(request.query_params.get("page", "1"), "The page", 1), pages)
+    drawn = sorted(offsets)[(number - 1) * _MOST_WINDOWS : number * _MOST_WINDOWS]
+    found = windows.read(await session.monitoring.read("/share-groups", group=name, records=windows.named(drawn)))
+    shown = [window for window in found if (window["topic"], window["partition"]) in set(drawn)]
     ends = await ends_of(admin, set(offsets))
     lag = sum(max(0, offset.lag) for offset in offsets.values())
     advice = await _advice(session, name, len(described.members))
@@ -119,13 +123,14 @@ async def queue(request: Request) -> Page:
             for tp, offset in sorted(offsets.items())
         ],
         "retries": windows.retries(found),
-        "windows": found[:_MOST_WINDOWS],
-        "left_out": max(0, len(found) - _MOST_WINDOWS),
+        "windows": shown,
+        "page": number,
+        "pages": pages,
         "has_windows": await session.monitoring.is_there(),
     }
     is_live = request.url.path.endswith(".live")  # what only the rest of the page shows is not read twice a second
     extra = {
-        "strips": [windows.strip(window, clients) for window in found[:_MOST_WINDOWS]],
+        "strips": [windows.strip(window, clients) for window in shown],
         "states": windows.STATES,
         "curve": None if is_live else await _curve(session, name),
         "letters": None if is_live else await _waiting_letters(session, name),

@@ -10,8 +10,8 @@ from starlette.exceptions import HTTPException
 from starlette.requests import Request
 
 from penstock.client.admin import Admin, TransactionDescription
-from penstock.client.types import IsolationLevel, OffsetSpec, TopicPartition
 from penstock.console.commands import command
+from penstock.console.held_back import held_back
 from penstock.console.questions import Change, Form
 from penstock.console.web import Page, change, field_of, number_of, page, session_of
 from penstock.wire.errors import KafkaError
@@ -19,14 +19,14 @@ from penstock.wire.errors import KafkaError
 NAVIGATION = [("/transactions", "Transactions", "x")]
 _MOST_IDS = 500
 _MOST_OPEN = 200
-_MOST_HELD = 200
 _AT_ONCE = 16
 _OPEN = ("Ongoing", "PrepareCommit", "PrepareAbort")
 _ADDRESS = "/transactions"
 
 
 async def transactions(request: Request) -> Page:
-    admin = await session_of(request).admin()
+    session = session_of(request)
+    admin = await session.admin()
     every = await admin.list_transactions()
     under_way = [each for each in every if each.state in _OPEN]
     described = await _described(admin, [each.transactional_id for each in under_way[:_MOST_OPEN]])
@@ -45,18 +45,34 @@ async def transactions(request: Request) -> Page:
         for each in described
     ]
     rows.sort(key=lambda row: -float(str(row["seconds"] or 0)))
-    held, hidden = await _held(admin, {each.producer_id: each.transactional_id for each in every})
+    look = await held_back(session).look({tp for each in described for tp in each.partitions})
+    ids = {each.producer_id: each.transactional_id for each in every}
     idle = [each for each in every if each.state not in _OPEN]
     data = {
         "open": rows,
-        "held": held,
+        "held": [
+            {
+                "topic": each.tp.topic,
+                "partition": each.tp.partition,
+                "stable": each.stable,
+                "end": each.end,
+                "producer": each.producer,
+                "start": each.start,
+                "id": ids.get(each.producer, ""),
+            }
+            for each in look.held
+            if each.producer is not None
+        ],
         "idle": [
             {"id": each.transactional_id, "state": each.state, "producer": each.producer_id}
             for each in idle[:_MOST_IDS]
         ],
         "idle_count": len(idle),
         "left_out": max(0, len(under_way) - _MOST_OPEN),
-        "hidden": hidden,
+        "hidden": sum(each.producer is None for each in look.held),
+        "held_left_out": look.left_out,
+        "looked_at": look.seen,
+        "partitions": look.total,
     }
     return Page("transactions.html", data, 2.0)
 
@@ -74,52 +90,6 @@ async def _described(admin: Admin, ids: Iterable[str]) -> list[TransactionDescri
     return [found for found in await asyncio.gather(*(one(each) for each in ids)) if found is not None]
 
 
-async def _held(admin: Admin, ids: dict[int, str]) -> tuple[list[dict[str, object]], int]:
-    """The partitions whose last stable offset stands still below the high watermark, and who holds each; and how many
-    more there are whose producers this user may not see."""
-    led = [
-        TopicPartition(info.name, number)
-        for info in await admin.list_topics(include_internal=True)
-        for number, known in info.partitions.items()
-        if known.leader >= 0
-    ]
-    if not led:
-        return [], 0
-    wanted = dict.fromkeys(led, int(OffsetSpec.LATEST))
-    ends, stable = await asyncio.gather(
-        admin.list_offsets(wanted),
-        admin.list_offsets(wanted, isolation=IsolationLevel.READ_COMMITTED),
-    )
-    behind = [tp for tp in led if tp in ends and tp in stable and stable[tp].offset < ends[tp].offset]
-    rows: list[dict[str, object]] = []
-    hidden = 0
-    for tp in behind[:_MOST_HELD]:
-        try:
-            producers = (await admin.describe_producers([tp]))[tp]
-        except KafkaError:
-            hidden += 1
-            continue
-        first = min(
-            (each for each in producers if each.current_transaction_start_offset >= 0),
-            key=lambda each: each.current_transaction_start_offset,
-            default=None,
-        )
-        if first is None:
-            continue  # it has ended meanwhile
-        rows.append(
-            {
-                "topic": tp.topic,
-                "partition": tp.partition,
-                "stable": stable[tp].offset,
-                "end": ends[tp].offset,
-                "producer": first.producer_id,
-                "start": first.current_transaction_start_offset,
-                "id": ids.get(first.producer_id, ""),
-            }
-        )
-    return rows, hidden + max(0, len(behind) - _MOST_HELD)
-
-
 async def abort(request: Request, form: Form) -> Change:
     session = session_of(request)
     admin = await session.admin()
@@ -134,6 +104,7 @@ async def abort(request: Request, form: Form) -> Change:
             if (now.state, now.start_time_ms) != (found.state, found.start_time_ms):
                 raise HTTPException(409, f"The transaction of {name} has ended meanwhile.")
             await admin.fence_producers(name)
+            held_back(session).forget()
             return f"The transaction of {name} is aborted, and its producer is fenced."
 
         question = f"Abort the transaction of {name}, and fence its producer?"
@@ -147,6 +118,7 @@ async def abort(request: Request, form: Form) -> Change:
 
     async def mark(_: Form) -> str:
         await admin.abort_transaction((topic, partition), offset)
+        held_back(session).forget()
         return f"The transaction that began in {topic}-{partition} at offset {offset} is aborted there."
 
     line = command(session, "txn", "abort", "--topic", topic, "--partition", partition, "--start-offset", offset)
