@@ -2,7 +2,6 @@ from __future__ import annotations
 
 import dataclasses
 import typing
-from pathlib import Path
 
 import pytest
 
@@ -80,11 +79,3 @@ def test_addresses_are_read(text: str, addresses: list[tuple[str, int]]) -> None
 def test_addresses_that_are_none_are_refused(text: str) -> None:
     with pytest.raises(UsageError, match="host:port"):
         c.parse_addresses(text)
-
-
-@pytest.mark.parametrize("config", [c.ClientConfig, c.ProducerConfig, c.ConsumerConfig, c.ShareConsumerConfig])
-def test_the_documentation_lists_every_setting_with_its_default(config: type[c.ClientConfig]) -> None:
-    text = (Path(__file__).parents[2] / "docs" / "reference" / "client.md").read_text()
-    for field in dataclasses.fields(config):
-        shown = '""' if field.default == "" else field.default
-        assert f"| `{field.name}` | `{shown}` |" in text

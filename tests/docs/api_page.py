@@ -1,7 +1,11 @@
-"""Writes docs/reference/api.md from the docstrings of the client. Run it as `python -m tests.docs.api_page`."""
+"""Writes docs/reference/api.md from docstrings. Run it as `python -m tests.docs.api_page`.
+
+The modules of `penstock.spark` are read, not imported, because Spark is not installed where the tests usually run.
+"""
 
 from __future__ import annotations
 
+import ast
 import inspect
 import re
 from collections.abc import Iterator
@@ -9,8 +13,10 @@ from dataclasses import is_dataclass
 from enum import Enum
 from pathlib import Path
 
+import penstock.checks
 import penstock.client
 import penstock.client.sync
+import penstock.spark
 import penstock.testing
 from penstock.wire.errors import ErrorCode
 
@@ -19,13 +25,17 @@ PAGE = Path(__file__).parents[2] / "docs" / "reference" / "api.md"
 _INTRODUCTION = """\
 # Python API
 
-Every public class and function of `penstock.client` and `penstock.testing`, from the docstrings. [The Python
-client](client.md) explains the client with examples and lists its settings; [Test with a real
-broker](../how-to/testing.md) introduces the test fixtures. Calls marked `async` are awaited; in `penstock.client.sync`
+Every public class and function of `penstock.client`, `penstock.testing`, `penstock.spark` and `penstock.checks`, from
+the docstrings. [The Python client](client.md) explains the client with examples and lists its settings; [Test with a
+real broker](../how-to/testing.md) introduces the test fixtures, [Run pipelines on Spark](../how-to/spark.md) the
+pipelines, and [Checks of histories](checks.md) the checks. Calls marked `async` are awaited; in `penstock.client.sync`
 the same calls block.
 
 This page is generated from the code (`python -m tests.docs.api_page`).
 """
+_SOURCES = Path(penstock.client.__file__).parents[2]
+PIPELINES = ("TableSink", "TopicSink", "QueueSink", "run", "RunSummary")
+"""What a file with a pipeline needs besides `penstock.spark`."""
 _CLIENTS = ("Producer", "Consumer", "ShareConsumer", "Admin", "Cluster")
 
 
@@ -33,8 +43,74 @@ def page() -> str:
     names = [*_CLIENTS, *sorted(set(penstock.client.__all__) - set(_CLIENTS))]
     client = "".join(_section(name, getattr(penstock.client, name)) for name in names)
     testing = "".join(_section(name, getattr(penstock.testing, name)) for name in sorted(penstock.testing.__all__))
-    text = f"{_INTRODUCTION}\n## penstock.client\n{client}\n## penstock.testing\n{testing}"
+    parts = {"client": client, "testing": testing, "spark": _spark(), "checks": _checks()}
+    text = _INTRODUCTION + "".join(f"\n## penstock.{name}\n{part}" for name, part in parts.items())
     return re.sub(r"\n{3,}", "\n\n", text)
+
+
+def _checks() -> str:
+    return "".join(_section(name, getattr(penstock.checks, name)) for name in sorted(penstock.checks.__all__))
+
+
+def _spark() -> str:
+    package = "".join(_read_section(name, penstock.spark.HOMES[name]) for name in sorted(penstock.spark.__all__))
+    more = "".join(_read_section(name, "penstock.spark.pipelines") for name in PIPELINES)
+    return f"{package}\n## penstock.spark.pipelines\n{more}"
+
+
+def _read_section(name: str, module: str) -> str:
+    """The section of a class or function whose module is read."""
+    tree = ast.parse((_SOURCES / f"{module.replace('.', '/')}.py").read_text("utf-8"))
+    (item,) = (each for each in tree.body if isinstance(each, ast.ClassDef | ast.FunctionDef) and each.name == name)
+    shown = [f"`{_read_signature(item)}`"]
+    if text := ast.get_docstring(item):
+        shown.append(_prose(text))
+    lines = [f"\n### {name}\n", "\n\n".join(shown) + "\n"]
+    if isinstance(item, ast.ClassDef) and not _is_data_source(item):
+        lines += [f"- {entry}" for entry in _read_members(item)]
+    return "\n".join(lines) + "\n"
+
+
+def _is_data_source(item: ast.ClassDef) -> bool:
+    """Whether Spark calls the methods, not a program."""
+    return any(isinstance(base, ast.Name) and base.id == "DataSource" for base in item.bases)
+
+
+def _read_members(item: ast.ClassDef) -> Iterator[str]:
+    """Fields that say more than their name, properties and methods."""
+    for member, below in zip(item.body, [*item.body[1:], None], strict=True):
+        match member, below:
+            case ast.AnnAssign(ast.Name(name)), ast.Expr(ast.Constant(str(text))):
+                yield f"`{name}`: {_prose(text)}"
+            case ast.FunctionDef(), _ if not member.name.startswith("_"):
+                is_property = any(
+                    isinstance(each, ast.Name) and each.id == "property" for each in member.decorator_list
+                )
+                shown = member.name if is_property else _read_signature(member)
+                text = ast.get_docstring(member)
+                yield f"`{shown}`" + (f": {_prose(text)}" if text else "")
+
+
+def _read_signature(item: ast.ClassDef | ast.FunctionDef) -> str:
+    if isinstance(item, ast.FunctionDef):
+        positional = item.args.args
+        missing: list[ast.expr | None] = [None] * (len(positional) - len(item.args.defaults))
+        shown = [_read_parameter(*each) for each in zip(positional, [*missing, *item.args.defaults], strict=True)]
+        shown += ["*"] if item.args.kwonlyargs else []
+        shown += [_read_parameter(*each) for each in zip(item.args.kwonlyargs, item.args.kw_defaults, strict=True)]
+        shown += [f"**{item.args.kwarg.arg}"] if item.args.kwarg else []
+        return f"{item.name}({', '.join(each for each in shown if each != 'self')})"
+    if not item.decorator_list:
+        return item.name
+    fields = [each for each in item.body if isinstance(each, ast.AnnAssign) and isinstance(each.target, ast.Name)]
+    return f"{item.name}({', '.join(_read_parameter(ast.arg(each.target.id), each.value) for each in fields)})"  # type: ignore[union-attr]
+
+
+def _read_parameter(parameter: ast.arg, default: ast.expr | None) -> str:
+    if default is None:
+        return parameter.arg
+    is_simple = isinstance(default, ast.Constant) or (isinstance(default, ast.Tuple) and not default.elts)
+    return f"{parameter.arg}={ast.unparse(default) if is_simple else '…'}"
 
 
 def _section(name: str, item: object) -> str:
@@ -47,6 +123,8 @@ def _section(name: str, item: object) -> str:
 def _documented(name: str, item: object) -> str:
     if item is ErrorCode:
         return "Kafka's [error codes](errors.md#error-codes) by name, for `Broker.fail`.\n"
+    if item is penstock.checks.Operation:
+        return "One line of a history: a dict with [the fields of an operation](checks.md).\n"
     text = inspect.getdoc(item) if inspect.isclass(item) or inspect.isroutine(item) else None
     shown = "" if inspect.isclass(item) and issubclass(item, Enum) else _signature(name, item)
     generated = text is None or text.startswith((f"{name}(", "str(object", "Enum where members"))

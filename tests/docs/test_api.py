@@ -5,11 +5,13 @@ from __future__ import annotations
 import inspect
 import re
 
+import penstock.checks
 import penstock.client
 import penstock.client.sync
+import penstock.spark
 import penstock.testing
 from penstock.client.sync_stubs import stub
-from tests.docs.api_page import PAGE, page
+from tests.docs.api_page import PAGE, PIPELINES, page
 
 TEXT = PAGE.read_text("utf-8")
 
@@ -19,8 +21,17 @@ def test_the_page_is_what_the_docstrings_say() -> None:
 
 
 def test_every_public_name_has_a_section() -> None:
-    named = set(re.findall(r"^### (\w+)$", TEXT, re.MULTILINE))
-    assert named == {*penstock.client.__all__, *penstock.testing.__all__}
+    packages = (penstock.client, penstock.testing, penstock.spark, penstock.checks)
+    for package in packages:
+        part = TEXT.partition(f"\n## {package.__name__}\n")[2].partition("\n## ")[0]
+        assert set(re.findall(r"^### (\w+)$", part, re.MULTILINE)) == set(package.__all__)
+
+
+def test_every_section_about_spark_has_a_docstring() -> None:
+    part = TEXT.partition("\n## penstock.spark\n")[2].partition("\n## penstock.checks\n")[0]
+    sections = re.split(r"^### ", part, flags=re.MULTILINE)[1:]
+    assert len(sections) == len(penstock.spark.__all__) + len(PIPELINES)
+    assert [section.split("\n")[0] for section in sections if len(section.split("\n\n")) < 3] == []
 
 
 def test_every_blocking_call_is_on_the_page() -> None:

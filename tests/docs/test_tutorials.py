@@ -2,31 +2,32 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from pathlib import Path
-
 import pytest
 
+from tests.docs.blocks import Blocks, carries_out
 from tests.docs.reader import Reader, follow
-
-TUTORIALS = Path(__file__).parents[2] / "docs" / "tutorials"
-_SPARK = {"first-pipeline.md"}
-
-
-@pytest.fixture
-def reader(tmp_path: Path) -> Iterator[Reader]:
-    reader = Reader(tmp_path)
-    yield reader
-    reader.close()
 
 
 @pytest.mark.timeout(600)
-@pytest.mark.parametrize(
-    "page",
-    [
-        pytest.param(page, id=page.stem, marks=[pytest.mark.spark] if page.name in _SPARK else [])
-        for page in sorted(TUTORIALS.glob("*.md"))
-    ],
-)
-def test_a_tutorial_does_what_it_says(page: Path, reader: Reader) -> None:
-    assert follow(reader, page.read_text("utf-8")) >= 4
+@carries_out("tutorials/first-stream.md")
+def test_the_first_stream(reader: Reader, blocks: Blocks) -> None:
+    follow(reader, blocks)
+
+
+@pytest.mark.timeout(600)
+@carries_out("tutorials/first-queue.md")
+def test_the_first_queue(reader: Reader, blocks: Blocks) -> None:
+    follow(reader, blocks)
+
+
+@pytest.mark.timeout(600)
+@carries_out("tutorials/first-test.md")
+def test_the_first_test(reader: Reader, blocks: Blocks) -> None:
+    follow(reader, blocks)
+
+
+@pytest.mark.spark
+@pytest.mark.timeout(600)
+@carries_out("tutorials/first-pipeline.md")
+def test_the_first_pipeline(reader: Reader, blocks: Blocks) -> None:
+    follow(reader, blocks)

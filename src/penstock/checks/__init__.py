@@ -1,7 +1,7 @@
 """Checkers of histories: from what clients did and saw, whether promises were kept.
 
-`check` takes a history (`penstock.checks.history`) from anywhere and returns what it shows and should not: lost,
-doubled, reordered and aborted records, records of a queue that two workers held or that were never finished, partitions
+`check` takes a history (`penstock.checks.history`) from anywhere and returns the anomalies in it: lost, duplicated,
+reordered and aborted records, records of a queue that two workers held or that were never finished, partitions
 with two owners, offsets that went back. The checkers know nothing of brokers, so they judge Apache Kafka alike.
 """
 
@@ -18,7 +18,7 @@ __all__ = ["Finding", "HistoryError", "Operation", "check", "read_history"]
 
 
 def check(history: Iterable[Operation]) -> list[Finding]:
-    """What a history shows and should not, by line. Raises HistoryError if it is none."""
+    """The anomalies in a history, in the order of its lines. Raises HistoryError if a line is not an operation."""
     checkers = (StreamChecker(), QueueChecker(), GroupChecker())
     for operation in history:
         for checker in checkers:

@@ -94,11 +94,11 @@ REQUIRED: dict[str, tuple[str, ...]] = {
 
 
 class HistoryError(ValueError):
-    """A line that is not an operation. The message says which line, and what it lacks."""
+    """A line of a history is not an operation. The message says which line, and what it lacks."""
 
 
 class Finding(NamedTuple):
-    """Something that a history shows and should not."""
+    """An anomaly in a history."""
 
     check: str
     text: str

@@ -34,19 +34,33 @@ class ClientConfig(SecurityConfig):
     """What every client needs to reach a cluster."""
 
     bootstrap_servers: str = DEFAULT_BOOTSTRAP
+    """Brokers to connect to first: `host:port,host:port` or a list."""
     client_id: str = "penstock"
+    """Name of this client in the brokers' logs, quotas and metrics."""
     client_rack: str = ""
+    """Rack of this client, for fetching from a replica nearby."""
     request_timeout_ms: int = 30_000
+    """How long to wait for the response to one request."""
     default_api_timeout_ms: int = 60_000
+    """How long a call may take, retries included, unless it has a timeout of its own."""
     metadata_max_age_ms: int = 300_000
+    """How old metadata may become: new topics and partitions are noticed within this time."""
     retry_backoff_ms: int = 100
+    """First pause before a retry; each further pause is twice as long."""
     retry_backoff_max_ms: int = 1_000
+    """Longest pause before a retry."""
     socket_connection_setup_timeout_ms: int = 10_000
+    """How long connecting may take."""
     connections_max_idle_ms: int = 540_000
+    """Connections that nobody uses for this long are closed."""
     max_in_flight_requests_per_connection: int = 5
+    """Requests that may wait for their responses on one connection."""
     receive_message_max_bytes: int = 1 << 30
+    """Largest response that is accepted."""
     allow_auto_create_topics: bool = True
+    """Whether a request for metadata of a missing topic may create it, if the broker does that."""
     enable_metrics_push: bool = True
+    """Push this client's metrics to a cluster that subscribes to them (KIP-714). An `Admin` pushes none."""
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
@@ -57,58 +71,103 @@ class AdminConfig(ClientConfig):
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
 class ProducerConfig(ClientConfig):
     acks: str = "all"
+    """`all`: durable; `1`: written; `0`: no response at all."""
     enable_idempotence: bool | None = None
+    """Retries write no duplicates. On unless `acks` is weaker than `all`."""
     transactional_id: str = ""
+    """Turns transactions on; one running producer per id."""
     transaction_timeout_ms: int = 60_000
+    """The broker aborts a transaction that is open for longer."""
     compression_type: str = "none"
+    """`none`, `gzip`, `snappy`, `lz4`, `zstd`."""
     compression_level: int | None = None
+    """Level of the codec; the codec's default if `None`."""
     batch_size: int = 16_384
+    """Bytes per batch."""
     linger_ms: float = 5.0
+    """How long a batch waits for more records; `send_and_wait` and `flush` do not wait."""
     buffer_memory: int = 33_554_432
+    """Bytes that may wait to be sent; then `send` waits."""
     max_block_ms: int = 60_000
+    """How long `send` waits for space in the buffer or for metadata."""
     max_request_size: int = 1_048_576
+    """Largest record, and largest request."""
     delivery_timeout_ms: int = 120_000
+    """How long to try to deliver a record."""
     partitioner_ignore_keys: bool = False
+    """Choose partitions as if records had no keys."""
     enable_tracing: bool = False
+    """Make spans with OpenTelemetry."""
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
 class ConsumerConfig(ClientConfig):
     group_id: str = ""
+    """The consumer group."""
     group_protocol: str = "classic"
+    """`classic`, or `consumer` (KIP-848)."""
     group_instance_id: str = ""
+    """Makes a static member (KIP-345)."""
     group_remote_assignor: str = ""
+    """`uniform` or `range`, with `group_protocol="consumer"`."""
     partition_assignment_strategy: str = "range,cooperative-sticky"
+    """Assignors of the classic protocol, by preference: `range`, `roundrobin`, `sticky`, `cooperative-sticky`."""
     auto_offset_reset: str = "latest"
+    """Where to start without a committed offset: `earliest`, `latest`, `none` or `by_duration:PT1H`."""
     enable_auto_commit: bool = True
+    """Commit what poll returned: periodically at a poll, before partitions are revoked, and at close."""
     auto_commit_interval_ms: int = 5_000
+    """Shortest time between two automatic commits."""
     session_timeout_ms: int = 45_000
+    """A classic member that sends no heartbeat for this long is removed from the group."""
     heartbeat_interval_ms: int = 3_000
+    """Time between two heartbeats of a classic member."""
     max_poll_interval_ms: int = 300_000
+    """A member that does not poll for this long leaves the group."""
     max_poll_records: int = 500
+    """Records per poll."""
     isolation_level: str = "read_uncommitted"
+    """`read_committed` leaves out what open and aborted transactions wrote."""
     fetch_min_bytes: int = 1
+    """The broker responds once it has this many bytes…"""
     fetch_max_bytes: int = 52_428_800
+    """Bytes per fetch."""
     fetch_max_wait_ms: int = 500
+    """…or after this long."""
     max_partition_fetch_bytes: int = 1_048_576
+    """Bytes per partition and fetch."""
     queued_max_bytes: int = 67_108_864
+    """Bytes that may be fetched ahead of the program."""
     check_crcs: bool = True
+    """Verify the checksum of every batch."""
     exclude_internal_topics: bool = True
+    """A pattern does not match the brokers' own topics."""
     enable_tracing: bool = False
+    """Make spans with OpenTelemetry."""
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
 class ShareConsumerConfig(ClientConfig):
     group_id: str = ""
+    """The share group."""
     share_acknowledgement_mode: str = "implicit"
+    """`implicit`: the next poll accepts; `explicit`: the program acknowledges each record."""
     share_acquire_mode: str = "batch_optimized"
+    """`batch_optimized`: whole batches; `record_limit`: never more than requested."""
     max_poll_records: int = 500
+    """Records per poll."""
     max_poll_interval_ms: int = 300_000
+    """A member that does not poll for this long leaves the group."""
     fetch_min_bytes: int = 1
+    """The broker responds once it has this many bytes…"""
     fetch_max_bytes: int = 52_428_800
+    """Bytes per fetch."""
     fetch_max_wait_ms: int = 500
+    """…or after this long."""
     check_crcs: bool = True
+    """Verify the checksum of every batch."""
     enable_tracing: bool = False
+    """Make spans with OpenTelemetry."""
 
 
 class ClientSettings(SecuritySettings, total=False):

@@ -39,28 +39,51 @@ class SecurityConfig:
     """How connections are encrypted, and how they authenticate."""
 
     security_protocol: str = ""
+    """`plaintext`, `ssl`, `sasl_plaintext` or `sasl_ssl`; if empty, TLS if a certificate is named, else plaintext."""
     ssl_cafile: str = ""
+    """PEM file of the authorities that may have signed the brokers' certificates; the system's if empty."""
     ssl_certfile: str = ""
+    """PEM file with this client's certificate, for brokers that require one."""
     ssl_keyfile: str = ""
+    """PEM file with its private key, if that is not in `ssl_certfile`."""
     ssl_password: str = field(default="", repr=False)
+    """Password of the private key."""
     ssl_check_hostname: bool = True
+    """Whether a broker's certificate must be for the name that it was reached by."""
     ssl_truststore_type: str = ""
+    """`PEM`. Java's stores are refused with the command that converts them."""
     ssl_truststore_certificates: str = ""
+    """The authorities themselves, as PEM, in place of `ssl_cafile`."""
     ssl_keystore_type: str = ""
+    """`PEM`."""
     ssl_keystore_certificate_chain: str = ""
+    """This client's certificate itself, as PEM, in place of `ssl_certfile`."""
     ssl_keystore_key: str = field(default="", repr=False)
+    """Its private key, as PEM; it is never written to a disk."""
     ssl_enabled_protocols: str = ""
+    """`TLSv1.2`, `TLSv1.3` or both; empty is both."""
     ssl_context: ssl.SSLContext | None = None
+    """An `ssl.SSLContext` of your own, instead of the above."""
     sasl_mechanism: str = ""
+    """`PLAIN`, `SCRAM-SHA-256`, `SCRAM-SHA-512` or `OAUTHBEARER`."""
     sasl_username: str = ""
+    """The user, for PLAIN and SCRAM."""
     sasl_password: str = field(default="", repr=False)
+    """The user's password."""
     sasl_jaas_config: str = field(default="", repr=False)
+    """User and password, or client id and secret, as Kafka's JAAS entry."""
     sasl_oauth_token_provider: TokenProvider | str | None = field(default=None, repr=False)
+    """For OAUTHBEARER: a function that returns a `Token`, or its name as `module:function`."""
     sasl_oauthbearer_token_endpoint_url: str = field(default="", repr=False)
+    """For OAUTHBEARER: where tokens are requested, with the client's id and secret."""
     sasl_oauthbearer_client_id: str = ""
+    """The client's id there."""
     sasl_oauthbearer_client_secret: str = field(default="", repr=False)
+    """The client's secret there."""
     sasl_oauthbearer_scope: str = ""
+    """The scope to request for the token."""
     sasl_oauthbearer_extensions: str = field(default="", repr=False)
+    """SASL extensions to send with the token: `name=value,name=value`."""
 
     @property
     def has_tls(self) -> bool:

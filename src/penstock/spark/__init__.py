@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from penstock.spark.workers import WorkSummary as WorkSummary
     from penstock.spark.workers import work as work
 
-_HOMES = {
+HOMES = {
     "WorkSummary": "penstock.spark.workers",
     "work": "penstock.spark.workers",
     "Pipeline": "penstock.spark.pipelines",
@@ -30,12 +30,13 @@ _HOMES = {
     "load": "penstock.spark.load",
     "session": "penstock.spark.session",
 }
+"""The module of each public name."""
 
-__all__ = list(_HOMES)
+__all__ = list(HOMES)
 
 
 def __getattr__(name: str) -> object:
-    home = _HOMES.get(name)
+    home = HOMES.get(name)
     if home is None:
         raise AttributeError(f"module 'penstock.spark' has no attribute {name!r}")
     return getattr(import_module(home), name)
@@ -45,7 +46,7 @@ class _Package(ModuleType):
     """Some names are those of modules too. Importing such a module must not put it in the place of the function."""
 
     def __setattr__(self, name: str, value: object) -> None:
-        if not (name in _HOMES and isinstance(value, ModuleType)):
+        if not (name in HOMES and isinstance(value, ModuleType)):
             super().__setattr__(name, value)
 
 

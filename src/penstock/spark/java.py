@@ -31,7 +31,7 @@ exec "{java}" "$@"
 
 
 class SetupError(UsageError):
-    """Spark cannot run as things are installed here; the message says what to install or to set."""
+    """Spark cannot run with what is installed here; the message says what to install or to set."""
 
 
 def find_java_home(environment: Mapping[str, str] | None = None, cache: Path | None = None) -> Path:

@@ -92,11 +92,11 @@ def load(
     progress: Progress | None = None,
     spark: SparkSession | None = None,
 ) -> LoadSummary:
-    """Bring a table up to the present end of topics.
+    """Load what a table lacks of topics, up to their present end, each record exactly once.
 
     `to` is a path or URI (Delta; `format="parquet"` for a plain folder) or a `postgresql://` address with `table`.
     `name` tells several loads into one table apart. `parse` is "json", "avro" or a function from RecordBatch to
-    RecordBatch, with its `schema`; `keep` names the columns of the record that stay beside the parsed ones.
+    RecordBatch, with its `schema`; `keep` names the columns of the record that are kept beside the parsed ones.
     `partition_by` names columns; "date" is the day of the record if there is no column of that name. `options` are
     those of the source, for example {"kafka.isolation.level": "read_committed", "startingOffsets": …}, and those of
     TLS and SASL: {"kafka.security.protocol": "SASL_SSL", …}.

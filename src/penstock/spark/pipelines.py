@@ -89,13 +89,21 @@ class QueueSink(_Sink):
 
 @dataclass(frozen=True, kw_only=True)
 class Pipeline:
+    """Topics, where their records go, and what becomes of them on the way; `penstock pipeline run` runs it."""
+
     name: str
+    """Letters, digits, spaces, dots and dashes; the history and the checkpoints are kept under it."""
     topics: Sequence[str]
     sink: TableSink | TopicSink | QueueSink
+    """A table, a topic or a queue, from `penstock.spark.pipelines`."""
     transforms: Sequence[Transform] = ()
+    """Functions from DataFrame to DataFrame, for tables and topics."""
     bootstrap_servers: str = ""
+    """Brokers to connect to, unless the command says otherwise."""
     options: Mapping[str, str] = field(default_factory=dict)
-    every_seconds: float | None = None  # None: once
+    """Options of the source, and those of TLS and SASL."""
+    every_seconds: float | None = None
+    """The pause between two runs; a pipeline without one runs once."""
 
     def __post_init__(self) -> None:
         if not re.fullmatch(r"[\w. -]+", self.name):
@@ -107,6 +115,7 @@ class Pipeline:
 
     @property
     def slug(self) -> str:
+        """The name as that of a folder."""
         return slug_of(self.name)
 
 
@@ -132,6 +141,7 @@ class RunSummary:
 
     @property
     def rows_per_second(self) -> float:
+        """Rows written per second of the run."""
         return self.rows / self.seconds if self.seconds else 0.0
 
 

@@ -76,10 +76,10 @@ def session(
     config: Mapping[str, object] | None = None,
     **conf: object,
 ) -> SparkSession:
-    """The Spark session of this process, made if there is none.
+    """The Spark session of this process, which is created if there is none.
 
     Spark's settings go into `config` by their names, or are arguments with underscores for dots:
-    `session(spark_driver_memory="4g")`. What is given wins over the settings above.
+    `session(spark_driver_memory="4g")`. These override the settings that `session` chooses itself.
     """
     check_versions()
     from pyspark.sql import SparkSession as Session

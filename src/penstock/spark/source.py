@@ -48,7 +48,7 @@ _log = logging.getLogger("penstock.spark")
 
 
 class PenstockSource(DataSource):
-    """What `format("penstock")` is; see docs/how-to/spark.md for its options."""
+    """The data source behind `format("penstock")`, which registers itself; docs/how-to/spark.md lists its options."""
 
     @classmethod
     def name(cls) -> str:

@@ -41,19 +41,23 @@ _TICK_S = 0.2
 
 @dataclass(frozen=True, slots=True)
 class WorkSummary:
-    """What all workers did together."""
+    """What all workers of a `work` call did together; `str` makes one line of it."""
 
     topics: tuple[str, ...]
     group: str
     tasks: int
-    attempts: int  # above `tasks` when some were started anew
+    attempts: int
+    """How often tasks were started: more than `tasks` if some failed and were started again."""
     seconds: float
     counters: Counters
+    """How many records were `accepted`, `released`, `rejected` and `redelivered`, and how many stayed `unconfirmed`."""
     lag_before: int | None
+    """Records that waited in the group before the call, or None if the broker cannot tell."""
     lag_after: int | None
 
     @property
     def records_per_second(self) -> float:
+        """Records handled per second of the call."""
         return self.counters.handled / self.seconds if self.seconds else 0.0
 
     def __str__(self) -> str:
