@@ -200,7 +200,7 @@ engines: $(ENGINES) ## The judges on brokers over PostgreSQL and an object store
 engine-answers: $(STAMP)
 	$(BIN)/python -m tests.engine objects $(BIN)/python -m tests.conformance --recorded
 
-engine-clients: $(STAMP)
+engine-clients: $(STAMP) kcat
 	$(BIN)/python -m tests.engine objects $(BIN)/python -m pytest tests/client tests/clients tests/queues \
 		tests/transactions -n $(WORKERS)
 

@@ -10,9 +10,13 @@ from typing import Literal
 
 import pytest
 
+from penstock.client import NewTopic
 from penstock.client.sync import Admin, Consumer, Producer, ShareConsumer
+from penstock.records.builder import build_batch
 from penstock.wire.config_resources import ResourceType
+from penstock.wire.errors import ErrorCode
 from tests.broker.process import BrokerProcess
+from tests.broker.raw import produce_error
 from tests.postgres import PostgresServer
 
 TOPIC = "orders"
@@ -123,3 +127,15 @@ def test_an_address_that_is_none_is_refused(process: BrokerProcess, store: str) 
 
 def test_a_store_needs_a_cluster(tmp_path: Path) -> None:
     assert "--store needs --cluster" in refused(BrokerProcess(tmp_path, store=f"file://{tmp_path}/store"))
+
+
+def test_a_topic_can_be_used_as_soon_as_it_has_been_created(process: BrokerProcess) -> None:
+    batch = build_batch([(0, None, b"value", [])])
+    with process, Admin(bootstrap_servers=process.address) as admin:
+        for number in range(20):
+            admin.create_topics([NewTopic(f"t{number}", 2, 1)])
+            assert produce_error(process.port, f"t{number}", batch, acks=-1) == ErrorCode.NONE
+            admin.create_partitions({f"t{number}": 4})
+            leaders = [each.leader for each in admin.describe_topic(f"t{number}").partitions.values()]
+            assert len(leaders) == 4
+            assert -1 not in leaders

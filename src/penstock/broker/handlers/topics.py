@@ -1,7 +1,8 @@
 """CreateTopics, DeleteTopics, CreatePartitions: the admin's side of topics.
 
 Every topic of a request succeeds or fails on its own, and a topic that is named twice fails with INVALID_REQUEST.
-`validate_only` does everything but the change. A broker without others takes a replication factor of 1 (or -1, the
+`validate_only` does everything but the change. The answer comes when this broker leads what it is to lead of the new
+partitions, so that they can be used at once. A broker without others takes a replication factor of 1 (or -1, the
 default) and replica assignments that name this broker; where leaders move, replicas are the brokers that would take
 over, and there may be as many as there are brokers. Partitions that are created and deleted count against
 the quota of controller mutations (KIP-599).
@@ -18,8 +19,9 @@ from typing import TYPE_CHECKING, Protocol
 
 from penstock.broker.config import ConfigError
 from penstock.broker.handlers.table import ALTER_TOPIC, DESCRIBE_TOPIC_CONFIGS
-from penstock.broker.requests import AnyRequest, Request
-from penstock.broker.topics import MAX_PARTITIONS, METADATA_TOPIC, check_name
+from penstock.broker.new_partitions import NewPartitions
+from penstock.broker.requests import AnyRequest, Pending, Request
+from penstock.broker.topics import MAX_PARTITIONS, METADATA_TOPIC, Topic, check_name
 from penstock.catalog.shared import Placement
 from penstock.security.acls import CLUSTER_NAME
 from penstock.wire import messages as m
@@ -83,10 +85,12 @@ class TopicHandlers:
         self._world = world
         self._gate = gate
         self._quotas = quotas
+        self._new_partitions = NewPartitions(cluster, world)
 
-    def create_topics(self, request: Request[m.CreateTopicsRequest]) -> m.CreateTopicsResponse:
+    def create_topics(self, request: Request[m.CreateTopicsRequest]) -> m.CreateTopicsResponse | Pending:
         body = request.body
         response = m.CreateTopicsResponse()
+        created: list[Topic] = []
         mutations = self._quotas.mutations(request, strict_since=_STRICT_CREATE)
         times = Counter(topic.name for topic in body.topics)
         valid = [topic for topic in body.topics if times[topic.name] == 1 and topic.name != METADATA_TOPIC]
@@ -118,7 +122,7 @@ class TopicHandlers:
                     raise InvalidRequest(f"Creation of internal topic {name} is prohibited.")
                 if name in denied:
                     raise TopicAuthorizationFailed("Authorization failed.")
-                self._create(requested, body.validate_only, result, mutations)
+                created += self._create(requested, body.validate_only, result, mutations)
                 if not self._gate.shows(request, *DESCRIBE_TOPIC_CONFIGS, name):
                     result.topic_config_error_code = ErrorCode.TOPIC_AUTHORIZATION_FAILED
                     result.num_partitions = result.replication_factor = -1
@@ -127,7 +131,7 @@ class TopicHandlers:
                 result.error_code = error.code
                 result.error_message = error.message
         mutations.finish(response)
-        return response
+        return self._new_partitions.when_led(request, response, created, body.timeout_ms)
 
     def _requested_partitions(self, requested: m.CreateTopicsRequest.CreatableTopic) -> int:
         if requested.assignments:
@@ -140,7 +144,8 @@ class TopicHandlers:
         validate_only: bool,
         result: m.CreateTopicsResponse.CreatableTopicResult,
         mutations: Mutations,
-    ) -> None:
+    ) -> list[Topic]:
+        """The topic, unless the request was only to be validated."""
         check_name(requested.name)
         if self._cluster.find_topic(requested.name) is not None:
             raise TopicAlreadyExists(f"Topic '{requested.name}' already exists.")
@@ -155,13 +160,15 @@ class TopicHandlers:
         replication = len(placements[0].replicas) if placements else self._replication(requested.replication_factor)
         result.num_partitions = partitions
         result.replication_factor = replication
+        created: list[Topic] = []
         if validate_only:
             result.topic_id = self._world.new_id()
         else:
-            created = self._topics.create(
+            topic = self._topics.create(
                 requested.name, partitions, configs, replication_factor=replication, placements=self._chosen(placements)
             )
-            result.topic_id = created.topic_id
+            created = [topic]
+            result.topic_id = topic.topic_id
         result.configs = [
             m.CreateTopicsResponse.CreatableTopicConfigs(
                 name=entry.name,
@@ -172,6 +179,7 @@ class TopicHandlers:
             )
             for entry in self._configs.topic_entries(configs)
         ]
+        return created
 
     def _partition_count(self, requested: m.CreateTopicsRequest.CreatableTopic) -> int:
         if requested.assignments:
@@ -296,9 +304,10 @@ class TopicHandlers:
         on_cluster = self._gate.shows(request, AclOperation.DELETE, AclResource.CLUSTER, CLUSTER_NAME)
         return on_cluster or self._gate.allows(request, operation, AclResource.TOPIC, topic)
 
-    def create_partitions(self, request: Request[m.CreatePartitionsRequest]) -> m.CreatePartitionsResponse:
+    def create_partitions(self, request: Request[m.CreatePartitionsRequest]) -> m.CreatePartitionsResponse | Pending:
         body = request.body
         response = m.CreatePartitionsResponse()
+        grown: list[Topic] = []
         mutations = self._quotas.mutations(request, strict_since=_STRICT_GROW)
         times = Counter(topic.name for topic in body.topics)
         for name in times:
@@ -310,18 +319,19 @@ class TopicHandlers:
                     raise InvalidRequest("Duplicate topic name.")
                 if not self._gate.allows(request, *ALTER_TOPIC, name):
                     raise TopicAuthorizationFailed
-                self._grow(requested, body.validate_only, mutations)
+                grown += self._grow(requested, body.validate_only, mutations)
             except (TopicAuthorizationFailed, UnknownTopicOrPartition) as error:
                 result.error_code = error.code  # which says it all: Kafka adds no sentence either
             except KafkaError as error:
                 result.error_code = error.code
                 result.error_message = error.message
         mutations.finish(response)
-        return response
+        return self._new_partitions.when_led(request, response, grown, body.timeout_ms)
 
     def _grow(
         self, requested: m.CreatePartitionsRequest.CreatePartitionsTopic, validate_only: bool, mutations: Mutations
-    ) -> None:
+    ) -> list[Topic]:
+        """The topic, unless the request was only to be validated."""
         topic = self._cluster.find_topic(requested.name)
         if topic is None:
             raise UnknownTopicOrPartition
@@ -346,8 +356,10 @@ class TopicHandlers:
                 )
             self._check_assignments(requested.assignments)
         mutations.record(requested.count - have)
-        if not validate_only:
-            self._topics.grow(topic, requested.count, self._chosen(_placements(requested.assignments or ())))
+        if validate_only:
+            return []
+        self._topics.grow(topic, requested.count, self._chosen(_placements(requested.assignments or ())))
+        return [topic]
 
 
 def _placements(assignments: Sequence[_Assignment]) -> list[Placement]:
