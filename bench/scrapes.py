@@ -35,6 +35,8 @@ from penstock.wire.codec import encode_key, encode_versioned
 _TOPIC = "events"
 _WINDOWS_OF_PAGE = 50  # that the console draws at once
 
+_ONE_CHANGES = 10  # of so many windows, from one scrape to the next
+
 Look = tuple[list[float], int]
 """The times of the slices, in ms, and the bytes."""
 
@@ -70,6 +72,7 @@ def start_queue(broker: Broker, partitions: int, group: str, held: int, at_once:
             for number in range(held // at_once):
                 member = f"worker-{number % 3}-of-{group}"
                 live.core.take(member, live.core.select(at_once, settings), now_ms, 60_000)
+            parts.share_groups.metrics.tallies.changed(live)
 
     broker._call(begin)
     if not begun.wait(60):
@@ -148,7 +151,12 @@ def scrapes(partitions: int, groups: int, share_groups: int, times: int) -> Figu
             broker._call(partial(commit_everything, parts, partitions, f"group-{number}"))
         for number in range(share_groups):
             start_queue(broker, partitions, f"queue-{number}", 30, 10)
-        return Figures.of([_on_loop(broker, parts.metrics.scrape) for _ in range(times)])
+        lives = list(parts.share_groups.windows.all())
+        found = []
+        for _ in range(times):
+            broker._call(lambda: [parts.share_groups.metrics.tallies.changed(live) for live in lives[::_ONE_CHANGES]])
+            found.append(_on_loop(broker, parts.metrics.scrape))
+        return Figures.of(found)
 
 
 def windows(partitions: int, locks: int, at_once: int, records: str, times: int) -> Figures:

@@ -113,7 +113,7 @@ def test_the_oldest_record_of_many_partitions_is_that_of_the_one_furthest_back_i
             for index, (position, end) in enumerate(zip(positions, ends, strict=True))
             if position < end
         ]
-        assert rig.arrivals.oldest_age_ms(rig.topic, 0, positions) == max(singles, default=0)
+        assert rig.arrivals.ages_ms(rig.topic, 0, positions, [0])[0] == max(singles, default=0)
 
 
 def test_what_was_noted_of_a_partition_outlives_a_moment_in_which_nobody_here_knows_it() -> None:
@@ -156,7 +156,7 @@ def test_partitions_that_a_topic_gets_later_are_noted_from_then_on() -> None:
     rig.second(8)
     rig.second(8)
     assert rig.arrivals.age_ms(rig.topic, 1, 2) == 1000
-    assert rig.arrivals.oldest_age_ms(rig.topic, 0, [8, 2]) == 1000
+    assert rig.arrivals.ages_ms(rig.topic, 0, [8, 2], [0, 0])[0] == 1000
     assert list(rig.notes.first_ends) == [5, 0]
 
 
@@ -189,7 +189,9 @@ def test_a_partition_has_stalled_since_its_record_and_its_last_progress() -> Non
     notes, start_ms = rig.notes, 1_000_000
 
     def since(positions: list[int], progress_s: list[int]) -> float:
-        found = notes.stalled_since(positions, [start_ms + 1000 * each for each in progress_s])
+        found = notes.stalled_since(
+            positions, [start_ms + 1000 * each for each in progress_s], notes.first_past(positions)
+        )
         assert found is not None
         return (found - start_ms) / 1000
 
@@ -197,7 +199,7 @@ def test_a_partition_has_stalled_since_its_record_and_its_last_progress() -> Non
     assert since([7, 9], [5, -100]) == 5, "it committed after the record had come"
     assert since([7, 7], [8, 2]) == 6, "that one is older and has made progress, this one has not"
     assert since([7, 9], [20, -100]) == 20
-    assert notes.stalled_since([13, 9], [0, 0]) is None
+    assert notes.stalled_since([13, 9], [0, 0], notes.first_past([13, 9])) is None
 
 
 def test_how_long_partitions_have_stalled_is_what_each_of_them_says() -> None:
@@ -215,7 +217,7 @@ def test_how_long_partitions_have_stalled_is_what_each_of_them_says() -> None:
             for at, position in enumerate(positions)
             if (first := notes.first_past_one(at, position)) is not None
         ]
-        assert notes.stalled_since(positions, progress) == min(singles, default=None)
+        assert notes.stalled_since(positions, progress, notes.first_past(positions)) == min(singles, default=None)
 
 
 def test_a_deleted_topic_is_forgotten() -> None:

@@ -141,10 +141,9 @@ class Notes:
         found = self._search(lambda at: any(map(gt, self.ends[at], positions)))
         return self.times_ms[found] if found < len(self.ends) else None
 
-    def stalled_since(self, positions: Sequence[int], progress_ms: Sequence[int]) -> int | None:
+    def stalled_since(self, positions: Sequence[int], progress_ms: Sequence[int], first: int | None) -> int | None:
         """Since when a partition has had a record at or past its position, and made no progress. The time of the last
-        progress of each is never 0 where there is such a record."""
-        first = self.first_past(positions)
+        progress of each is never 0 where there is such a record. `first` is what `first_past` has found."""
         if first is None or max(progress_ms) <= first:
             return first
         earliest = min(filter(None, progress_ms), default=0)  # no note from before that holds anything
@@ -213,16 +212,20 @@ class Arrivals:
         known = notes is not None and at < len(notes.first_ends)
         return self._age_ms(notes.first_past_one(at, offset) if notes is not None and known else None)
 
-    def oldest_age_ms(self, topic: Topic, span: int, positions: Sequence[int]) -> int:
-        """How long ago the oldest record arrived that is at or past the position of its partition in a span."""
+    def ages_ms(
+        self, topic: Topic, span: int, positions: Sequence[int], progress_ms: Sequence[int], known_ms: int = 0
+    ) -> tuple[int, int]:
+        """How long ago the oldest record arrived that is at or past the position of its partition in a span, and for
+        how long a partition has had such a record and made no progress. The latter is not looked for if it cannot be
+        longer than what is known already."""
         notes = self.notes(topic, span)
-        return self._age_ms(None if notes is None else notes.first_past(positions))
-
-    def stalled_ms(self, topic: Topic, span: int, positions: Sequence[int], progress_ms: Sequence[int]) -> int:
-        """For how long a partition has had a record at or past its position, and made no progress; of several, the
-        longest."""
-        notes = self.notes(topic, span)
-        return self._age_ms(None if notes is None else notes.stalled_since(positions, progress_ms))
+        if notes is None:
+            return 0, known_ms
+        first = notes.first_past(positions)
+        age_ms = self._age_ms(first)
+        if age_ms <= known_ms:
+            return age_ms, known_ms
+        return age_ms, max(known_ms, self._age_ms(notes.stalled_since(positions, progress_ms, first)))
 
     def _age_ms(self, time_ms: int | None) -> int:
         return 0 if time_ms is None else max(0, self._world.now_ms() - time_ms)

@@ -17,12 +17,14 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from operator import lt, sub
+from itertools import repeat
+from operator import attrgetter, gt, itemgetter, lt, sub
 from typing import TYPE_CHECKING, Protocol
 
 from penstock.broker.arrivals import NOT_KNOWN, SPAN, span_range, spans
 from penstock.broker.metrics import Metric
-from penstock.queues.state import UNKNOWN
+from penstock.groups.offset_store import CommittedOffset
+from penstock.queues.state import UNKNOWN, ShareGroupState
 
 if TYPE_CHECKING:
     from penstock.broker.arrivals import Arrivals
@@ -31,12 +33,17 @@ if TYPE_CHECKING:
     from penstock.broker.lag_elsewhere import LagElsewhere, QueueKey
     from penstock.broker.share.coordinator import ShareCoordinator
     from penstock.broker.topics import Topic
-    from penstock.groups.offset_store import CommittedOffset
-    from penstock.queues.state import ShareGroupState
 
 _FRESH_SECONDS = 0.02
 _NOWHERE = 2**62  # behind every log
 _SINGLES_PER_SLICE = 50
+_NO_COMMIT = CommittedOffset(_NOWHERE, -1, "", 0, None, b"", -1)
+_NO_STATE = ShareGroupState(0, 0, -1, _NOWHERE, 0, 0, 0)
+"""In the place of a partition for which a group has none, so that no function has to be called to tell."""
+_OFFSET, _COMMIT_MS = itemgetter(0), itemgetter(3)
+_START_OFFSET, _DONE, _PROGRESS_MS = (
+    attrgetter(name) for name in ("start_offset", "delivery_complete_count", "progress_ms")
+)
 
 
 class Want(Protocol):
@@ -195,10 +202,8 @@ class _Behind:
             positions = list(map(max, positions, starts))
         self._total += sum(lags)
         self._largest = max(self._largest, largest)
-        age_ms = self._arrivals.oldest_age_ms(topic, span, positions)
+        age_ms, self._stalled_ms = self._arrivals.ages_ms(topic, span, positions, times_ms, self._stalled_ms)
         self._age_ms = max(self._age_ms, age_ms)
-        if age_ms > self._stalled_ms:
-            self._stalled_ms = max(self._stalled_ms, self._arrivals.stalled_ms(topic, span, positions, times_ms))
         if self._want is not None:
             self._want(topic, span, positions)
 
@@ -230,6 +235,11 @@ class _Behind:
             yield from self._singles
 
 
+def _within(positions: list[int], ends: list[int]) -> list[int]:
+    """The positions, those beyond the end of their log at its end."""
+    return list(map(min, positions, ends)) if any(map(gt, positions, ends)) else positions[: len(ends)]
+
+
 def _add_commits(
     behind: _Behind,
     group_id: str,
@@ -239,15 +249,17 @@ def _add_commits(
     ends: list[int],
     starts: list[int],
 ) -> Iterator[None]:
-    commits = list(map(offsets.get, span_range(topic, span)))
-    positions = [
-        end if commit is None or commit[0] > end else commit[0] for commit, end in zip(commits, ends, strict=False)
-    ]
+    commits = list(map(offsets.get, span_range(topic, span), repeat(_NO_COMMIT)))
+    positions = _within(list(map(_OFFSET, commits)), ends)
     lags = list(map(sub, ends, positions))
-    times_ms = [0 if commit is None else commit[3] for commit in commits]
+    times_ms = list(map(_COMMIT_MS, commits))
     behind.span(topic, span, lags, positions, starts, times_ms)
     if behind.singles_max:
-        shown = [at for at, (commit, end) in enumerate(zip(commits, ends, strict=False)) if commit and end != NOT_KNOWN]
+        shown = [
+            at
+            for at, (commit, end) in enumerate(zip(commits, ends, strict=False))
+            if commit is not _NO_COMMIT and end != NOT_KNOWN
+        ]
         yield from _add_singles(behind, group_id, topic, span, shown, lags, positions, starts, times_ms)
 
 
@@ -260,25 +272,25 @@ def _add_states(
     ends: list[int],
     starts: list[int],
 ) -> Iterator[None]:
-    states = list(map(found.get, span_range(topic, span)))
-    positions = [
-        end if state is None or not UNKNOWN < state.start_offset < end else state.start_offset
-        for state, end in zip(states, ends, strict=False)
-    ]
-    done = [0 if state is None else state.delivery_complete_count for state in states]
+    states = list(map(found.get, span_range(topic, span), repeat(_NO_STATE)))
+    positions = list(map(_START_OFFSET, states))
+    if UNKNOWN in positions:
+        positions = [_NOWHERE if position == UNKNOWN else position for position in positions]
+    positions = _within(positions, ends)
+    done = list(map(_DONE, states))
     if UNKNOWN in done:
-        done = [0 if state is None else state.done_count() for state in states]
+        done = [state.done_count() for state in states]
     lags = list(map(sub, map(sub, ends, positions), done))
     if any(done):
         lags = [max(0, lag) for lag in lags]
         positions = [position if lag else end for position, lag, end in zip(positions, lags, ends, strict=False)]
-    times_ms = [0 if state is None else state.progress_ms for state in states]
+    times_ms = list(map(_PROGRESS_MS, states))
     behind.span(topic, span, lags, positions, starts, times_ms)
     if behind.singles_max:
         shown = [
             at
             for at, (state, end) in enumerate(zip(states, ends, strict=False))
-            if state is not None and state.start_offset != UNKNOWN and end != NOT_KNOWN
+            if state is not _NO_STATE and state.start_offset != UNKNOWN and end != NOT_KNOWN
         ]
         yield from _add_singles(behind, group_id, topic, span, shown, lags, positions, starts, times_ms)
 

@@ -33,6 +33,8 @@ class LockTable:
         self._by_ticket: dict[int, Lock] = {}
         self._by_member: dict[str, dict[int, Lock]] = {}
         self._deadlines: list[tuple[int, int]] = []
+        self.held = 0
+        """Records under all locks together."""
 
     def __len__(self) -> int:
         return len(self._by_ticket)
@@ -42,6 +44,7 @@ class LockTable:
     ) -> Lock:
         lock = Lock(ticket, member_id, since_ms, deadline_ms, first, last, held)
         self._by_ticket[ticket] = lock
+        self.held += held
         self._by_member.setdefault(member_id, {})[ticket] = lock
         heapq.heappush(self._deadlines, (deadline_ms, ticket))
         if len(self._deadlines) > 2 * len(self._by_ticket) + _SWEEP_SLACK:
@@ -71,6 +74,7 @@ class LockTable:
         """That many records are no longer under this lock."""
         lock = self._by_ticket[ticket]
         lock.held -= number
+        self.held -= number
         assert lock.held >= 0, "a lock gave up more records than it held"
         if lock.held == 0:
             del self._by_ticket[ticket]

@@ -6,6 +6,7 @@ from urllib.request import urlopen
 
 import pytest
 
+from penstock.client import sync
 from penstock.testing import Broker
 from tests.broker.share.share_client import (
     ACCEPT,
@@ -67,3 +68,45 @@ def test_unreadable_records_are_counted_by_group() -> None:
         with urlopen(f"http://127.0.0.1:{port}/metrics", timeout=10) as response:
             lines = response.read().decode().splitlines()
     assert 'penstock_share_unreadable_records_total{group="g"} 10' in lines
+
+
+def test_records_in_flight_and_held_are_those_of_the_windows_whatever_happens_to_them() -> None:
+    with Broker({"penstock.metrics.listen": "127.0.0.1:0"}) as broker:
+        parts = broker._running().parts
+
+        def shown() -> dict[tuple[str, ...], tuple[float, float]]:
+            """By group and topic; what the windows themselves say has to be the same."""
+            share = parts.share_groups
+            metrics = {metric.name: dict(metric.samples) for metric in share.metrics.tallies.metrics() if metric}
+            in_flight, held = (metrics[f"penstock_share_group_{name}_records"] for name in ("in_flight", "held"))
+            found = {place: (in_flight[place], held[place]) for place in in_flight}
+            sums: dict[tuple[str, ...], tuple[float, float]] = {}
+            for live in share.windows.all():
+                place = live.group_id, live.partition.topic.name
+                before = sums.get(place, (0, 0))
+                held_here = sum(live.core.held_by_member().values())
+                sums[place] = (before[0] + live.core.in_flight, before[1] + held_here)
+            assert found == sums
+            return found
+
+        def looked_at() -> dict[tuple[str, ...], tuple[float, float]]:
+            return broker._call(shown)
+
+        broker.create_topic("jobs", 2)
+        broker.create_topic("mail")
+        assert looked_at() == {}
+        with Wire(broker) as wire:
+            members = []
+            for name, partitions in (("jobs", 2), ("mail", 1)):
+                topic = topic_id(wire, name)
+                initialize(wire, "g", topic, partitions)
+                for partition in range(partitions):
+                    produce(wire, name, [b"x"] * 10, partition)
+                members.append(ShareMember(wire, "g", "m", topic))
+                members[-1].fetch(max_records=100, partitions=tuple(range(partitions)))
+                assert looked_at()["g", name] == (10 * partitions, 10 * partitions)
+            members[0].acknowledge({0: [(0, 4, ACCEPT)], 1: [(3, 5, ACCEPT), (9, 9, RELEASE)]})
+            assert looked_at() == {("g", "jobs"): (15, 11), ("g", "mail"): (10, 10)}
+        with sync.Admin(broker.client_settings()) as admin:
+            admin.delete_topics(["mail"])
+        assert ("g", "mail") not in looked_at()

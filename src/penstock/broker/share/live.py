@@ -171,7 +171,7 @@ class LiveSharePartition:
     def _follow_log(self, settings: ShareSettings) -> None:
         if self.partition.log.log_start_offset > self.core.start_offset:
             self.core.move_start(self.partition.log.log_start_offset)
-            self._cache.forget_below(self.core.start_offset)
+            self._cache_follows()
         if _isolation(settings) != self._isolation:
             self.core.forget_undelivered_tail()
             self._cache.clear()
@@ -252,6 +252,7 @@ class LiveSharePartition:
     def _look_over(self, settings: ShareSettings) -> None:
         """Go on until the whole window is known, or until a thread has to read first."""
         assert self._unknown_from is not None
+        self._metrics.tallies.changed(self)
         offset, end = max(self._unknown_from, self.core.start_offset), min(self.core.end_offset, self._log_bound())
         self._unknown_from = None
         while offset < end:
@@ -385,6 +386,7 @@ class LiveSharePartition:
         self._writes.write(StateWrite(self.core.start_offset, UNKNOWN))
 
     def _cache_follows(self) -> None:
+        self._metrics.tallies.changed(self)
         self._cache.forget_below(self.core.start_offset)
 
     def when_warm(self, callback: Callable[[], None]) -> None:
@@ -429,6 +431,7 @@ class LiveSharePartition:
         self._cache_follows()
 
     def _arm(self) -> None:
+        self._metrics.tallies.changed(self)
         deadline_ms = self.core.next_deadline_ms()
         if deadline_ms is None or self._closed:
             return

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections import Counter, defaultdict
+from collections import Counter
 from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING
 
@@ -12,6 +12,7 @@ from penstock.queues.transitions import AcknowledgeType
 
 if TYPE_CHECKING:
     from penstock.broker.share.dead_letters import DeadLetters
+    from penstock.broker.share.live import LiveSharePartition
     from penstock.broker.share.sessions import OpenShareSessions
     from penstock.broker.share.windows import ShareWindows
 
@@ -20,6 +21,63 @@ _PARTITION = "kafka_server_sharepartitionmetrics_"
 _SESSIONS = "kafka_server_sharesessioncache_"
 _TOPICS = "kafka_server_brokertopicmetrics_"
 _COORDINATOR = "kafka_server_share_coordinator_metrics_"
+_WINDOWS_PER_PIECE = 500
+
+
+class Tallies:
+    """Records in flight and held, summed by group and topic.
+
+    There may be tens of thousands of windows, most of which have not changed since the last scrape; so a scrape looks
+    at those that have.
+    """
+
+    def __init__(self) -> None:
+        self._changed: set[LiveSharePartition] = set()
+        self._known: dict[LiveSharePartition, tuple[int, int]] = {}
+        self._sums: dict[tuple[str, str], list[int]] = {}
+        """In flight, held, and the number of windows."""
+
+    def opened(self, live: LiveSharePartition) -> None:
+        self._known[live] = (0, 0)
+        self._changed.add(live)
+        self._sums.setdefault(_place(live), [0, 0, 0])[2] += 1
+
+    def changed(self, live: LiveSharePartition) -> None:
+        if live in self._known:
+            self._changed.add(live)
+
+    def forgotten(self, live: LiveSharePartition) -> None:
+        self._changed.discard(live)
+        self._note(live, (0, 0))
+        del self._known[live]
+        sums = self._sums[_place(live)]
+        sums[2] -= 1
+        if not sums[2]:
+            del self._sums[_place(live)]
+
+    def metrics(self) -> Iterator[Metric | None]:
+        changed = list(self._changed)
+        for first in range(0, len(changed), _WINDOWS_PER_PIECE):
+            for live in changed[first : first + _WINDOWS_PER_PIECE]:
+                if live in self._changed:
+                    self._changed.discard(live)
+                    self._note(live, live.core.tally)
+            yield None
+        for at, name in enumerate(("in_flight", "held")):
+            metric = Metric(f"penstock_share_group_{name}_records")
+            for labels, sums in self._sums.items():
+                metric.add(sums[at], *labels)
+            yield metric
+
+    def _note(self, live: LiveSharePartition, tally: tuple[int, int]) -> None:
+        sums, before = self._sums[_place(live)], self._known[live]
+        self._known[live] = tally
+        sums[0] += tally[0] - before[0]
+        sums[1] += tally[1] - before[1]
+
+
+def _place(live: LiveSharePartition) -> tuple[str, str]:
+    return live.group_id, live.partition.topic.name
 
 
 class ShareMetrics:
@@ -36,6 +94,7 @@ class ShareMetrics:
         """Records handed to consumers, by group and topic; one that is delivered again counts again."""
         self.lock_timeouts: Counter[tuple[str, str]] = Counter()
         """Records whose lock ran out, by group and topic."""
+        self.tallies = Tallies()
         self._loads = LoadTimes()
 
     def acknowledged(self, counts: Mapping[AcknowledgeType, int]) -> None:
@@ -69,7 +128,9 @@ class ShareMetrics:
         for group_id, count in self.unreadable.items():
             unreadable.add(count, group_id)
         yield unreadable
-        yield from _windows(windows, partitions=partitions)
+        yield from self.tallies.metrics()
+        if partitions:
+            yield from _partitions(windows)
         yield Metric(_SESSIONS + "sharesessionscount").add(len(sessions))
         yield Metric(_SESSIONS + "sharepartitionscount").add(sessions.partitions())
         yield Metric(_SESSIONS + "sharesessionevictions_total").add(self.session_evictions)
@@ -96,26 +157,6 @@ def _dead_letters(letters: DeadLetters) -> Iterator[Metric]:
         yield metric
 
 
-def _windows(windows: ShareWindows, *, partitions: bool) -> Iterator[Metric | None]:
-    """Sums for each group and topic; there may be thousands of windows, so single ones follow on request."""
-    sums: defaultdict[tuple[str, str], list[int]] = defaultdict(lambda: [0, 0])
-    for number, live in enumerate(list(windows.all())):
-        core = live.core
-        found = sums[live.group_id, live.partition.topic.name]
-        found[0] += core.in_flight
-        if core.locks:
-            found[1] += sum(core.held_by_member().values())
-        if number % 100 == 99:
-            yield None
-    for at, name in enumerate(("in_flight", "held")):
-        metric = Metric(f"penstock_share_group_{name}_records")
-        for labels, figures in sums.items():
-            metric.add(figures[at], *labels)
-        yield metric
-    if partitions:
-        yield from _partitions(windows)
-
-
 def _partitions(windows: ShareWindows) -> Iterator[Metric | None]:
     in_flight = Metric(_PARTITION + "inflightmessagecount")
     locks = Metric(_PARTITION + "inflightbatchcount")
@@ -125,7 +166,7 @@ def _partitions(windows: ShareWindows) -> Iterator[Metric | None]:
         labels = (live.group_id, live.partition.topic.name, str(live.key[2]))
         in_flight.add(live.core.in_flight, *labels)
         locks.add(live.core.locks, *labels)
-        held.add(sum(live.core.held_by_member().values()), *labels)
+        held.add(live.core.tally[1], *labels)
         timeouts.add(live.lock_timeouts, *labels)
         yield None
     yield from (in_flight, locks, held, timeouts)

@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import json
 from collections.abc import Awaitable, Callable, Iterator, Mapping
-from itertools import islice
 from typing import TYPE_CHECKING
 
 from penstock.broker.share.live import steady_ms
@@ -51,10 +50,12 @@ class ShareView:
             window = self._window(live)
             if runs < _RUNS_MAX and wanted(live.partition.topic.name, live.key[2]):
                 yield b""  # the rest of this window is a slice of its own
-                rows = self._records(live)
+                rows = list(self._rows(live))
                 runs += len(rows)
-                window["records"] = rows
-            yield before + json.dumps(window).encode()
+                text = f'{json.dumps(window)[:-1]}, "records": [{", ".join(rows)}]}}'
+            else:
+                text = json.dumps(window)
+            yield before + text.encode()
             before = b","
         yield b"]" if lives else b"[]"
 
@@ -78,22 +79,20 @@ class ShareView:
                 }
                 for state, deliveries, number, ready_ms in live.core.counts()
             ],
-            "oldest": next(iter(self._records(live, 1)), None),
+            "oldest": next(map(json.loads, self._rows(live)), None),
             "members": self._members(live),
         }
 
-    def _records(self, live: LiveSharePartition, most: int | None = None) -> list[dict[str, object]]:
-        return [
-            {
-                "offset": run.offset,
-                "count": run.number,
-                "state": run.state,
-                "deliveryCount": run.delivery_count,
-                "memberId": run.member_id,
-                "remainingMs": run.remaining_ms,
-            }
-            for run in islice(live.core.view(steady_ms(self._world)), most)
-        ]
+    def _rows(self, live: LiveSharePartition) -> Iterator[str]:
+        """The records as JSON. There may be as many runs as records, and objects for each would occupy the collector
+        of garbage, so the text is put together here; only names of members need quoting."""
+        quoted: dict[str, str] = {}
+        for offset, number, state, deliveries, holder, remaining_ms in live.core.view(steady_ms(self._world)):
+            yield (
+                f'{{"offset": {offset}, "count": {number}, "state": "{state}", "deliveryCount": {deliveries}, '
+                f'"memberId": {quoted.get(holder) or quoted.setdefault(holder, json.dumps(holder))}, '
+                f'"remainingMs": {remaining_ms}}}'
+            )
 
     def _members(self, live: LiveSharePartition) -> list[dict[str, object]]:
         """What each member does with this partition; rates are those of the last minute."""

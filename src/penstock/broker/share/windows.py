@@ -91,6 +91,7 @@ class ShareWindows:
                 self._fetch(key, cold)
                 raise CoordinatorLoadInProgress() from None
             self._by_group.setdefault(group_id, {})[key] = found
+            self._metrics.tallies.opened(found)
         return found
 
     def partition(self, partition: TopicIdPartition) -> Partition:
@@ -203,6 +204,7 @@ class ShareWindows:
         live = self._live.pop(key, None)
         if live is not None:
             live.close()
+            self._metrics.tallies.forgotten(live)
             of_group = self._by_group[key[0]]
             del of_group[key]
             if not of_group:
