@@ -87,8 +87,8 @@ def _read_members(item: ast.ClassDef) -> Iterator[str]:
                     isinstance(each, ast.Name) and each.id == "property" for each in member.decorator_list
                 )
                 shown = member.name if is_property else _read_signature(member)
-                text = ast.get_docstring(member)
-                yield f"`{shown}`" + (f": {_prose(text)}" if text else "")
+                documented = ast.get_docstring(member)
+                yield f"`{shown}`" + (f": {_prose(documented)}" if documented else "")
 
 
 def _read_signature(item: ast.ClassDef | ast.FunctionDef) -> str:
