@@ -17,8 +17,10 @@ from penstock.simulation.network import Connection
 from penstock.simulation.node import Node
 from penstock.wire import messages as m
 from tests.cluster.storm.leadership import Judged, Loaded, Place, judged, leaderships
+from tests.simulation.cluster_faults import EVERYWHERE
 from tests.simulation.clusters import OnCluster
 from tests.simulation.queue_history import QueueHistory, ShareRequest
+from tests.simulation.queue_services import BuriedQueues, CommittedQueues, DelayedQueues
 from tests.simulation.queues import LOCK_MS, PARTITIONS, TOPIC, Queues
 from tests.simulation.scenario import History
 
@@ -33,7 +35,8 @@ class ClusterQueues(OnCluster, Queues):
 
     def record(self, door: Door, topics: dict[bytes, str]) -> None:
         self._leaders = Leaders(self.world, topics)
-        ClusterQueueHistory(self.history, door, self.world, topics, _start_offset, LOCK_MS, self.backoff_ms)
+        recorded = ClusterQueueHistory(self.history, door, self.world, topics, _start_offset, LOCK_MS, self.backoff_ms)
+        door.on_unanswerable = recorded.unanswerable
 
     def by_hand(self, chance: random.Random) -> tuple[int, ...]:
         return (chance.randrange(PARTITIONS),)
@@ -42,6 +45,25 @@ class ClusterQueues(OnCluster, Queues):
         result = self._leaders.judged(self.history, LOCK_MS)
         self.history.operations = result.operations
         self.history.findings += result.findings
+
+
+class ClusterBuriedQueues(ClusterQueues, BuriedQueues):
+    """Dead letters in partitions that other brokers lead."""
+
+    name = "cluster-queues-dead-letters"
+
+
+class ClusterDelayedQueues(ClusterQueues, DelayedQueues):
+    """Delivery times that the next leader finds out anew."""
+
+    name = "cluster-queues-delayed"
+    kinds = tuple(kind for kind in EVERYWHERE if kind != "clock-jump")
+
+
+class ClusterCommittedQueues(ClusterQueues, CommittedQueues):
+    """Transactions over partitions whose queues several brokers lead."""
+
+    name = "cluster-queues-read-committed"
 
 
 def _start_offset(node: Node, group: str, topic_id: bytes, partition: int) -> int:
@@ -105,8 +127,8 @@ class ClusterQueueHistory(QueueHistory):
         if isinstance(request, m.ShareFetchRequest | m.ShareAcknowledgeRequest) and request.share_session_epoch == 0:
             self._gone(exchange.connection)
 
-    def _unanswered(self, exchange: Exchange) -> None:
-        super()._unanswered(exchange)
+    def unanswerable(self, exchange: Exchange) -> None:
+        """Records may have been acquired for a fetch until the broker heard that its connection was over."""
         request = exchange.request
         if isinstance(request, m.ShareFetchRequest):
             self._history.add(

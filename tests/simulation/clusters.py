@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import random
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 from penstock.broker.server import Broker
 from penstock.catalog.memory import MemoryCatalog
@@ -63,10 +63,10 @@ class OnCluster(Scenario):
     async def inject(self) -> None:
         await ClusterStage(self.world, self.crowd, self.topics).carry_out(self.plan)
 
-    async def create_topic(self, name: str, partitions: int) -> bytes:
+    async def create_topic(self, name: str, partitions: int, configs: Mapping[str, str] | None = None) -> bytes:
         async def create() -> None:
             async with Admin(bootstrap_servers=self.world.bootstrap) as admin:
-                await admin.create_topic(name, partitions, replication_factor=3)
+                await admin.create_topic(name, partitions, replication_factor=3, configs=dict(configs or {}))
 
         await self.world.spawn("creator", create).task
         return self._topic_id(name)

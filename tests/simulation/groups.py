@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import random
+from collections.abc import Sequence
 from typing import Any
 
 from penstock.client.accumulator import Delivery
@@ -183,7 +184,7 @@ class StaticMembers(Groups):
 
     name = "static-members"
     is_static = True
-    kinds = ("kill-client", "kill-client", "kill-client", "cut", "slow-network", "kill", "clean-stop")
+    kinds: Sequence[str] = ("kill-client", "kill-client", "kill-client", "cut", "slow-network", "kill", "clean-stop")
 
     async def prepare(self) -> None:
         self.protocol = ("classic", "consumer")[self.seed % 2]

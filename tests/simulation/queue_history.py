@@ -20,7 +20,8 @@ from tests.simulation.scenario import History
 
 _ROUNDED_MS = 1
 _GAP, _RELEASE, _RENEW = 0, 2, 4
-_KINDS = {1: "accept", _RELEASE: "release", 3: "reject", _RENEW: "renew"}
+_KINDS = {_GAP: "reject", 1: "accept", _RELEASE: "release", 3: "reject", _RENEW: "renew"}
+"""An offset without a record, as the end of a transaction is, is over when a client has said so."""
 _CERTAINLY_NOT = {
     ErrorCode.INVALID_RECORD_STATE,
     ErrorCode.SHARE_SESSION_NOT_FOUND,
@@ -212,5 +213,4 @@ def _acknowledged(request: ShareRequest) -> Iterator[tuple[tuple[bytes, int], in
                 kinds = batch.acknowledge_types
                 for index, offset in enumerate(range(batch.first_offset, batch.last_offset + 1)):
                     kind = kinds[0] if len(kinds) == 1 else kinds[index]
-                    if kind != _GAP:
-                        yield (topic.topic_id, partition.partition_index), offset, kind
+                    yield (topic.topic_id, partition.partition_index), offset, kind

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import random
 import uuid
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from penstock.client.producer import Producer
@@ -37,6 +37,10 @@ class Queues(Scenario):
 
     name = "queues"
     flush_ms = 0
+    workers = 2
+    raw_workers = 2
+    services: Mapping[str, object] = {}
+    """What the checkers are told that the group does (`penstock.checks.queue_services`)."""
 
     @classmethod
     def configs(cls, seed: int) -> dict[str, str]:
@@ -55,19 +59,29 @@ class Queues(Scenario):
             "share.delivery.count.limit": str(LIMIT),
             "penstock.share.retry.backoff.ms": str(self.backoff_ms),
             "penstock.share.retry.backoff.multiplier": "1",
+            **self.group_configs(),
         }
         self.catalog.set_configs(ResourceType.GROUP, GROUP, configs)
+
+    def group_configs(self) -> dict[str, str]:
+        """What else the group is configured to do."""
+        return {}
 
     async def prepare(self) -> None:
         self.topic_id = await self.create_topic(TOPIC, PARTITIONS)
         self.record(Door(self.world), {self.topic_id: TOPIC})
         tolerance = self.flush_ms + 50 if self.flush_ms else 0
         self.history.add(
-            "share-settings", group=GROUP, delivery_limit=LIMIT, max_in_flight=2000, flush_interval=tolerance
+            "share-settings",
+            group=GROUP,
+            delivery_limit=LIMIT,
+            max_in_flight=2000,
+            flush_interval=tolerance,
+            **self.services,
         )
-        for number in range(2):
+        for number in range(self.workers):
             self.crowd.start(f"worker-{number}", self._work)
-        for number in range(2):
+        for number in range(self.raw_workers):
             self.crowd.start(f"raw-{number}", self._work_by_hand)
 
     def record(self, door: Door, topics: dict[bytes, str]) -> None:
@@ -176,7 +190,7 @@ class Queues(Scenario):
         await asyncio.sleep(_EXPELLED_SECONDS)
         await self.world.spawn("last", self._take_the_rest).task
         ends = self.end_offsets(TOPIC)
-        records = [[TOPIC, index, offset] for index, end in ends.items() for offset in range(end)]
+        records = await self.expected(ends)
         self.history.add("settled", group=GROUP, time=self.world.now_ms, records=records)
         for index, end in ends.items():
             start = await self._begins_at(index)
@@ -185,6 +199,10 @@ class Queues(Scenario):
             )
             if start != end:
                 self.find("unfinished", f"the start offset of {TOPIC}-{index} is {start} of {end}")
+
+    async def expected(self, ends: Mapping[int, int]) -> list[list[object]]:
+        """The records that have to be handled by now."""
+        return [[TOPIC, index, offset] for index, end in ends.items() for offset in range(end)]
 
     async def _begins_at(self, index: int) -> int:
         """Where the window of a partition begins, at its leader."""
@@ -246,6 +264,7 @@ def share_fetch_request(
     acks: dict[int, list[tuple[int, int]]],
     most: int,
     is_renewal: bool,
+    wait_ms: int = 200,
 ) -> m.ShareFetchRequest:
     batch = m.ShareFetchRequest.AcknowledgementBatch
     partitions = [
@@ -260,7 +279,7 @@ def share_fetch_request(
         group_id=GROUP,
         member_id=member,
         share_session_epoch=epoch,
-        max_wait_ms=0 if is_renewal else 200,
+        max_wait_ms=0 if is_renewal else wait_ms,
         min_bytes=0 if is_renewal else 1,
         max_bytes=0 if is_renewal else 1 << 20,
         max_records=0 if is_renewal else most,

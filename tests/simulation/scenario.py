@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 
@@ -119,9 +119,9 @@ class Scenario:
         """Let the faults happen."""
         await carry_out(Stage(self.alone, self.crowd, self.history.crashed), self.plan)
 
-    async def create_topic(self, name: str, partitions: int) -> bytes:
+    async def create_topic(self, name: str, partitions: int, configs: Mapping[str, str] | None = None) -> bytes:
         """Returns its id."""
-        return self.alone.broker.parts.topics.create(name, partitions, {}).topic_id
+        return self.alone.broker.parts.topics.create(name, partitions, dict(configs or {})).topic_id
 
     def end_offsets(self, topic: str) -> dict[int, int]:
         """Where each partition of a topic ends."""

@@ -2,7 +2,12 @@
 
 from __future__ import annotations
 
-from tests.simulation.cluster_queues import ClusterQueues
+from tests.simulation.cluster_queues import (
+    ClusterBuriedQueues,
+    ClusterCommittedQueues,
+    ClusterDelayedQueues,
+    ClusterQueues,
+)
 from tests.simulation.clusters import (
     ClusterConsumerGroups,
     ClusterCopying,
@@ -16,6 +21,13 @@ from tests.simulation.clusters import (
 from tests.simulation.copying import Copying
 from tests.simulation.groups import ClockJumps, ConsumerGroups, Groups, Migration, StaticMembers
 from tests.simulation.machines import FileGroups, FileQueues, FileStreams, FileTransactions
+from tests.simulation.queue_services import (
+    BuriedQueues,
+    CommittedQueues,
+    DelayedQueues,
+    ParkedQueues,
+    UnreadableQueues,
+)
 from tests.simulation.queues import FlushedQueues, Queues
 from tests.simulation.scenario import Scenario
 from tests.simulation.streams import PowerCuts, PowerCutsAtSyncs, Streams, Transactions
@@ -32,6 +44,11 @@ SCENARIOS: dict[str, type[Scenario]] = {
         Copying,
         Queues,
         FlushedQueues,
+        ParkedQueues,
+        BuriedQueues,
+        DelayedQueues,
+        CommittedQueues,
+        UnreadableQueues,
         Groups,
         ConsumerGroups,
         Migration,
@@ -50,6 +67,9 @@ SCENARIOS: dict[str, type[Scenario]] = {
         ClusterMigration,
         ClusterStaticMembers,
         ClusterQueues,
+        ClusterBuriedQueues,
+        ClusterDelayedQueues,
+        ClusterCommittedQueues,
     )
 }
 
@@ -62,6 +82,11 @@ SEEDS = {
     "exactly-once": 30,
     "queues": 60,
     "queues-flushed": 40,
+    "queues-parked": 40,
+    "queues-dead-letters": 30,
+    "queues-delayed": 20,
+    "queues-read-committed": 20,
+    "queues-unreadable": 20,
     "groups": 40,
     "groups-848": 40,
     "migration": 30,
@@ -80,5 +105,8 @@ SEEDS = {
     "cluster-migration": 10,
     "cluster-static-members": 10,
     "cluster-queues": 20,
+    "cluster-queues-dead-letters": 10,
+    "cluster-queues-delayed": 10,
+    "cluster-queues-read-committed": 10,
 }
 """How many seeds of each the default tests run."""

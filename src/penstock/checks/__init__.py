@@ -11,6 +11,7 @@ from collections.abc import Iterable
 
 from penstock.checks.groups import GroupChecker
 from penstock.checks.history import Finding, HistoryError, Operation, read_history
+from penstock.checks.queue_services import QueueServiceChecker
 from penstock.checks.queues import QueueChecker
 from penstock.checks.streams import StreamChecker
 
@@ -19,7 +20,7 @@ __all__ = ["Finding", "HistoryError", "Operation", "check", "read_history"]
 
 def check(history: Iterable[Operation]) -> list[Finding]:
     """The anomalies in a history, in the order of its lines. Raises HistoryError if a line is not an operation."""
-    checkers = (StreamChecker(), QueueChecker(), GroupChecker())
+    checkers = (StreamChecker(), QueueChecker(), QueueServiceChecker(), GroupChecker())
     for operation in history:
         for checker in checkers:
             checker.add(operation)

@@ -37,12 +37,18 @@ Queues
     {"op": "unreadable", "group": "g", "topic": "t", "partition": 0, "offset": 3, "time": 2000}
     {"op": "window", "group": "g", "topic": "t", "partition": 0, "start": 3, "in_flight": 5, "time": 2000}
     {"op": "share-settings", "group": "g", "delivery_limit": 5, "max_in_flight": 2000, "flush_interval": 100,
-     "key_order": false}
+     "key_order": false, "wakes_within": 250, "dead_letters": true, "isolation": "read_committed"}
     {"op": "fault", "kind": "kill", "time": 5000}                or "power-cut", "restart"; of "topic" and "partition"
                                                                  alone, if they are named: another broker leads them
     {"op": "lost", "topic": "t", "partition": 0, "offset": 7}    a power cut took the records from this offset on
     {"op": "settled", "group": "g", "time": 9000,                every record of the group was handled: these, if they
      "records": [["t", 0, 3]]}                                   are named, and all that were delivered
+    {"op": "free", "group": "g", "topic": "t", "partition": 0, "offset": 3, "time": 900}      a new record is there; a
+                                                                 delivery may have "free": when its lock is over at the
+                                                                 latest
+    {"op": "waited", "group": "g", "member": "m1", "topic": "t", "partition": 0, "since": 800, "time": 950}
+    {"op": "due", "group": "g", "topic": "t", "partition": 0, "offset": 3, "time": 5000}
+    {"op": "letter", "group": "g", "topic": "t", "partition": 0, "offset": 3}    of this record, in a dead-letter topic
 
 Groups
 
@@ -83,6 +89,10 @@ REQUIRED: dict[str, tuple[str, ...]] = {
     "lost": ("topic", "partition", "offset"),
     "fault": ("kind", "time"),
     "settled": ("group", "time"),
+    "free": ("group", "topic", "partition", "offset", "time"),
+    "waited": ("group", "member", "topic", "partition", "since", "time"),
+    "due": ("group", "topic", "partition", "offset", "time"),
+    "letter": ("group", "topic", "partition", "offset"),
     "own": ("group", "member", "topic", "partition", "time"),
     "disown": ("group", "member", "topic", "partition", "time"),
     "offset-commit": ("group", "topic", "partition", "offset", "result"),

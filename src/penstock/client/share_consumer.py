@@ -489,10 +489,8 @@ class ShareConsumer(Generic[K, V]):
         acks = delivered.session.acknowledgements(delivered.partition)
         for first, last in delivered.corrupt:
             acks.add_run(first, last, AcknowledgeType.REJECT)
-        first, last = delivered.corrupt[0][0], delivered.corrupt[-1][1]
-        return CorruptMessage(
-            f"{delivered.tp} offsets {first} to {last} do not match their checksum; they were rejected"
-        )
+        runs = ", ".join(f"{first} to {last}" for first, last in delivered.corrupt)
+        return CorruptMessage(f"{delivered.tp} offsets {runs} are in batches that cannot be read; they were rejected")
 
     def _deserialized(self, delivered: Delivered) -> list[ConsumerRecord[bytes, bytes]]:
         made: list[ConsumerRecord[bytes, bytes]] = []

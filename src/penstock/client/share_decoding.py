@@ -25,7 +25,7 @@ class Delivered:
     partition: TopicIdPartition
     records: list[ConsumerRecord[bytes, bytes]]
     gaps: list[tuple[int, int]]
-    corrupt: list[tuple[int, int]]  # acquired offsets of batches that do not match their checksums
+    corrupt: list[tuple[int, int]]  # acquired offsets of batches that cannot be read
     locked_at: float = 0.0
 
     def locked_runs(self) -> list[tuple[int, int]]:

@@ -48,6 +48,8 @@ class Door:
         then `on_answer` is called as well.
         """
         self.on_over: Callable[[Connection], object] | None = None
+        self.on_unanswerable: Listener | None = None
+        """The broker has heard that the connection is over, and will not answer either."""
         self._world = world
         self._sent = 0
         world.network.on_connection = self._connected
@@ -62,6 +64,7 @@ class Door:
         connection.request_tap = listening.requested
         connection.tap = listening.answered
         connection.on_over = listening.over
+        connection.on_heard = listening.heard
 
 
 class _Listening:
@@ -100,6 +103,11 @@ class _Listening:
                 self._door.on_unanswered(exchange)
         if self._door.on_over is not None:
             self._door.on_over(self._connection)
+
+    def heard(self) -> None:
+        for _, exchange in self._pending:
+            if self._door.on_unanswerable is not None:
+                self._door.on_unanswerable(exchange)
 
 
 class _Frames:

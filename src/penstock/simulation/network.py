@@ -163,6 +163,8 @@ class Connection:
         """The same for what the client sends."""
         self.on_over: Callable[[], object] | None = None
         """Called once, when the connection is cut or one end closes it; not when it falls silent."""
+        self.on_heard: Callable[[], object] | None = None
+        """Called when the broker hears of that, which may be much later: until then it does what it is sent."""
         self._network = network
         self._loop = loop
         self._arrivals = {True: 0.0, False: 0.0}
@@ -232,6 +234,8 @@ class Connection:
     def _peer_closed(self, to_broker: bool) -> None:
         if to_broker:
             self.broker_end.end()
+            if self.on_heard is not None:
+                self.on_heard()
         else:
             self.is_over = True
             self.client_end.lost(ConnectionResetError("the connection was reset"))
