@@ -186,3 +186,9 @@ def test_a_log_that_is_given_up_while_it_is_loaded_does_not_meet_its_successor_i
     for seed in (28, 34):
         outcome = run(SCENARIOS["cluster-exactly-once"], seed)
         assert not outcome.findings, outcome.story()
+
+
+def test_records_that_were_taken_before_a_broken_batch_are_given_out() -> None:
+    """`penstock.client`: poll raised that a batch was broken, and what it had taken of others was passed over."""
+    outcome = run(SCENARIOS["files-rot"], 0, [])
+    assert not outcome.findings, outcome.story()
