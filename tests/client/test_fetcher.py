@@ -80,6 +80,34 @@ async def test_a_batch_with_a_wrong_checksum_is_raised_and_can_be_passed(
         assert len(await take(reader, 20)) == 20
 
 
+@pytest.mark.parametrize("batches", [False, True])
+async def test_what_comes_before_a_batch_with_a_wrong_checksum_is_given_out_first(
+    broker: Broker, monkeypatch: pytest.MonkeyPatch, batches: bool
+) -> None:
+    from penstock.client import fetcher
+
+    async with Producer(bootstrap_servers=broker.bootstrap_servers) as producer:
+        for value in (b"first", b"broken", b"last"):
+            await producer.send_and_wait("t", value)
+    monkeypatch.setattr(
+        fetcher, "crc_is_valid", lambda data, pos, size: b"broken" not in data[pos : pos + size].tobytes()
+    )
+    async with Consumer(bootstrap_servers=broker.bootstrap_servers, auto_offset_reset="earliest") as reader:
+        reader.assign([("t", 0)])
+
+        async def poll() -> list[bytes | None]:
+            if batches:
+                return [record.value for batch in await reader.poll_batches(5000) for record in batch.records]
+            return [record.value for record in await reader.poll(5000)]
+
+        assert await poll() == [b"first"]
+        for _ in range(2):
+            with pytest.raises(CorruptMessage, match=r"seek past it: .* 2\)"):
+                await poll()
+        reader.seek(TopicPartition("t", 0), 2)
+        assert await poll() == [b"last"]
+
+
 async def test_a_busy_partition_does_not_starve_the_others(broker: Broker) -> None:
     broker.create_topic("many", 3)
     async with Producer(bootstrap_servers=broker.bootstrap_servers) as producer:

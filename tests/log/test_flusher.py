@@ -179,5 +179,5 @@ def test_a_real_sync_error_is_a_storage_error(tmp_path: Path) -> None:
 def test_a_log_that_was_deleted_in_the_meantime_is_no_failure(tmp_path: Path) -> None:
     log = open_log(tmp_path)
     append(log, plain("a"))
-    log.delete()
+    log.delete(bytes(16))
     log.sync()

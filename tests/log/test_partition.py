@@ -292,7 +292,7 @@ def test_a_compacted_log_is_not_deleted_by_retention(tmp_path: Path) -> None:
 
 def test_deleting_a_log_renames_its_folder(log: PartitionLog) -> None:
     append(log, plain("a"))
-    renamed = log.delete()
+    renamed = log.delete(bytes(16))
     assert not log.folder.exists()
     assert renamed.name.startswith("t-0.")
     assert renamed.name.endswith("-delete")

@@ -10,14 +10,12 @@ from collections.abc import Mapping, Sequence
 from penstock.broker.server import Broker
 from penstock.catalog.memory import MemoryCatalog
 from penstock.client.admin import Admin
-from penstock.client.consumer import Consumer
-from penstock.client.types import TopicPartition
 from penstock.simulation.cluster import ClusterSimulation
 from penstock.storage.objects.commit_log import PartitionKey
 from penstock.wire import messages as m
-from penstock.wire.errors import KafkaError
 from tests.simulation.cluster_faults import EVERYWHERE, ClusterStage
 from tests.simulation.copying import OUT, Copying
+from tests.simulation.followers import Followed
 from tests.simulation.groups import TOPIC as EVENTS
 from tests.simulation.groups import ConsumerGroups, Groups, Migration, StaticMembers
 from tests.simulation.leases import watch_leases
@@ -25,12 +23,10 @@ from tests.simulation.raw import Lost, RawClient
 from tests.simulation.scenario import Scenario
 from tests.simulation.stores import STORES, settle, watch
 from tests.simulation.stream_requests import PARTITIONS, TOPIC, produce_request
-from tests.simulation.streams import Streams, Transactions
+from tests.simulation.streams import Transactions
 from tests.simulation.zombies import Zombies
 
 _OF_SERVERS = re.compile(r"(catalog|store)(: the connection was lost| is away| does not answer)")
-_RETRY_SECONDS = 0.1
-_QUIET_POLLS = 3
 
 
 class OnCluster(Scenario):
@@ -92,7 +88,7 @@ class OnCluster(Scenario):
         return await RawClient.connect(self.world, name, address=self.world.nodes[leader - 1].address)
 
 
-class ClusterStreams(OnCluster, Streams):
+class ClusterStreams(OnCluster, Followed):
     """Producers with every acks, idempotent ones, and readers of both isolation levels."""
 
     name = "cluster-streams"
@@ -122,56 +118,6 @@ class ClusterStreams(OnCluster, Streams):
                 {"result": "ok", "offset": result.base_offset} if result.error_code == 0 else {"result": "unknown"}
             )
             self.history.add("send", **sent, **outcome)
-
-    # -- readers -------------------------------------------------------------------------------------------------------
-
-    def _follower(self, isolation: int) -> Consumer[bytes, bytes]:
-        return Consumer(
-            bootstrap_servers=self.world.bootstrap,
-            auto_offset_reset="none",
-            isolation_level=("read_uncommitted", "read_committed")[isolation],
-            request_timeout_ms=2_000,
-            fetch_max_wait_ms=200,
-        )
-
-    async def _read(self, name: str, isolation: int) -> None:
-        """Follow both partitions from the beginning."""
-        while not self.stopped:
-            try:
-                async with self._follower(isolation) as consumer:
-                    self._from_the_beginning(consumer, name)
-                    while not self.stopped:
-                        await self._saw(consumer, name, isolation)
-            except KafkaError as error:
-                self.world.tell(name, f"begins anew: {error!r}")
-                await asyncio.sleep(_RETRY_SECONDS)
-
-    def _from_the_beginning(self, consumer: Consumer[bytes, bytes], name: str, topic: str = TOPIC) -> None:
-        places = [TopicPartition(topic, index) for index in range(PARTITIONS)]
-        consumer.assign(places)
-        for place in places:
-            consumer.seek(place, 0)
-        self.history.add("moved", process=name)
-
-    async def _saw(self, consumer: Consumer[bytes, bytes], name: str, isolation: int) -> bool:
-        records = await consumer.poll(300)
-        seen = [[each.topic, each.partition, each.offset, bytes(each.value or b"").decode()] for each in records]
-        if seen:
-            level = "read_committed" if isolation else "read_uncommitted"
-            self.history.add("poll", process=name, records=seen, how="assign", isolation=level)
-        return bool(seen)
-
-    async def read_all(self, name: str, isolation: int, topic: str = TOPIC) -> None:
-        """Read everything there is, when all is well."""
-
-        async def read() -> None:
-            async with self._follower(isolation) as consumer:
-                self._from_the_beginning(consumer, name, topic)
-                quiet = 0
-                while quiet < _QUIET_POLLS:
-                    quiet = 0 if await self._saw(consumer, name, isolation) else quiet + 1
-
-        await self.world.spawn(name, read).task
 
 
 class ClusterTransactions(ClusterStreams, Transactions):

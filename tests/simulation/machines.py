@@ -2,15 +2,24 @@
 
 from __future__ import annotations
 
+import random
 import re
 
+from penstock.client.types import TopicPartition
+from penstock.log.segment import LOG_SUFFIX
+from penstock.records.batch import ATTRIBUTES_AT, iter_headers
 from penstock.simulation.machine import MachineSimulation
+from penstock.wire.errors import CorruptMessage
 from tests.simulation.faults import EVERYWHERE, ON_FILES
+from tests.simulation.followers import Followed
 from tests.simulation.groups import ConsumerGroups
 from tests.simulation.queues import Queues
 from tests.simulation.scenario import Scenario
+from tests.simulation.stream_requests import TOPIC
 from tests.simulation.streams import Streams, Transactions
 
+_DELTA_AT, _DELTA_END = 23, 27
+"""Where a batch says how many offsets it has. A bit there, and who reads is told to pass over more than the batch."""
 _OF_THE_DISK = re.compile(r"Input/output error|No space left on device")
 
 
@@ -34,6 +43,89 @@ class OnFiles(Scenario):
 
 class FileStreams(OnFiles, Streams):
     name = "files-streams"
+
+
+class FileFollowed(OnFiles, Followed):
+    """Readers that have to notice by themselves that a power cut has taken records that they have read."""
+
+    name = "files-followed"
+
+
+class FileRot(FileFollowed):
+    """When all is written, bits of stored batches flip: those that hold them are reported and never shown.
+
+    What rots before it is known to be on disk, and is read when the broker starts after a crash, ends the log.
+    """
+
+    name = "files-rot"
+    _BITS = 4
+
+    async def finish(self) -> None:
+        await super().finish()
+        written = self._seen_by("last-0")
+        damaged = self._damage()
+        await self.world.stop_broker()
+        await self.world.start_broker()
+        shown = await self._read_around(damaged)
+        for place in written.keys() | shown.keys():
+            is_damaged = any(partition == place[0] and first <= place[1] < end for partition, first, end in damaged)
+            if shown.get(place) != (None if is_damaged else written.get(place)):
+                self.find("rot", f"{place} held {written.get(place)}, and {shown.get(place)} was read")
+
+    def _seen_by(self, reader: str) -> dict[tuple[int, int], str]:
+        return {
+            (record[1], record[2]): record[3]
+            for operation in self.history.operations
+            if operation["op"] == "poll" and operation["process"] == reader
+            for record in operation["records"]  # type: ignore[attr-defined]
+        }
+
+    def _damage(self) -> set[tuple[int, int, int]]:
+        """Partitions, first offsets and ends of the batches in which a bit has flipped."""
+        disk, chance = self.world.disk, random.Random(f"rot of {self.seed}")
+        batches = []
+        for path in disk.files():
+            folder, _, name = path.rpartition("/")
+            if folder.startswith(f"{TOPIC}-") and name.endswith(LOG_SUFFIX):
+                data = (disk.folder / path).read_bytes()
+                batches += [(path, int(folder.rpartition("-")[2]), at, header) for at, header in iter_headers(data)]
+        damaged = set()
+        for path, partition, at, header in chance.sample(batches, min(self._BITS, len(batches))):
+            disk.rot(path, at + chance.choice([*range(ATTRIBUTES_AT, _DELTA_AT), *range(_DELTA_END, header.size)]))
+            damaged.add((partition, header.base_offset, header.next_offset))
+            self.world.fault("rot", f"of {path} at offset {header.base_offset}")
+        return damaged
+
+    async def _read_around(self, damaged: set[tuple[int, int, int]]) -> dict[tuple[int, int], str]:
+        """Read everything, passing over what is reported as broken, which is just what was damaged."""
+        shown: dict[tuple[int, int], str] = {}
+        reported: set[tuple[int, int, int]] = set()
+
+        async def read() -> None:
+            ends = self.end_offsets(TOPIC)
+            async with self._follower(0) as consumer:
+                places = [TopicPartition(TOPIC, partition) for partition in ends]
+                consumer.assign(places)
+                for place in places:
+                    consumer.seek(place, 0)
+                while any([await consumer.position(place) < ends[place.partition] for place in places]):
+                    try:
+                        for record in await consumer.poll(300):
+                            shown[record.partition, record.offset] = bytes(record.value).decode()
+                    except CorruptMessage:
+                        at = {place.partition: await consumer.position(place) for place in places}
+                        broken = {each for each in damaged - reported if each[1] == at[each[0]]}
+                        if not broken:
+                            self.find("rot", f"a batch is reported as broken, and none of those at {at} is")
+                            return
+                        reported.update(broken)
+                        for partition, _, end in broken:
+                            consumer.seek(TopicPartition(TOPIC, partition), end)
+
+        await self.world.spawn("around", read).task
+        for partition, first, _ in damaged - reported:
+            self.find("rot", f"the broken batch at offset {first} of partition {partition} was not reported")
+        return shown
 
 
 class FileTransactions(OnFiles, Transactions):

@@ -20,7 +20,7 @@ from tests.simulation.clusters import (
 )
 from tests.simulation.copying import Copying
 from tests.simulation.groups import ClockJumps, ConsumerGroups, Groups, Migration, StaticMembers
-from tests.simulation.machines import FileGroups, FileQueues, FileStreams, FileTransactions
+from tests.simulation.machines import FileFollowed, FileGroups, FileQueues, FileRot, FileStreams, FileTransactions
 from tests.simulation.queue_services import (
     BuriedQueues,
     CommittedQueues,
@@ -55,6 +55,8 @@ SCENARIOS: dict[str, type[Scenario]] = {
         ClockJumps,
         StaticMembers,
         FileStreams,
+        FileFollowed,
+        FileRot,
         FileTransactions,
         FileQueues,
         FileGroups,
@@ -93,6 +95,8 @@ SEEDS = {
     "clock-jumps": 20,
     "static-members": 30,
     "files-streams": 40,
+    "files-followed": 20,
+    "files-rot": 10,
     "files-transactions": 20,
     "files-queues": 20,
     "files-groups": 10,

@@ -194,3 +194,9 @@ def test_a_window_that_was_thrown_away_is_not_written_over_the_next_one() -> Non
     """
     outcome = run(SCENARIOS["cluster-queues"], 22, [Fault(1240, "zombie", 266, -54322)])
     assert not outcome.findings, outcome.story()
+
+
+def test_records_that_were_taken_before_a_broken_batch_are_given_out() -> None:
+    """`penstock.client`: poll raised that a batch was broken, and what it had taken of others was passed over."""
+    outcome = run(SCENARIOS["files-rot"], 0, [])
+    assert not outcome.findings, outcome.story()

@@ -152,6 +152,7 @@ def local_foundation(settings: Settings, config: BrokerConfig, world: World, on_
                 world.precise,
                 flush_times.add,
                 world.threads,
+                world.new_id,
             )
             unused.pop_all()
         backup: BackupSource | None = None

@@ -171,4 +171,5 @@ def object_storage(
         settings,
         INTERNAL_TOPICS,
         world.threads,
+        world.new_id,
     )

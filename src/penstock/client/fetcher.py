@@ -375,7 +375,13 @@ class Fetcher:
         for state in self._turn():
             used.append(state.tp)
             while len(taken) < limit:
-                records = self._decoded(state)
+                try:
+                    records = self._decoded(state)
+                except CorruptMessage:
+                    if not taken:
+                        raise
+                    used.pop()  # what came before is given out; the next poll begins with this partition, and raises
+                    break
                 if records is None:
                     break
                 room = limit - len(taken)
@@ -430,7 +436,13 @@ class Fetcher:
                 if found is None:
                     break
                 chunk, pos, header = found
-                self._check(state, chunk, pos, header)
+                try:
+                    self._check(state, chunk, pos, header)
+                except CorruptMessage:
+                    if not taken:
+                        raise
+                    used.pop()
+                    break
                 chunk.at += 1
                 batch = RecordBatch(state.tp.topic, state.tp.partition, chunk.data, pos, header, state.position or 0)
                 state.position = header.next_offset

@@ -245,13 +245,13 @@ class PartitionLog:
         for segment in self._segments:
             segment.release()
 
-    def delete(self) -> Path:
-        """Take the log out of use. Returns the renamed folder, which is left for the caller to remove at leisure."""
+    def delete(self, unique: bytes) -> Path:
+        """Take the log out of use. Returns the folder, under a `unique` name, for the caller to remove at leisure."""
         self._deleted = True
         for segment in self._segments:
             segment.release()
         self._unsynced.clear()
-        target = unused_name(self.folder, os.urandom(16).hex(), DELETED_FOLDER_SUFFIX)
+        target = unused_name(self.folder, unique.hex(), DELETED_FOLDER_SUFFIX)
         try:
             self.folder.rename(target)
             sync_path(str(self.folder.parent))

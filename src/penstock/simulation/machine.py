@@ -52,6 +52,7 @@ class FileGround:
             on_failure,
             world.precise,
             threads=world.threads,
+            new_id=world.new_id,
         )
         network = self._world.network
         return Foundation(self._world.catalog, storage, lambda: [SimulatedListener(network, process, node.address)])

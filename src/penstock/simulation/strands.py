@@ -399,7 +399,10 @@ class _Pool:
 
 
 class _Helper:
-    """A process that computes, as a thread of the broker: it dies with it. Runs the `serve` of its module."""
+    """A process that computes, as a thread of the broker: it dies with it. Runs the `serve` of its module.
+
+    `serve` gets lines, answers, a clock and what sleeps.
+    """
 
     def __init__(self, strands: Strands, process: Process, module: str) -> None:
         self._strands = strands
@@ -411,10 +414,13 @@ class _Helper:
 
     def _run(self) -> None:
         try:
-            self._serve(self, self)
+            self._serve(self, self, self._strands.loop.time, self._sleep)
             self._end(0)
         except Exception:  # a process ends with a code, whatever has failed
             self._end(1)
+
+    def _sleep(self, seconds: float) -> None:
+        Wait(self._strands).until_ended(seconds)
 
     def _end(self, exit_code: int) -> None:
         if self._exit_code is None:

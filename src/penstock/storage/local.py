@@ -50,9 +50,12 @@ class LocalStorage:
         clock: Callable[[], float] | None = None,
         on_synced: Callable[[float], None] = lambda seconds: None,
         threads: Threads = THREADS,
+        new_id: Callable[[], bytes] = lambda: os.urandom(16),
     ) -> None:
-        """`clock` and `on_synced` are for who wants to know how long the disk takes."""
+        """`clock` and `on_synced` are for who wants to know how long the disk takes. `new_id` makes names that nobody
+        else has."""
         self.folder = folder
+        self._new_id = new_id
         self._now_ms = now_ms
         self._on_fatal = on_fatal
         self._threads = threads
@@ -128,7 +131,7 @@ class LocalStorage:
             if index == "delete":
                 shutil.rmtree(entry.path, ignore_errors=True)
             elif index.isdigit() and name:
-                aside = f"{entry.path}.{os.urandom(16).hex()}-stray"
+                aside = f"{entry.path}.{self._new_id().hex()}-stray"
                 log.warning("%s belongs to no topic; renamed to %s", entry.path, aside)
                 os.rename(entry.path, aside)
 
@@ -137,7 +140,7 @@ class LocalStorage:
 
     def delete_log(self, log: Log) -> Callable[[], None]:
         deleted = self._logs.pop((log.topic, log.partition))
-        folder = deleted.delete()
+        folder = deleted.delete(self._new_id())
         remove = partial(shutil.rmtree, folder, ignore_errors=True)
         if self._moment is None:
             return remove

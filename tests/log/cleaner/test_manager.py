@@ -182,7 +182,7 @@ def test_a_log_that_is_deleted_during_its_round_is_forgotten(manager: CleanerMan
     fill(log)
     manager.poll(NOW)
     manager.forget(log)
-    log.delete()
+    log.delete(bytes(16))
     assert not manager.has_process
     assert manager.status(NOW).running is None
 

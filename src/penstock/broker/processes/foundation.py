@@ -54,6 +54,7 @@ def foundation_among(
                 world.precise,
                 flush_times.add,
                 world.threads,
+                world.new_id,
             )
             unused.pop_all()
         return Foundation(

@@ -33,8 +33,8 @@ class RateLimit:
     def __init__(
         self,
         bytes_per_second: float,
-        clock: Callable[[], float] = time.monotonic,
-        sleep: Callable[[float], None] = time.sleep,
+        clock: Callable[[], float],
+        sleep: Callable[[float], None],
     ) -> None:
         self._rate = bytes_per_second
         self._clock = clock
@@ -71,7 +71,12 @@ class Answers(Protocol):
     def flush(self) -> object: ...
 
 
-def serve(lines: Lines, answers: Answers) -> None:
+def serve(
+    lines: Lines,
+    answers: Answers,
+    clock: Callable[[], float] = time.monotonic,
+    sleep: Callable[[float], None] = time.sleep,
+) -> None:
     """Work through jobs until the input ends."""
 
     def answer(outcome: Outcome) -> None:
@@ -82,7 +87,7 @@ def serve(lines: Lines, answers: Answers) -> None:
         try:
             with open(path, encoding="utf-8") as file:
                 job = CleanJob.from_json(file.read())
-            for outcome in clean_round(job, RateLimit(job.io_max_bytes_per_second)):
+            for outcome in clean_round(job, RateLimit(job.io_max_bytes_per_second, clock, sleep)):
                 answer(outcome)
                 if isinstance(outcome, CleanedGroup) and lines.readline().strip() != "next":
                     raise BrokerGone

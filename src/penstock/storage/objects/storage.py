@@ -109,8 +109,11 @@ class ObjectStorage:
         settings: EngineSettings,
         internal_topics: frozenset[str] = frozenset(),
         threads: Threads = THREADS,
+        new_id: Callable[[], bytes] = lambda: os.urandom(16),
     ) -> None:
+        """`new_id` makes names that nobody else has."""
         self.folder = folder
+        self._new_id = new_id
         self.settings = settings
         self._now_ms = now_ms
         self._call_soon = call_soon
@@ -126,7 +129,7 @@ class ObjectStorage:
         self._clear_folder()
         self._cache = SegmentCache(folder / _CACHE_FOLDER, store, settings.cache_bytes, threads)
         self._open_files = SharedOpenFiles()
-        self.writer = Writer(settings.keys.prefix, settings.node_id, settings.broker_epoch, os.urandom(6).hex())
+        self.writer = Writer(settings.keys.prefix, settings.node_id, settings.broker_epoch, new_id()[:6].hex())
         self.sweep = Sweep(commits, store, self.writer, settings.sweep, settings.keys, threads)
         self.tails = Tails(settings.tails)
         numbers = itertools.count()
@@ -251,7 +254,7 @@ class ObjectStorage:
 
     def _set_aside(self, log: ObjectLog) -> Path:
         """The log may be opened again before the files of this one are gone."""
-        aside = log.folder.with_name(f"{os.urandom(16).hex()}-delete")
+        aside = log.folder.with_name(f"{self._new_id().hex()}-delete")
         with suppress(FileNotFoundError):
             log.folder.rename(aside)
         return aside
