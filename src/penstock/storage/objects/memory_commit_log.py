@@ -123,10 +123,7 @@ class MemoryCommitLog:
                     return Outcome.DIVERGED
                 segments.append(segment)
                 self._objects[segment.object_key] = segment.size
-            covered = segment.base_offset
-            self._keep_extents(
-                partition, lambda each: not covered <= each.base_offset < each.end_offset <= segment.end_offset
-            )
+            self._keep_extents(partition, lambda each: not _are_covering(segments, each))
             return Outcome.COMMITTED
 
     def replace_segments(
@@ -259,3 +256,13 @@ class MemoryCommitLog:
 
     def close(self) -> None:
         pass
+
+
+def _are_covering(segments: Iterable[SegmentEntry], extent: Extent) -> bool:
+    """Whether segments hold all of an extent. One that was committed while a segment was full reaches into the next."""
+    held = (
+        min(each.end_offset, extent.end_offset) - max(each.base_offset, extent.base_offset)
+        for each in segments
+        if each.end_offset > extent.base_offset and each.base_offset < extent.end_offset
+    )
+    return sum(held) == extent.end_offset - extent.base_offset

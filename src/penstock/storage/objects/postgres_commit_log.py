@@ -96,6 +96,7 @@ WITH locked AS (
 ), mine AS (SELECT FROM locked WHERE leader_epoch = %(epoch)s AND %(end)s <= end_offset)
 """
 
+# An extent that was committed while a segment was full reaches into the next one: it goes when both are stored.
 _ADD_SEGMENT = (
     _LOCKED
     + f"""
@@ -112,8 +113,15 @@ _ADD_SEGMENT = (
         %(txn_index_size)s, %(snapshot_size)s, %(first_timestamp)s, %(max_timestamp)s, %(max_timestamp_offset)s
     WHERE EXISTS (SELECT FROM mine) AND NOT EXISTS (SELECT FROM known)
 ), covered AS (
-    DELETE FROM extent WHERE topic_id = %(topic_id)s AND partition_index = %(index)s
-    AND base_offset >= %(base)s AND end_offset <= %(end)s
+    DELETE FROM extent e WHERE topic_id = %(topic_id)s AND partition_index = %(index)s
+    AND base_offset < %(end)s AND end_offset > %(base)s
+    AND (base_offset >= %(base)s AND end_offset <= %(end)s OR end_offset - base_offset =
+        least(end_offset, %(end)s) - greatest(base_offset, %(base)s) + (
+            SELECT coalesce(sum(least(s.end_offset, e.end_offset) - greatest(s.base_offset, e.base_offset)), 0)
+            FROM segment s WHERE s.topic_id = %(topic_id)s AND s.partition_index = %(index)s
+            AND s.end_offset > e.base_offset AND s.base_offset < e.end_offset AND s.object_key <> %(key)s
+        )
+    )
     AND EXISTS (SELECT FROM mine) AND NOT EXISTS (SELECT FROM known WHERE object_key <> %(key)s)
 )
 SELECT leader_epoch, end_offset, ARRAY(SELECT object_key FROM known) FROM locked
