@@ -181,7 +181,7 @@ spark: $(PIPELINES_STAMP) ## The pipelines on a real Spark, with broker processe
 	$(BIN)/python -m pytest -m spark
 
 .PHONY: soak
-soak: $(STAMP) ## Long crash, chaos and load runs
+soak: $(SPARK_STAMP) ## Long crash, chaos and load runs; Spark takes part in the storm
 	$(BIN)/python -m pytest -m long --ignore=tests/fuzz
 
 .PHONY: simulate
