@@ -217,7 +217,7 @@ engine-spark: $(PIPELINES_STAMP)
 	$(BIN)/python -m tests.engine objects $(BIN)/python -m pytest tests/spark -m spark
 
 .PHONY: soak
-soak: $(STAMP) ## Long crash, chaos and load runs
+soak: $(SPARK_STAMP) ## Long crash, chaos and load runs; Spark takes part in the storm
 	$(BIN)/python -m pytest -m long --ignore=tests/fuzz
 
 .PHONY: simulate

@@ -42,6 +42,8 @@ from penstock.storage.objects.store import ObjectStore
 
 _RECORD = bytes(os.urandom(1024))
 _PUT_DOLLARS = 5e-6
+_MONTH_SECONDS = 30 * 86_400
+_SIZES = 10, 1_000, 10_000
 _TAKE_OVER_PARTITIONS = 1000
 _IDLE_SECONDS = 20
 _CHANGES_PER_ROUND = 20
@@ -61,6 +63,8 @@ class Run:
     ) -> None:
         self.clusters = clusters
         self.faults = faults
+        self.sizes: Sequence[int] = _SIZES
+        self.take_over_partitions = _TAKE_OVER_PARTITIONS
         self.megabytes = megabytes
         self.rounds = rounds
         self.warm_up = warm_up
@@ -148,42 +152,58 @@ def _median(values: list[float]) -> str:
     return f"{statistics.median(values):.1f} (rounds {shown})"
 
 
-@contextmanager
-def _counted(cluster: PenstockCluster, megabytes: float) -> Iterator[list[str]]:
-    """What the store and PostgreSQL were asked for, as text, when the block is over."""
-    before, started = cluster.figures(), time.monotonic()
-    text: list[str] = []
-    yield text
-    after, elapsed = cluster.figures(), time.monotonic() - started
-    puts = sum(after[name] - before[name] for name in ("uploads_total", "segments_total"))
-    commits = after["commits_total"] - before["commits_total"]
-    requests = after["postgres_transactions"] - before["postgres_transactions"]
-    dollars = puts / megabytes * 1e6 * _PUT_DOLLARS
-    text.append(
-        f"{puts / elapsed:.1f} PUTs/s, {puts / megabytes:.3f} per MB (${dollars:.2f} a TB); "
-        f"{commits / elapsed:.1f} commits/s, {commits / megabytes:.3f} per MB; "
-        f"{requests / elapsed:.1f} transactions of PostgreSQL/s, {requests / megabytes:.2f} per MB"
-    )
+class Costs:
+    """What the store and PostgreSQL are asked for while something is measured, and what that costs."""
+
+    def __init__(self, cluster: Cluster) -> None:
+        self._cluster = cluster if isinstance(cluster, PenstockCluster) else None
+        self.text = ""
+        """Of the last measurement; empty for other clusters."""
+
+    @contextmanager
+    def of(self, megabytes: float) -> Iterator[None]:
+        if self._cluster is None:
+            yield
+            return
+        before, started = self._cluster.figures(), time.monotonic()
+        yield
+        after, elapsed = self._cluster.figures(), time.monotonic() - started
+        puts = sum(after[name] - before[name] for name in ("uploads_total", "segments_total"))
+        commits = after["commits_total"] - before["commits_total"]
+        requests = after["postgres_transactions"] - before["postgres_transactions"]
+        self.text = (
+            f"{puts / elapsed:.1f} PUTs/s, {puts / megabytes:.3f} per MB "
+            f"(${puts / megabytes * 1e6 * _PUT_DOLLARS:.2f} a TB, "
+            f"${puts / elapsed * _MONTH_SECONDS * _PUT_DOLLARS:.2f} a month without a pause); "
+            f"{commits / elapsed:.1f} commits/s, {commits / megabytes:.3f} per MB; "
+            f"{requests / elapsed:.1f} transactions of PostgreSQL/s, {requests / megabytes:.2f} per MB"
+        )
+
+
+def _in_turns_with_costs(run: Run, measure: Callable[[Cluster], float], megabytes: float) -> dict[str, list[float]]:
+    """Rounds as `Run.in_turns`; what the last of them has cost is said."""
+    costs = {name: Costs(cluster) for name, cluster in run.clusters.items()}
+
+    def counted(cluster: Cluster) -> float:
+        with costs[cluster.name].of(megabytes):
+            return measure(cluster)
+
+    found = run.in_turns(counted)
+    for each in costs.values():
+        if each.text:
+            run.say("requests, last round", each.text)
+    return found
 
 
 def row_produce(run: Run) -> None:
     topics = {name: run.topic(cluster, 3) for name, cluster in run.clusters.items()}
     run.warm(topics)
-    costs: list[str] = []
 
     def measure(cluster: Cluster) -> float:
-        with ExitStack() as stack:
-            if isinstance(cluster, PenstockCluster):
-                cost = stack.enter_context(_counted(cluster, run.megabytes))
-            rate = produce(cluster, topics[cluster.name], run.megabytes)
-        if isinstance(cluster, PenstockCluster):
-            costs.extend(cost)
-        return rate
+        return produce(cluster, topics[cluster.name], run.megabytes)
 
-    for name, rates in run.in_turns(measure).items():
+    for name, rates in _in_turns_with_costs(run, measure, run.megabytes).items():
         run.say(f"produce 1 KiB, acks=all, librdkafka, {name}", f"{_median(rates)} MB/s")
-    if costs:
-        run.say("requests while producing, last round", costs[-1])
 
 
 def row_java(run: Run) -> None:
@@ -201,7 +221,7 @@ def row_java(run: Run) -> None:
             raise click.ClickException(f"the Java producer failed: {done.stdout[-500:]}{done.stderr[-500:]}")
         return float(rates[-1]) * 1.048576
 
-    for name, rates in run.in_turns(measure).items():
+    for name, rates in _in_turns_with_costs(run, measure, run.megabytes * 1.024).items():
         run.say(f"produce 1 KiB, default Java producer, {name}", f"{_median(rates)} MB/s")
 
 
@@ -223,7 +243,7 @@ def row_single(run: Run) -> None:
 
 
 def row_takeover(run: Run) -> None:
-    topics = {name: run.topic(cluster, _TAKE_OVER_PARTITIONS) for name, cluster in run.clusters.items()}
+    topics = {name: run.topic(cluster, run.take_over_partitions) for name, cluster in run.clusters.items()}
     found: dict[tuple[str, str, str], list[float]] = {}
     if PARTITION in run.faults and not can_cut_off():
         run.say("pause after a partition of the network", "not measured: it needs root and iptables")
@@ -300,7 +320,7 @@ def row_cache(run: Run) -> None:
 
 
 def row_scale(run: Run) -> None:
-    for partitions in (10, 1_000, 10_000):
+    for partitions in run.sizes:
         active = max(3, partitions // 100)
         for name, cluster in run.clusters.items():
             if partitions > 1_000 and not isinstance(cluster, PenstockCluster):
@@ -309,7 +329,9 @@ def row_scale(run: Run) -> None:
             topic = run.topic(cluster, partitions)
             created = time.monotonic() - started
             produce(cluster, topic, 10, active)
-            rate = produce(cluster, topic, run.megabytes / 2, active)
+            costs = Costs(cluster)
+            with costs.of(run.megabytes / 2):
+                rate = produce(cluster, topic, run.megabytes / 2, active)
             latencies = singles(cluster, topic, 6, active)
             p99 = latencies[int(len(latencies) * 0.99)]
             run.say(
@@ -317,6 +339,8 @@ def row_scale(run: Run) -> None:
                 f"{rate:.1f} MB/s, one record at a time p50 {statistics.median(latencies):.1f} ms, p99 {p99:.1f} ms; "
                 f"created in {created:.1f} s",
             )
+            if costs.text:
+                run.say(f"requests with {partitions} partitions", costs.text)
 
 
 def row_idle(run: Run) -> None:
@@ -375,11 +399,22 @@ def _chosen(names: str, what: str, known: Collection[str]) -> list[str]:
 @click.option("--megabytes", default=200, show_default=True, help="How much a round produces.")
 @click.option("--rounds", default=5, show_default=True)
 @click.option("--faults", default=",".join(FAULTS), show_default=True, help="Which faults the row takeover has.")
+@click.option("--quick", is_flag=True, help="One small round of everything, which only shows that it runs.")
 @click.option("--warm-up", default=60.0, show_default=True, help="Seconds of load before the first row is measured.")
 def main(
-    rows: str, brokers: int, without_kafka: bool, megabytes: int, rounds: int, faults: str, warm_up: float
+    rows: str,
+    brokers: int,
+    without_kafka: bool,
+    megabytes: int,
+    rounds: int,
+    faults: str,
+    warm_up: float,
+    quick: bool,
 ) -> None:
     chosen, struck = _chosen(rows, "rows", ROWS), _chosen(faults, "faults", FAULTS)
+
+    if quick:
+        megabytes, rounds, warm_up = 20, 1, 0.0
 
     def say(what: str, figure: str) -> None:
         click.echo(f"{what:58} {figure}")
@@ -390,6 +425,8 @@ def main(
             if not without_kafka:
                 clusters["kafka"] = stack.enter_context(KafkaCluster())
             run = Run(clusters, megabytes, rounds, warm_up, say, struck)
+            if quick:
+                run.sizes, run.take_over_partitions = (10, 100), 30
             for name in chosen:
                 ROWS[name](run)
     except PeerError as error:

@@ -191,6 +191,19 @@ class TestSilentBrokers:
             while client._silent:  # noqa: ASYNC110
                 await asyncio.sleep(0.05)
 
+    async def test_an_address_of_the_configuration_that_is_no_broker_s_may_be_slow(self) -> None:
+        """A load balancer, say: no metadata tells whether it has left."""
+        async with scripted_cluster(2) as brokers, asyncio.timeout(60):
+            brokers.gone = {1}
+            async with self.client(brokers) as client:
+                balancer = brokers.brokers[0]
+                balancer.answers_again.clear()
+                slow = asyncio.create_task(client.request(m.MetadataRequest(), m.MetadataResponse, node=-1))
+                while len(brokers.brokers[1].requests(m.MetadataRequest)) < 2:  # noqa: ASYNC110
+                    await asyncio.sleep(0.05)
+                balancer.answers_again.set()
+                await slow
+
     async def test_one_that_lists_only_others_is_not_asked_again(self) -> None:
         """A broker of a cluster that has lost its lease sends its clients to those that may know more."""
         async with scripted_cluster(2) as brokers, self.client(brokers) as client, asyncio.timeout(60):

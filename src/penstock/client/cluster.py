@@ -225,7 +225,7 @@ class Cluster:
             if owing and self.metadata.nodes.keys() - self._silent.keys():
                 with suppress(KafkaError):  # whoever needs the metadata meets the error where it can be reported
                     await self.refresh()
-                for node_id in owing - self.metadata.nodes.keys():
+                for node_id in owing - self.metadata.nodes.keys() - {_BOOTSTRAP}:
                     self._give_up(node_id)
 
     def _note_silence(self) -> set[int]:

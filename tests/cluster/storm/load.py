@@ -22,8 +22,9 @@ from penstock.client import Admin, Consumer, Producer, ResourceType, ShareConsum
 from penstock.client.accumulator import Delivery
 from penstock.client.errors import UsageError
 from penstock.wire.errors import KafkaError
-from tests.cluster.storm import spark
+from tests.cluster.storm import maintained, spark
 from tests.cluster.storm.history import History, now_ms
+from tests.cluster.storm.maintained import Maintained
 
 STREAM, TRANSACTIONS, JOBS, BULK, COPIES = "stream", "transactions", "jobs", "bulk", "copies"
 PARTITIONS = {STREAM: 3, TRANSACTIONS: 2, JOBS: 3, BULK: 2, COPIES: 3}
@@ -49,6 +50,8 @@ class Load:
         self.acknowledged: Counter[str] = Counter()
         self._bootstrap: dict[str, Any] = {"bootstrap_servers": bootstrap}
         self._seed = seed
+        settings, producers = {**self._bootstrap, **_CLIENT}, {**self._bootstrap, **_PATIENT}
+        self.maintained = Maintained(settings, producers, seed, lambda: self.is_over)
         self._spark_folder = spark_folder
         self._copies = {COPIERS: COPIES} if spark_folder is None else {COPIERS: COPIES, "spark": spark.COPIES}
         """Who copies the stream, and to which topic."""
@@ -64,6 +67,8 @@ class Load:
             for topic, partitions in self._partitions.items():
                 configs = {"segment.bytes": str(1 << 20)} if topic == BULK else {}
                 await admin.create_topic(topic, partitions, replicas, configs)
+            for topic, topic_configs in maintained.CONFIGS.items():
+                await admin.create_topic(topic, 1, replicas, topic_configs)
             share = {
                 "share.auto.offset.reset": "earliest",
                 "share.delivery.count.limit": str(DELIVERY_LIMIT),
@@ -82,6 +87,8 @@ class Load:
             self._tasks.append(self._run(name, partial(self._produce, name, topic, size)))
         for name in ("transactional-1", "transactional-2"):
             self._tasks.append(self._run(name, partial(self._transact, name)))
+        self._tasks.append(self._run("overwriter", self.maintained.overwrite))
+        self._tasks.append(self._run("trimmer", self.maintained.trim))
         programs: dict[str, Callable[[], Awaitable[None]]] = {
             "copier": self._copy,
             "observer": self._observe,
@@ -324,6 +331,7 @@ class Load:
                 for isolation in ("read_uncommitted", "read_committed"):
                     await self._read_all(isolation)
                 self.history.add("drained")
+                wrong += await self.maintained.judge([TopicPartition(STREAM, n) for n in range(PARTITIONS[STREAM])])
         except (TimeoutError, KafkaError) as error:
             wrong.append(f"not everything can be read to the end: {error!r}")
         self.is_settled = True
@@ -333,6 +341,21 @@ class Load:
         self._expect_copies()
         self._settle_queue()
         return [*wrong, *self._broken_transactions()]
+
+    def too_little(self, least: int) -> list[str]:
+        """What has been done less often than so many times: a storm without load proves nothing."""
+        done: Counter[str] = Counter({f"records of {topic}": 0 for topic in (STREAM, TRANSACTIONS, JOBS, BULK)})
+        done |= dict.fromkeys(("committed transactions", "confirmed acceptances", "confirmed commits"), 0)
+        done.update({f"records of {topic}": count for topic, count in self.acknowledged.items()})
+        done |= {f"records of {topic}": self.maintained.acknowledged[topic] for topic in maintained.CONFIGS}
+        for each in self.history.operations:
+            if each["op"] == "txn-end" and each["result"] == "committed":
+                done["committed transactions"] += 1
+            elif each["op"] == "acknowledge" and (each["kind"], each["result"]) == ("accept", "ok"):
+                done["confirmed acceptances"] += 1
+            elif each["op"] == "offset-commit" and not each["read"]:
+                done["confirmed commits"] += 1
+        return [f"only {count} {name}, of at least {least}" for name, count in done.items() if count < least]
 
     def _behind(self) -> dict[str, int]:
         return {group: self._unread(group) for group in (CLASSIC, MODERN, *self._copies)} | {

@@ -18,7 +18,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from tests.cluster.storm import spark
+from tests.cluster.storm import maintained, spark
 from tests.cluster.storm.faults import Fault, carry_out, plan_of
 from tests.cluster.storm.history import History, Wire, now_ms
 from tests.cluster.storm.load import LOCK_MS, QUEUE, Load
@@ -34,7 +34,10 @@ CONFIGS: dict[str, object] = {
     "offsets.topic.num.partitions": 6,
     "transaction.state.log.num.partitions": 6,
     "share.coordinator.state.topic.num.partitions": 6,
+    **maintained.BROKER_CONFIGS,
 }
+_WORK_PER_FAULT = 3
+"""How often everything has to have been done, per fault, for a storm to prove anything."""
 _BETWEEN_SECONDS = (0.5, 2.0)
 
 
@@ -45,6 +48,8 @@ class Result:
     """How many of each kind are shown to have happened."""
     unproven: list[str] = field(default_factory=list)
     wrong: list[str] = field(default_factory=list)
+    removed: Counter[str] = field(default_factory=Counter)
+    """How many records of which topics were compacted away or deleted."""
     summary: str = ""
 
 
@@ -73,6 +78,8 @@ async def storm(
             await _blow(stage, plan_of(seed, count, brokers, kinds), scale, result, load if tell else None)
             began = time.monotonic()
             result.wrong += await load.finish(patience_seconds)
+            result.wrong += load.too_little(count * _WORK_PER_FAULT)
+            result.removed = load.maintained.removed
             quiet = time.monotonic() - began
         clock_ms = now_ms() - int(time.time() * 1000)
         windows = [each for node in stage.nodes for each in node.windows(QUEUE, clock_ms)]
@@ -82,8 +89,8 @@ async def storm(
         result.wrong += await judged_store(stage, patience_seconds)
     result.summary = (
         f"seed {seed}: {sum(result.faults.values())} faults, {dict(history.counts)} operations, acknowledged "
-        f"{dict(load.acknowledged)}, overlaps {dict(history.overlaps)}, at rest after {quiet:.0f} s, "
-        f"clients made anew {dict(load.restarts)}"
+        f"{dict(load.acknowledged)}, removed {dict(result.removed)}, overlaps {dict(history.overlaps)}, at rest after "
+        f"{quiet:.0f} s, clients made anew {dict(load.restarts)}"
     )
     return result
 

@@ -209,6 +209,16 @@ def test_an_extent_over_several_segments_is_named_until_the_last_of_them_is_stor
     assert log.marked(0) == [OBJECT.key]
 
 
+def test_an_extent_that_lies_in_several_segments_goes_with_the_last_of_them(log: CommitLog, epoch: int) -> None:
+    for base, end in ((0, 2), (2, 8), (8, 10)):
+        log.commit(None, [inline(FIRST, epoch, base, end)])
+    for base, end, left in ((0, 3, [(2, 8), (8, 10)]), (3, 5, [(2, 8), (8, 10)]), (5, 9, [(8, 10)]), (9, 10, [])):
+        entry = segment(base, end, f"segment/{base}")
+        for _ in range(2):
+            assert log.add_segment(FIRST, epoch, entry) == Outcome.COMMITTED
+            assert extents(log) == left
+
+
 def test_segments_are_guarded_like_commits(cluster: Cluster, epoch: int) -> None:
     log = cluster.log
     log.commit(None, [inline(FIRST, epoch, 0, 5)])
