@@ -14,7 +14,7 @@ import statistics
 import tempfile
 import threading
 import time
-from collections.abc import Awaitable, Callable, Iterator
+from collections.abc import Awaitable, Callable, Iterator, Sequence
 from contextlib import contextmanager
 from functools import partial
 from pathlib import Path
@@ -23,7 +23,7 @@ from typing import NamedTuple
 import click
 
 from penstock.broker.parts import Parts
-from penstock.broker.share.live import steady_ms
+from penstock.broker.share.live import LiveSharePartition, steady_ms
 from penstock.broker.share.view import parse_wanted
 from penstock.broker.slices import in_slices
 from penstock.groups.share.protocol import InitializeShareState
@@ -154,9 +154,14 @@ def scrapes(partitions: int, groups: int, share_groups: int, times: int) -> Figu
         lives = list(parts.share_groups.windows.all())
         found = []
         for _ in range(times):
-            broker._call(lambda: [parts.share_groups.metrics.tallies.changed(live) for live in lives[::_ONE_CHANGES]])
+            broker._call(partial(_change, parts, lives[::_ONE_CHANGES]))
             found.append(_on_loop(broker, parts.metrics.scrape))
         return Figures.of(found)
+
+
+def _change(parts: Parts, lives: Sequence[LiveSharePartition]) -> None:
+    for live in lives:
+        parts.share_groups.metrics.tallies.changed(live)
 
 
 def windows(partitions: int, locks: int, at_once: int, records: str, times: int) -> Figures:

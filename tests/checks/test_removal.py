@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 from penstock.checks import Operation
 from tests.checks.histories import (
     DRAINED,
@@ -29,7 +31,7 @@ def scan(*records: tuple[int, object], start: int = 0, end: int = 10) -> Operati
     return {"op": "scan", "process": "s", "records": seen} | place
 
 
-def keyed(value: str, offset: int | None, **more: object) -> Operation:
+def keyed(value: str, offset: int | None, **more: Any) -> Operation:
     """Its key is the first letter of its value."""
     return send(value, offset, key=value[0], **more)
 

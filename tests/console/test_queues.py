@@ -67,8 +67,8 @@ def test_windows_are_drawn_fifty_at_a_time_and_counted_all(
             pages = [f"/queues/{fresh}.json?page={number}" for number in (1, 2, 3)]
             texts = [f"/queues/{fresh}?page={number}" for number in (1, 2)]
             return [
-                *[await asyncio.to_thread(lambda path=path: console.get(path).json()) for path in pages],
-                *[await asyncio.to_thread(lambda path=path: console.get(path).text) for path in texts],
+                *[(await asyncio.to_thread(console.get, path)).json() for path in pages],
+                *[(await asyncio.to_thread(console.get, path)).text for path in texts],
             ]
 
     first, second, beyond, first_text, second_text = run(work())

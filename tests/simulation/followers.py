@@ -5,8 +5,8 @@ from __future__ import annotations
 import asyncio
 
 from penstock.client.consumer import Consumer
-from penstock.client.errors import KafkaError
 from penstock.client.types import TopicPartition
+from penstock.wire.errors import KafkaError
 from tests.simulation.stream_requests import PARTITIONS, TOPIC
 from tests.simulation.streams import Streams
 

@@ -111,7 +111,7 @@ class FileRot(FileFollowed):
                 while any([await consumer.position(place) < ends[place.partition] for place in places]):
                     try:
                         for record in await consumer.poll(300):
-                            shown[record.partition, record.offset] = bytes(record.value).decode()
+                            shown[record.partition, record.offset] = bytes(record.value or b"").decode()
                     except CorruptMessage:
                         at = {place.partition: await consumer.position(place) for place in places}
                         broken = {each for each in damaged - reported if each[1] == at[each[0]]}

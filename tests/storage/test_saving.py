@@ -13,11 +13,11 @@ from penstock.log.partition import PartitionLog
 from penstock.storage import checkpoint
 from penstock.storage.checkpoint import Checkpoints, Progress
 from penstock.storage.saving import Saving
-from penstock.threads import Thread, Threads
+from penstock.threads import SystemThreads, Thread
 from tests.log.log_helpers import NOW, append, open_log, plain
 
 
-class ThreadsOfTheTest(Threads):
+class ThreadsOfTheTest(SystemThreads):
     """A thread runs when the test says so."""
 
     def __init__(self) -> None:

@@ -136,7 +136,7 @@ def test_the_windows_of_150_partitions_with_2000_locks_each_are_made_in_slices()
     shown = ShareView(
         SimpleNamespace(of_group=lambda _: lives),  # type: ignore[arg-type]
         SimpleNamespace(settings=lambda _: settings),  # type: ignore[arg-type]
-        SimpleNamespace(monotonic=lambda: 1.0),  # type: ignore[arg-type]
+        SimpleNamespace(monotonic=lambda: 1.0),
     )
     pieces = list(shown._pieces("g", view.parse_wanted("")))
     whole = json.loads(b"".join(pieces))

@@ -79,9 +79,9 @@ def test_whoever_reads_on_finds_what_follows(cache: SegmentCache, store: Countin
     file = whole(cache)
     read(file, 0)
     read(file, 1000)
-    until(lambda: len(file._chunks) == 1 + AHEAD_CHUNKS)
+    until(lambda: len(file.chunks) == 1 + AHEAD_CHUNKS)
     file.require(CHUNK_BYTES, CHUNK_BYTES)
-    until(lambda: len(file._chunks) == 2 + AHEAD_CHUNKS)
+    until(lambda: len(file.chunks) == 2 + AHEAD_CHUNKS)
     assert set(store.gets.values()) == {1}, "each chunk is requested once"
 
 
