@@ -14,6 +14,7 @@ from pathlib import Path
 import uvicorn
 
 from penstock.console.app import DEFAULT_PIPELINES, create_app
+from penstock.console.connections import MOST, Connection
 from penstock.console.guard import allowed_hosts
 from penstock.console.logins import Rules, wants_login
 
@@ -87,11 +88,12 @@ def run(
         app,
         log_level="warning",
         access_log=False,
+        http=Connection,
         ws="none",
         server_header=False,
         timeout_graceful_shutdown=_GRACE_SECONDS,
         h11_max_incomplete_event_size=64 << 10,
-        limit_concurrency=500,
+        limit_concurrency=MOST,
         proxy_headers=False,  # whoever can set them would choose the address that its logins are counted under
         ssl_certfile=place.tls_cert,
         ssl_keyfile=place.tls_key,
