@@ -3,8 +3,9 @@
 A broker and its console run as processes, as `penstock serve --console` starts them. A topic holds a million records of
 1 KiB, each a JSON document of eight fields; every filter finds a hundred of them. Of each search: the seconds until the
 first hit is sent to the page, until the last record was read, and the largest memory of the console so far. With
-chromium installed also how long a page of a topic with 10,000 partitions takes to open there, and the memory of the
-page that shows the hits, before and after.
+chromium installed also how long a page of a topic with 10,000 partitions takes to open there, the memory of the page
+that shows the hits, before and after, and how far the strip of a queue of which a worker holds 2,000 records is behind
+the broker: the seconds from the sending of an acknowledgement until the page shows it.
 """
 
 from __future__ import annotations
@@ -25,10 +26,13 @@ from urllib.parse import urlencode
 
 import click
 
-from penstock.client.admin import Admin
+from penstock.client.admin import Admin, ResourceType
 from penstock.client.producer import Producer
+from penstock.client.share_acknowledgements import AcknowledgeType
+from penstock.client.share_consumer import ShareConsumer
 
-_TOPIC, _WIDE = "documents", "wide"
+_TOPIC, _WIDE, _QUEUE = "documents", "wide", "packing"
+_LOCKS, _CHANGES = 2_000, 40
 _EVERY = 10_000
 _CHROMIUM = next((path for path in ("/usr/bin/chromium", "/usr/bin/chromium-browser") if Path(path).exists()), None)
 SEARCHES = {
@@ -37,7 +41,7 @@ SEARCHES = {
     "header": ("expression", 'header.region = "antarctica"'),
     "JSON text": ("expression", '$.customer.city = "Ushuaia"'),
     "JSON number": ("expression", "$.total > 1000"),
-    "regex": ("expression", r'value matches "needle-\w+-haystack"'),
+    "regex": ("expression", r'value matches "needle-[\w-]+-haystack"'),
     "regex of keys": ("expression", r'key matches "^customer-47[1]\d$"'),
     "timestamp": ("expression", "timestamp < 1000"),
 }
@@ -165,6 +169,57 @@ def in_browser(address: str, records: int) -> Iterator[str]:
         browser.close()
 
 
+SHOWN = """(offset) => new Promise((done) => {
+  const look = () => {
+    const holds = (each) => offset >= +each.dataset.first && offset < +each.dataset.first + each.children.length;
+    const run = [...document.querySelectorAll(".strip b")].find(holds);
+    if (run && run.className === "acquired") setTimeout(look, 5); else done(Date.now());
+  };
+  look();
+})"""
+"""When the strip no longer shows the record at an offset as held, in milliseconds of the clock."""
+
+
+async def follow_a_strip(bootstrap: str, address: str) -> list[float]:
+    """The seconds by which a strip is behind, for acknowledgements of single records that are spread over it."""
+    from playwright.async_api import async_playwright
+
+    async with Admin(bootstrap_servers=bootstrap) as admin, Producer(bootstrap_servers=bootstrap) as producer:
+        await admin.create_topic(_QUEUE, 1, 1)
+        configs = {"share.auto.offset.reset": "earliest", "share.record.lock.duration.ms": "60000"}
+        await admin.alter_configs(ResourceType.GROUP, _QUEUE, configs)
+        for number in range(_LOCKS):
+            await producer.send(_QUEUE, str(number))
+        await producer.flush()
+    behind = []
+    async with (
+        ShareConsumer(
+            bootstrap_servers=bootstrap,
+            group_id=_QUEUE,
+            share_acknowledgement_mode="explicit",
+            max_poll_records=_LOCKS,
+        ) as worker,
+        async_playwright() as playwright,
+    ):
+        browser = await playwright.chromium.launch(executable_path=_CHROMIUM, args=["--no-sandbox", "--disable-gpu"])
+        page = await browser.new_page(base_url=f"http://{address}")
+        worker.subscribe([_QUEUE])
+        records = await worker.poll(timeout_ms=30_000)
+        if len(records) < _LOCKS:
+            raise click.ClickException(f"the worker was given {len(records)} records in place of {_LOCKS}")
+        await page.goto(f"/queues/{_QUEUE}")
+        await page.locator(".strip .acquired i").nth(_LOCKS - 1).wait_for(state="attached")
+        for record in records[:: _LOCKS // _CHANGES]:
+            shown = asyncio.ensure_future(page.evaluate(SHOWN, record.offset))
+            await asyncio.sleep(random.uniform(0.2, 0.6))  # at no particular moment between two readings
+            began = time.time()
+            worker.acknowledge(record, AcknowledgeType.ACCEPT)
+            await worker.commit()
+            behind.append(await shown / 1000 - began)
+        await browser.close()
+    return sorted(behind)
+
+
 @click.command(help=__doc__.partition("\n\n")[2])
 @click.option("--records", default=1_000_000, show_default=True)
 @click.option("--partitions", default=6, show_default=True)
@@ -188,6 +243,9 @@ def main(records: int, partitions: int, wide: int) -> None:
         if _CHROMIUM is not None:
             for line in in_browser(address, records):
                 click.echo(line)
+            behind = asyncio.run(follow_a_strip(bootstrap, address))
+            middle, most = behind[len(behind) // 2], behind[-1]
+            click.echo(f"strip of {_LOCKS:,} held records: behind by {middle:.2f} s, at most {most:.2f} s")
         click.echo(f"console, at most:                {megabytes(console, 'VmHWM'):5.1f} MB")
 
 

@@ -22,6 +22,28 @@ def test_a_pattern_is_found_and_not_found() -> None:
     assert not found.may_be_in(b"nothing of it")
 
 
+@pytest.mark.parametrize(
+    ("text", "hit", "is_known"),
+    [
+        ("^k-[0-9]+$", b"k-47", True),
+        ("(?i)^K$", b"k", True),
+        ("a|b", b"b", True),
+        ("^a|b$", b"xb", True),
+        (r"a\$", b"a$", False),
+        (r"\bword", b"word", False),
+        ("x[^y]", b"xz", False),
+        ("(?m)a$\nb", b"a\nb", False),
+        ("^*", b"", False),
+    ],
+)
+def test_without_anchors_a_pattern_is_in_whatever_holds_a_match(text: str, hit: bytes, is_known: bool) -> None:
+    found = Pattern(text, Clock())
+    inner = found.without_anchors()
+    assert found.is_in(hit)
+    assert (inner is not None) is is_known
+    assert inner is None or inner.may_be_in(b"before" + hit + b"after")
+
+
 @pytest.mark.parametrize("text", ["(", "(?=a)", r"(\pL{0,40}){0,9}"])
 def test_what_is_no_pattern_or_too_large_is_refused(text: str) -> None:
     with pytest.raises(MalformedPattern):

@@ -57,7 +57,8 @@ _EXPRESSION = re.compile(
 )
 _STEP = re.compile(r"""\.([\w\-]+)|\[(\d+)\]|\[("(?:[^"\\]|\\.)*")\]""")
 _PLAIN = re.compile(rb"[ !#-.0-\[\]-~]+")  # what JSON writes in one way only, but for \u escapes
-_ANCHORS = re.compile(r"[\^$]|\\[AzbBZ]")
+_SCALAR = re.compile(rb"[ \t\r\n]*:[ \t\r\n]*(-?(?:\d[\d.eE+\-]*|Infinity)|NaN|true|false|null)")
+_WORDS = {b"true": True, b"false": False, b"null": None}
 _ORDER: dict[str, Callable[[Any, Any], bool]] = {
     "<": operator.lt,
     "<=": operator.le,
@@ -298,7 +299,8 @@ def _existing(kind: str, word: str) -> Filter:
 def _bytes_test(word: str, sign: str, value: Operand) -> Filter:
     get = _getter(word)
     if isinstance(value, Pattern):
-        screen = None if _ANCHORS.search(value.text) else value.may_be_in
+        inner = value.without_anchors()
+        screen = None if inner is None else inner.may_be_in
         return Filter(lambda s: isinstance(held := get(s.record), bytes) and value.is_in(held), screen)
     if value is None:
         if sign not in ("=", "!="):
@@ -369,8 +371,10 @@ def _follow(found: object, steps: list[str | int]) -> object:
 
 
 def _json_test(steps: list[str | int], sign: str, value: Operand) -> Filter:
-    screen = _json_screen(steps, value if sign == "=" and not isinstance(value, Pattern) else None)
     check = _json_check(sign, value)
+    names = _json_screen(steps, value if sign == "=" and not isinstance(value, Pattern) else None)
+    scalars = _scalar_screen(steps, sign, value)
+    screen = names if names is None or scalars is None else (lambda data: names(data) and scalars(data))
 
     def test(subject: Subject) -> bool:
         raw = subject.record.value
@@ -398,6 +402,41 @@ def _json_check(sign: str, value: Operand) -> Callable[[object], bool]:
 
 def _same(found: object, value: Literal) -> bool:
     return isinstance(found, bool) == isinstance(value, bool) and found == value
+
+
+def _scalar_screen(steps: list[str | int], sign: str, value: Operand) -> Screen | None:
+    """Whether the name at the end of a path has, somewhere in a JSON text, a number, true, false or null that passes.
+
+    So that not every record has to be parsed in which there is that name.
+    """
+    name = steps[-1] if steps else None
+    if not isinstance(name, str) or not _PLAIN.fullmatch(name.encode()) or isinstance(value, str | Pattern):
+        return None
+    if sign not in ("=", *_ORDER):
+        return None
+    needle, after = f'"{name}"'.encode(), len(name.encode()) + 2
+    check = _json_check(sign, value)
+
+    def may_pass(data: bytes) -> bool:
+        at = data.find(needle)
+        while at >= 0:
+            found = _SCALAR.match(data, at + after)
+            if found is not None and ((scalar := _scalar(found[1])) is _MISSING or check(scalar)):
+                return True
+            at = data.find(needle, at + after)
+        return b"\\u" in data
+
+    return may_pass
+
+
+def _scalar(text: bytes) -> object:
+    """A number, a truth or a null of a JSON text; _MISSING for what only a parser can tell."""
+    for kind in (int, float):
+        try:
+            return _WORDS[text] if text in _WORDS else kind(text)
+        except ValueError:
+            continue
+    return _MISSING
 
 
 def _json_screen(steps: list[str | int], value: Literal) -> Screen | None:

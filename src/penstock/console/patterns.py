@@ -8,6 +8,7 @@ where RE2 lets the rest of the console go on.
 
 from __future__ import annotations
 
+import re
 import time
 from collections.abc import Callable
 from typing import TYPE_CHECKING
@@ -22,6 +23,8 @@ _STEPS_UNTIMED = 2_000_000  # instructions times bytes: at worst a hundredth of 
 _STEPS_IN_LOOP = 40_000_000
 _STEPS_TRIED = 200_000_000
 _MOST_STEPS = 10_000_000_000
+_AROUND = re.compile(r"(\(\?[a-z]+\))?\^?(.*?)\$?", re.DOTALL)
+_ANCHORS = re.compile(r"[\^$]|\\[AzbBZ]")
 
 
 class MalformedPattern(ValueError):
@@ -71,11 +74,11 @@ class Clock:
 class Pattern:
     """A compiled regular expression. Its searches raise TooSlow."""
 
-    __slots__ = ("_clock", "_instructions", "_search", "text")
+    __slots__ = ("_clock", "_instructions", "_search", "_text")
 
     def __init__(self, text: str, clock: Clock) -> None:
         """Raises MalformedPattern."""
-        self.text = text
+        self._text = text
         compiled = _compiled(text)
         self._search: Callable[[bytes], object] = compiled.search
         self._instructions: int = compiled.programsize
@@ -94,6 +97,17 @@ class Pattern:
     def may_be_in(self, data: bytes) -> bool:
         """The same of many records in a row, where it is quickly told."""
         return self._instructions * len(data) > _STEPS_TRIED or self.is_in(data)
+
+    def without_anchors(self) -> Pattern | None:
+        """What text that this is in holds wherever it stands, such as in a batch; None if that is not easily told."""
+        found = _AROUND.fullmatch(self._text)
+        if found is None or found[2].endswith("\\") or _ANCHORS.search(found[2]):
+            return None
+        text = (found[1] or "") + found[2]
+        try:
+            return self if text == self._text else Pattern(text, self._clock)
+        except MalformedPattern:
+            return None
 
     def _try(self, data: bytes) -> None:
         """Tell from the beginning of something large how long the whole would take."""

@@ -85,6 +85,8 @@ class Web:
         self.questions = Questions()
         self.streams = asyncio.Semaphore(_STREAMS)
         self.is_closing = asyncio.Event()
+        self.under_way: set[asyncio.Task[object]] = set()
+        """The requests that are being answered."""
         self._notices: OrderedDict[tuple[str, str], str] = OrderedDict()
         self.templates = Environment(
             loader=FileSystemLoader(TEMPLATES),
