@@ -6,6 +6,8 @@ first hit is sent to the page, until the last record was read, and the largest m
 chromium installed also how long a page of a topic with 10,000 partitions takes to open there, the memory of the page
 that shows the hits, before and after, and how far the strip of a queue of which a worker holds 2,000 records is behind
 the broker: the seconds from the sending of an acknowledgement until the page shows it.
+
+With `--peer kafka` the console is in front of Apache Kafka, which shows no windows and so has no strips.
 """
 
 from __future__ import annotations
@@ -26,6 +28,7 @@ from urllib.parse import urlencode
 
 import click
 
+from bench.peers import KafkaPeer
 from penstock.client.admin import Admin, ResourceType
 from penstock.client.producer import Producer
 from penstock.client.share_acknowledgements import AcknowledgeType
@@ -100,10 +103,32 @@ def served(folder: str) -> Iterator[tuple[str, str, int]]:
             process.terminate()
 
 
+@contextmanager
+def before_kafka() -> Iterator[tuple[str, str, int]]:
+    """Apache Kafka and a console: their addresses, and the console's process id."""
+    line = [sys.executable, "-m", "penstock.cli.main", "console", "--listen", "127.0.0.1:0", "--until-stdin-closes"]
+    with (
+        KafkaPeer() as peer,
+        subprocess.Popen(
+            [*line, "--bootstrap", peer.bootstrap], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
+        ) as process,
+    ):
+        assert process.stdin is not None
+        assert process.stdout is not None
+        console = process.stdout.readline().split()[1].removeprefix("http://").rstrip("/")
+        yield peer.bootstrap, console, process.pid
+        process.stdin.close()
+
+
 def megabytes(process: int, what: str) -> float:
     """VmRSS or VmHWM of a process."""
     status = Path(f"/proc/{process}/status").read_text()
     return next(int(line.split()[1]) for line in status.splitlines() if line.startswith(what)) / 1024
+
+
+def processor_seconds(process: int) -> float:
+    fields = Path(f"/proc/{process}/stat").read_text().rpartition(")")[2].split()
+    return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
 
 
 def child_of(process: int) -> int:
@@ -220,29 +245,51 @@ async def follow_a_strip(bootstrap: str, address: str) -> list[float]:
     return sorted(behind)
 
 
+def measure(address: str, console: int, records: int) -> Iterator[str]:
+    """Every line but the first ones."""
+    yield f"console, opened:                 {megabytes(console, 'VmRSS'):5.1f} MB"
+    yield f"{records:,} records, {os.cpu_count()} cores, load {os.getloadavg()[0]:.1f}"
+    for name, (by, text) in SEARCHES.items():
+        worked = processor_seconds(console)
+        first, whole, said = search(address, by, text)
+        worked = processor_seconds(console) - worked
+        yield (
+            f"{name:14} first hit {first:5.2f} s, all {whole:5.2f} s ({worked:5.2f} s of a processor), "
+            f"console at most {megabytes(console, 'VmHWM'):5.1f} MB: {said}"
+        )
+    if _CHROMIUM is not None:
+        yield from in_browser(address, records)
+
+
+def open_overview(address: str) -> None:
+    connection = HTTPConnection(address, timeout=60)
+    connection.request("GET", "/")
+    connection.getresponse().read()
+    connection.close()
+
+
 @click.command(help=__doc__.partition("\n\n")[2])
+@click.option("--peer", default="penstock", type=click.Choice(["penstock", "kafka"]), show_default=True)
 @click.option("--records", default=1_000_000, show_default=True)
 @click.option("--partitions", default=6, show_default=True)
 @click.option("--wide", default=10_000, show_default=True, help="Partitions of the topic that is only looked at.")
-def main(records: int, partitions: int, wide: int) -> None:
+def main(peer: str, records: int, partitions: int, wide: int) -> None:
+    if peer == "kafka":
+        with before_kafka() as (bootstrap, address, console):
+            asyncio.run(furnish(bootstrap, records, partitions, wide))
+            open_overview(address)
+            for line in measure(address, console, records):
+                click.echo(line)
+            click.echo(f"console, at most:                {megabytes(console, 'VmHWM'):5.1f} MB")
+        return
     with tempfile.TemporaryDirectory(prefix="bench-console-") as folder, served(folder) as (bootstrap, address, broker):
         click.echo(f"broker, its console not opened:  {megabytes(broker, 'VmRSS'):5.1f} MB")
         asyncio.run(furnish(bootstrap, records, partitions, wide))
-        connection = HTTPConnection(address, timeout=60)
-        connection.request("GET", "/")
-        connection.getresponse().read()
+        open_overview(address)
         console = child_of(broker)
-        click.echo(f"console, opened:                 {megabytes(console, 'VmRSS'):5.1f} MB")
-        click.echo(f"{records:,} records, {os.cpu_count()} cores")
-        for name, (by, text) in SEARCHES.items():
-            first, whole, said = search(address, by, text)
-            click.echo(
-                f"{name:14} first hit {first:5.2f} s, all {whole:5.2f} s, "
-                f"console at most {megabytes(console, 'VmHWM'):5.1f} MB: {said}"
-            )
+        for line in measure(address, console, records):
+            click.echo(line)
         if _CHROMIUM is not None:
-            for line in in_browser(address, records):
-                click.echo(line)
             behind = asyncio.run(follow_a_strip(bootstrap, address))
             middle, most = behind[len(behind) // 2], behind[-1]
             click.echo(f"strip of {_LOCKS:,} held records: behind by {middle:.2f} s, at most {most:.2f} s")
