@@ -22,6 +22,7 @@ from penstock.client.types import ConsumerRecord, OffsetSpec, TopicPartition
 from penstock.console import filters, searching
 from penstock.console.commands import command
 from penstock.console.decoders import FORMATS, avro, decode_record, preview
+from penstock.console.formats import plural
 from penstock.console.moments import MalformedMoment, milliseconds
 from penstock.console.names import encode_name
 from penstock.console.questions import Change, Form
@@ -220,11 +221,11 @@ async def _search_events(
 def _progress(found: Found, criteria: _Search, resume: str) -> dict[str, object]:
     place = found.place
     if criteria.start == "live":
-        text = f"following · {place.hits:,} records" + (" found" if criteria.filter else "")
+        text = f"following · {plural(place.hits, 'record')}" + (" found" if criteria.filter else "")
     elif criteria.filter is None:
-        text = f"{place.hits:,} records"
+        text = plural(place.hits, "record")
     else:
-        text = f"{place.hits:,} found in {place.scanned:,} of {place.total:,} records"
+        text = f"{place.hits:,} found in {place.scanned:,} of {plural(place.total, 'record')}"
         if place.hits > _KEEP:
             text += f", the first {_KEEP} shown"
         if found.seconds >= 0.1:
