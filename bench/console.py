@@ -76,7 +76,8 @@ def document(number: int, chance: random.Random) -> tuple[str, bytes, list[tuple
 
 async def furnish(bootstrap: str, records: int, partitions: int, wide: int) -> None:
     chance = random.Random(1)
-    async with Admin(bootstrap_servers=bootstrap) as admin, Producer(bootstrap_servers=bootstrap) as producer:
+    patience = {"bootstrap_servers": bootstrap, "request_timeout_ms": 300_000, "default_api_timeout_ms": 300_000}
+    async with Admin(patience) as admin, Producer(bootstrap_servers=bootstrap) as producer:
         await admin.create_topic(_TOPIC, partitions, 1)
         if wide:
             await admin.create_topic(_WIDE, wide, 1)
