@@ -152,8 +152,8 @@ def test_a_console_that_ends_while_a_page_waits_for_a_broker_says_so_and_leaves_
     with socket.create_server(("127.0.0.1", 0)) as silent:
         line = [sys.executable, "-m", "penstock.cli.main", "console", "--listen", "127.0.0.1:0", "--until-stdin-closes"]
         line += ["--bootstrap", f"127.0.0.1:{silent.getsockname()[1]}"]
-        pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "stderr": subprocess.PIPE}
-        with subprocess.Popen(line, text=True, **pipes) as process:
+        pipe = subprocess.PIPE
+        with subprocess.Popen(line, stdin=pipe, stdout=pipe, stderr=pipe, text=True) as process:
             assert process.stdin is not None
             assert process.stdout is not None
             assert process.stderr is not None

@@ -75,6 +75,6 @@ def test_a_request_that_never_ends_is_given_up(monkeypatch: pytest.MonkeyPatch) 
         half = half_a_request(port)
         body = socket.create_connection(("127.0.0.1", port), timeout=30)
         body.sendall(b"POST / HTTP/1.1\r\nHost: x\r\nContent-Length: 100\r\n\r\nx")
+        until(lambda: all(map(is_closed, (silent, half, body))) or None, "the end of the connections")
         for opened in (silent, half, body):
-            until(lambda opened=opened: is_closed(opened) or None, "the end of the connection")
             opened.close()
