@@ -204,3 +204,36 @@ def test_in_a_browser_a_strip_follows_a_worker(browser_page: Page, broker: Broke
         # Both words at once: with the first the worker may be gone, and its loop with it.
         loops[0].call_soon_threadsafe(end)
         worker.join(60)
+
+
+MORPH = """() => {
+  let number = 7;
+  const chance = (below) => { number = (number * 1103515245 + 12345) % 2147483648; return number % below; };
+  const strip = (start) => {
+    const made = document.createElement("div");
+    for (let first = start; first < start + 20; ) {
+      const length = 1 + chance(4);
+      const state = ["available", "acquired", "archived"][chance(3)];
+      const cells = `<i>${chance(2) ? 2 : ""}</i>`.repeat(length);
+      const words = `${state}, ${chance(9)} s left`;
+      made.innerHTML += `<b class="${state}" data-first="${first}" data-words="${words}">${cells}</b>`;
+      first += length + chance(3);  // where compaction has left no record there is no cell
+    }
+    return made;
+  };
+  const shown = strip(0);
+  let start = 0;
+  for (let round = 0; round < 300; round++) {
+    start = Math.max(0, start + chance(7) - 2);
+    const fresh = strip(start);
+    const wanted = fresh.innerHTML;
+    morphStrip(shown, fresh);
+    if (shown.innerHTML !== wanted) return [round, wanted, shown.innerHTML];
+  }
+  return "as they are sent";
+}"""
+
+
+def test_in_a_browser_strips_become_what_is_sent_however_their_window_moves(browser_page: Page) -> None:
+    browser_page.goto("/queues")
+    assert browser_page.evaluate(MORPH) == "as they are sent"

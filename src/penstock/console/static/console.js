@@ -62,9 +62,35 @@ function morph(html) {
   Idiomorph.morph(live, html, {
     morphStyle: "innerHTML",
     ignoreActiveValue: true,
-    callbacks: { beforeNodeMorphed: (old, fresh) => !(old.dataset && "keep" in old.dataset) && !old.isEqualNode(fresh) },
+    callbacks: {
+      beforeNodeMorphed: (old, fresh) => {
+        if (old.matches && old.matches(".strip[data-records]") && fresh.id === old.id) return morphStrip(old, fresh);
+        return !(old.dataset && "keep" in old.dataset) && !old.isEqualNode(fresh);
+      },
+    },
   });
   showPointed();
+}
+
+// A strip may have thousands of runs, whose words change each second: what is compared in general would take a second.
+function morphStrip(old, fresh) {
+  const isSame = (a, b) => a.className === b.className && a.children.length === b.children.length && a.textContent === b.textContent;
+  let at = old.firstElementChild;
+  const drop = () => { const gone = at; at = at.nextElementSibling; gone.remove(); };
+  for (const run of [...fresh.children]) {
+    while (at && +at.dataset.first < +run.dataset.first) drop();
+    if (!at || at.dataset.first !== run.dataset.first) old.insertBefore(run, at);
+    else if (isSame(at, run)) {
+      if (at.dataset.words !== run.dataset.words) at.dataset.words = run.dataset.words;
+      at = at.nextElementSibling;
+    } else {
+      const next = at.nextElementSibling;
+      at.replaceWith(run);
+      at = next;
+    }
+  }
+  while (at) drop();
+  return false;
 }
 
 // A stream that is refused may mean that nobody is logged in any more: then the page leads to the login.
