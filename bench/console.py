@@ -5,7 +5,8 @@ A broker and its console run as processes, as `penstock serve --console` starts 
 first hit is sent to the page, until the last record was read, and the largest memory of the console so far. With
 chromium installed also how long a page of a topic with 10,000 partitions takes to open there, the memory of the page
 that shows the hits, before and after, and how far the strip of a queue of which a worker holds 2,000 records is behind
-the broker: the seconds from the sending of an acknowledgement until the page shows it.
+the broker, also when every other of them is done: the seconds from the sending of an acknowledgement until the page
+shows it.
 
 With `--peer kafka` the console is in front of Apache Kafka, which shows no windows and so has no strips.
 """
@@ -20,7 +21,7 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Iterator
+from collections.abc import AsyncIterator, Iterator
 from contextlib import contextmanager
 from http.client import HTTPConnection
 from pathlib import Path
@@ -33,9 +34,10 @@ from penstock.client.admin import Admin, ResourceType
 from penstock.client.producer import Producer
 from penstock.client.share_acknowledgements import AcknowledgeType
 from penstock.client.share_consumer import ShareConsumer
+from penstock.client.types import ConsumerRecord
 
 _TOPIC, _WIDE, _QUEUE = "documents", "wide", "packing"
-_LOCKS, _CHANGES = 2_000, 40
+_LOCKS, _CHANGES = 2_000, 20
 _EVERY = 10_000
 _CHROMIUM = next((path for path in ("/usr/bin/chromium", "/usr/bin/chromium-browser") if Path(path).exists()), None)
 SEARCHES = {
@@ -206,7 +208,7 @@ SHOWN = """(offset) => new Promise((done) => {
 """When the strip no longer shows the record at an offset as held, in milliseconds of the clock."""
 
 
-async def follow_a_strip(bootstrap: str, address: str) -> list[float]:
+async def follow_a_strip(bootstrap: str, address: str) -> AsyncIterator[str]:
     """The seconds by which a strip is behind, for acknowledgements of single records that are spread over it."""
     from playwright.async_api import async_playwright
 
@@ -217,7 +219,20 @@ async def follow_a_strip(bootstrap: str, address: str) -> list[float]:
         for number in range(_LOCKS):
             await producer.send(_QUEUE, str(number))
         await producer.flush()
-    behind = []
+
+    step = _LOCKS // _CHANGES
+
+    async def behind(some: list[ConsumerRecord[bytes, bytes]]) -> str:
+        found = []
+        for record in some:
+            shown = asyncio.ensure_future(page.evaluate(SHOWN, record.offset))
+            await asyncio.sleep(random.uniform(0.2, 0.6))  # at no particular moment between two readings
+            began = time.time()
+            worker.acknowledge(record, AcknowledgeType.ACCEPT)
+            await worker.commit()
+            found.append(await shown / 1000 - began)
+        return f"behind by {sorted(found)[len(found) // 2]:.2f} s, at most {max(found):.2f} s"
+
     async with (
         ShareConsumer(
             bootstrap_servers=bootstrap,
@@ -235,15 +250,17 @@ async def follow_a_strip(bootstrap: str, address: str) -> list[float]:
             raise click.ClickException(f"the worker was given {len(records)} records in place of {_LOCKS}")
         await page.goto(f"/queues/{_QUEUE}")
         await page.locator(".strip .acquired i").nth(_LOCKS - 1).wait_for(state="attached")
-        for record in records[:: _LOCKS // _CHANGES]:
-            shown = asyncio.ensure_future(page.evaluate(SHOWN, record.offset))
-            await asyncio.sleep(random.uniform(0.2, 0.6))  # at no particular moment between two readings
-            began = time.time()
+        yield f"strip of {_LOCKS:,} held records: {await behind(records[::step])}"
+        for record in records[1::2]:
             worker.acknowledge(record, AcknowledgeType.ACCEPT)
-            await worker.commit()
-            behind.append(await shown / 1000 - began)
+        await worker.commit()
+        await page.locator(".strip b.acknowledged").nth(_LOCKS // 2 - step).wait_for(state="attached")
+        yield f"every other of them done: {await behind(records[step // 2 :: step])}"
         await browser.close()
-    return sorted(behind)
+
+
+async def strip_lines(bootstrap: str, address: str) -> list[str]:
+    return [line async for line in follow_a_strip(bootstrap, address)]
 
 
 def measure(address: str, console: int, records: int) -> Iterator[str]:
@@ -291,9 +308,8 @@ def main(peer: str, records: int, partitions: int, wide: int) -> None:
         for line in measure(address, console, records):
             click.echo(line)
         if _CHROMIUM is not None:
-            behind = asyncio.run(follow_a_strip(bootstrap, address))
-            middle, most = behind[len(behind) // 2], behind[-1]
-            click.echo(f"strip of {_LOCKS:,} held records: behind by {middle:.2f} s, at most {most:.2f} s")
+            for line in asyncio.run(strip_lines(bootstrap, address)):
+                click.echo(line)
         click.echo(f"console, at most:                {megabytes(console, 'VmHWM'):5.1f} MB")
 
 
