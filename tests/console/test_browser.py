@@ -86,7 +86,7 @@ def test_a_page_that_cannot_be_read_says_so_and_goes_on_by_itself(browser: Brows
     page.route("**/topics.live*", lambda route: route.fulfill(status=503))
     page.goto("/topics")
     page.locator("#pulse.lost").filter(has_text="not live").wait_for()
-    page.locator("#lost").filter(has_text="has stood still since").wait_for()
+    page.locator("#lost").filter(has_text="Not updated since").wait_for()
     page.unroute("**/topics.live*")
     page.locator("#pulse.on").filter(has_text="live").wait_for()
     page.locator("#lost").wait_for(state="hidden")

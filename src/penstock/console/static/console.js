@@ -49,7 +49,7 @@ function say(state, words) {
   if (state !== "lost") lostAt = null;
   else lostAt = lostAt || new Date();
   lost.hidden = !lostAt || new Date() - lostAt < 2000;
-  if (!lost.hidden) lost.textContent = `This page has stood still since ${lostAt.toLocaleTimeString()}, and goes on by itself. ${words.replace(/[^.]$/, "$&.")}`;
+  if (!lost.hidden) lost.textContent = `Not updated since ${lostAt.toISOString().slice(11, 19)} UTC. ${words.replace(/[^.]$/, "$&.")} Updates resume by themselves.`;
 }
 
 function again() {
