@@ -80,7 +80,7 @@ async def furnish(bootstrap: str, records: int, partitions: int, wide: int) -> N
     chance = random.Random(1)
     patience = {"bootstrap_servers": bootstrap, "request_timeout_ms": 300_000, "default_api_timeout_ms": 300_000}
     async with Admin(patience) as admin, Producer(bootstrap_servers=bootstrap) as producer:
-        await admin.create_topic(_TOPIC, partitions, 1)
+        await admin.create_topic(_TOPIC, partitions, 1, {"retention.ms": "-1"})  # its records are years old
         if wide:
             await admin.create_topic(_WIDE, wide, 1)
         for number in range(records):
