@@ -21,6 +21,7 @@ NAMES = (
     "penstock.audit",
     "penstock.authorizer",
     "penstock.broker",
+    "penstock.cluster",
     "penstock.coordinator",
     "penstock.log",
     "penstock.peers",
