@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import shutil
 from pathlib import Path
 
 import pytest
@@ -30,6 +31,12 @@ def test_a_group_reads_yesterday_again(reader: Reader, blocks: Blocks) -> None:
 @pytest.mark.timeout(300)
 @carries_out("how-to/operate.md")
 def test_a_broker_is_backed_up_and_restored(reader: Reader, blocks: Blocks) -> None:
+    follow(reader, blocks)
+
+
+@pytest.mark.skipif(shutil.which("curl") is None, reason="curl is not installed")
+@carries_out("how-to/watch.md")
+def test_a_broker_is_watched(reader: Reader, blocks: Blocks) -> None:
     follow(reader, blocks)
 
 
