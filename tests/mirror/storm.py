@@ -387,7 +387,7 @@ async def storm(
                         await loop.run_in_executor(pool, _kill_and_start, peers[victim])
                 load.readers_stop.set()
                 await asyncio.gather(*readers)
-                while len(load.acknowledged) < WORTH_JUDGING and not work[0].done():  # on a busy machine
+                while len(load.acknowledged) < WORTH_JUDGING and not work[0].done():  # noqa: ASYNC110 - on a busy machine
                     await asyncio.sleep(0.1)
                 load.stops.set()
                 await asyncio.gather(*work)
