@@ -48,7 +48,8 @@ PATIENT = {
 }
 CUT_OVER_S = 240
 WORTH_JUDGING = 200
-"""So many acknowledged records make a storm, however long they take."""
+KILLS_MIN = 3
+"""So many acknowledged records and kills make a storm, however long they take."""
 
 Seen = tuple[int, int, bytes | None, bytes | None, tuple[tuple[str, bytes | None], ...]]
 """Offset, timestamp, key, value and headers of a record."""
@@ -369,8 +370,8 @@ async def storm(
             victims: list[str] = []
             try:
                 end = loop.time() + seconds
-                while (left := end - loop.time()) > 0:
-                    await asyncio.sleep(min(chance.uniform(0.3, 1.7) * every_s, left))
+                while (left := end - loop.time()) > 0 or sum(kills.values()) < KILLS_MIN:
+                    await asyncio.sleep(max(min(chance.uniform(0.3, 1.7) * every_s, left), 0.1))
                     for task in (*work, *readers):
                         if task.done():
                             task.result()
