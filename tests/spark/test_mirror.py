@@ -38,8 +38,9 @@ def fill(bootstrap: str) -> None:
 def python_workers(mirror: int) -> list[int]:
     """The processes below a mirror that run tasks: those that were forked from a process which was forked itself."""
     listed = subprocess.run(["ps", "-eo", "pid=,ppid=,comm="], capture_output=True, text=True, check=True).stdout
-    parents = {int(pid): int(parent) for pid, parent, _ in (line.split(None, 2) for line in listed.splitlines())}
-    return [pid for pid in parents if depth(parents, pid, mirror) >= 3]
+    rows = [line.split(None, 2) for line in listed.splitlines()]
+    parents = {int(pid): int(parent) for pid, parent, _ in rows}
+    return [int(pid) for pid, _, name in rows if "python" in name and depth(parents, int(pid), mirror) >= 3]
 
 
 def depth(parents: dict[int, int], pid: int, above: int) -> int:
@@ -63,12 +64,14 @@ def test_spark_copies_what_is_there(tmp_path: Path, is_killing: bool) -> None:
             ends = threading.Event()
             killed: list[int] = []
             killing = threading.Thread(target=kill_workers, args=(mirror.pid, killed, ends))
-            if is_killing:
-                killing.start()
             assert mirror.stdout is not None
-            shown = [json.loads(line) for line in mirror.stdout]
+            shown = []
+            for line in mirror.stdout:
+                shown.append(json.loads(line))
+                if is_killing and shown[-1]["lag"] > 0 and killing.ident is None:
+                    killing.start()
             ends.set()
-            if is_killing:
+            if killing.ident is not None:
                 killing.join()
         assert mirror.returncode == 0
         assert shown[-1]["lag"] == 0
