@@ -245,7 +245,7 @@ def fill_many(bootstrap: str) -> Producer:
         )
         for codec in ("none", "lz4", "none", "snappy")
     ]
-    transactional = Producer({"bootstrap.servers": bootstrap, "transactional.id": "many"})
+    transactional = Producer({"bootstrap.servers": bootstrap, "transactional.id": "many", **kafka_load.PATIENT})
     transactional.init_transactions(30)
     for number in range(records):
         producer = producers[number % len(producers)]
