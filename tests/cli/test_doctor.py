@@ -135,3 +135,17 @@ def test_a_damaged_catalog_is_recognised(penstock: Run, tmp_path: Path) -> None:
     assert "catalog.sqlite is damaged" in text
     assert "backup" in advice
     assert [path.name for path in tmp_path.iterdir()] == ["catalog.sqlite"]
+
+
+@pytest.mark.parametrize(
+    ("limits", "advice"),
+    [((256, 1_000_000), "ulimit -n 4096"), ((256, 2048), "ulimit -n 2048"), ((1024, 1024), "Raise the hard limit")],
+)
+def test_a_low_limit_of_open_files_comes_with_what_helps(
+    limits: tuple[int, int], advice: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    resource = pytest.importorskip("resource")
+    monkeypatch.setattr(resource, "getrlimit", lambda _: limits)
+    (finding,) = doctor._file_limit()
+    assert finding.level is Level.WARNING
+    assert advice in finding.advice

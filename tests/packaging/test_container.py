@@ -8,6 +8,7 @@ import shutil
 import signal
 import subprocess
 import sys
+import tomllib
 from pathlib import Path
 
 import pytest
@@ -252,6 +253,23 @@ def test_compose_files_name_configs_that_exist(file: Path) -> None:
     config = BrokerConfig(from_environment(found))
     assert not config.unknown
     assert "read_only: true" in file.read_text()
+
+
+def test_the_image_is_built_with_every_file_that_the_package_needs() -> None:
+    package = tomllib.loads((PACKAGING.parent / "pyproject.toml").read_text())
+    build = package["tool"]["hatch"]
+    wheel = build["build"]["targets"]["wheel"]
+    needed = {
+        "pyproject.toml",
+        package["project"].get("readme", "README.md"),
+        *(hook["path"] for hook in build["metadata"]["hooks"].values()),
+        build["version"]["path"],
+        *wheel["packages"],
+        *wheel["force-include"],
+    }
+    stage = joined().partition("FROM ${BASE}\n")[0]
+    copied = [word for line in re.findall(r"^COPY (.*)$", stage, re.MULTILINE) for word in line.split()[:-1]]
+    assert [each for each in sorted(needed) if not any(f"{each}/".startswith(f"{path}/") for path in copied)] == []
 
 
 @pytest.mark.long

@@ -116,13 +116,19 @@ def _file_limit() -> Iterator[Finding]:
     if soft == resource.RLIM_INFINITY or soft >= _FILES_NEEDED:
         yield Finding(Level.GOOD, "open files", f"at most {shown}")
         return
-    most = "unlimited" if hard == resource.RLIM_INFINITY else str(hard)
+    if hard != resource.RLIM_INFINITY and hard <= soft:
+        advice = (
+            "Raise the hard limit: LimitNOFILE= with systemd, --ulimit nofile=4096:4096 with docker and podman, "
+            "/etc/security/limits.conf for logins"
+        )
+    else:
+        most = _FILES_NEEDED if hard == resource.RLIM_INFINITY else min(hard, _FILES_NEEDED)
+        advice = f"Before starting the broker: ulimit -n {most} (systemd: LimitNOFILE=)"
     yield Finding(
         Level.WARNING,
         "open files",
         f"at most {shown}: each connection and each written partition takes one or more",
-        f"Before starting the broker: ulimit -n {_FILES_NEEDED if most == 'unlimited' else most}"
-        " (systemd: LimitNOFILE=)",
+        advice,
     )
 
 
