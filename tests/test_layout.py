@@ -40,6 +40,7 @@ ELSEWHERE = {
     "cli/group_resets.py": "cli/test_group.py",
     "cli/group_waits.py": "cli/test_group.py",
     "cli/lookups.py": "cli/test_topic.py",
+    "cli/mirror_tasks.py": "spark/test_mirror.py",
     "cli/offsets.py": "cli/test_group.py",
     "cli/options.py": "cli/test_main.py",
     "cli/output.py": "cli/test_topic.py",

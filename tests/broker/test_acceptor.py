@@ -15,7 +15,7 @@ from penstock.broker.config import BrokerConfig
 from penstock.broker.connection import Connection
 from penstock.broker.connection_rates import ConnectionRates
 from penstock.broker.dispatch import Dispatcher
-from penstock.broker.listeners import Address
+from penstock.broker.listeners import Address, ListenError
 from penstock.broker.newcomers import Newcomers
 from penstock.broker.quotas import Quotas
 from penstock.broker.requests import Handler
@@ -157,6 +157,10 @@ class TestAddresses:
     async def test_or_by_its_place_where_there_is_one_for_each(self) -> None:
         first, second = Address("X", "a.example.org", 1), Address("Y", "b.example.org", 2)
         assert self.advertised(first, second) == [("a.example.org", 1), ("b.example.org", 2)]
+
+    async def test_an_address_of_a_listener_that_there_is_not_is_refused(self) -> None:
+        with pytest.raises(ListenError, match=r"listener HOST, which is not opened \(there is INSIDE, OUTSIDE\)"):
+            self.advertised(Address("HOST", "a.example.org", 1))
 
     async def test_the_name_counts_more_than_the_place(self) -> None:
         first, second = Address("OUTSIDE", "a.example.org", 1), Address("INSIDE", "b.example.org", 2)

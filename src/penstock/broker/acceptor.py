@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 from penstock import guard
 from penstock.broker.bounded_log import BoundedLog
 from penstock.broker.connection import SCRATCH_BYTES, Connection
-from penstock.broker.listeners import Address, Listener, reachable_host
+from penstock.broker.listeners import Address, Listener, ListenError, reachable_host
 from penstock.broker.metrics import Metric
 
 if TYPE_CHECKING:
@@ -62,7 +62,18 @@ class Acceptor:
         self._refusals: Counter[str] = Counter()
 
     def start(self, listeners: Sequence[Listener], advertised: Sequence[Address]) -> None:
-        """Take in clients. `advertised` is found by a listener's name or, where there is one for each, by its place."""
+        """Take in clients. `advertised` is found by a listener's name or, where there is one for each, by its place.
+
+        Raises ListenError if one of them is the address of a listener that there is not: its clients would be sent to
+        another one.
+        """
+        names = [listener.address.name for listener in listeners]
+        homeless = [each.name for each in advertised if each.name not in names]
+        if homeless and len(advertised) != len(listeners):
+            raise ListenError(
+                f"an address is advertised for the listener {homeless[0]}, which is not opened (there is "
+                f"{', '.join(names)}): add {homeless[0]}://HOST:PORT to the listeners, or remove the address"
+            )
         loop = asyncio.get_running_loop()
         for index, listener in enumerate(listeners):
             address = listener.address
