@@ -20,7 +20,7 @@ from penstock.cli.output import count, note, print_json
     "--metadata",
     type=click.Path(exists=True, file_okay=False, path_type=Path),
     metavar="DIR",
-    help="The metadata.log.dir, where it is not one of the folders; stop the controller too.",
+    help="The metadata.log.dir, if it is not one of the folders; stop the controller too.",
 )
 @click.option("--dry-run", is_flag=True, help="Show what would be taken over and what stands in the way.")
 @json_option

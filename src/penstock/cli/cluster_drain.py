@@ -20,7 +20,7 @@ _PAUSE_SECONDS = 0.2
 @click.option("--force", is_flag=True, help="Stop it even if no other broker can take over.")
 @click.option("--timeout", default=60.0, show_default=True, metavar="SECONDS", help="How long to wait.")
 def drain(node: int, cluster: str, force: bool, timeout: float) -> None:
-    """Have the broker NODE hand its partitions over to the others, and stop.
+    """Make the broker NODE hand over its partitions to the others, and stop.
 
     It does what Ctrl-C or SIGTERM on its own machine would do. The command ends when it has stopped. The last broker
     is stopped only with --force.

@@ -86,7 +86,7 @@ def _entity_options(function: F) -> F:
 
 @click.group(cls=Group, context_settings=CONTEXT_SETTINGS)
 def quota() -> None:
-    """Say how much users, client ids and addresses may use, and show it.
+    """Set and show how much users, client ids and addresses may use.
 
     A client that exceeds its quota is made to wait; nothing is lost, and nobody else is slowed down. Of several quotas
     the most specific one counts: that of a client id of a user, then that of the user, then the defaults for users,

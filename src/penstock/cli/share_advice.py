@@ -56,7 +56,7 @@ def advise_command(
     bootstrap: str,
     as_json: bool,
 ) -> None:
-    """Say how many workers a queue needs, from how fast records arrive and how long they are held.
+    """Estimate how many workers a queue needs, from its arrival rate and how long records are held.
 
     \b
       penstock share advise resize
