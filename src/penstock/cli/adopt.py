@@ -1,4 +1,4 @@
-"""`penstock adopt`: serve what a stopped Apache Kafka has left, in place."""
+"""`penstock adopt`: take over the data folders of a stopped Apache Kafka in place."""
 
 from __future__ import annotations
 
@@ -56,7 +56,7 @@ def adopt(folders: tuple[Path, ...], metadata: Path | None, dry_run: bool, as_js
             raise click.exceptions.Exit(1) from error
         raise Failure(_listed(error.obstacles)) from error
     except (CatalogError, StorageError, OSError) as error:
-        raise Failure(f"{sentence(str(error))}. Run the command again when that is settled.") from error
+        raise Failure(f"{sentence(str(error))}. Run the command again once that is resolved.") from error
     image = plan.image
     users = len({user for user, _ in image.credentials})
     if as_json:

@@ -1,4 +1,4 @@
-"""`penstock cluster adopt-backup`: what was restored becomes a cluster of its own."""
+"""`penstock cluster adopt-backup`: turn a restored backup into a cluster of its own."""
 
 from __future__ import annotations
 

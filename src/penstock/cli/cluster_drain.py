@@ -1,4 +1,4 @@
-"""`penstock cluster drain`: have a broker hand everything over."""
+"""`penstock cluster drain`: make a broker hand over its partitions and stop."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ def drain(node: int, cluster: str, force: bool, timeout: float) -> None:
             if time.monotonic() >= deadline:
                 raise Failure(
                     f"Broker {node} is still there after {timeout:g} seconds, and leads {broker.leads} partitions.\n"
-                    "  It goes on handing over, if another broker is running that can take them.\n"
+                    "  It continues to hand over as long as another broker is running.\n"
                     "  Look at it:    penstock cluster status"
                 )
             time.sleep(_PAUSE_SECONDS)

@@ -1,4 +1,4 @@
-"""`penstock cluster export`: a stopped cluster becomes the data folder of a single broker."""
+"""`penstock cluster export`: turn a stopped cluster into the data folder of a single broker."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`penstock cluster import`: a stopped broker's data folder becomes a new cluster."""
+"""`penstock cluster import`: turn a stopped broker's data folder into a new cluster."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Commands on the data folder of a broker that does not run: under the folder's lock, straight in its catalog."""
+"""Commands on the data folder of a stopped broker: they hold the folder's lock and change its catalog directly."""
 
 from __future__ import annotations
 

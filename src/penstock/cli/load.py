@@ -44,9 +44,7 @@ if TYPE_CHECKING:
 @option("--every", type=click.FloatRange(0.1), metavar="SECONDS", help="Load again and again, until Ctrl-C.")
 @option("--master", default="local[*]", show_default=True, help="Where Spark runs.")
 @option("--dry-run", is_flag=True, help="Show what would be read, and by how many tasks.")
-@option(
-    "--folder", metavar="DIR", help="Record each run here, for the console; pipelines use penstock-pipelines."
-)
+@option("--folder", metavar="DIR", help="Record each run here, for the console; pipelines use penstock-pipelines.")
 @json_option
 @bootstrap_option
 def load(

@@ -1,4 +1,4 @@
-"""The `penstock` command itself: finds the command that was asked for, and turns errors into advice.
+"""The `penstock` command itself: finds the requested command, and turns errors into advice.
 
 Commands are listed in a table and imported only when one is called, so that `penstock --help` does not pay for a
 broker. Exit status: 0 for success, 1 for failure, 2 for a wrong command line, 130 for Ctrl-C.

@@ -1,7 +1,7 @@
 """Options that can come from four places: the command line, the environment, the config file, a default; in this order.
 
-The config file is TOML. A key at the top counts for every command that has an option of that name; a section is named
-after a command, and counts for it alone:
+The config file is TOML. A key at the top applies to every command that has an option of that name; a section is named
+after a command, and applies to it alone:
 
     bootstrap = "127.0.0.1:9092"
 

@@ -246,7 +246,7 @@ def _console_socket(listen: str | None, settings: Settings) -> socket.socket | N
     except OSError as error:
         if listen is None:
             return None  # somebody else is there
-        raise Failure(f"--console {listen} cannot be listened on: {error.strerror}; choose another address.") from None
+        raise Failure(f"--console {listen} cannot be opened: {error.strerror}; choose another address.") from None
     if not _needs_users(settings):
         settings.configs.setdefault("penstock.metrics.listen", "127.0.0.1:0")
     return bound

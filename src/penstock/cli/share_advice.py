@@ -1,4 +1,4 @@
-"""`penstock share advise`: how many workers a queue needs, from watching the brokers for a while."""
+"""`penstock share advise`: how many workers a queue needs, estimated by watching the brokers for a while."""
 
 from __future__ import annotations
 

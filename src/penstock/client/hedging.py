@@ -1,7 +1,7 @@
-"""One question to several brokers: the next one is asked when the one before fails, or takes long.
+"""One request to several brokers: the next one gets it when the one before fails or is slow.
 
-A broker that has stopped, or whose network swallows packets, keeps its connections open. Whoever waits for it alone
-waits until the request times out, although any other broker could have answered.
+A broker that hangs, or whose network swallows packets, keeps its connections open. Waiting for it alone would take
+until the request times out, although any other broker could have answered.
 """
 
 from __future__ import annotations

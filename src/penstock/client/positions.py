@@ -1,8 +1,8 @@
 """Where to start reading: finds the position of every partition that has none.
 
-First what the group has committed; without that, by `auto_offset_reset` (or by the time that a seek asked for), looked
-up at the partition's leader. The search runs in the background, one at a time, and starts whenever somebody notices
-that a position is missing; a partition that was given up or sought meanwhile ignores its result.
+The position is the group's committed offset or, without one, follows from `auto_offset_reset` (or from the time that a
+seek requested), looked up at the partition's leader. One search at a time runs in the background. It starts whenever a
+position turns out to be missing; a partition that was given up or sought meanwhile ignores the result.
 """
 
 from __future__ import annotations
