@@ -18,7 +18,6 @@ from starlette.staticfiles import StaticFiles
 from penstock.client.errors import UsageError
 from penstock.console import web
 from penstock.console.decoders.avro import MalformedSchema
-from penstock.console.door import Door
 from penstock.console.filters import FilterError
 from penstock.console.guard import Guard
 from penstock.console.logins import Logins, Rules, wants_login
@@ -37,6 +36,7 @@ from penstock.console.pages import (
     transactions,
 )
 from penstock.console.pages import pipelines as pipeline_pages
+from penstock.console.require_login import RequireLogin
 from penstock.console.session import Session
 from penstock.wire.errors import KafkaError
 
@@ -83,7 +83,7 @@ def create_app(
         routes += login.ROUTES
     return Starlette(
         routes=[Mount("/static", StaticFiles(directory=STATIC)), Route("/favicon.ico", _icon), *routes],
-        middleware=[Middleware(Guard, hosts=hosts, is_secure=is_secure), Middleware(Door)],
+        middleware=[Middleware(Guard, hosts=hosts, is_secure=is_secure), Middleware(RequireLogin)],
         exception_handlers={
             KafkaError: web.failed,
             UsageError: web.failed,
