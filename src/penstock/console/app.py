@@ -20,6 +20,7 @@ from penstock.console import web
 from penstock.console.decoders.avro import MalformedSchema
 from penstock.console.filters import FilterError
 from penstock.console.guard import Guard
+from penstock.console.login_check import LoginCheck
 from penstock.console.logins import Logins, Rules, wants_login
 from penstock.console.moments import MalformedMoment
 from penstock.console.names import MalformedName
@@ -36,7 +37,6 @@ from penstock.console.pages import (
     transactions,
 )
 from penstock.console.pages import pipelines as pipeline_pages
-from penstock.console.require_login import RequireLogin
 from penstock.console.session import Session
 from penstock.wire.errors import KafkaError
 
@@ -83,7 +83,7 @@ def create_app(
         routes += login.ROUTES
     return Starlette(
         routes=[Mount("/static", StaticFiles(directory=STATIC)), Route("/favicon.ico", _icon), *routes],
-        middleware=[Middleware(Guard, hosts=hosts, is_secure=is_secure), Middleware(RequireLogin)],
+        middleware=[Middleware(Guard, hosts=hosts, is_secure=is_secure), Middleware(LoginCheck)],
         exception_handlers={
             KafkaError: web.failed,
             UsageError: web.failed,
