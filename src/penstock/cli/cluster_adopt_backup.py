@@ -15,7 +15,7 @@ from penstock.cli.output import note, print_json
 @click.option(
     "--owns-objects",
     is_flag=True,
-    help="The original is gone for good: objects that it has stored may be removed when nothing names them any more.",
+    help="The original is gone for good: its objects may be removed when they are no longer referenced.",
 )
 @click.option(
     "--in-place", is_flag=True, help="PostgreSQL's own files were restored, so that the copy looks like the original."

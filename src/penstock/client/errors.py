@@ -77,8 +77,8 @@ class LogTruncation(KafkaError):
     def __init__(self, tp: TopicPartition, position: int, divergent_offset: int | None) -> None:
         place = "an unknown offset" if divergent_offset is None else f"offset {divergent_offset}"
         super().__init__(
-            f"{tp} was cut at {place}, before the position {position}, and auto_offset_reset is none; "
-            f"seek to go on: consumer.seek({tp!r}, {divergent_offset or 0})"
+            f"{tp} was truncated at {place}, before the position {position}, and auto_offset_reset is none; "
+            f"seek to continue: consumer.seek({tp!r}, {divergent_offset or 0})"
         )
         self.topic_partition = tp
         self.position = position

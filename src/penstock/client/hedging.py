@@ -29,7 +29,7 @@ async def first_answer(attempts: Iterable[Callable[[], Awaitable[T]]], patience_
             if attempt is not None:
                 waiting.add(asyncio.ensure_future(_run(attempt)))
             elif not waiting:
-                assert error is not None, "there was nobody to ask"
+                assert error is not None, "no broker is known"
                 raise error
             while waiting:
                 done, waiting = await asyncio.wait(

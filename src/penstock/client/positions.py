@@ -102,7 +102,7 @@ class Positions:
             state.retry_at = asyncio.get_running_loop().time() + self._config.retry_backoff_max_ms / 1000
             return
         place = "an unknown offset" if end is None else f"offset {end.offset}"
-        _log.warning("%s was cut at %s, before the position %d", state.tp, place, state.position)
+        _log.warning("%s was truncated at %s, before the position %d", state.tp, place, state.position)
         if end is None:
             self._subscription.seek_by_time(state, target)
         else:

@@ -469,7 +469,7 @@ class ShareConsumer(Generic[K, V]):
     def _hand_out(self, delivered: Delivered) -> list[ConsumerRecord[K, V]]:
         """Records for the program; from now on it has to decide about them."""
         if asyncio.get_running_loop().time() - delivered.locked_at > delivered.session.lock_timeout_ms / 1000:
-            _log.info("%d records of %s waited until their locks ran out", len(delivered.records), delivered.tp)
+            _log.info("%d records of %s waited until their locks expired", len(delivered.records), delivered.tp)
             return []
         if delivered.corrupt:
             if not delivered.records:

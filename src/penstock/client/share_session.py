@@ -95,7 +95,7 @@ class ShareSession:
             taken = ack.take()
             late = taken.split_off(run_out) if run_out else None
             if late:
-                self._report(partition, late, InvalidRecordState("their locks ran out before they were acknowledged"))
+                self._report(partition, late, InvalidRecordState("their locks expired before they were acknowledged"))
             if taken:
                 acks[partition] = taken
         if acks and self._epoch == _OPENING:
