@@ -57,7 +57,7 @@ ELSEWHERE = {
     "console/decoders/bounds.py": "console/test_decoders.py",
     "console/decoders/internal.py": "console/test_decoders.py",
     "console/decoders/protobuf.py": "console/test_decoders.py",
-    "console/door.py": "console/test_logins.py",
+    "console/login_check.py": "console/test_logins.py",
     "console/held_back.py": "console/test_transactions.py",
     "console/monitoring.py": "console/test_readings.py",
     "console/pages/access.py": "console/test_access.py",

@@ -112,7 +112,7 @@ class Notes:
         self.first_ends = array("q", map(min, self.first_ends, ends))
 
     def _forget_one(self, now_ms: int) -> None:
-        """Forget the note whose neighbours are closest, measured by their age: what is recent stays precise."""
+        """Forget the note whose neighbors are closest, measured by their age: what is recent stays precise."""
         times = self.times_ms
         gaps = [(times[at + 1] - times[at - 1]) / (now_ms - times[at + 1] + 1) for at in range(1, len(times) - 1)]
         at = gaps.index(min(gaps)) + 1

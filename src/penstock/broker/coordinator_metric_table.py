@@ -136,7 +136,7 @@ COORDINATOR_SECTIONS: dict[str, tuple[Spec, ...]] = {
             "group topic",
             "Records held by consumers, over all partitions of a topic.",
         ),
-        ("penstock_share_lock_timeouts_total", COUNTER, "group topic", "Records whose lock ran out."),
+        ("penstock_share_lock_timeouts_total", COUNTER, "group topic", "Records whose lock expired."),
         (
             "kafka_server_sharepartitionmetrics_inflightmessagecount",
             GAUGE,
@@ -159,7 +159,7 @@ COORDINATOR_SECTIONS: dict[str, tuple[Spec, ...]] = {
             "kafka_server_sharepartitionmetrics_acquisitionlocktimeout_total",
             COUNTER,
             "group topic partition",
-            "Records whose lock ran out.",
+            "Records whose lock expired.",
         ),
         ("kafka_server_sharesessioncache_sharesessionscount", GAUGE, "", "Open share sessions."),
         ("kafka_server_sharesessioncache_sharepartitionscount", GAUGE, "", "Partitions in open share sessions."),
@@ -198,7 +198,7 @@ COORDINATOR_SECTIONS: dict[str, tuple[Spec, ...]] = {
             "kafka_server_delayedsharefetchmetrics_expires_total",
             COUNTER,
             "",
-            "Share fetches whose time was up.",
+            "Share fetches that timed out.",
         ),
         ("kafka_server_share_coordinator_metrics_write_total", COUNTER, "", "Writes to the share coordinator."),
         (
@@ -219,7 +219,7 @@ COORDINATOR_SECTIONS: dict[str, tuple[Spec, ...]] = {
             "penstock_share_deliveries_total",
             COUNTER,
             "group topic",
-            "Records handed to consumers; one that is delivered again counts again.",
+            "Records delivered to consumers; one that is delivered again counts again.",
         ),
     ),
 }

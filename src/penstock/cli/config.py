@@ -119,7 +119,7 @@ def set_(kind: str, name: str, configs: tuple[str, ...], bootstrap: str, as_json
 @bootstrap_option
 @json_option
 def unset(kind: str, name: str, configs: tuple[str, ...], bootstrap: str, as_json: bool) -> None:
-    """Take configs back to their defaults.
+    """Reset configs to their defaults.
 
     \b
       penstock config unset topic orders retention.ms

@@ -1,4 +1,4 @@
-"""Changing configs of topics, groups, brokers and client metrics so that a misspelt name does not go unnoticed.
+"""Changes configs of topics, groups, brokers and client metrics, and reports misspelled names.
 
 Brokers refuse unknown names for topics and groups, but ignore the removal of one, and accept any name for a broker,
 because plugins may read it.

@@ -1,7 +1,7 @@
-"""`penstock doctor`: what would keep a broker or its clients from working, and what to do about it.
+"""`penstock doctor`: find out what keeps a broker or its clients from working, and what to do about it.
 
-Each check is a function that returns findings. A finding is good, a warning or a problem; the command fails if there
-is a problem. Nothing is changed and nothing is created, so it can be run beside a broker that serves.
+Each check is a function that returns findings. A finding is good, a warning or a problem; the command fails if there is
+a problem. It changes and creates nothing, so it can be run while a broker is running.
 """
 
 from __future__ import annotations

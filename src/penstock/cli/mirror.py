@@ -50,7 +50,7 @@ def _side_options(function: F) -> F:
 
 def _choice_options(function: F) -> F:
     for add in (
-        option("--again", is_flag=True, help="Mirror although a cut-over was made in this direction before."),
+        option("--again", is_flag=True, help="Mirror even though this direction has been cut over before."),
         option("--acls", is_flag=True, help="Copy access rules too."),
         option(
             "--exclude", multiple=True, metavar="PATTERN", help="Topics that are not mirrored; may be given repeatedly."
@@ -117,7 +117,7 @@ def mirror(
 @_side_options
 @json_option
 def status(from_: str | None, to: str | None, from_config: str | None, to_config: str | None, as_json: bool) -> None:
-    """Show how far each topic is at the target; a mirror need not be running.
+    """Show how much of each topic the target has; no mirror needs to be running.
 
     \b
       penstock mirror status --from kafka:9092 --to penstock:9092

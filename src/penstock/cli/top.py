@@ -120,7 +120,7 @@ def _lags(between: Between, prefix: str, progress: str) -> list[GroupLag]:
 
 
 @click.command(cls=Command, context_settings=CONTEXT_SETTINGS)
-@option("--interval", type=click.FloatRange(0.1), default=2.0, show_default=True, help="Seconds between two looks.")
+@option("--interval", type=click.FloatRange(0.1), default=2.0, show_default=True, help="Seconds between two updates.")
 @option("--rows", type=click.IntRange(1), default=8, show_default=True, help="The most rows of each table.")
 @option("--once", is_flag=True, help="Show one interval and stop.")
 @monitoring_option

@@ -125,7 +125,7 @@ class Mirror:
         if not self.plan.again and (over := [note for note in notes.values() if note.cut_over_ms >= 0]):
             raise MirrorError(
                 f"The programs of {len(over)} partitions have changed over to the target already. To mirror in the "
-                "other direction, swap --from and --to; to go on in this one all the same, add --again."
+                "other direction, swap --from and --to; to continue in this one anyway, add --again."
             )
         known = next(iter(notes.values()), None)
         producer_id, epoch = (known.producer_id, known.producer_epoch) if known else await self._new_producer()
@@ -169,7 +169,7 @@ class Mirror:
                 self.trouble = str(error)
             except KafkaError as error:
                 if not error.retriable:
-                    raise MirrorError(f"The mirror cannot go on: {error}.") from error
+                    raise MirrorError(f"The mirror cannot continue: {error}.") from error
                 self.trouble = str(error)
             await asyncio.sleep(self.plan.interval_s)
 
