@@ -120,6 +120,18 @@ async def _power_cut(stage: Stage, fault: Fault) -> None:
     await _start(stage)
 
 
+async def _power_cut_stalled(stage: Stage, fault: Fault) -> None:
+    """Cut the power when no sync has ended for a while: much is written, and little of it is on disk."""
+    stage.world.fault("power-cut-stalled")
+    stage.world.disk.is_stalled = True
+    await asyncio.sleep(fault.for_ms / 1000)
+    stage.world.cut_power()
+    stage.world.disk.is_stalled = False
+    stage.on_crash("power-cut")
+    await asyncio.sleep(fault.for_ms / 1000)
+    await _start(stage)
+
+
 async def _power_cut_at_sync(stage: Stage, fault: Fault) -> None:
     """Cut the power between two syncs: what one log has on disk is what another may lack.
 
@@ -279,11 +291,12 @@ KINDS: dict[str, Callable[[Stage, Fault], Awaitable[None]]] = {
     "kill-client": _kill_client,
     "pause-client": _pause_client,
     "power-cut-at-sync": _power_cut_at_sync,
+    "power-cut-stalled": _power_cut_stalled,
     "disk-full": _disk_full,
     "disk-unreadable": _disk_unreadable,
     "sync-fails": _sync_fails,
 }
 ON_FILES = ("disk-full", "disk-unreadable", "sync-fails")
 """What happens to a disk with files on it."""
-EVERYWHERE = tuple(kind for kind in KINDS if kind not in ("power-cut-at-sync", *ON_FILES))
+EVERYWHERE = tuple(kind for kind in KINDS if kind not in ("power-cut-at-sync", "power-cut-stalled", *ON_FILES))
 """What happens in scenarios that do not say otherwise."""

@@ -150,39 +150,45 @@ class FileGroups(OnFiles, ConsumerGroups):
     name = "files-groups"
 
 
-class FileTrimming(OnFiles, Trimming):
+class OnStalledFiles(OnFiles):
+    """Where the power also goes when no sync has ended for a while."""
+
+    kinds = (*OnFiles.kinds, "power-cut-stalled", "power-cut-stalled")
+
+
+class FileTrimming(OnStalledFiles, Trimming):
     """`streams`, and records go away under their readers: an administrator deletes them up to an offset, retention
     drops them by size or by age, each no further than it may."""
 
     name = "files-trimmed"
 
 
-class FileTrimmedQueues(OnFiles, TrimmedQueues):
+class FileTrimmedQueues(OnStalledFiles, TrimmedQueues):
     """`queues`, and records go away in the same ways under workers that hold them and others that wait."""
 
     name = "files-queues-trimmed"
 
 
-class FileCompacting(OnFiles, Compacting):
+class FileCompacting(OnStalledFiles, Compacting):
     """Idempotent and transactional producers write few keys, and tombstones, into a topic that is compacted all the
     time under its readers; deleted up to an offset as well with every third seed."""
 
     name = "files-compacted"
 
 
-class FileCompactedTransactions(OnFiles, CompactedCoordinators, Transactions):
+class FileCompactedTransactions(OnStalledFiles, CompactedCoordinators, Transactions):
     """`transactions`: coordinators read what compaction has left of their logs."""
 
     name = "files-transactions-compacted"
 
 
-class FileCompactedQueues(OnFiles, CompactedCoordinators, Queues):
+class FileCompactedQueues(OnStalledFiles, CompactedCoordinators, Queues):
     """`queues`: the state of share groups is compacted all the time, and read after each restart."""
 
     name = "files-queues-compacted"
 
 
-class FileCompactedGroups(OnFiles, CompactedCoordinators, ConsumerGroups):
+class FileCompactedGroups(OnStalledFiles, CompactedCoordinators, ConsumerGroups):
     """`groups-848`: groups and offsets are compacted all the time, and read after each restart."""
 
     name = "files-groups-compacted"

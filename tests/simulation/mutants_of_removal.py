@@ -9,6 +9,7 @@ from penstock.broker.topic_manager import TopicManager
 from penstock.log import partition
 from penstock.log.cleaner import manager, rounds
 from tests.simulation.administration import Configs, Rules
+from tests.simulation.faults import Fault
 from tests.simulation.machines import FileCompacting, FileTrimmedQueues, FileTrimming
 from tests.simulation.mutant import Mutant
 
@@ -39,6 +40,7 @@ REMOVAL = [
         "measure",
         "following > cleanable or",
         "",
+        plan=(Fault(700, "power-cut-stalled", 900, 0), Fault(2500, "power-cut-stalled", 900, 0)),
     ),
     Mutant(
         "aborted-cleaned-as-committed",

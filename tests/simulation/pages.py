@@ -8,7 +8,7 @@ from pathlib import Path
 
 from tests.simulation import cluster_faults, faults
 from tests.simulation.clusters import OnCluster
-from tests.simulation.machines import OnFiles
+from tests.simulation.machines import OnFiles, OnStalledFiles
 from tests.simulation.mutants_of_removal import REMOVAL
 from tests.simulation.scenario import Scenario
 from tests.simulation.scenarios import SCENARIOS, SEEDS
@@ -20,6 +20,7 @@ FAULTS = {
     "power-cut": "the machine of a broker goes down: unsynced writes are lost, torn or kept, and connections do not "
     "notice; in a cluster another machine with an empty disk may take its place",
     "power-cut-at-sync": "the same, between two syncs: what one log has on disk another may lack",
+    "power-cut-stalled": "the same, when no sync has ended for a while: much is written, and little of it is on disk",
     "clean-stop": "a broker is stopped and started again",
     "drain": "an administrator has a broker hand over what it leads and stop",
     "rolling-restart": "each broker in turn is stopped and started with other configs than before",
@@ -54,6 +55,7 @@ FAULTS = {
 
 _GROUPS: tuple[tuple[type[Scenario], str, Collection[str]], ...] = (
     (OnCluster, "all of a cluster", cluster_faults.EVERYWHERE),
+    (OnStalledFiles, "all of a disk with files and `power-cut-stalled`", dict.fromkeys(OnStalledFiles.kinds)),
     (OnFiles, "all of a disk with files", (*faults.EVERYWHERE, *faults.ON_FILES)),
     (Scenario, "all", faults.EVERYWHERE),
 )
@@ -94,7 +96,7 @@ def _faults(scenario: type[Scenario]) -> str:
     _, name, everything = next(each for each in _GROUPS if issubclass(scenario, each[0]))
     left_out = [kind for kind in everything if kind not in kinds]
     if not left_out:
-        more = [kind for kind in kinds if list(scenario.kinds).count(kind) > 1]
+        more = [kind for kind in kinds if list(scenario.kinds).count(kind) > 1 and kind not in name]
         return name + (f", and more of {_listed(more)}" if more else "")
     if len(left_out) <= _FEW:
         return f"{name} but {_listed(left_out)}"

@@ -262,16 +262,22 @@ class Compacting(Trimming):
     async def _overwrite(self, name: str) -> None:
         chance = random.Random(f"{name} of {self.seed}")
         async with await self._started(Producer(bootstrap_servers=self.world.bootstrap, **PATIENT)) as producer:
-            for number in range(40):
-                value, partition, delivery, keyed = await self._send(producer, f"{name}-{number}", chance)
-                sent = {"process": name, "topic": TOPIC, "partition": partition, "value": value, **keyed}
-                try:
-                    record = await delivery
-                except KafkaError:
-                    self.history.add("send", **sent, result="unknown")
-                else:
-                    self.history.add("send", **sent, result="ok", offset=record.offset)
-                await asyncio.sleep(chance.uniform(0, 0.1))
+            number = 0
+            while number < 60:
+                pending = []
+                for _ in range(chance.randint(1, 8)):
+                    pending.append(await self._send(producer, f"{name}-{number}", chance))
+                    number += 1
+                    await asyncio.sleep(chance.uniform(0, 0.02))
+                for value, partition, delivery, keyed in pending:
+                    sent = {"process": name, "topic": TOPIC, "partition": partition, "value": value, **keyed}
+                    try:
+                        record = await delivery
+                    except KafkaError:
+                        self.history.add("send", **sent, result="unknown")
+                    else:
+                        self.history.add("send", **sent, result="ok", offset=record.offset)
+                await asyncio.sleep(chance.uniform(0, 0.2))
 
     async def _overwrite_together(self, name: str) -> None:
         chance = random.Random(f"{name} of {self.seed}")

@@ -200,3 +200,12 @@ def test_records_that_were_taken_before_a_broken_batch_are_given_out() -> None:
     """`penstock.client`: poll raised that a batch was broken, and what it had taken of others was passed over."""
     outcome = run(SCENARIOS["files-rot"], 0, [])
     assert not outcome.findings, outcome.story()
+
+
+def test_what_was_dropped_by_a_failed_sync_is_written_once_more_by_the_next_broker() -> None:
+    """A sync failed, the broker stopped, and the next one recovered from the page cache what the kernel had dropped: it
+    was taken for synced, and a power cut much later left a hole before records that had been acknowledged.
+    """
+    plan = [Fault(120, "sync-fails", 1114, 0), Fault(1983, "power-cut-stalled", 17, 0)]
+    outcome = run(SCENARIOS["files-compacted"], 38, plan)
+    assert not outcome.findings, outcome.story()
