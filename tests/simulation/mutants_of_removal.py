@@ -7,9 +7,8 @@ from penstock.broker.gate import Gate
 from penstock.broker.share.live import LiveSharePartition
 from penstock.broker.topic_manager import TopicManager
 from penstock.log import partition
-from penstock.log.cleaner import manager, rounds
+from penstock.log.cleaner import rounds
 from tests.simulation.administration import Configs, Rules
-from tests.simulation.faults import Fault
 from tests.simulation.machines import FileCompacting, FileTrimmedQueues, FileTrimming
 from tests.simulation.mutant import Mutant
 
@@ -33,23 +32,22 @@ REMOVAL = [
         "if excess <= 0:",
     ),
     Mutant(
-        "unsynced-replaces-synced",
-        "compaction drops a record for a later one that is not on disk",
+        "cleaned-not-synced",
+        "a cleaned segment takes the place of others before it is on disk",
         FileCompacting,
-        manager,
-        "measure",
-        "following > cleanable or",
+        rounds.CleanedSegmentWriter,
+        "finish",
+        "portable.datasync(self._file.fd)",
         "",
-        plan=(Fault(700, "power-cut-stalled", 900, 0), Fault(2500, "power-cut-stalled", 900, 0)),
     ),
     Mutant(
-        "aborted-cleaned-as-committed",
-        "compaction keeps the records of an aborted transaction, whose marker it drops",
+        "aborted-replaces-committed",
+        "compaction drops a record for a later one that was aborted",
         FileCompacting,
         rounds,
-        "filter_batch",
-        "if transactions.data_batch(header):",
-        "if transactions.data_batch(header) and False:",
+        "build_key_map",
+        "elif not transactions.data_batch(header) and",
+        "elif (transactions.data_batch(header) or True) and",
     ),
     Mutant(
         "window-stays-behind",
