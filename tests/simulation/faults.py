@@ -59,6 +59,11 @@ class Fault(NamedTuple):
     for_ms: int
     size: int
 
+    @property
+    def cuts_power(self) -> bool:
+        """After a failed sync the machine is started anew, or the broker alone."""
+        return self.kind.startswith("power-cut") or (self.kind == "sync-fails" and self.for_ms % 2 > 0)
+
     def __str__(self) -> str:
         return f"{self.kind} at {self.at_ms} ms for {self.for_ms} ms"
 
@@ -231,8 +236,8 @@ async def _sync_fails(stage: Stage, fault: Fault) -> None:
         world.broker_failures.clear()
     else:
         world.broker_failures.append(AssertionError("the broker serves although a sync has failed"))
-    stage.on_crash("power-cut" if fault.for_ms % 2 else "kill")
-    if fault.for_ms % 2:
+    stage.on_crash("power-cut" if fault.cuts_power else "kill")
+    if fault.cuts_power:
         world.cut_power()
         stage.on_crash("power-cut")
     await asyncio.sleep(fault.for_ms / 1000)

@@ -209,3 +209,9 @@ def test_what_was_dropped_by_a_failed_sync_is_written_once_more_by_the_next_brok
     plan = [Fault(120, "sync-fails", 1114, 0), Fault(1983, "power-cut-stalled", 17, 0)]
     outcome = run(SCENARIOS["files-compacted"], 38, plan)
     assert not outcome.findings, outcome.story()
+
+
+def test_a_write_with_acks_1_is_not_promised_to_survive_the_power_cut_after_a_failed_sync() -> None:
+    """The scenario: it did not know that a failed sync may end with the machine being started anew."""
+    outcome = run(SCENARIOS["files-trimmed"], 5020, [Fault(1036, "sync-fails", 573, 0)])
+    assert not outcome.findings, outcome.story()
