@@ -481,3 +481,13 @@ def test_what_a_failed_sync_may_have_dropped_is_written_once_more(
     assert all(b"dropped %d" % n in b"".join(written) for n in range(5))
     assert {path.name: path.read_bytes() for path in again.folder.glob("*.log")} == before
     assert again.recovery_point == 3
+
+
+def test_a_producer_is_known_by_batches_below_the_log_start_too(tmp_path: Path) -> None:
+    """It may repeat one that was deleted before it had heard that it was written."""
+    log = open_log(tmp_path)
+    append(log, produced(0, "deleted"))
+    log.delete_records(1, NOW)
+    again = reopen(log, log_start_offset=1)
+    assert 7 in again.producer_state.entries
+    assert (again.log_start_offset, again.log_end_offset) == (1, 1)

@@ -121,6 +121,8 @@ class Leaders(logging.Handler):
 class ClusterQueueHistory(QueueHistory):
     """The same history, in which each delivery and acknowledgement names the broker that it came from."""
 
+    passes_over_unheld = False
+
     def _requested(self, exchange: Exchange) -> None:
         super()._requested(exchange)
         request = exchange.request

@@ -215,3 +215,16 @@ def test_a_write_with_acks_1_is_not_promised_to_survive_the_power_cut_after_a_fa
     """The scenario: it did not know that a failed sync may end with the machine being started anew."""
     outcome = run(SCENARIOS["files-trimmed"], 5020, [Fault(1036, "sync-fails", 573, 0)])
     assert not outcome.findings, outcome.story()
+
+
+def test_a_producer_is_known_after_a_crash_although_its_records_were_deleted() -> None:
+    """It repeated a batch that was written, and deleted, before it had heard of it: it was appended once more."""
+    plan = [Fault(320, "power-cut-stalled", 47, 0), Fault(1450, "power-cut-stalled", 462, 0)]
+    outcome = run(SCENARIOS["files-trimmed"], 1, plan)
+    assert not outcome.findings, outcome.story()
+
+
+def test_what_a_broker_gives_out_while_it_stops_need_not_have_been_delivered() -> None:
+    """The history: it takes everything back at once, and its answers come in an order of their own."""
+    outcome = run(SCENARIOS["files-queues-trimmed"], 2, [Fault(168, "clean-stop", 892, 0)])
+    assert not outcome.findings, outcome.story()

@@ -181,7 +181,8 @@ def recover_segments(
     epochs.truncate_end(suspect_base)
 
     snapshot = load_producer_state(folder, snapshots, suspect_base, state, now_ms)
-    replay_from = snapshot if snapshot is not None else log_start_offset
+    # Producers are known by their batches below the log start too, as they were before: they may send those again.
+    replay_from = snapshot if snapshot is not None else segments[0].base_offset
     for segment, following in pairwise(segments[: first_suspect + 1]):
         if following.base_offset > replay_from:
             _replay(segment, replay_from, state, epochs, now_ms)
