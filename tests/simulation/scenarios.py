@@ -20,7 +20,15 @@ from tests.simulation.clusters import (
 )
 from tests.simulation.copying import Copying
 from tests.simulation.groups import ClockJumps, ConsumerGroups, Groups, Migration, StaticMembers
-from tests.simulation.machines import FileFollowed, FileGroups, FileQueues, FileRot, FileStreams, FileTransactions
+from tests.simulation.machines import (
+    FileFollowed,
+    FileGroups,
+    FileQueues,
+    FileRot,
+    FileSegments,
+    FileStreams,
+    FileTransactions,
+)
 from tests.simulation.queue_services import (
     BuriedQueues,
     CommittedQueues,
@@ -57,6 +65,7 @@ SCENARIOS: dict[str, type[Scenario]] = {
         FileStreams,
         FileFollowed,
         FileRot,
+        FileSegments,
         FileTransactions,
         FileQueues,
         FileGroups,
@@ -97,6 +106,7 @@ SEEDS = {
     "files-streams": 40,
     "files-followed": 20,
     "files-rot": 10,
+    "files-segments": 30,
     "files-transactions": 20,
     "files-queues": 20,
     "files-groups": 10,

@@ -76,7 +76,7 @@ class Streams(Scenario):
 
     def _power_is_cut(self) -> bool:
         """A write with acks=1 is promised to survive a killed broker, and no power cut."""
-        return any(fault.kind.startswith("power-cut") for fault in self.plan)
+        return any(fault.kind.startswith("power-cut") or fault.kind == "sync-fails" for fault in self.plan)
 
     async def _produce_idempotently(self, name: str) -> None:
         chance = random.Random(f"{name} of {self.seed}")

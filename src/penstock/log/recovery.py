@@ -7,6 +7,10 @@ suspect. Those batches are read and checked one by one: whole, CRC right, offset
 one that fails; bytes behind it were never acknowledged as durable. Indexes, the transaction index, producer state and
 leader epochs are made anew from what is kept.
 
+After a sync has failed, what can be read need not be on disk: the kernel has dropped what it could not write, counts it
+as written, and a sync of the same pages succeeds. So whatever was kept behind the recovery point is written once more
+(`rewrites`), and then the next sync is about it.
+
 Below the recovery point only headers are walked: that data was on disk before it was acknowledged, and a bit that
 rotted since must not make us throw away everything after it.
 """
@@ -18,7 +22,7 @@ from dataclasses import dataclass, field
 from itertools import pairwise
 
 from penstock.log.cleaner.swap import CLEANED_SUFFIX, SWAP_SUFFIX, finish_interrupted_swaps
-from penstock.log.files import DELETED_SUFFIX, pread_all, remove_if_there
+from penstock.log.files import DELETED_SUFFIX, pread_all, pwrite_all, remove_if_there
 from penstock.log.leader_epochs import LeaderEpochs
 from penstock.log.producer_state import CorruptSnapshot, EndMarker, ProducerState
 from penstock.log.results import NotedEnd
@@ -166,6 +170,7 @@ def recover_segments(
     state: ProducerState,
     epochs: LeaderEpochs,
     now_ms: int,
+    rewrites: bool = False,
 ) -> Recovered:
     """Check and repair the segments behind the recovery point, and bring the producer state up to the log's end."""
     if len(segments) > 1 and not segments[-1].size:
@@ -208,6 +213,9 @@ def recover_segments(
                 _remove(dropped)
             del segments[slot + 1 :]
             break
+    if rewrites:
+        for segment in segments[first_suspect:]:
+            _write_again(segment, recovery_point)
     recovered.log_end_offset = max(next_offset, log_start_offset)
     epochs.truncate_end(recovered.log_end_offset)
     for offset in [each for each in snapshots if each > recovered.log_end_offset]:
@@ -301,6 +309,13 @@ def _recover_segment(
     segment.finish_rebuild()
     _restore_transaction_index(segment, aborted, replay_from, next_offset)
     return next_offset, has_gaps
+
+
+def _write_again(segment: Segment, recovery_point: int) -> None:
+    """Write what is not known to be on disk as it is, so that the kernel brings it there."""
+    file = segment.open_file()
+    for position in range(segment.position_of(recovery_point), segment.size, _CHUNK):
+        pwrite_all(file.fd, pread_all(file, min(_CHUNK, segment.size - position), position), position)
 
 
 def _restore_transaction_index(

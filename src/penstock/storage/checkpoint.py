@@ -57,7 +57,10 @@ class Checkpoints:
         self.was_clean = self._mark.exists()
         self._boot_file = folder / BOOT_ID
         self._boot_id = portable.boot_session()
-        is_same_boot = self._boot_id is not None and _read(self._boot_file) == self._boot_id
+        kept = _read(self._boot_file)
+        is_same_boot = self._boot_id is not None and kept == self._boot_id
+        self.disk_may_have_failed = not self.was_clean and kept is None
+        """Whether what can be read need not be on disk, although the machine was not started anew."""
         self.may_have_lost_writes = self._is_in_doubt = not (self.was_clean or is_same_boot)
         self.leader_epoch = read_number(folder / LEADER_EPOCH)
         """No log may be led under a lower epoch."""

@@ -95,6 +95,7 @@ class LocalStorage:
             log_start_offset=known.log_start_offsets.get((topic, partition), 0),
             leader_epoch=known.leader_epoch,
             noted_end=known.noted_ends.get((topic, partition)),
+            disk_failed=known.disk_may_have_failed,
             open_files=self._open_files,
         )
         opened.on_roll = self._flusher.request_sync
@@ -201,8 +202,12 @@ class LocalStorage:
             return
         # Several at a time: each waits for the disk a few times.
         pool = self._threads.pool("penstock-close", _CLOSING_THREADS)
-        for closing in [pool.submit(each.close) for each in self._logs.values()]:
-            closing.result()
-        pool.shutdown()
-        self._saving.close()
-        self._checkpoints.mark_clean()
+        try:
+            for closing in [pool.submit(each.close) for each in self._logs.values()]:
+                closing.result()
+            pool.shutdown()
+            self._saving.close()
+            self._checkpoints.mark_clean()
+        except (OSError, StorageError):
+            self._checkpoints.forget_boot()  # it may have been a sync that has failed
+            raise
