@@ -145,6 +145,17 @@ class FileSegments(FileStreams):
         await super().load()
         saving.cancel()
 
+    async def finish(self) -> None:
+        await super().finish()
+        offsets: dict[int, list[int]] = {}
+        for operation in self.history.operations:
+            if operation["op"] == "poll" and operation["process"] == "last-0":
+                for _, partition, offset, _ in operation["records"]:  # type: ignore[attr-defined]
+                    offsets.setdefault(partition, []).append(offset)
+        for partition, seen in offsets.items():
+            if seen != list(range(len(seen))):
+                self.find("hole", f"partition {partition} has no records at some offsets: {seen}")
+
     async def _save(self) -> None:
         [node] = self.world.nodes
         while True:

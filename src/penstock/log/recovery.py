@@ -177,7 +177,9 @@ def recover_segments(
         # A roll that failed after its first file was created may have been followed by appends to the segment before:
         # the empty one says nothing about where that ends.
         _remove(segments.pop())
-    first_suspect = first_suspect_slot(segments, recovery_point)
+    # Of the segment that ends at the recovery point the batches are on disk, and what lies behind them need not be gone:
+    # a write that has failed, or a torn one of an earlier crash, may have been cut off without a sync.
+    first_suspect = first_suspect_slot(segments, max(recovery_point - 1, 0))
     suspect_base = segments[first_suspect].base_offset
     epochs.truncate_end(suspect_base)
 
@@ -205,8 +207,8 @@ def recover_segments(
         # A power cut can take the end of a segment, even to the byte of a batch's end, and leave the one after it: what
         # lies behind such a hole is not a log. Only compaction leaves holes, and it leaves its mark: gaps, or a
         # transaction index, which every cleaned segment has.
-        hole = slot + 1 < len(segments) and next_offset < limit and not (cleaned or has_gaps)
-        if segment.size < file_size or hole:
+        is_cut = segment.size < file_size
+        if slot + 1 < len(segments) and next_offset < limit and (is_cut or not (cleaned or has_gaps)):
             for dropped in segments[slot + 1 :]:
                 recovered.truncated_bytes += dropped.size
                 recovered.dropped_segments += 1
