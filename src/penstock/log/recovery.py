@@ -177,8 +177,8 @@ def recover_segments(
         # A roll that failed after its first file was created may have been followed by appends to the segment before:
         # the empty one says nothing about where that ends.
         _remove(segments.pop())
-    # Of the segment that ends at the recovery point the batches are on disk, and what lies behind them need not be gone:
-    # a write that has failed, or a torn one of an earlier crash, may have been cut off without a sync.
+    # Of the segment that ends at the recovery point the batches are on disk. What lay behind them need not be gone: a
+    # write that has failed, or a torn one of an earlier crash, may have been cut off without a sync.
     first_suspect = first_suspect_slot(segments, max(recovery_point - 1, 0))
     suspect_base = segments[first_suspect].base_offset
     epochs.truncate_end(suspect_base)
