@@ -13,6 +13,14 @@ def _load_times(coordinator: str) -> tuple[tuple[str, str, str, str], ...]:
     )
 
 
+def _shards(coordinator: str) -> tuple[tuple[str, str, str, str], ...]:
+    name = f"kafka_server_{coordinator}_metrics_num_partitions"
+    return (
+        (name, GAUGE, "state", "Shards led by this broker: active, or loading and not in use yet."),
+        *_load_times(coordinator),
+    )
+
+
 COORDINATOR_SECTIONS: dict[str, tuple[Spec, ...]] = {
     "Coordinators": specs(
         ("penstock_coordinator_writes_total", COUNTER, "topic", "Writes to the internal topics."),
@@ -68,7 +76,7 @@ COORDINATOR_SECTIONS: dict[str, tuple[Spec, ...]] = {
             "",
             "New epochs of share groups since their shards were loaded.",
         ),
-        *_load_times("group_coordinator"),
+        *_shards("group_coordinator"),
         ("kafka_coordinator_group_groupmetadatamanager_numoffsets", GAUGE, "", "Committed offsets."),
         (
             "penstock_group_coordinator_skipped_records_total",
@@ -205,7 +213,7 @@ COORDINATOR_SECTIONS: dict[str, tuple[Spec, ...]] = {
             "",
             "Their longest time, in ms.",
         ),
-        *_load_times("share_coordinator"),
+        *_shards("share_coordinator"),
         ("kafka_server_sharegroupmetrics_partitionloadtimems_max", GAUGE, "", "Longest time to load a window, in ms."),
         (
             "penstock_share_deliveries_total",

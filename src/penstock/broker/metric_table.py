@@ -13,8 +13,16 @@ from penstock.broker.metric_specs import COUNTER, GAUGE, HISTOGRAM, Spec, specs
 
 SECTIONS: dict[str, tuple[Spec, ...]] = {
     "Process": specs(
+        (
+            "penstock_broker_info",
+            GAUGE,
+            "version clusterId nodeId",
+            "What this broker is; always 1.",
+        ),
+        ("process_start_time_seconds", GAUGE, "", "When the process started, in seconds since 1970."),
         ("process_cpu_seconds_total", COUNTER, "", "CPU time of the process, its helper processes left out."),
         ("process_resident_memory_bytes", GAUGE, "", "Resident memory."),
+        ("process_virtual_memory_bytes", GAUGE, "", "Virtual memory."),
         ("process_open_fds", GAUGE, "", "Open file descriptors."),
         ("process_max_fds", GAUGE, "", "File descriptors that the process may open."),
         ("kafka_server_kafkaserver_linux_disk_read_bytes", COUNTER, "", "Bytes that the process read from disks."),
@@ -93,6 +101,18 @@ SECTIONS: dict[str, tuple[Spec, ...]] = {
     ),
     "Connections": specs(
         ("kafka_server_socket_server_metrics_connection_count", GAUGE, "listener", "Open client connections."),
+        (
+            "kafka_server_socket_server_metrics_connection_creation_total",
+            COUNTER,
+            "listener",
+            "Client connections that were taken in.",
+        ),
+        (
+            "penstock_connections_refused_total",
+            COUNTER,
+            "listener",
+            "Client connections that were closed at once, because a bound on connections or on their rate was reached.",
+        ),
         (
             "kafka_server_socket_server_metrics_successful_authentication_total",
             COUNTER,
