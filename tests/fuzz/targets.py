@@ -185,9 +185,9 @@ def damage(data: bytes) -> None:
     """
     place = Path(tempfile.mkdtemp(dir="/dev/shm" if Path("/dev/shm").is_dir() else None))
     try:
-        for name, contents in _data_folder().items():
+        for name, whole in _data_folder().items():
             (place / name).parent.mkdir(exist_ok=True)
-            (place / name).write_bytes(contents)
+            (place / name).write_bytes(whole)
         names = sorted(_data_folder())
         for at in range(0, len(data) - 3, 4):
             path = place / names[data[at] % len(names)]
