@@ -112,6 +112,24 @@ def test_balancing_moves_no_more_than_it_may_and_no_more_than_it_needs(
     assert len({move[:2] for move in balance(rows, nodes, 1000)}) == len(balance(rows, nodes, 1000))
 
 
+@given(nodes, st.integers(1, 20), st.integers(2, 4), st.sampled_from(["a", "b", "c"]))
+def test_replicas_stay_in_as_many_racks_when_a_broker_joins(
+    nodes: list[Node], count: int, replication: int, rack: str
+) -> None:
+    nodes = [node._replace(rack=node.rack or "a") for node in nodes]
+    rows = [
+        PartitionRow(ID, index, leader, 0, replicas)
+        for index, (leader, replicas) in enumerate(place(count, replication, nodes, {}))
+    ]
+    nodes = [*nodes, Node(10, rack)]
+    rack_of = {node.node_id: node.rack for node in nodes}
+    for move in balance(rows, nodes, 1000):
+        before, after = rows[move[1]].replicas, move.placement.replicas
+        assert move.placement.leader in after
+        assert len(set(after)) == len(before)
+        assert len({rack_of[each] for each in after}) >= len({rack_of[each] for each in before})
+
+
 def test_a_broker_that_comes_back_gets_the_partitions_that_prefer_it() -> None:
     rows = [PartitionRow(ID, index, 2, 0, (2, 1)) for index in range(2)]
     rows += [PartitionRow(ID, index, 2, 0, (1, 2)) for index in range(2, 4)]

@@ -125,6 +125,7 @@ def balance(partitions: Sequence[PartitionRow], nodes: Sequence[Node], limit: in
     Afterwards the brokers lead equally many, but for one, if the limit allows it. What is even already stays.
     """
     alive = sorted(node.node_id for node in nodes)
+    racks = {node.node_id: node.rack for node in nodes}
     led: dict[int, list[PartitionRow]] = {node_id: [] for node_id in alive}
     for row in partitions:
         if row.leader in led:
@@ -138,8 +139,7 @@ def balance(partitions: Sequence[PartitionRow], nodes: Sequence[Node], limit: in
         row = min(led[most], key=lambda row: (_wish(row, least), row[:2]))
         led[most].remove(row)
         # Who leads is among the replicas: else the partition would go back to one of them.
-        replicas = row.replicas if least in row.replicas else (*row.replicas[:-1], least)
-        moved = row._replace(leader=least, replicas=replicas)
+        moved = row._replace(leader=least, replicas=_with(least, row.replicas, racks))
         led[least].append(moved)
         moves.append(_to(moved, least))
     return moves
@@ -152,6 +152,16 @@ def _target(row: PartitionRow, node_id: int, alive: Collection[int]) -> int | No
     if node_id in row.replicas:
         return None
     return next((each for each in row.replicas if each in alive), None)
+
+
+def _with(node_id: int, replicas: tuple[int, ...], racks: Mapping[int, str | None]) -> tuple[int, ...]:
+    """The replicas with this broker among them: in the place of one in its rack if there is one, else of the last."""
+    if node_id in replicas:
+        return replicas
+    rack = racks[node_id]
+    mates = [place for place, each in enumerate(replicas) if rack is not None and racks.get(each) == rack]
+    place = mates[-1] if mates else len(replicas) - 1
+    return (*replicas[:place], node_id, *replicas[place + 1 :])
 
 
 def _to(row: PartitionRow, leader: int) -> Move:
