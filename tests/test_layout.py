@@ -129,7 +129,6 @@ ELSEWHERE = {
     "storage/objects/memory_commit_log.py": "storage/objects/test_commit_log.py",
     "storage/objects/postgres_commit_log.py": "storage/objects/test_commit_log.py",
     "storage/objects/postgres_layouts.py": "storage/objects/test_commit_log.py",
-    "storage/objects/remote.py": "storage/objects/test_storage.py",
     "testing/callable_broker.py": "testing/test_plugin.py",
     "testing/faults.py": "testing/test_broker.py",
     "wire/acls.py": "catalog/test_contract.py",
