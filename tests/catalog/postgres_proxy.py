@@ -10,6 +10,8 @@ from types import TracebackType
 from typing import Self
 
 _BYTES = 65536
+ANYTHING = b""
+"""For faults that are to meet whatever is sent next."""
 
 
 class PostgresProxy:

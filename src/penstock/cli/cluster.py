@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-from importlib import import_module
-
 import click
 
-from penstock.cli.options import CONTEXT_SETTINGS, Group
+from penstock.cli.options import CONTEXT_SETTINGS, TableGroup
 
 # name -> (where the command is, one line of help)
 COMMANDS: dict[str, tuple[str, str]] = {
@@ -22,25 +20,6 @@ COMMANDS: dict[str, tuple[str, str]] = {
 }
 
 
-class ClusterGroup(Group):
-    """The group whose commands stand in `COMMANDS`."""
-
-    def list_commands(self, ctx: click.Context) -> list[str]:
-        return list(COMMANDS)
-
-    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
-        if cmd_name not in COMMANDS:
-            return None
-        module, _, attribute = COMMANDS[cmd_name][0].partition(":")
-        command = getattr(import_module(module), attribute)
-        assert isinstance(command, click.Command)
-        return command
-
-    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
-        with formatter.section("Commands"):
-            formatter.write_dl([(name, text) for name, (_, text) in COMMANDS.items()])
-
-
-@click.group(cls=ClusterGroup, context_settings=CONTEXT_SETTINGS)
+@click.group(cls=TableGroup, table=COMMANDS, context_settings=CONTEXT_SETTINGS)
 def cluster() -> None:
     """Look after the records of a cluster in PostgreSQL and an object store."""

@@ -7,12 +7,11 @@ broker. Exit status: 0 for success, 1 for failure, 2 for a wrong command line, 1
 from __future__ import annotations
 
 import sys
-from importlib import import_module
 
 import click
 
 from penstock.cli.failures import Failure
-from penstock.cli.options import CONTEXT_SETTINGS, Group, load_config
+from penstock.cli.options import CONTEXT_SETTINGS, TableGroup, load_config
 
 # name -> (where the command lives, one line of help)
 COMMANDS: dict[str, tuple[str, str]] = {
@@ -56,26 +55,7 @@ _SPARK_PACKAGES = frozenset(
 )
 
 
-class MainGroup(Group):
-    """The group whose commands stand in `COMMANDS`."""
-
-    def list_commands(self, ctx: click.Context) -> list[str]:
-        return list(COMMANDS)
-
-    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
-        if cmd_name not in COMMANDS:
-            return None
-        module, _, attribute = COMMANDS[cmd_name][0].partition(":")
-        command = getattr(import_module(module), attribute)
-        assert isinstance(command, click.Command)
-        return command
-
-    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
-        with formatter.section("Commands"):
-            formatter.write_dl([(name, text) for name, (_, text) in COMMANDS.items()])
-
-
-@click.group(cls=MainGroup, invoke_without_command=True, context_settings=_SETTINGS)
+@click.group(cls=TableGroup, table=COMMANDS, invoke_without_command=True, context_settings=_SETTINGS)
 @click.option(
     "--config",
     "config_file",

@@ -20,8 +20,9 @@ import os
 import sys
 import tomllib
 from collections.abc import Callable
+from importlib import import_module
 from pathlib import Path
-from typing import TypeVar
+from typing import Any, TypeVar
 
 import click
 
@@ -155,6 +156,30 @@ class Group(click.Group):
             hint = f" Did you mean: {ctx.command_path} {guess}" if guess else f" See: {ctx.command_path} --help"
             raise click.UsageError(f"There is no command {name!r}.{hint}", ctx)
         return super().resolve_command(ctx, args)
+
+
+class TableGroup(Group):
+    """A group whose commands are listed in a table and imported only when one is called."""
+
+    def __init__(self, *args: Any, table: dict[str, tuple[str, str]], **settings: Any) -> None:
+        """`table`: name -> ("module:attribute" of the command, one line of help)."""
+        super().__init__(*args, **settings)
+        self._table = table
+
+    def list_commands(self, ctx: click.Context) -> list[str]:
+        return list(self._table)
+
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
+        if cmd_name not in self._table:
+            return None
+        module, _, attribute = self._table[cmd_name][0].partition(":")
+        command = getattr(import_module(module), attribute)
+        assert isinstance(command, click.Command)
+        return command
+
+    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        with formatter.section("Commands"):
+            formatter.write_dl([(name, text) for name, (_, text) in self._table.items()])
 
 
 class ConnectionOption(Option):

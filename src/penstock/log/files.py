@@ -262,10 +262,10 @@ def remove_if_there(path: str) -> None:
         pass
 
 
-def make_data_folder(folder: Path) -> None:
+def make_data_folder(folder: Path, mode: int = 0o777) -> None:
     """Create a data folder unless it is there. Raises StorageError with what to do."""
     try:
-        folder.mkdir(parents=True, exist_ok=True)
+        folder.mkdir(parents=True, exist_ok=True, mode=mode)
     except OSError as error:
         raise StorageError(
             f"cannot create the data folder {folder}: {error.strerror}; name another one with --data, or let the user "

@@ -6,9 +6,7 @@ broker starts on it; a command that was killed is repeated and begins anew. The 
 
 from __future__ import annotations
 
-import json
 import os
-import shutil
 from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass
@@ -22,11 +20,12 @@ from penstock.catalog.sqlite import SqliteCatalog
 from penstock.log.checkpoints import LOG_START_OFFSETS, RECOVERY_POINTS, write_checkpoint
 from penstock.log.config import LogConfig
 from penstock.log.errors import StorageError
-from penstock.log.files import FolderLock, make_data_folder, remove_if_there, sync_path, write_all, write_file
+from penstock.log.files import remove_if_there, sync_path, write_all, write_file
 from penstock.log.partition import LEADER_EPOCHS_FILE, PartitionLog
 from penstock.log.segment import INDEX_SUFFIX, LOG_SUFFIX, TIME_INDEX_SUFFIX, TXN_INDEX_SUFFIX, file_stem
 from penstock.operation.folder import file_damage
 from penstock.operation.import_ import copy_catalog
+from penstock.operation.target_folder import claim_target
 from penstock.storage.checkpoint import CLEAN_SHUTDOWN, LEADER_EPOCH
 from penstock.storage.objects.commit_log import (
     NOBODY,
@@ -68,7 +67,7 @@ def export_cluster(
     dry_run: bool = False,
 ) -> Export:
     """Raises CatalogError, StorageError or FolderInUse with what to do."""
-    lock = None if dry_run else _claim(data, session)
+    lock = None if dry_run else claim_target(data, EXPORT_FILE, find_cluster(session))
     try:
         with stopped_cluster(session) as catalog:
             found = Export(catalog.cluster_id)
@@ -81,35 +80,6 @@ def export_cluster(
     finally:
         if lock is not None:
             lock.release()
-
-
-def _claim(data: Path, session: Session) -> FolderLock:
-    """Mark the folder as one that is being written, and empty it if an earlier attempt has left something."""
-    make_data_folder(data)
-    lock = FolderLock(data)
-    try:
-        names = {entry.name for entry in os.scandir(data)} - {lock.path.name}
-        cluster = find_cluster(session)
-        mark = json.dumps(cluster)
-        if names and EXPORT_FILE not in names:
-            raise StorageError(f"{data} is not empty: name a folder that does not exist yet")
-        if EXPORT_FILE in names and (data / EXPORT_FILE).read_text() != mark:
-            raise StorageError(
-                f"{data} holds an unfinished export of another cluster: name another folder, or remove it"
-            )
-        if EMBEDDED_CATALOG in names:
-            return lock
-        write_file(str(data / EXPORT_FILE), mark.encode(), sync=True)
-        for name in names - {EXPORT_FILE}:
-            path = data / name
-            if path.is_dir():
-                shutil.rmtree(path)
-            else:
-                path.unlink()
-        return lock
-    except BaseException:
-        lock.release()
-        raise
 
 
 class _Exporter:

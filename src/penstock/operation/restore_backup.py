@@ -11,9 +11,7 @@ reached meanwhile: leader epochs and producer ids.
 
 from __future__ import annotations
 
-import json
 import os
-import shutil
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -42,6 +40,7 @@ from penstock.operation.backup_folder import (
     sync_folders,
 )
 from penstock.operation.make_backup import cluster_id_of
+from penstock.operation.target_folder import claim_target
 from penstock.storage.checkpoint import LEADER_EPOCH
 
 LEADER_EPOCHS_AHEAD = 1000
@@ -62,7 +61,10 @@ def restore_backup(backup: Path, data: Path, on_progress: OnProgress, *, new_clu
     manifest = read_manifest(backup)
     if not new_cluster:
         _check_original(manifest)
-    lock = _claim(backup, data)
+    inside, outside = data.resolve(), backup.resolve()
+    if inside == outside or outside in inside.parents:
+        raise StorageError(f"{data} is inside of the backup {backup}, which must not change: name another folder")
+    lock = claim_target(data, RESTORE_FILE, {"backup": str(outside)})
     try:
         if (data / EMBEDDED_CATALOG).exists():
             os.unlink(data / RESTORE_FILE)
@@ -92,37 +94,6 @@ def _check_original(manifest: Manifest) -> None:
             ) from None
     except StorageError:
         return  # it belongs to another user; whether it runs cannot be told
-
-
-def _claim(backup: Path, data: Path) -> FolderLock:
-    """Mark the folder as one that is being written, and empty it if an earlier attempt has left something."""
-    inside, outside = data.resolve(), backup.resolve()
-    if inside == outside or outside in inside.parents:
-        raise StorageError(f"{data} is inside of the backup {backup}, which must not change: name another folder")
-    try:
-        data.mkdir(parents=True, exist_ok=True, mode=0o700)
-        names = {entry.name for entry in os.scandir(data)}
-    except OSError as error:
-        raise StorageError(f"cannot make the folder {data}: {error.strerror}") from error
-    lock = FolderLock(data)
-    try:
-        names.discard(lock.path.name)
-        mark = json.dumps({"backup": str(outside)})
-        if names and RESTORE_FILE not in names:
-            raise StorageError(f"{data} is not empty: name a folder that does not exist yet")
-        if EMBEDDED_CATALOG in names:
-            return lock
-        write_file(str(data / RESTORE_FILE), mark.encode(), sync=True)
-        for name in names - {RESTORE_FILE}:
-            path = data / name
-            if path.is_dir():
-                shutil.rmtree(path)
-            else:
-                path.unlink()
-        return lock
-    except BaseException:
-        lock.release()
-        raise
 
 
 class _Restoring:

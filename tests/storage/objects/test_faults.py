@@ -2,12 +2,9 @@
 
 from __future__ import annotations
 
-import socket
 import threading
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
-from types import TracebackType
-from typing import Self
 
 import pytest
 
@@ -26,6 +23,7 @@ from penstock.storage.objects.storage import ObjectStorage
 from penstock.storage.objects.store import ObjectStore, StoreError
 from penstock.wire.errors import NotEnoughReplicas
 from tests.catalog.postgres_catalogs import new_schema, open_postgres
+from tests.catalog.postgres_proxy import ANYTHING, PostgresProxy
 from tests.postgres import PostgresServer
 from tests.storage.objects.test_storage import KEY, World, read, segments, until
 from tests.storage.test_contract import NOW, TOPIC_ID, append, plain, produced
@@ -234,57 +232,6 @@ def test_a_cold_read_that_fails_is_an_error_of_the_store_and_succeeds_later(worl
     assert read(again, 0) == [b"0"]
 
 
-class CuttingProxy:
-    """Passes bytes on to PostgreSQL. Once `cuts` is set, it lets a statement through and cuts when the answer comes."""
-
-    def __init__(self, port: int) -> None:
-        self._target = port
-        self._listener = socket.create_server(("127.0.0.1", 0))
-        self.port = self._listener.getsockname()[1]
-        self.cuts = 0
-        self.cut = 0
-        self._threads: list[threading.Thread] = []
-
-    def __enter__(self) -> Self:
-        self._run(self._accept)
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
-    ) -> None:
-        self._listener.shutdown(socket.SHUT_RDWR)
-        self._listener.close()
-
-    def _run(self, function: Callable[..., None], *arguments: object) -> None:
-        threading.Thread(target=function, args=arguments, daemon=True).start()
-
-    def _accept(self) -> None:
-        while True:
-            try:
-                client, _ = self._listener.accept()
-            except OSError:
-                return
-            server = socket.create_connection(("127.0.0.1", self._target))
-            self._run(self._pass_on, client, server, False)
-            self._run(self._pass_on, server, client, True)
-
-    def _pass_on(self, source: socket.socket, target: socket.socket, is_answer: bool) -> None:
-        try:
-            while data := source.recv(65536):
-                if is_answer and self.cuts:
-                    self.cuts -= 1
-                    self.cut += 1
-                    break
-                target.sendall(data)
-        except OSError:
-            pass
-        for each in (source, target):
-            try:
-                each.shutdown(socket.SHUT_RDWR)
-            except OSError:
-                continue
-
-
 def test_the_connection_to_postgresql_is_cut_when_it_has_committed_and_not_answered(
     tmp_path: Path, postgres: PostgresServer
 ) -> None:
@@ -292,15 +239,15 @@ def test_the_connection_to_postgresql_is_cut_when_it_has_committed_and_not_answe
     catalog = open_postgres(postgres, schema)
     catalog.create_topic("t", TOPIC_ID, 1, {})
     world = World(tmp_path / "cache")
-    with CuttingProxy(postgres.port) as proxy:
+    with PostgresProxy(postgres.port) as proxy:
         conninfo = postgres.url(port=proxy.port)
         world.commits = PostgresCommitLog(lambda: Session(conninfo, schema, "a test"))  # type: ignore[assignment]
         storage: ObjectStorage = world.start()
         log = storage.open_log("t", 0, TOPIC_ID, LogConfig())
         append(log, plain("0"))
-        proxy.cuts = 1
+        proxy.cut_after = ANYTHING
         append(log, plain("1"))
-        assert proxy.cut == 1
+        assert proxy.faults == 1
         assert storage.committer.statistics.failures >= 1
         append(log, plain("2"))
         assert read(log, 0) + read(log, 1) + read(log, 2)
