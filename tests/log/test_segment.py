@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from penstock.log.files import OpenFiles
+from penstock.log.files import DiskReader, OpenFiles, SegmentFile
 from penstock.log.segment import INDEX_SUFFIX, TIME_INDEX_SUFFIX, TXN_INDEX_SUFFIX, Segment
 from penstock.records.batch import patch_append
 from tests.log.log_helpers import plain
@@ -62,13 +62,18 @@ def test_the_window_of_recent_batches_is_bounded(tmp_path: Path) -> None:
         assert segment.position_of(first) == position
 
 
+class UnusedReader(DiskReader):
+    def read(self, file: SegmentFile, size: int, position: int) -> bytes:
+        pytest.fail("the disk is read")
+
+
 def test_an_empty_segment_of_an_earlier_run_is_appended_to_without_a_look_at_the_disk(tmp_path: Path) -> None:
     """Whatever its indexes hold: a second segment with its base offset would be the same file."""
     Segment.create(str(tmp_path), 100, OpenFiles(), created_ms=0, index_interval_bytes=0)
     for suffix in (INDEX_SUFFIX, TIME_INDEX_SUFFIX, TXN_INDEX_SUFFIX):
         (tmp_path / f"{100:020d}{suffix}").write_bytes(bytes(48))
     open_files = OpenFiles()
-    open_files.reader.read = lambda *_: pytest.fail("it is read")  # type: ignore[method-assign]
+    open_files.reader = UnusedReader()
     segment = Segment(str(tmp_path), 100, 0, open_files, created_ms=0, index_interval_bytes=0, has_txn_index=True)
     segment.prepare_to_append()
     batch = plain("x")
