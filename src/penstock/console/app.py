@@ -37,6 +37,7 @@ from penstock.console.pages import (
     transactions,
 )
 from penstock.console.pages import pipelines as pipeline_pages
+from penstock.console.patterns import TooSlow
 from penstock.console.session import Session
 from penstock.wire.errors import KafkaError
 
@@ -91,6 +92,7 @@ def create_app(
             FilterError: web.failed,
             MalformedMoment: web.failed,
             MalformedSchema: web.failed,
+            TooSlow: web.failed,
             HTTPException: web.failed,
         },
         lifespan=life,
