@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -91,6 +92,8 @@ class Scenario:
         self.crowd = Crowd(world)
         """Whom faults of clients happen to."""
         self.faults_are_over = False
+        self.figures: Counter[str] = Counter()
+        """What happened, beyond what the world counts."""
 
     def find(self, check: str, text: str) -> None:
         self.history.findings.append(Finding(check, text, 0))
@@ -171,6 +174,8 @@ class Outcome:
     findings: list[Finding]
     errors: list[str] = field(default_factory=list)
     """What the broker logged as errors."""
+    figures: Counter[str] = field(default_factory=Counter)
+    """What happened, in numbers."""
 
     @property
     def checks(self) -> set[str]:
@@ -219,7 +224,8 @@ def run(scenario: type[Scenario], seed: int, plan: list[Fault] | None = None) ->
         history.findings.append(Finding("broker-error", text, 0))
     for failure in world.broker_failures:
         history.findings.append(Finding("broker-failed", repr(failure), 0))
-    return Outcome(scenario.name, seed, plan, world, history, history.judge(), errors)
+    figures = Counter(world.figures) + running.figures
+    return Outcome(scenario.name, seed, plan, world, history, history.judge(), errors, figures)
 
 
 def shrink(scenario: type[Scenario], outcome: Outcome) -> Outcome:

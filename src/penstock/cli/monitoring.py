@@ -1,4 +1,4 @@
-"""What a Penstock broker shows beside its metrics, for commands that want more than Kafka's protocol can tell.
+"""What a Penstock broker shows in addition to its metrics, for commands that need more than Kafka's protocol offers.
 
 It is read by `penstock.client.monitoring`, with the user and the authority of the command's own connection options.
 """

@@ -18,9 +18,9 @@ from starlette.staticfiles import StaticFiles
 from penstock.client.errors import UsageError
 from penstock.console import web
 from penstock.console.decoders.avro import MalformedSchema
-from penstock.console.door import Door
 from penstock.console.filters import FilterError
 from penstock.console.guard import Guard
+from penstock.console.login_check import LoginCheck
 from penstock.console.logins import Logins, Rules, wants_login
 from penstock.console.moments import MalformedMoment
 from penstock.console.names import MalformedName
@@ -84,7 +84,7 @@ def create_app(
         routes += login.ROUTES
     return Starlette(
         routes=[Mount("/static", StaticFiles(directory=STATIC)), Route("/favicon.ico", _icon), *routes],
-        middleware=[Middleware(Guard, hosts=hosts, is_secure=is_secure), Middleware(Door)],
+        middleware=[Middleware(Guard, hosts=hosts, is_secure=is_secure), Middleware(LoginCheck)],
         exception_handlers={
             KafkaError: web.failed,
             UsageError: web.failed,

@@ -47,7 +47,7 @@ def parse_listen(listen: str, *, has_tls: bool = False, has_login: bool = False)
     host, _, port = listen.rpartition(":")
     bare = host.strip("[]") or "127.0.0.1"
     if not port.isdigit() or int(port) > 65535:
-        raise ListenError(f"{listen!r} is no address to listen on; it must look like 127.0.0.1:8080")
+        raise ListenError(f"{listen!r} is not an address to listen on; it must look like 127.0.0.1:8080")
     try:
         is_here = bare == "localhost" or ipaddress.ip_address(bare).is_loopback
     except ValueError:
@@ -120,9 +120,7 @@ def _bind(place: Place, *, has_login: bool) -> socket.socket:
         bound.listen(_BACKLOG)  # before the line that says where
     except OSError as error:
         bound.close()
-        raise ListenError(
-            f"{place.listen} cannot be listened on: {error.strerror}; choose another with --listen"
-        ) from None
+        raise ListenError(f"{place.listen} cannot be opened: {error.strerror}; choose another with --listen") from None
     return bound
 
 

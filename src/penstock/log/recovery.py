@@ -7,6 +7,9 @@ suspect. Those batches are read and checked one by one: whole, CRC right, offset
 one that fails; bytes behind it were never acknowledged as durable. Indexes, the transaction index, producer state and
 leader epochs are made anew from what is kept.
 
+After a failed sync the kernel may hold what it has dropped to be on disk, and shows it nevertheless. Where that can be,
+what is kept behind the recovery point is written once more, so that the next sync brings it to the disk.
+
 Below the recovery point only headers are walked: that data was on disk before it was acknowledged, and a bit that
 rotted since must not make us throw away everything after it.
 """
@@ -18,7 +21,7 @@ from dataclasses import dataclass, field
 from itertools import pairwise
 
 from penstock.log.cleaner.swap import CLEANED_SUFFIX, SWAP_SUFFIX, finish_interrupted_swaps
-from penstock.log.files import DELETED_SUFFIX, pread_all, remove_if_there
+from penstock.log.files import DELETED_SUFFIX, pread_all, pwrite_all, remove_if_there
 from penstock.log.leader_epochs import LeaderEpochs
 from penstock.log.producer_state import CorruptSnapshot, EndMarker, ProducerState
 from penstock.log.results import NotedEnd
@@ -166,6 +169,7 @@ def recover_segments(
     state: ProducerState,
     epochs: LeaderEpochs,
     now_ms: int,
+    writes_anew: bool = False,
 ) -> Recovered:
     """Check and repair the segments behind the recovery point, and bring the producer state up to the log's end."""
     if len(segments) > 1 and not segments[-1].size:
@@ -177,7 +181,8 @@ def recover_segments(
     epochs.truncate_end(suspect_base)
 
     snapshot = load_producer_state(folder, snapshots, suspect_base, state, now_ms)
-    replay_from = snapshot if snapshot is not None else log_start_offset
+    # Producers are known by their batches below the log start too, as they were before: they may send those again.
+    replay_from = snapshot if snapshot is not None else segments[0].base_offset
     for segment, following in pairwise(segments[: first_suspect + 1]):
         if following.base_offset > replay_from:
             _replay(segment, replay_from, state, epochs, now_ms)
@@ -194,6 +199,8 @@ def recover_segments(
         next_offset, has_gaps = _recover_segment(
             segment, next_offset, limit, recovery_point, replay_after, state, epochs, now_ms
         )
+        if writes_anew:
+            _write_anew(segment, recovery_point)
         if slot + 1 < len(segments):
             segment.write_indexes()  # The last one's are written when it rolls or the log is closed.
         recovered.truncated_bytes += file_size - segment.size
@@ -214,6 +221,15 @@ def recover_segments(
         remove_if_there(snapshot_path(folder, offset))
         snapshots.remove(offset)
     return recovered
+
+
+def _write_anew(segment: Segment, recovery_point: int) -> None:
+    file = segment.open_file()
+    position = next((batch.position for batch in segment.batches_from(recovery_point)), segment.size)
+    while position < segment.size:
+        data = pread_all(file, min(_CHUNK, segment.size - position), position)
+        pwrite_all(file.fd, data, position)
+        position += len(data)
 
 
 def first_suspect_slot(segments: list[Segment], recovery_point: int) -> int:

@@ -69,9 +69,11 @@ class _Write(NamedTuple):
             contents += bytes(self.position - len(contents))
         contents[self.position : self.position + len(self.data)] = self.data
 
-    def torn(self, chance: random.Random) -> _Write:
+    def torn(self, chance: random.Random, before: bytearray) -> _Write:
+        """What is left of it on top of what was there before."""
         part = self.data[: chance.randrange(len(self.data) + 1)]
         if chance.random() < 0.3:
+            part += before[self.position + len(part) : self.position + len(self.data)]
             part += bytes(len(self.data) - len(part))
         return _Write(self.position, part)
 
@@ -82,7 +84,7 @@ class _Truncate(NamedTuple):
     def apply(self, contents: bytearray) -> None:
         contents[self.size :] = bytes(max(0, self.size - len(contents)))
 
-    def torn(self, chance: random.Random) -> _Truncate | None:
+    def torn(self, chance: random.Random, before: bytearray) -> _Truncate | None:
         return None
 
 
@@ -101,7 +103,7 @@ class _File:
         kept = chance.randint(0, len(self.pending))
         rest = self.pending[kept:]
         self.synced(kept)
-        torn = rest[0].torn(chance) if rest else None
+        torn = rest[0].torn(chance, self.durable) if rest else None
         if torn is not None:
             torn.apply(self.durable)
             counts["writes torn"] += 1

@@ -9,6 +9,7 @@ import shutil
 import tempfile
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
+from itertools import pairwise
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -16,7 +17,7 @@ from penstock import portable
 from penstock.broker.foundation import Foundation
 from penstock.broker.listeners import Address
 from penstock.catalog.memory import MemoryCatalog
-from penstock.log.segment import LOG_SUFFIX, file_stem
+from penstock.log.segment import LOG_SUFFIX, TXN_INDEX_SUFFIX, file_stem
 from penstock.records.batch import CorruptBatch, crc_is_valid, iter_headers
 from penstock.simulation.files import FileDisk
 from penstock.simulation.network import SimulatedListener
@@ -99,16 +100,26 @@ class MachineSimulation(OneBroker):
 
 
 def _end_offset(folder: Path) -> int:
-    """Where a log ends, as recovery will find it: behind the last batch that is whole."""
+    """Where a log ends, as recovery will find it: behind the last batch that is whole, and before a hole.
+
+    Compaction leaves holes too, and marks them: by gaps between batches, or a transaction index of the segment.
+    """
     end = 0
-    for base_offset in sorted(int(path.stem) for path in folder.glob(f"*{LOG_SUFFIX}")):
-        data = Path(file_stem(str(folder), base_offset) + LOG_SUFFIX).read_bytes()
+    bases = sorted(int(path.stem) for path in folder.glob(f"*{LOG_SUFFIX}"))
+    for base_offset, following in pairwise([*bases, None]):
+        assert base_offset is not None
+        stem = file_stem(str(folder), base_offset)
+        data = Path(stem + LOG_SUFFIX).read_bytes()
         end = max(end, base_offset)
+        may_have_holes = Path(stem + TXN_INDEX_SUFFIX).exists()
         try:
             for position, header in iter_headers(data):
                 if not crc_is_valid(data, position, header.size):
                     return end
+                may_have_holes = may_have_holes or header.base_offset != end
                 end = header.next_offset
         except CorruptBatch:
+            return end
+        if following is not None and end < following and not may_have_holes:
             return end
     return end

@@ -96,6 +96,7 @@ class LocalStorage:
             leader_epoch=known.leader_epoch,
             noted_end=known.noted_ends.get((topic, partition)),
             open_files=self._open_files,
+            may_have_lost_writes=known.may_have_lost_writes,
         )
         opened.on_roll = self._flusher.request_sync
         self._logs[topic, partition] = opened

@@ -17,7 +17,7 @@ _FOR_EVERYBODY = ("/login", "/favicon.ico")
 _STATIC = "/static/"
 
 
-class Door:
+class LoginCheck:
     """The middleware. `scope["state"]` gets `session`: None where nobody is logged in."""
 
     def __init__(self, app: ASGIApp) -> None:
