@@ -77,6 +77,10 @@ kcat: $(STAMP)
 promtool: $(STAMP)
 	@requirements/promtool $(VENV)
 
+.PHONY: mermaid
+mermaid: $(STAMP)
+	@requirements/mermaid $(VENV)
+
 .PHONY: lock
 lock: $(STAMP) ## Resolve the locked versions in requirements/ anew
 	$(BIN)/pip install --quiet pip-tools
@@ -127,7 +131,7 @@ fmt: $(STAMP) ## Format the code and fix what can be fixed
 	$(BIN)/ruff format .
 
 .PHONY: docs
-docs: $(DOCS_STAMP) ## Build the docs as a site into build/site; a broken link or anchor is an error
+docs: $(DOCS_STAMP) mermaid ## Build the docs as a site into build/site; a broken link or anchor is an error
 	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict
 	$(BIN)/python -m pytest tests/docs -n $(WORKERS)
 

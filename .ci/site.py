@@ -3,12 +3,16 @@
 The pages link to files of the repository, as GitHub shows them. On the site the project's own pages (CHANGELOG.md and
 its like) are pages too; any other file is named, not linked, because the site does not contain it. The order of the
 pages is that of the tables in docs/README.md, so that no list is kept twice.
+
+A page with a diagram loads Mermaid from the site itself, where requirements/mermaid has fetched it. Otherwise the theme
+loads it from a public server.
 """
 
 from __future__ import annotations
 
 import posixpath
 import re
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -17,6 +21,10 @@ from mkdocs.structure.files import File, Files
 ROOT = Path(__file__).parents[1]
 PROJECT = ("README.md", "CHANGELOG.md", "CONTRIBUTING.md", "SECURITY.md", "CODE_OF_CONDUCT.md")
 LINK = re.compile(r"(!?)\[([^\]]*)\]\(([^)#\s]+)(#[^)]*)?\)")
+MERMAID = sorted(Path(sys.prefix, "share", "penstock-docs").glob("mermaid-*.min.js"))
+CELL = re.compile(r"<td[ >].*?</td>", re.DOTALL)
+NAME = re.compile(r"(?<![\w./=&#\"-])[\w./=,:-]{20,}(?![^<]*>)")  # a long name in a text, not in a tag
+PART = re.compile(r"(?<=\w)([._/=,:])(?=\w)")
 SECTIONS = {"Tutorials": "tutorials", "How-to guides": "how-to", "Reference": "reference", "Explanation": "explanation"}
 
 
@@ -25,6 +33,7 @@ def on_config(config: Any) -> Any:
     assert found is not None
     config.site_name = f"Penstock {found.group(1)}"
     config.site_dir = str(ROOT / "build" / "site" / found.group(1))
+    config.extra_css = ["assets/site.css"]
     config.nav = navigation((ROOT / "docs" / "README.md").read_text("utf-8"))
     return config
 
@@ -52,7 +61,18 @@ def at(name: str) -> str:
 def on_files(files: Files, config: Any) -> Files:
     for name in PROJECT:
         files.append(File.generated(config, at(name), abs_src_path=str(ROOT / name)))
+    files.append(File.generated(config, "assets/site.css", abs_src_path=str(ROOT / ".ci" / "site.css")))
+    for script in MERMAID[-1:]:
+        files.append(File.generated(config, f"assets/{script.name}", abs_src_path=str(script)))
     return files
+
+
+def on_post_page(output: str, page: Any, **_: Any) -> str:
+    output = CELL.sub(lambda cell: NAME.sub(lambda name: PART.sub(r"\1<wbr>", name[0]), cell[0]), output)
+    if not MERMAID or 'class="mermaid"' not in output:
+        return output
+    address = posixpath.relpath(f"assets/{MERMAID[-1].name}", page.url or ".")
+    return output.replace("</head>", f'<script src="{address}"></script></head>', 1)
 
 
 def on_page_markdown(markdown: str, page: Any, **_: Any) -> str:

@@ -3,7 +3,7 @@
 A row is a function from (bench, peer) to a `Measurement`. The runner calls it for the two brokers in turn, first once
 to warm up and then three times, and compares the medians. To add a row, write the function in the module of its family
 under bench/rows/ and put it in that module's ROWS. A row that needs brokers with other settings says how they are
-started (`Row.on`); neighbouring rows that say the same share them.
+started (`Row.on`); neighboring rows that say the same share them.
 """
 
 from __future__ import annotations

@@ -3,7 +3,7 @@
 Every consumer group has a committed offset, and every share group a window with records that a worker holds, for every
 partition of one topic, and all of them are behind. A scrape of `/metrics` is made in slices, between which the broker
 serves its clients. Then the windows of a queue are shown as the console reads them: 150 windows of 2,000 records, each
-of which differs from its neighbours in the worst case. The figures are the time of all slices of a look together and
+of which differs from its neighbors in the worst case. The figures are the time of all slices of a look together and
 the longest slice, in CPU time of the thread, which other processes change least.
 """
 

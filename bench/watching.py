@@ -4,6 +4,10 @@ Two brokers of the same kind serve the same requests in turns: one without metri
 push theirs (KIP-714) and a scrape every five seconds. The figure is the CPU time of the broker's process for a request,
 which other processes change less than they change rates; where the broker's CPU is the limit, rates differ by the same
 share.
+
+Scrapes, pushes and timers come by the clock and not with requests: on a machine that does other work too, there would
+be more of them for each request. So both brokers are also measured while nobody sends requests. What they use then is
+taken off the requests, and counts as the share of a core that it is.
 """
 
 from __future__ import annotations
@@ -38,20 +42,43 @@ class Side:
         self._tasks = Path(f"/proc/{peer.pid}/task")
         self._connection = socket.create_connection((HOST, peer.port), timeout=30)
         self._connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-        self.figures: dict[str, list[float]] = {}
+        self._figures: dict[str, list[tuple[float, float, int]]] = {}
+        """By the name of the work: seconds of CPU, seconds, and requests."""
+        self._idle = 0.0
 
     def run(self, name: str, request: bytes, times: int) -> None:
-        before = self._used()
-        for _ in range(times):
-            exchange(self._connection, request)
-        self.figures.setdefault(name, []).append((self._used() - before) / times * 1e6)
+        with self._measured(name, times):
+            for _ in range(times):
+                exchange(self._connection, request)
+
+    def rest(self, seconds: float) -> None:
+        """Measure the broker while it has no requests."""
+        began, used = time.monotonic(), self._used()
+        time.sleep(seconds)
+        self._idle = (self._used() - used) / (time.monotonic() - began)
+
+    @contextmanager
+    def _measured(self, name: str, times: int) -> Iterator[None]:
+        began, used = time.monotonic(), self._used()
+        yield
+        self._figures.setdefault(name, []).append((self._used() - used, time.monotonic() - began, times))
+
+    def forget(self) -> None:
+        self._figures.clear()
 
     def _used(self) -> float:
         """Seconds of CPU of all threads, as the scheduler counts them: `times` counts in hundredths of a second."""
         return sum(int(file.read_text().split()[0]) for file in self._tasks.glob("*/schedstat")) / 1e9
 
+    @property
+    def idle_percent(self) -> float:
+        """Of a core, without requests."""
+        return self._idle * 100
+
     def median(self, name: str) -> float:
-        return statistics.median(self.figures[name])
+        """Microseconds for a request, without what is used by the clock."""
+        figures = self._figures[name]
+        return statistics.median((used - self._idle * seconds) / times * 1e6 for used, seconds, times in figures)
 
     def close(self) -> None:
         self._connection.close()
@@ -75,7 +102,7 @@ def scraped(port: int) -> Iterator[None]:
         thread.join()
 
 
-def measure(requests: int, rounds: int, size: int) -> Iterator[str]:
+def measure(requests: int, rounds: int, size: int, rest: float) -> Iterator[str]:
     port = free_port()
     watched = {"penstock.metrics.listen": f"{HOST}:{port}"}
     with ExitStack() as stack:
@@ -99,20 +126,34 @@ def measure(requests: int, rounds: int, size: int) -> Iterator[str]:
                     side.run(name, request, requests)
             if not number:  # both have warmed up
                 for side in sides:
-                    side.figures.clear()
+                    side.forget()
+        resting = [threading.Thread(target=side.rest, args=(rest,)) for side in sides]
+        for thread in resting:
+            thread.start()
+        for thread in resting:
+            thread.join()
+        by_the_clock = measured.idle_percent - plain.idle_percent
         for name in work:
             before, after = plain.median(name), measured.median(name)
             share = (after - before) / before * 100
-            yield f"{name:<8} {before:6.1f} us of CPU, watched {after:.1f} us: {after - before:+.1f} us, {share:+.1f} %"
+            yield (
+                f"{name:<8} {before:6.1f} us of CPU, watched {after:.1f} us: {after - before:+.1f} us, {share:+.1f} %; "
+                f"with what is done by the clock {share + by_the_clock:+.1f} %"
+            )
+        yield (
+            f"without requests {plain.idle_percent:.2f} % of a core, watched {measured.idle_percent:.2f} %: "
+            f"{by_the_clock:+.2f} %"
+        )
 
 
 @click.command(help=__doc__.partition("\n\n")[2])
 @click.option("--requests", default=4000, show_default=True, help="Of each kind in a round.")
 @click.option("--rounds", default=10, show_default=True)
 @click.option("--size", default=16_384, show_default=True, help="Bytes of a record that is produced.")
-def main(requests: int, rounds: int, size: int) -> None:
+@click.option("--rest", default=20.0, show_default=True, help="Seconds without requests.")
+def main(requests: int, rounds: int, size: int, rest: float) -> None:
     began = time.monotonic()
-    for line in measure(requests, rounds, size):
+    for line in measure(requests, rounds, size, rest):
         click.echo(line)
     click.echo(f"{rounds} rounds of {requests:,} requests each, in turns, in {time.monotonic() - began:.0f} s")
 

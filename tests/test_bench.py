@@ -49,7 +49,8 @@ def test_a_scrape_is_measured_in_slices() -> None:
 
 
 def test_what_watching_costs_is_measured_in_turns() -> None:
-    done = CliRunner().invoke(watching.main, ["--requests", "20", "--rounds", "2"])
+    done = CliRunner().invoke(watching.main, ["--requests", "20", "--rounds", "2", "--rest", "0.5"])
     assert done.exit_code == 0, done.output
     assert "produce" in done.output
     assert "us of CPU, watched" in done.output
+    assert "% of a core" in done.output

@@ -49,6 +49,8 @@ RULE = AclBinding(
     AclOperation.READ,
     AclPermissionType.ALLOW,
 )
+PATIENT = {"transaction.timeout.ms": 900_000}
+"""An open transaction is still open when a busy machine has come round to looking."""
 COMPACTED = {"cleanup.policy": "compact", "segment.ms": "500", "min.cleanable.dirty.ratio": "0.01"}
 
 
@@ -105,7 +107,7 @@ def fill(
 
 def open_transaction(bootstrap: str) -> Producer:
     """Holds a record of a transaction that is neither committed nor aborted."""
-    producer = Producer({"bootstrap.servers": bootstrap, "transactional.id": "left-open"})
+    producer = Producer({"bootstrap.servers": bootstrap, "transactional.id": "left-open", **PATIENT})
     producer.init_transactions(30)
     producer.begin_transaction()
     producer.produce("payments", value=b"undecided", partition=0)

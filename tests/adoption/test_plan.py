@@ -2,15 +2,23 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
 from collections import namedtuple
 from pathlib import Path
+from tempfile import TemporaryDirectory
 
 import pytest
 
 from penstock.adoption import plan as planning
-from penstock.adoption.kafka_folder import AdoptionError
+from penstock.adoption.kafka_folder import AdoptionError, KafkaFolder
+from penstock.adoption.metadata_log import read_metadata
 from penstock.adoption.plan import make_plan
+from penstock.adoption.release import _framed, _records, _write_snapshot
 from penstock.broker.features import SUPPORTED
+from penstock.catalog.sqlite import SqliteCatalog
+from penstock.testing.broker import Broker
+from penstock.wire import messages as m
 from tests.adoption.folders import Recorded, tree
 
 
@@ -73,6 +81,34 @@ def test_folders_of_two_brokers_are_refused(kafka: Recorded) -> None:
 def test_an_unknown_feature_is_refused(kafka: Recorded, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delitem(SUPPORTED, "share.version")
     assert "share.version" in only_obstacle(kafka.folders)
+
+
+UNKNOWN = {
+    "a feature": _framed(m.FeatureLevelRecord(name="tiers.version", feature_level=1)),
+    "a later metadata.version": _framed(m.FeatureLevelRecord(name="metadata.version", feature_level=99)),
+    "a kind of record": bytes((1, 120, 0)) + b"?",
+    "a version of a record": bytes((1, 2, 9)) + b"?",
+}
+
+
+@pytest.mark.parametrize("what", UNKNOWN)
+def test_what_a_later_kafka_has_left_is_refused_and_not_touched(kafka: Recorded, what: str) -> None:
+    log = read_metadata(kafka.metadata, was_stopped_cleanly=True)
+    own = KafkaFolder.open(kafka.data)
+    with TemporaryDirectory() as folder:
+        with Broker(data=Path(folder)):
+            pass
+        catalog = SqliteCatalog.open(Path(folder) / "catalog.sqlite")
+        records = list(_records(own, catalog, dict(log.image.features), log, []))
+        catalog.close()
+    _write_snapshot(kafka.metadata, log, [*records, UNKNOWN[what]], 0)
+    before = tree(kafka.root)
+    command = [sys.executable, "-m", "penstock.cli.main", "adopt", *map(str, kafka.folders)]
+    refused = subprocess.run(command, capture_output=True, text=True, timeout=60)
+    assert refused.returncode == 1
+    assert "Nothing was changed." in refused.stderr
+    assert "does not know" in refused.stderr
+    assert tree(kafka.root) == before
 
 
 def test_records_of_an_ancient_format_are_refused(kafka: Recorded) -> None:

@@ -15,7 +15,7 @@ from penstock.broker.config import BrokerConfig
 from penstock.broker.connection import Connection
 from penstock.broker.connection_rates import ConnectionRates
 from penstock.broker.dispatch import Dispatcher
-from penstock.broker.listeners import Address
+from penstock.broker.listeners import Address, ListenError
 from penstock.broker.newcomers import Newcomers
 from penstock.broker.quotas import Quotas
 from penstock.broker.requests import Handler
@@ -64,6 +64,17 @@ class Shell:
     def start(self) -> None:
         self.acceptor.start([self.listener], [])
 
+    def counts(self) -> dict[str, float]:
+        """What the metrics say of the listener."""
+        found: dict[str, float] = {}
+        for metric in self.acceptor.metrics():
+            ((labels, value),) = metric.samples
+            assert labels == ("PLAINTEXT",)
+            found[
+                metric.name.removeprefix("kafka_server_socket_server_metrics_").removeprefix("penstock_connections_")
+            ] = value
+        return found
+
     def connect(self, host: str = "10.0.0.1") -> MemoryClient:
         return self.listener.connect(host)
 
@@ -75,6 +86,26 @@ class TestBounds:
         first, second, third = shell.connect(), shell.connect(), shell.connect()
         assert [each.is_closed for each in (first, second, third)] == [False, False, True]
         assert "max.connections" in caplog.text
+
+    async def test_connections_are_counted_by_listener(self) -> None:
+        shell = Shell({"max.connections": "2"})
+        shell.start()
+        assert shell.counts() == {"connection_count": 0, "connection_creation_total": 0, "refused_total": 0}
+        first, *_ = [shell.connect() for _ in range(5)]
+        assert shell.counts() == {"connection_count": 2, "connection_creation_total": 2, "refused_total": 3}
+        first.close()
+        await asyncio.sleep(0)
+        await asyncio.sleep(0)
+        shell.connect()
+        assert shell.counts() == {"connection_count": 2, "connection_creation_total": 3, "refused_total": 3}
+
+    async def test_many_that_are_refused_do_not_fill_the_log(self, caplog: pytest.LogCaptureFixture) -> None:
+        shell = Shell({"max.connections": "1"})
+        shell.start()
+        for _ in range(1000):
+            shell.connect()
+        assert 0 < len(caplog.messages) < 100
+        assert shell.counts()["refused_total"] == 999
 
     async def test_one_that_is_closed_makes_room(self) -> None:
         shell = Shell({"max.connections": "1"})
@@ -126,6 +157,10 @@ class TestAddresses:
     async def test_or_by_its_place_where_there_is_one_for_each(self) -> None:
         first, second = Address("X", "a.example.org", 1), Address("Y", "b.example.org", 2)
         assert self.advertised(first, second) == [("a.example.org", 1), ("b.example.org", 2)]
+
+    async def test_an_address_of_a_listener_that_there_is_not_is_refused(self) -> None:
+        with pytest.raises(ListenError, match=r"listener HOST, which is not opened \(there is INSIDE, OUTSIDE\)"):
+            self.advertised(Address("HOST", "a.example.org", 1))
 
     async def test_the_name_counts_more_than_the_place(self) -> None:
         first, second = Address("OUTSIDE", "a.example.org", 1), Address("INSIDE", "b.example.org", 2)

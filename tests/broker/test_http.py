@@ -57,12 +57,12 @@ async def test_health_is_json(endpoint: MonitoringEndpoint) -> None:
     assert json.loads(body) == {"status": "ok"}
 
 
-async def test_what_is_built_for_who_looks_is_built_when_somebody_looks_at_more_than_health() -> None:
+async def test_what_is_built_for_views_is_built_when_somebody_looks_at_one() -> None:
     looks: list[str] = []
     endpoint = MonitoringEndpoint(FixedMetrics(), list, lambda: looks.append("look"))  # type: ignore[arg-type]
     endpoint.register("/view", lambda _: len(looks))
     await endpoint.start("127.0.0.1:0")
-    for path in ("/health", "/livez", "/readyz"):
+    for path in ("/health", "/livez", "/readyz", "/metrics"):
         assert (await get(endpoint, path))[0] == 200
     assert looks == []
     assert [await get(endpoint, path) for path in ("/view", "/metrics", "/view")][::2] == [(200, b"1")] * 2

@@ -83,7 +83,7 @@ class TestProtocols:
     def test_a_name_without_a_protocol_is_refused_with_what_to_write(self) -> None:
         with pytest.raises(ConfigError, match=rf"Set {PROTOCOL_MAP}=A:SSL,INTERNAL:SASL_SSL, with the protocol"):
             self.protocols({PROTOCOL_MAP: "A:SSL"}, "INTERNAL://:1")
-        with pytest.raises(ConfigError, match=r"'TLS' of INTERNAL is no security protocol. Use one of PLAINTEXT"):
+        with pytest.raises(ConfigError, match=r"'TLS' of INTERNAL is not a security protocol. Use one of PLAINTEXT"):
             self.protocols({PROTOCOL_MAP: "INTERNAL:TLS"}, "INTERNAL://:1")
 
     def test_listeners_of_controllers_are_not_opened(self) -> None:

@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import logging
+import re
 from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 
+import penstock
 from penstock.broker import loggers
 from penstock.wire.errors import InvalidConfig, InvalidRequest
 
@@ -52,3 +55,10 @@ def test_what_is_only_validated_is_not_changed() -> None:
     before = level(NAME)
     loggers.change({NAME: "TRACE"}, validate_only=True)
     assert level(NAME) == before
+
+
+def test_every_logger_of_a_broker_can_be_given_a_level() -> None:
+    not_of_brokers = {f"penstock.{name}" for name in ("client", "console", "simulation", "spark", "supervisor")}
+    sources = Path(penstock.__file__).parent.rglob("*.py")
+    used = {name for source in sources for name in re.findall(r'getLogger\("([\w.]+)"\)', source.read_text("utf-8"))}
+    assert used - not_of_brokers == {*loggers.NAMES} - {"penstock"}

@@ -8,7 +8,8 @@ import logging
 
 import pytest
 
-from penstock.broker.logs import EscapingFormatter, JsonFormatter, escaped
+from penstock.broker.config import ConfigError
+from penstock.broker.logs import EscapingFormatter, JsonFormatter, configure, escaped
 
 FORGED = "x\n2030-01-01 00:00:00,000 INFO all is well \x1b[2J\r\u2028"
 
@@ -77,3 +78,19 @@ def test_of_several_brokers_each_line_says_which(log: logging.Logger, written: i
     text, line = written.getvalue().splitlines()
     assert text.endswith("WARNING broker 7: denied")
     assert json.loads(line)["broker"] == 7
+
+
+@pytest.mark.parametrize(
+    ("name", "number"),
+    [("TRACE", 5), ("debug", 10), ("INFO", 20), ("WARN", 30), ("warning", 30), ("ERROR", 40), ("FATAL", 50), ("", 30)],
+)
+def test_the_level_is_named_as_in_kafka_or_in_python(name: str, number: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    levels: list[object] = []
+    monkeypatch.setattr(logging, "basicConfig", lambda **options: levels.append(options["level"]))
+    configure({"PENSTOCK_LOG": name})
+    assert levels == [number]
+
+
+def test_a_level_that_there_is_not_is_refused_with_those_there_are() -> None:
+    with pytest.raises(ConfigError, match="PENSTOCK_LOG is 'loud'; the levels of the log are TRACE, DEBUG, INFO, WARN"):
+        configure({"PENSTOCK_LOG": "loud"})

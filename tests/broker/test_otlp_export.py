@@ -2,9 +2,16 @@
 
 from __future__ import annotations
 
+import json
 import logging
+import shutil
+import subprocess
+import time
+from collections.abc import Callable
+from pathlib import Path
 from urllib.error import HTTPError, URLError
-from urllib.request import Request
+from urllib.parse import urlencode
+from urllib.request import Request, urlopen
 
 import pytest
 
@@ -13,10 +20,14 @@ from penstock.broker.metrics import Metric, Metrics
 from penstock.broker.otlp_export import OtlpExport
 from penstock.testing import Broker
 from tests.broker.handlers.records import batch, produce
+from tests.broker.process import free_port
 from tests.broker.simulated_world import SimulatedWorld
 from tests.broker.test_metrics import figures
 from tests.otlp_receiver import attributes, otlp_receiver
 from tests.transactions.wire_client import Wire
+
+VICTORIA = shutil.which("victoria-metrics")
+WAIT_SECONDS = 60.0
 
 
 def test_a_broker_exports_its_metrics_with_all_their_labels(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -55,6 +66,48 @@ def test_a_broker_exports_its_metrics_with_all_their_labels(monkeypatch: pytest.
     assert times.sum > 0
     assert metrics["process_resident_memory_bytes"].unit == "By"
     assert metrics["process_resident_memory_bytes"].gauge.data_points[0].as_double > 1 << 20
+
+
+@pytest.mark.skipif(VICTORIA is None, reason="victoria-metrics is not installed (Debian has it)")
+def test_a_real_receiver_takes_what_a_broker_exports(tmp_path: Path) -> None:
+    port = free_port()
+    address = f"http://127.0.0.1:{port}"
+    options = [f"-storageDataPath={tmp_path}", f"-httpListenAddr=127.0.0.1:{port}", "-search.latencyOffset=0s"]
+    with subprocess.Popen([str(VICTORIA), *options], stderr=subprocess.DEVNULL) as receiver:
+        try:
+            until(lambda: reads(f"{address}/health") == "OK")
+            configs = {"penstock.otlp.endpoint": f"{address}/opentelemetry", "penstock.otlp.interval.ms": "200"}
+            with Broker(configs) as broker:
+                broker.create_topic("orders", 1)
+                wire = Wire(broker.port)
+                produce(wire, "orders", batch(b"a", b"b"))
+                wire.close()
+
+                def found(expression: str) -> list[str]:
+                    text = reads(f"{address}/prometheus/api/v1/query?{urlencode({'query': expression})}")
+                    return [each["value"][1] for each in json.loads(text or "{}").get("data", {}).get("result", ())]
+
+                until(lambda: found('kafka_server_brokertopicmetrics_messagesin_total{topic="orders"}') == ["2"])
+                until(lambda: found('kafka_network_requestmetrics_totaltimems_count{request="Produce"}') == ["1"])
+                until(lambda: found("penstock_broker_info") == ["1"])
+        finally:
+            receiver.terminate()
+
+
+def reads(url: str) -> str:
+    """What is shown at an address; nothing if nobody answers."""
+    try:
+        with urlopen(url, timeout=10) as answer:
+            return str(answer.read(), "utf-8")
+    except OSError:
+        return ""
+
+
+def until(holds: Callable[[], bool]) -> None:
+    deadline = time.monotonic() + WAIT_SECONDS
+    while not holds():
+        assert time.monotonic() < deadline
+        time.sleep(0.1)
 
 
 class Exported:

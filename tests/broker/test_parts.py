@@ -135,7 +135,9 @@ class TestJoints:
         parts.stop_coordinators()
         assert built(parts) == {"groups"}
 
-    def test_coordinators_are_shown_by_metrics_once_they_are_there(self, parts: Parts) -> None:
-        before = len(parts.metrics.text().splitlines())
+    def test_metrics_show_every_coordinator_and_build_none(self, parts: Parts) -> None:
+        name = 'kafka_server_group_coordinator_metrics_group_count{protocol="share"} 0'
+        assert name in parts.metrics.text().splitlines()
+        assert built(parts) == set()
         parts.build("groups")
-        assert len(parts.metrics.text().splitlines()) > before
+        assert parts.metrics.text().splitlines().count(name) == 1

@@ -80,6 +80,30 @@ async def test_an_abstract_socket_is_understood() -> None:
         assert notified(listener) == ["READY=1", "STATUS=serves"]
 
 
+def test_the_unit_s_broker_reads_the_file_that_the_unit_names(tmp_path: Path) -> None:
+    unit = UNIT.read_text()
+    settings = dict(line.split("=", 1) for line in unit.splitlines() if "=" in line and not line.startswith("#"))
+    assert "Options go into /etc/penstock/penstock.toml" in unit
+    assert (settings["WorkingDirectory"], settings["ConfigurationDirectory"]) == ("/etc/penstock", "penstock")
+    etc = tmp_path / "etc"
+    etc.mkdir()
+    (etc / "penstock.toml").write_text('[serve]\nlisten = ["127.0.0.1:0"]\nset = ["cluster.name.of.nobody=1"]\n')
+    data = str(tmp_path / "data")
+    command = settings["ExecStart"].replace("/var/lib/penstock", data).split()[1:]
+    with subprocess.Popen(
+        [sys.executable, "-m", "penstock.cli.main", *command],
+        cwd=etc,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    ) as broker:
+        assert broker.stdout is not None
+        assert "serves 127.0.0.1:" in broker.stdout.readline()
+        broker.send_signal(signal.SIGTERM)
+        _, errors = broker.communicate(timeout=60)
+    assert "cluster.name.of.nobody" in errors
+
+
 @pytest.mark.skipif(shutil.which("systemd-analyze") is None, reason="needs systemd-analyze")
 def test_the_unit_is_correct_and_confined(tmp_path: Path) -> None:
     unit = tmp_path / "penstock.service"

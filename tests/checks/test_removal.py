@@ -112,6 +112,17 @@ def test_what_a_later_record_of_its_key_replaces_is_not_missed() -> None:
     assert found_in(COMPACTED, *unread) == []
 
 
+def test_what_was_aborted_may_be_compacted_away_before_a_reader_that_others_have_overtaken_sees_it() -> None:
+    level = {"isolation": "read_uncommitted"}
+    aborted = (keyed("a1", 0, txn="x"), keyed("b1", 1), ended("x", "aborted"))
+    shown = poll((0, "a1"), (1, "b1"), process="other", **level)
+    late = (poll((-1, "z"), **level), poll((1, "b1"), **level))
+    assert found_in(*aborted, shown, *late) == ["poll-skip"]
+    assert found_in(COMPACTED, *aborted, shown, *late) == []
+    committed = (keyed("a1", 0, txn="x"), keyed("b1", 1), ended("x"))
+    assert found_in(COMPACTED, *committed, shown, *late) == ["poll-skip"]
+
+
 def test_a_queue_has_finished_what_its_log_has_no_more() -> None:
     history = (deliver(0), acknowledge(0, "release"), deliver(1))
     over = (window(2), SETTLED)

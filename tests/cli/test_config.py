@@ -165,3 +165,26 @@ def test_a_secret_comes_from_a_file_and_not_from_the_command_line(config: Shell,
     assert "hush" not in out + err
     _, err = config("set", "broker", "1", f"{name}=@{tmp_path / 'nothing'}", status=1)
     assert "cannot be read" in err
+
+
+def test_levels_of_a_brokers_loggers_are_changed_while_it_runs(config: Shell) -> None:
+    assert config.json("get", "broker-logger", "1").keys() >= {"root", "penstock.audit", "penstock.cluster"}
+    before = config.json("get", "broker-logger", "1", "penstock.requests")["penstock.requests"]["value"]
+    _, err = config("set", "broker-logger", "1", "penstock.requests=ERROR")
+    assert err == f"penstock.requests of broker 1 is now ERROR (was {before}).\n"
+    assert config("get", "broker-logger", "1", "penstock.requests")[0].split()[-2:] == ["ERROR", "logger"]
+    _, err = config("unset", "broker-logger", "1", "penstock.requests")
+    assert err == "penstock.requests of broker 1 is back to its default (was ERROR).\n"
+    assert config.json("get", "broker-logger", "1", "penstock.requests")["penstock.requests"]["value"] == before
+
+
+def test_who_mistypes_a_logger_or_a_level_is_told_what_there_is(config: Shell) -> None:
+    _, err = config("set", "broker-logger", "1", "penstock.request=DEBUG", status=1)
+    assert err.splitlines() == [
+        "Error: There is no broker logger 'penstock.request'.",
+        "  Did you mean:       penstock.requests",
+        "  See all of them:    penstock config get broker-logger 1 --all",
+    ]
+    assert "Valid log levels are TRACE" in config("set", "broker-logger", "1", "penstock=LOUD", status=1)[1]
+    assert "named by its id, not 'all'" in config("get", "broker-logger", "all", status=2)[1]
+    assert "There is no broker 7" in config("get", "broker-logger", "7", status=1)[1]

@@ -12,6 +12,7 @@ import sys
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from http.client import HTTPConnection
 from pathlib import Path
 from urllib.parse import urlencode
 from urllib.request import HTTPCookieProcessor, Request, build_opener, urlopen
@@ -144,3 +145,23 @@ def test_an_address_that_is_taken_is_refused_with_another_choice(tmp_path: Path)
         refused = subprocess.run(line, capture_output=True, text=True, timeout=60, check=False)
     assert refused.returncode == 1
     assert "choose another address" in refused.stderr
+
+
+@pytest.mark.timeout(200)
+def test_a_console_that_ends_while_a_page_waits_for_a_broker_says_so_and_leaves_no_traceback() -> None:
+    with socket.create_server(("127.0.0.1", 0)) as silent:
+        line = [sys.executable, "-m", "penstock.cli.main", "console", "--listen", "127.0.0.1:0", "--until-stdin-closes"]
+        line += ["--bootstrap", f"127.0.0.1:{silent.getsockname()[1]}"]
+        pipe = subprocess.PIPE
+        with subprocess.Popen(line, stdin=pipe, stdout=pipe, stderr=pipe, text=True) as process:
+            assert process.stdin is not None
+            assert process.stdout is not None
+            assert process.stderr is not None
+            host, _, port = process.stdout.readline().split()[1].removeprefix("http://").rstrip("/").rpartition(":")
+            page = HTTPConnection(host, int(port), timeout=60)
+            page.request("GET", "/topics")
+            silent.accept()  # the console has connected, and waits for an answer
+            process.stdin.close()
+            assert page.getresponse().status == 503
+            assert process.wait(60) == 0
+            assert process.stderr.read() == ""

@@ -5,6 +5,8 @@ from __future__ import annotations
 import json
 import os
 import socket
+import sqlite3
+from contextlib import closing
 from pathlib import Path
 
 import pytest
@@ -100,3 +102,50 @@ def test_a_file_of_somebody_else_in_the_data_folder_is_a_warning(tmp_path: Path)
     os.chown(file, 12345, -1)
     warnings = [finding for finding in doctor._folder(tmp_path) if finding.level is Level.WARNING]
     assert [finding.text for finding in warnings if "catalog.sqlite" in finding.text]
+
+
+def found_in(penstock: Run, data: Path) -> tuple[str, str]:
+    findings = json.loads(penstock("doctor", "--json", "--data", str(data)).stdout)
+    (problem,) = [each for each in findings if each["subject"] == f"data folder {data}" and each["level"] == "problem"]
+    return problem["text"], problem["advice"]
+
+
+def test_a_folder_of_kafka_is_recognised(penstock: Run, tmp_path: Path) -> None:
+    (tmp_path / "meta.properties").write_text("version=1\n")
+    assert found_in(penstock, tmp_path) == (
+        "belongs to Apache Kafka",
+        f"Take it over with 'penstock adopt {tmp_path}' first",
+    )
+
+
+def test_a_folder_that_a_newer_version_wrote_is_recognised(penstock: Run, tmp_path: Path) -> None:
+    with Broker(data=tmp_path):
+        findings = json.loads(penstock("doctor", "--json", "--data", str(tmp_path)).stdout)
+        assert [each["level"] for each in findings if each["subject"] == f"data folder {tmp_path}"] == ["good"]
+    with closing(sqlite3.connect(tmp_path / "catalog.sqlite")) as catalog:
+        catalog.execute("PRAGMA user_version = 99")
+    text, advice = found_in(penstock, tmp_path)
+    assert "was written by a newer Penstock (catalog version 99" in text
+    assert advice == "Use that version or a later one"
+
+
+def test_a_damaged_catalog_is_recognised(penstock: Run, tmp_path: Path) -> None:
+    (tmp_path / "catalog.sqlite").write_bytes(b"no database")
+    text, advice = found_in(penstock, tmp_path)
+    assert "catalog.sqlite is damaged" in text
+    assert "backup" in advice
+    assert [path.name for path in tmp_path.iterdir()] == ["catalog.sqlite"]
+
+
+@pytest.mark.parametrize(
+    ("limits", "advice"),
+    [((256, 1_000_000), "ulimit -n 4096"), ((256, 2048), "ulimit -n 2048"), ((1024, 1024), "Raise the hard limit")],
+)
+def test_a_low_limit_of_open_files_comes_with_what_helps(
+    limits: tuple[int, int], advice: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    resource = pytest.importorskip("resource")
+    monkeypatch.setattr(resource, "getrlimit", lambda _: limits)
+    (finding,) = doctor._file_limit()
+    assert finding.level is Level.WARNING
+    assert advice in finding.advice

@@ -68,7 +68,7 @@ def test_without_topics_a_group_is_prepared_for_those_that_its_consumers_subscri
 ) -> None:
     status, _, err = command(broker, capsys, "share", "create", "later", "--from", "beginning")
     assert status == 0
-    assert err == "Share group later begins with its first consumer; share.auto.offset.reset is earliest.\n"
+    assert err == "Share group later starts with its first consumer; share.auto.offset.reset is earliest.\n"
     assert asyncio.run(consume(broker, "later", 3)) >= {b"first", b"second", b"third"}
 
 

@@ -11,7 +11,10 @@ pytest.importorskip("confluent_kafka")
 
 from confluent_kafka import Consumer, Producer, TopicPartition
 
+from penstock.cli import top
+from penstock.cli.failures import Failure
 from penstock.cli.main import run
+from penstock.cli.monitoring import Reading
 from penstock.cli.top import duration, size
 from penstock.testing import Broker
 from tests.cli.test_cleaner import free_port
@@ -57,6 +60,31 @@ def test_it_shows_rates_requests_and_the_group_that_is_behind(capsys: pytest.Cap
     assert behind["lag"] >= 5
     assert "records/s in" in text
     assert "slow" in text
+
+
+def test_it_waits_for_a_broker_that_is_restarted(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    answers: list[Reading | Failure | KeyboardInterrupt] = [
+        Reading({"here": {}}, {}),
+        Failure("here does not answer (refused); is it the broker's penstock.metrics.listen?\n  and more"),
+        Reading({"here": {}}, {}),
+        KeyboardInterrupt(),
+    ]
+
+    def next_answer(addresses: object) -> Reading:
+        answer = answers.pop(0)
+        if isinstance(answer, Reading):
+            return answer
+        raise answer
+
+    monkeypatch.setattr(top, "read_all", next_answer)
+    run(["top", "--interval", "0.1", "--json", "--monitoring", "here"])
+    assert not answers
+    out, err = capsys.readouterr()
+    assert [json.loads(line)["brokers"] for line in out.splitlines()] == [1]
+    assert "here does not answer (refused); is it the broker's penstock.metrics.listen?" in err
+    assert "and more" not in err
 
 
 def test_a_broker_that_shows_nothing_is_told_how_to(capsys: pytest.CaptureFixture[str]) -> None:

@@ -103,7 +103,7 @@ async def test_only_a_decision_is_taken_as_one(bootstrap: str, topic: str, group
         (record,) = await take_locked(one)
         with pytest.raises(UsageError, match=r"consumer\.hold\(record\)"):
             one.acknowledge(record, AcknowledgeType.RENEW)
-        with pytest.raises(UsageError, match="7 is no decision"):
+        with pytest.raises(UsageError, match="7 is not an acknowledgement"):
             one.acknowledge(record, 7)  # type: ignore[arg-type]
         one.acknowledge(record)
         assert await one.commit() == {TopicPartition(topic, 0): None}

@@ -25,8 +25,8 @@ LONGEST = 40
 
 HEAD = """# Differences from Apache Kafka, field by field
 
-Every field of an answer that differs from that of Apache Kafka 4.3.1, by the reasons of
-[compatibility.md](compatibility.md#where-the-answers-differ-and-why). A dash stands for a field, or a whole answer,
+Every field of a response that differs from that of Apache Kafka 4.3.1, by the reasons in
+[compatibility.md](compatibility.md#where-responses-differ-and-why). A dash stands for a field, or a whole response,
 that is absent. Conversations and requests are named as in `tests/conformance/scenarios`. This page is written by
 `python -m tests.conformance --document`."""
 

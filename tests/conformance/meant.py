@@ -13,20 +13,21 @@ from .meant_share import INTERVAL, PARTITION, SENTENCE, SETTLING, SHARE, TEXT
 from .reasons import CREATED_AT_ONCE, NOTHING, PLAIN_DEFAULT, SAYS_WHAT, STREAMS
 
 WHOLE_BATCHES = (
-    "A fetch answers with whole batches only; Kafka may add the beginning of a batch that the reader has to drop."
+    "A fetch returns whole batches only; Kafka may append the beginning of a batch, which the reader has to drop."
 )
 UNOPENED = (
-    "The records inside a compressed batch are not opened when they are appended, so a batch whose compressed part is "
-    "broken is found by its reader, not refused to its writer."
+    "The records inside a compressed batch are not opened when they are appended, so a batch with damaged compressed "
+    "data is detected by its reader and not refused to its writer."
 )
 NO_RECORDS = "A produce request without records is refused with INVALID_RECORD; Kafka 4.3.1 never answers it."
 NO_TRANSACTIONS = "An AddPartitionsToTxn request for no transaction is answered; Kafka 4.3.1 never answers it."
 NO_CONTROLLER = (
-    "The quorum of one is reached at the listener that the request came through; no other is for controllers."
+    "The quorum of one is reached at the listener that the request came through; there is no separate controller "
+    "listener."
 )
 ROOM = (
-    "A coordinator's record may be as large as a segment of its topic; Kafka fails inside (UNKNOWN_SERVER_ERROR) above "
-    "max.message.bytes, and the group cannot work until it shrinks."
+    "A coordinator's record may be as large as a segment of its topic; above max.message.bytes, Kafka fails "
+    "internally (UNKNOWN_SERVER_ERROR), and the group cannot work until it shrinks."
 )
 
 

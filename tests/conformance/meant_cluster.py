@@ -15,8 +15,8 @@ from .compare import ABSENT
 from .meant import ALLOWED
 
 NO_LEADER_YET = (
-    "A partition has no leader (LEADER_NOT_AVAILABLE) until a broker has begun to lead it. The Metadata request that "
-    "creates a topic is answered before, and the client asks again, as it does with Kafka."
+    "A partition has no leader (LEADER_NOT_AVAILABLE) until a broker starts to lead it. The Metadata request that "
+    "creates a topic is answered before that, and the client tries again, as it does with Kafka."
 )
 
 

@@ -10,38 +10,35 @@ TWO_MARKERS = (
     "A transaction marker for a partition that is named twice is written twice and answered; Kafka 4.3.1 never answers."
 )
 NEVER_BACK = (
-    "What a share-partition's owner writes never moves its start offset back, whatever order the writes arrive in; "
-    "Kafka keeps whatever comes last."
+    "Writes of a share-partition's state never move its start offset back, in whatever order they arrive; Kafka keeps "
+    "the last one."
 )
 NO_DEBT = "The lag of a share group that starts past the end of the log is 0; Kafka's is negative."
 NO_WAITING = (
-    "There is no controller to wait for: a request that leaves it no time (a timeout of 0 or less) is carried out; "
-    "Kafka answers REQUEST_TIMED_OUT."
+    "There is no controller to wait for: a request with a timeout of 0 or less is carried out; Kafka answers "
+    "REQUEST_TIMED_OUT."
 )
 TOO_MANY = (
     "More than 10,000 new partitions in one request are refused with POLICY_VIOLATION, as when a topic is created; "
-    "Kafka's CreatePartitions fails inside (UNKNOWN_SERVER_ERROR)."
+    "Kafka's CreatePartitions fails internally (UNKNOWN_SERVER_ERROR)."
 )
-NO_LOGGERS = "Each broker has loggers of its own, with levels of its own."
+NO_LOGGERS = "Penstock's loggers have names and levels of their own."
 TWO_RESOURCES = (
-    "An AlterConfigs request that names a resource twice is refused; Kafka 4.3.1 never answers it (its incremental "
-    "sister refuses)."
+    "An AlterConfigs request that names a resource twice is refused; Kafka 4.3.1 never answers it (its "
+    "IncrementalAlterConfigs does refuse)."
 )
 OVERFLOW = (
     "A cursor far past the last partition is past the end; in Kafka the number overflows, and the next cursor is "
     "negative."
 )
 BOTH_BATCHES = (
-    "Two batches for one partition in one request are both appended, and answered one by one; Kafka drops the first of "
-    "them without a word."
+    "Two batches for one partition in one request are both appended and answered one by one; Kafka silently drops the "
+    "first."
 )
 ANY_SESSION = (
-    "A fetch session's id may be any number; Kafka fails inside (UNKNOWN_SERVER_ERROR) when it meets one of the "
-    "largest."
+    "A fetch session's id may be any number; Kafka fails internally (UNKNOWN_SERVER_ERROR) with some of the largest."
 )
-NO_TEXT = (
-    "Text that is not UTF-8 is a broken request; Kafka takes it with replacement characters for what it cannot read."
-)
+NO_TEXT = "A request with text that is not UTF-8 is malformed; Kafka accepts it with replacement characters."
 
 NOTHING = "00000000-0000-0000-0000-000000000000"
 

@@ -9,18 +9,18 @@ from .reasons import CREATED_AT_ONCE, NOTHING, PLAIN_DEFAULT, SAYS_WHAT, STREAMS
 
 NO_HINT = (
     "A SCRAM login under a name that no user has gets a salt and fails at the proof, as with a wrong password; Kafka "
-    "fails at the first message, and so tells which users there are."
+    "fails at the first message, which reveals which users exist."
 )
 BINDING = (
-    "A SCRAM proof that speaks of another channel binding than the first message is refused, as RFC 5802 demands; "
-    "Kafka does not look."
+    "A SCRAM proof with another channel binding than the first message is refused, as RFC 5802 requires; Kafka does "
+    "not check."
 )
 CLOSED_UNREAD = (
     "Before a client has authenticated, no request but ApiVersions, SaslHandshake and SaslAuthenticate is decoded: one "
     "in place of a token closes the connection. Kafka answers it with ILLEGAL_SASL_STATE first."
 )
 NO_IDS = (
-    "AlterShareGroupOffsets does not tell the id of a topic to whoever may not read it; Kafka tells it beside the "
+    "AlterShareGroupOffsets does not reveal the id of a topic to users who may not read it; Kafka returns it with the "
     "refusal."
 )
 ANSWERED = "A request for all SCRAM credentials without the right to see them is refused; Kafka 4.3.1 never answers it."

@@ -7,27 +7,27 @@ from .batches import record
 from .compare import ABSENT
 
 SETTLING = (
-    "While partitions move, the heartbeat interval that a consumer or share group's members are told is short, so that "
-    "the group settles at once; it grows back to the configured one when the group is stable."
+    "While partitions move, the members of a consumer or share group get a short heartbeat interval, so that the "
+    "group settles at once; they get the configured one when the group is stable."
 )
 SENTENCE = "A share group's error carries a sentence that says what is wrong where Kafka sends only the code."
 INTERVAL: dict[str, Pair] = {"response.heartbeat_interval": (5000, OneOf((100, 200, 500)))}
 TEXT: Pair = (None, "<text>")
 PARTITION = "response.responses[0].partitions[0]"
 CUT = (
-    "A share fetch is answered with the acquired records only: a producer's batch that is acquired in part is cut, "
-    "where Kafka sends all of it."
+    "A share fetch returns the acquired records only: a producer's batch that is acquired in part is split, where "
+    "Kafka sends all of it."
 )
 AT_ONCE = (
     "A new share group gets its partitions at its first heartbeat; Kafka's needs a second one, and so its epochs are "
     "one ahead from then on."
 )
 LIMIT = (
-    "A share fetch acquires no more records than it asks for, in either acquire mode; in the batch-optimized one Kafka "
-    "acquires whole batches, and leaves nothing for the next."
+    "A share fetch acquires no more records than it requested, in either acquire mode; in the batch-optimized mode "
+    "Kafka acquires whole batches, which may leave nothing for other consumers."
 )
 START = (
-    "The start offset that share.auto.offset.reset leads to is kept at once; Kafka keeps it with the first "
+    "The start offset that results from share.auto.offset.reset is stored at once; Kafka stores it with the first "
     "acknowledgement, and until then a restart may skip records."
 )
 

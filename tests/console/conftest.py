@@ -226,19 +226,23 @@ def browser() -> Iterator[Browser]:
         yield started
 
 
-@pytest.fixture
-def browser_page(browser: Browser, console_address: str) -> Iterator[Page]:
+@contextmanager
+def watched_page(browser: Browser, address: str) -> Iterator[Page]:
     """A page of Debian's chromium that fails its test on errors in its console and on requests to other origins."""
     complaints: list[str] = []
-    context = browser.new_context(base_url=console_address, viewport={"width": 1280, "height": 800})
+    context = browser.new_context(base_url=address, viewport={"width": 1280, "height": 800})
     page = context.new_page()
     page.set_default_timeout(60_000)
     page.on("console", lambda said: complaints.append(said.text) if said.type == "error" else None)
     page.on("pageerror", lambda error: complaints.append(str(error)))
-    page.on(
-        "request",
-        lambda request: None if request.url.startswith(console_address + "/") else complaints.append(request.url),
-    )
+    page.on("request", lambda made: None if made.url.startswith(f"{address}/") else complaints.append(made.url))
     yield page
     context.close()
     assert complaints == []
+
+
+@pytest.fixture
+def browser_page(browser: Browser, console_address: str) -> Iterator[Page]:
+    """A watched page in front of the console that runs as a process."""
+    with watched_page(browser, console_address) as page:
+        yield page

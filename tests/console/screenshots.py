@@ -1,7 +1,8 @@
-"""`python -m tests.console.screenshots FOLDER [PAGE...]`: pages of the console as pictures, light and dark.
+"""`python -m tests.console.screenshots FOLDER [PAGE...]`: pages of the console, in three widths, light and dark.
 
-A broker with a little shop in it is started: topics, a consumer group that is behind, a queue whose workers accept,
-release and reject, an open transaction. `make screenshots` does it.
+A broker that wants users is started, with a little shop in it: topics, a consumer group that is behind, a queue whose
+workers accept, release and reject, an open transaction, users with rules and quotas, runs of pipelines. `make
+screenshots` does it.
 """
 
 from __future__ import annotations
@@ -10,22 +11,24 @@ import asyncio
 import json
 import random
 import socket
-import subprocess
 import sys
+import tempfile
 import threading
 import time
 from collections.abc import Coroutine, Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 from urllib.parse import quote
 
-from penstock.client.admin import Admin, ResourceType
+from penstock.client.admin import Admin, ClientQuotaEntity, ResourceType
 from penstock.client.consumer import Consumer
 from penstock.client.producer import Producer
 from penstock.client.share_acknowledgements import AcknowledgeType
 from penstock.client.share_consumer import ShareConsumer
+from penstock.console.names import encode_name
 from penstock.testing.broker import Broker
+from tests.console.conftest import login_settings, served
 
 CHROMIUM = next((path for path in ("/usr/bin/chromium", "/usr/bin/chromium-browser") if Path(path).exists()), None)
 PAGES = {
@@ -49,9 +52,21 @@ PAGES = {
     "cluster": "/cluster",
     "clients": "/clients",
     "access": "/access",
+    "user": "/access/users/ada?operation=write&type=topic&name=payments",
     "pipelines": "/pipelines",
+    "pipeline": "/pipelines/orders",
 }
+FORMS = {
+    "login": ("/login", None),
+    "reset": ("/groups/reports", "Preview the reset"),
+    "delete": ("/topics/audit", "Delete the topic"),
+}
+"""Pages that are photographed before the login, or once a button has been pressed."""
+CLIENT = "client"
+USERS = {"root": "root", "ada": "ada"}
+RULES = ("ada all topic orders", "ada read topic payments", "ada all group billing")
 SIZES = {"wide": (2000, 1100), "desk": (1280, 860), "narrow": (400, 800)}
+SCHEMES: tuple[Literal["light", "dark"], ...] = ("light", "dark")
 _SETTLE_MS = 1_500
 
 
@@ -86,6 +101,8 @@ async def furnish(settings: dict[str, Any]) -> None:
                 await producer.send("packages", f"package {number}", partition=number % 2)
         await producer.flush()
         await admin.alter_group_offsets("reports", {("payments", 0): 10, ("payments", 1): 5})
+        limits = {"producer_byte_rate": 5_000_000.0, "request_percentage": 50.0}
+        await admin.alter_client_quotas({ClientQuotaEntity(user="ada"): limits})
 
 
 async def sell(settings: dict[str, Any], until: threading.Event) -> None:
@@ -99,6 +116,30 @@ async def sell(settings: dict[str, Any], until: threading.Event) -> None:
                     await producer.send("packages", f"package {number}", partition=number % 2)
             await producer.flush()
             await asyncio.sleep(0.1)
+
+
+async def hold(settings: dict[str, Any], until: threading.Event) -> None:
+    """A transaction that stays open."""
+    async with Producer(settings, transactional_id="settlement", transaction_timeout_ms=600_000) as producer:
+        producer.begin_transaction()
+        await producer.send("audit", "opened")
+        await producer.flush()
+        await asyncio.to_thread(until.wait)
+
+
+def run_pipelines(folder: Path) -> None:
+    """Histories of two pipelines, the last run of one of which has failed."""
+    for name, failure in (("orders", ""), ("payments", "S3 answered 503 Slow Down; nothing was committed")):
+        (folder / name).mkdir()
+        runs = []
+        for number in range(6):
+            run: dict[str, object] = {"pipeline": name, "started": f"2026-08-01T{8 + number:02}:00:00+00:00"}
+            run |= {"seconds": 2.4 + number / 3, "rows": 48_000 + 913 * number, "bytes": 9_000_000, "files": 3}
+            run |= {"tasks": 6, "lag_before": 48_000 + 913 * number, "lag_after": 0, "error": ""}
+            if failure and number == 5:
+                run |= {"rows": None, "lag_after": None, "error": failure}
+            runs.append(json.dumps(run))
+        (folder / name / "history.jsonl").write_text("\n".join(runs) + "\n")
 
 
 async def bill(settings: dict[str, Any], until: threading.Event, name: str) -> None:
@@ -128,10 +169,11 @@ async def pack(settings: dict[str, Any], until: threading.Event, name: str, pace
 @contextmanager
 def shop(broker: Broker) -> Iterator[None]:
     """The shop's programs, each with an event loop of its own, until the end."""
-    settings = broker.client_settings()
+    settings = broker.client_settings("root")
     until = threading.Event()
     work: list[Coroutine[Any, Any, None]] = [
         sell(settings, until),
+        hold(settings, until),
         bill(settings, until, "billing-1"),
         bill(settings, until, "billing-2"),
         pack(settings, until, "packer-1", 0.015),
@@ -150,22 +192,46 @@ def shop(broker: Broker) -> Iterator[None]:
             thread.join(20)
 
 
-def photograph(address: str, folder: Path, pages: dict[str, str]) -> None:
-    from playwright.sync_api import sync_playwright
+def photograph(address: str, folder: Path, names: list[str]) -> None:
+    from playwright.sync_api import Page, sync_playwright
+
+    def take(page: Page, name: str) -> None:
+        page.wait_for_timeout(_SETTLE_MS)
+        page.screenshot(path=str(folder / f"{name}.png"))
+        print(name, flush=True)
+
+    def visit(page: Page, kind: str) -> None:
+        """Every page of one size, in one of the two schemes."""
+        page.goto("/login")
+        if "login" in names:
+            take(page, f"login-{kind}")
+        page.fill("[name=user]", "root")
+        page.fill("[name=password]", "root")
+        page.keyboard.press("Enter")
+        page.get_by_role("heading", name="Overview").wait_for()
+        for name, path in PAGES.items():
+            if name in names:
+                page.goto(path)
+                take(page, f"{name}-{kind}")
+        for name, (path, button) in FORMS.items():
+            if name in names and button is not None:
+                page.goto(path)
+                page.locator("details.more summary").first.click()
+                page.get_by_role("button", name=button).click()
+                take(page, f"{name}-{kind}")
+        clients = page.request.get("/clients.json").json()["clients"]
+        if CLIENT in names and clients:
+            page.goto(f"/clients/{encode_name(clients[0]['clientInstanceId'])}")
+            take(page, f"{CLIENT}-{kind}")
 
     with sync_playwright() as playwright:
         browser = playwright.chromium.launch(executable_path=CHROMIUM, args=["--no-sandbox", "--disable-gpu"])
         for size, (width, height) in SIZES.items():
-            for scheme in ("light", "dark") if size == "desk" else ("light",):
+            for scheme in SCHEMES:
                 context = browser.new_context(
                     base_url=address, viewport={"width": width, "height": height}, color_scheme=scheme
                 )
-                page = context.new_page()
-                for name, path in pages.items():
-                    page.goto(path)
-                    page.wait_for_timeout(_SETTLE_MS)
-                    page.screenshot(path=str(folder / f"{name}-{size}-{scheme}.png"))
-                    print(f"{name}-{size}-{scheme}", flush=True)
+                visit(context.new_page(), f"{size}-{scheme}")
                 context.close()
         browser.close()
 
@@ -173,18 +239,18 @@ def photograph(address: str, folder: Path, pages: dict[str, str]) -> None:
 def main() -> None:
     folder = Path(sys.argv[1])
     folder.mkdir(parents=True, exist_ok=True)
-    pages = {name: path for name, path in PAGES.items() if name in sys.argv[2:]} or PAGES
+    names = sys.argv[2:] or [*PAGES, *FORMS, CLIENT]
     with socket.create_server(("127.0.0.1", 0)) as taken:
         port = taken.getsockname()[1]
-    with Broker({"penstock.metrics.listen": f"127.0.0.1:{port}"}) as broker, shop(broker):
-        line = [sys.executable, "-m", "penstock.cli.main", "console", "--listen", "127.0.0.1:0", "--until-stdin-closes"]
-        line += ["--bootstrap", broker.bootstrap_servers]
-        with subprocess.Popen(line, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as process:
-            assert process.stdout is not None
-            assert process.stdin is not None
-            address = process.stdout.readline().removeprefix("Console: ").strip().rstrip("/")
-            photograph(address, folder, pages)
-            process.stdin.close()
+    security: dict[str, Any] = {"users": USERS, "acls": RULES, "super_users": ["root"]}
+    with (
+        Broker({"penstock.metrics.listen": f"127.0.0.1:{port}"}, **security) as broker,
+        shop(broker),
+        tempfile.TemporaryDirectory() as pipelines,
+    ):
+        run_pipelines(Path(pipelines))
+        with served(login_settings(broker), pipelines=Path(pipelines)) as address:
+            photograph(address, folder, names)
 
 
 if __name__ == "__main__":

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 from collections.abc import Iterator
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
@@ -15,7 +15,11 @@ from penstock.client.consumer import Consumer
 from penstock.client.producer import Producer
 from penstock.console.app import create_app
 from penstock.console.guard import allowed_hosts
-from tests.console.conftest import ADDRESS, ORIGIN, Visitor
+from tests.console.conftest import ADDRESS, ORIGIN, Visitor, served, watched_page
+from tests.console.test_walk import LOOK
+
+if TYPE_CHECKING:
+    from playwright.sync_api import Browser, Page
 
 pytestmark = [pytest.mark.java, pytest.mark.timeout(300)]
 
@@ -26,6 +30,17 @@ def kafka() -> Iterator[KafkaPeer]:
     with KafkaPeer(settings, jvm_options=SMALL_JVM_OPTIONS) as peer:
         asyncio.run(furnish({"bootstrap_servers": peer.bootstrap}))
         yield peer
+
+
+@pytest.fixture
+def page(browser: Browser, kafka: KafkaPeer) -> Iterator[Page]:
+    with served({"bootstrap_servers": kafka.bootstrap}) as address, watched_page(browser, address) as opened:
+        yield opened
+
+
+async def produce(kafka: KafkaPeer, value: str) -> None:
+    async with Producer(bootstrap_servers=kafka.bootstrap) as producer:
+        await producer.send_and_wait("orders", value, partition=1)
 
 
 async def furnish(settings: dict[str, Any]) -> None:
@@ -50,27 +65,27 @@ def console(kafka: KafkaPeer) -> Iterator[Visitor]:
         yield visitor
 
 
-@pytest.mark.parametrize(
-    "path",
-    [
-        "/",
-        "/topics",
-        "/topics/orders",
-        "/topics/orders/configs",
-        "/topics/orders/messages",
-        "/topics/orders/messages/0/3",
-        "/topics/orders/produce",
-        "/groups",
-        "/groups/billing",
-        "/queues",
-        "/queues/packing",
-        "/queues/packing/dead-letters",
-        "/transactions",
-        "/cluster",
-        "/clients",
-        "/access",
-    ],
+PAGES = (
+    "/",
+    "/topics",
+    "/topics/orders",
+    "/topics/orders/configs",
+    "/topics/orders/messages",
+    "/topics/orders/messages/0/3",
+    "/topics/orders/produce",
+    "/groups",
+    "/groups/billing",
+    "/queues",
+    "/queues/packing",
+    "/queues/packing/dead-letters",
+    "/transactions",
+    "/cluster",
+    "/clients",
+    "/access",
 )
+
+
+@pytest.mark.parametrize("path", PAGES)
 def test_every_page_opens(console: Visitor, path: str) -> None:
     answer = console.get(path)
     assert answer.status_code == 200, answer.text
@@ -94,3 +109,35 @@ def test_a_record_is_produced_and_a_group_reset(console: Visitor) -> None:
     assert "at offset 50" in console.submit("/topics/orders/produce", value="x", partition="0").text
     assert "new offsets" in console.submit("/groups/billing/reset", topic="orders", kind="earliest").text
     assert {p["committed"] for p in console.get("/groups/billing.json").json()["partitions"]} == {0}
+
+
+def test_in_a_browser_every_page_is_live_and_can_be_read(page: Page) -> None:
+    for path in PAGES:
+        page.goto(path)
+        if page.locator("main[data-live]").count():
+            page.locator("#pulse.on").wait_for(state="attached")
+        for width in (400, 2_000):
+            page.set_viewport_size({"width": width, "height": 900})
+            assert page.evaluate(LOOK) == [], f"{path} at {width} pixels"
+
+
+def test_in_a_browser_numbers_move_a_search_finds_and_a_reset_is_previewed(page: Page, kafka: KafkaPeer) -> None:
+    page.goto("/topics/orders")
+    records = page.locator(".facts dd").nth(1)
+    before = int(records.inner_text())
+    asyncio.run(produce(kafka, "a needle"))
+    records.filter(has_text=str(before + 1)).wait_for()
+    page.goto("/topics/orders/messages?from=beginning&q=needle")
+    page.locator("#rows tr").filter(has_text="a needle").wait_for()
+    page.goto("/topics/orders/messages?from=live")
+    page.locator("#progress-text").filter(has_text="following").wait_for()
+    asyncio.run(produce(kafka, "while somebody looks"))
+    page.locator("#rows tr").filter(has_text="while somebody looks").wait_for()
+    page.goto("/groups/billing")
+    page.locator("#change summary").click()
+    page.select_option("[name=kind]", "latest")
+    page.get_by_role("button", name="Preview the reset").click()
+    page.locator("pre.command").filter(has_text="group reset-offsets billing --topic orders --to-latest").wait_for()
+    page.get_by_role("button", name="Reset", exact=True).click()
+    page.locator(".notice").filter(has_text="goes on at its new offsets").wait_for()
+    page.locator(".facts div").filter(has_text="Lag").locator("dd").filter(has_text="0").wait_for()

@@ -11,7 +11,7 @@ import pytest
 from penstock.testing.broker import Broker
 
 if TYPE_CHECKING:
-    from playwright.sync_api import Page
+    from playwright.sync_api import Browser, Page
 
 pytestmark = pytest.mark.timeout(300)
 MARK = "(element) => { element.seen = true; }"
@@ -77,3 +77,17 @@ def test_text_that_is_selected_stays_until_the_selection_is_given_up(
     assert browser_page.evaluate("document.getSelection().toString()") == "0"
     browser_page.evaluate("document.getSelection().removeAllRanges()")
     records.filter(has_text="1").wait_for()
+
+
+def test_a_page_that_cannot_be_read_says_so_and_goes_on_by_itself(browser: Browser, console_address: str) -> None:
+    context = browser.new_context(base_url=console_address)
+    page = context.new_page()
+    page.set_default_timeout(60_000)
+    page.route("**/topics.live*", lambda route: route.fulfill(status=503))
+    page.goto("/topics")
+    page.locator("#pulse.lost").filter(has_text="not live").wait_for()
+    page.locator("#lost").filter(has_text="Not updated since").wait_for()
+    page.unroute("**/topics.live*")
+    page.locator("#pulse.on").filter(has_text="live").wait_for()
+    page.locator("#lost").wait_for(state="hidden")
+    context.close()

@@ -142,6 +142,33 @@ def test_a_screen_passes_over_batches_without_what_is_looked_for() -> None:
     assert parse('value contains "ada" or offset > 5').screen is None
 
 
+def test_a_screen_passes_over_batches_whose_numbers_do_not_pass() -> None:
+    for expression in ("$.n > 5", "$.a.n >= 6", "$.n = 6", "$.n = true", "$.n = null", "$.n < -1 and $.m exists"):
+        assert not may_hold(
+            parse(expression), b'{"a": {"n": 5, "m": 0}} {"n" :\n -0.5e0} {"n": "6"} {"n": [6], "o": 9}'
+        )
+    for value in (b"6", b"6.5", b"1e3", b"Infinity", b"12345678901234567890"):
+        assert may_hold(parse("$.n > 5"), b'{"n": 1}{"n":' + value + b"}")
+    assert may_hold(parse("$.n > 5"), b'{"\\u006e": 6}')
+    assert parse("$.n > 5").passes(record(b'{"\\u006e": 6, "o": 1}'))
+    assert parse("$.n != 5").screen is not None
+    assert may_hold(parse("$.n != 5"), b'{"n": 6}')
+
+
+SCALARS = st.one_of(st.integers(), st.floats(), st.booleans(), st.none())
+
+
+@given(SCALARS, SCALARS, st.sampled_from(("=", "!=", "<", "<=", ">", ">=")), st.sampled_from((None, 1)), st.booleans())
+def test_a_screen_hides_no_number(wanted: object, held: object, sign: str, indent: int | None, is_inside: bool) -> None:
+    literal = json.dumps(wanted)
+    if "n" in literal.lower().replace("null", "") or (sign not in ("=", "!=") and literal in ("true", "false", "null")):
+        return  # not of the language
+    value = json.dumps({"a": [{"n": 0}, {"n": held} if is_inside else held]}, indent=indent).encode()
+    found = parse(f"$.a[1].n {sign} {literal}" if is_inside else f"$.a[1] {sign} {literal}")
+    if found.passes(record(value)):
+        assert may_hold(found, b"before" + value + b"after")
+
+
 @given(st.text(max_size=30), st.text(max_size=8), st.booleans())
 def test_a_screen_hides_no_hit(text: str, name: str, ascii_only: bool) -> None:
     value = json.dumps({name: text}, ensure_ascii=ascii_only).encode(errors="surrogatepass")

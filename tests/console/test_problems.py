@@ -72,9 +72,15 @@ BOUNDS: dict[str, Callable[[float], Sequence[Problem]]] = {
     "PenstockTransactionHangs": _of_open_transaction,
 }
 """What the console says of a value beside the bound of an alert."""
-OTHERWISE = {"PenstockDiskNearlyFull", "PenstockLogUncleanable"}
+OTHERWISE = {"PenstockDiskNearlyFull", "PenstockLogUncleanable", "PenstockPartitionsOffline"}
 """Alerts whose problems the console reads from Kafka's protocol, or from a view."""
-ALERTS_ALONE = {"PenstockEventLoopLate", "PenstockFewFileDescriptors", "PenstockAuthenticationFails"}
+ALERTS_ALONE = {
+    "PenstockAuthenticationFails",
+    "PenstockConnectionsRefused",
+    "PenstockDeadLettersFail",
+    "PenstockEventLoopLate",
+    "PenstockFewFileDescriptors",
+}
 
 
 @pytest.mark.parametrize("alert", BOUNDS)

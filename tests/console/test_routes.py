@@ -14,9 +14,10 @@ from starlette.routing import Route
 
 from penstock.client.admin import Admin, ResourceType
 from penstock.client.producer import Producer
-from penstock.console.guard import POLICY
+from penstock.console.app import create_app
+from penstock.console.guard import POLICY, allowed_hosts
 from penstock.testing.broker import Broker
-from tests.console.conftest import ORIGIN, Visitor, run
+from tests.console.conftest import ADDRESS, ORIGIN, Visitor, run
 
 EVIL = '"><script>alert(1)</script>'
 
@@ -210,3 +211,16 @@ def test_oversized_names_queries_and_forms_are_refused_or_cut(login_console: Vis
     assert login_console.post("/topics", content=many, headers=headers).status_code == 400
     assert login_console.post("/login", content=b"x" * (5 << 20), headers=headers).status_code == 413
     assert login_console.get("/topics", headers={"cookie": "a" * 100_000}).status_code in (200, 431)
+
+
+def test_a_cluster_that_does_not_answer_is_said_to_people_programs_and_live_pages(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr("penstock.console.session._PATIENCE_MS", 300)
+    app = create_app({"bootstrap_servers": "127.0.0.1:1"}, allowed_hosts(ADDRESS))
+    with Visitor(app, base_url=ORIGIN) as visitor:
+        assert visitor.get("/topics").status_code == 503
+        assert "No broker answers" in visitor.get("/topics.json").json()["error"]
+        events = visitor.get("/topics.live")
+    assert events.status_code == 200, "a browser reads no reason from a refusal, and does not come back after it"
+    assert re.search(r"event: failed\ndata: .*No broker answers", events.text)

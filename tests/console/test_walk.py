@@ -55,6 +55,13 @@ LOOK = """() => {
     const wide = (e) => e.getBoundingClientRect().right > root.clientWidth + 1 && !e.closest(".scroll, pre");
     say([...document.querySelectorAll("body *")].find(wide) || root, `the page is ${root.scrollWidth} pixels wide`);
   }
+  for (const cell of document.querySelectorAll("td, th")) {
+    if (!cell.checkVisibility()) continue;
+    const isCut = getComputedStyle(cell).overflowX !== "visible";
+    if (!isCut && cell.scrollWidth > cell.clientWidth + 1) say(cell, "a cell whose content reaches into the next");
+    const ends = (each) => each.getBoundingClientRect().right;
+    if (cell.matches(".empty") && ends(cell) > ends(cell.closest(".scroll")) + 1) say(cell, "words out of sight");
+  }
   const controls = document.querySelectorAll("a[href], button, input:not([type=hidden]), select, textarea, summary");
   for (const control of controls) {
     if (!control.checkVisibility() || control.disabled) continue;
@@ -88,7 +95,7 @@ LOOK = """() => {
   }
   return problems;
 }"""
-"""What is wrong with a page as it is shown now: width, names and reach of its controls, contrast of its text."""
+"""What is wrong with a page as it is shown now: widths, names and reach of its controls, contrast of its text."""
 
 READ = """() => {
   const first = (fact) => (fact.firstElementChild?.tagName === "A" ? fact : fact.firstChild).textContent.trim();

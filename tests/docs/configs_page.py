@@ -16,25 +16,25 @@ PAGE = Path(__file__).parents[2] / "docs" / "reference" / "configs.md"
 _INTRODUCTION = """\
 # Configs
 
-Names, types, defaults and bounds are those of Apache Kafka 4.3; what only Penstock has begins with `penstock.`. Broker
-configs are set with `penstock serve -c NAME=VALUE`, under `[serve.set]` in `penstock.toml`, or in a properties file
+Names, types, defaults and bounds are those of Apache Kafka 4.3. Configs that Penstock adds begin with `penstock.`. Set
+broker configs with `penstock serve -c NAME=VALUE`, under `[serve.set]` in `penstock.toml`, or in a properties file
 (`--properties`). Those that can change at run time, and all configs of topics, groups and client metrics, are set with
 `penstock config set` or Kafka's `kafka-configs.sh`:
 
 | changes | meaning |
 |---|---|
-| at a start | the broker reads it when it starts |
+| at startup | the broker reads it when it starts |
 | per broker | while the broker runs, for one broker |
 | any time | while the broker runs, for one broker or for all |
 
 A malformed value is refused, and so is a config that promises what Penstock does not do
-([compatibility](compatibility.md)). Kafka's other configs are accepted, so that its config files work, and have no
-effect; they are listed [below](#accepted-without-effect). The client's settings are with
-[the client](client.md#settings).
+([compatibility](compatibility.md)). Kafka's other configs are accepted without effect, so that its config files work;
+they are listed [below](#accepted-without-effect). The settings of the Python client are on
+[its own page](client.md#settings).
 
 This page is generated from the tables in `broker/config` (`python -m tests.docs.configs_page`).
 """
-_CHANGES = {Scope.READ_ONLY: "at a start", Scope.PER_BROKER: "per broker", Scope.CLUSTER: "any time"}
+_CHANGES = {Scope.READ_ONLY: "at startup", Scope.PER_BROKER: "per broker", Scope.CLUSTER: "any time"}
 
 
 def page() -> str:

@@ -117,6 +117,14 @@ RULES: tuple[tuple[str, str, str, str, str, str], ...] = (
         "penstock share inspect {{ $labels.group }}",
     ),
     (
+        "PenstockDeadLettersFail",
+        "increase(kafka_server_sharegroupmetrics_deadletterqueuefailedproducerequests_total[10m]) > 0",
+        "0m",
+        "warning",
+        "Dead letters of share group {{ $labels.group }} could not be written within the last 10 minutes",
+        "penstock config get group {{ $labels.group }}",
+    ),
+    (
         "PenstockTaskStopped",
         f'penstock_success_age_seconds{{task!~"{"|".join((*UNTIMED, OWNERSHIP, LEASE, STORE))}"}} > {STOPPED_SECONDS}',
         "1m",
@@ -131,6 +139,14 @@ RULES: tuple[tuple[str, str, str, str, str, str], ...] = (
         "critical",
         "A broker has not renewed its lease for half its time; when it is over, others take its partitions",
         "see whether the broker reaches the database, and whether it is overloaded: penstock cluster status",
+    ),
+    (
+        "PenstockPartitionsOffline",
+        "kafka_controller_kafkacontroller_offlinepartitionscount > 0",
+        "1m",
+        "critical",
+        "Partitions ({{ $value }}) have no live leader: they can be neither written nor read",
+        "penstock cluster status",
     ),
     (
         "PenstockCatalogUnreachable",
@@ -187,6 +203,14 @@ RULES: tuple[tuple[str, str, str, str, str, str], ...] = (
         "warning",
         "One call in a hundred of the event loop is more than 100 ms late",
         "see which requests take long: the log of slow requests",
+    ),
+    (
+        "PenstockConnectionsRefused",
+        "rate(penstock_connections_refused_total[5m]) > 0.1",
+        "5m",
+        "warning",
+        "Listener {{ $labels.listener }} refuses connections, because there are too many or they come too fast",
+        "penstock config get broker all max.connections max.connections.per.ip",
     ),
     (
         "PenstockFewFileDescriptors",

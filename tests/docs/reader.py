@@ -130,7 +130,13 @@ class Reader:
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,
             text=True,
+            preexec_fn=_mind_ctrl_c,
         )
+
+
+def _mind_ctrl_c() -> None:
+    """A shell that starts the tests in the background (`make test &`) lets them ignore Ctrl-C, and what they start."""
+    signal.signal(signal.SIGINT, signal.SIG_DFL)
 
 
 def stop(broker: subprocess.Popen[str]) -> None:

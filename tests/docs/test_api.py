@@ -45,3 +45,12 @@ def test_every_public_class_says_what_it_is() -> None:
     plain = {"TopicPartition", "OffsetAndTimestamp", "AcknowledgeType"}
     silent = [each.__name__ for each in classes if inspect.isclass(each) and not (each.__doc__ or "").strip()]
     assert set(silent) <= plain
+
+
+def test_every_method_says_what_it_does() -> None:
+    sections = re.split(r"^### ", TEXT, flags=re.MULTILINE)[1:]
+    lists_of_names = {"AcknowledgeType", "OffsetSpec", "ResourceType"}
+    for section in sections:
+        name = section.partition("\n")[0]
+        silent = re.findall(r"^- `([^`]+)`$", section, re.MULTILINE)
+        assert silent == [] or name in lists_of_names, name

@@ -8,6 +8,7 @@ import sys
 from pathlib import Path
 
 import pytest
+import yaml
 
 from penstock.testing import Broker
 from tests.broker.test_metrics import text
@@ -50,6 +51,12 @@ def _promtool(*arguments: str, stdin: str = "") -> None:
     assert done.returncode in (0, 3), done.stdout + done.stderr
     assert "FAILED" not in done.stdout + done.stderr
     assert "error" not in done.stderr.lower(), done.stderr
+
+
+def test_every_rule_has_a_test_in_which_it_fires() -> None:
+    document = yaml.safe_load((FOLDER / "alerts_test.yml").read_text("utf-8"))
+    fired = {case["alertname"] for test in document["tests"] for case in test["alert_rule_test"] if case["exp_alerts"]}
+    assert fired == {rule[0] for rule in RULES}
 
 
 @needs_promtool

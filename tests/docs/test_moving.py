@@ -15,6 +15,7 @@ from tests.docs.reader import WAIT_SECONDS, Reader, follow
 TAKING_OVER = "Taking over the folders of a stopped broker"
 RETURNING = "Returning to Apache Kafka"
 WITHOUT_A_STOP = "Moving without a stop"
+LARGE = "A large source"
 
 
 @carries_out("how-to/moving.md", TAKING_OVER)
@@ -102,3 +103,15 @@ def test_a_broker_is_mirrored_while_it_runs(tmp_path: Path, blocks: Blocks) -> N
     finally:
         reader.close()
         reader.run("kill $(cat target.pid) 2>/dev/null || true")
+
+
+@pytest.mark.spark
+@pytest.mark.timeout(300)
+@carries_out("how-to/moving.md", LARGE)
+def test_a_broker_is_mirrored_with_spark(tmp_path: Path, blocks: Blocks) -> None:
+    reader = Mover(tmp_path)
+    reader.places["spark://spark:7077"] = "local[2]"
+    try:
+        follow(reader, blocks)
+    finally:
+        reader.close()

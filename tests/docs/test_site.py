@@ -54,3 +54,12 @@ def test_a_link_that_leads_nowhere_is_an_error(link: str, project: Path) -> None
 def test_the_pages_as_they_are_make_a_site(project: Path) -> None:
     done = build(project)
     assert done.returncode == 0, done.stderr
+    site = next((project / "build" / "site").iterdir())
+    configs = (site / "reference" / "configs" / "index.html").read_text("utf-8")
+    assert "<td><code>group.<wbr>initial.<wbr>rebalance.<wbr>delay.<wbr>ms</code></td>" in configs
+    assert (site / "assets" / "site.css").is_file()
+    assert not re.search(r'<[^>]*="[^"]*<wbr>', "".join(page.read_text("utf-8") for page in site.rglob("*.html")))
+    diagrams = (site / "reference" / "states" / "index.html").read_text("utf-8")
+    for script in Path(sys.prefix, "share", "penstock-docs").glob("mermaid-*.min.js"):
+        assert f'<script src="../../assets/{script.name}"></script>' in diagrams
+        assert (site / "assets" / script.name).is_file()

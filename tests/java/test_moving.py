@@ -11,7 +11,7 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
-from confluent_kafka import Producer
+from confluent_kafka import Message, Producer
 from confluent_kafka.admin import AdminClient, AlterConfigOpType, ConfigEntry, ConfigResource, NewTopic
 
 from bench.peers import KAFKA_VERSION, SMALL_JVM_OPTIONS, KafkaPeer, PeerError
@@ -101,6 +101,36 @@ def assert_goes_on(bootstrap: str, orders: list[list[object]]) -> None:
     producer.produce("orders", b"kafka again", partition=0, on_delivery=lambda _, it: offsets.append(it.offset()))
     producer.flush(30)
     assert offsets == [int(str([record for record in orders if record[0] == 0][-1][1])) + 1]
+
+
+def test_a_broker_that_was_killed_under_load_is_taken_over_with_all_it_acknowledged(tmp_path: Path) -> None:
+    first, second = tmp_path / "data", tmp_path / "more"
+    kafka = KafkaPeer({"log.dirs": f"{first},{second}", "num.partitions": "4"}, tmp_path, SMALL_JVM_OPTIONS)
+    kafka.start()
+    acknowledged: dict[tuple[int, int], bytes] = {}
+
+    def note(error: object, message: Message) -> None:
+        place = message.partition(), message.offset()
+        if error is None and place[0] is not None and place[1] is not None:
+            acknowledged[place[0], place[1]] = message.value() or b""
+
+    producer = Producer({"bootstrap.servers": kafka.bootstrap, "enable.idempotence": True, "linger.ms": 1})
+    number = 0
+    while len(acknowledged) < 20_000:
+        producer.produce("orders", b"%d " % number + b"." * 500, on_delivery=note)
+        number += 1
+        producer.poll(0)
+        while len(producer) > 5_000:
+            producer.poll(0.05)
+    kafka.stop(kill=True)
+    producer.poll(0)
+    producer.purge()
+
+    assert "not stopped cleanly" in penstock("adopt", str(first), str(second))
+    with Broker(CONFIGS, data=first) as broker:
+        found = kafka_load.read({"bootstrap.servers": broker.bootstrap_servers}, "orders", "read_committed")
+    there = {(partition, offset): value for partition, offset, _, value in found}
+    assert {place: there.get(place) for place in acknowledged} == acknowledged
 
 
 def test_kafka_starts_on_a_folder_that_was_always_penstock_s(tmp_path: Path) -> None:
@@ -215,7 +245,7 @@ def fill_many(bootstrap: str) -> Producer:
         )
         for codec in ("none", "lz4", "none", "snappy")
     ]
-    transactional = Producer({"bootstrap.servers": bootstrap, "transactional.id": "many"})
+    transactional = Producer({"bootstrap.servers": bootstrap, "transactional.id": "many", **kafka_load.PATIENT})
     transactional.init_transactions(30)
     for number in range(records):
         producer = producers[number % len(producers)]

@@ -9,6 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from penstock import portable
 from penstock.log.config import LogConfig
 from penstock.log.errors import StorageError
 from penstock.log.partition import PartitionLog
@@ -125,6 +126,20 @@ def test_segments_behind_a_broken_one_are_dropped(tmp_path: Path) -> None:
     assert len(recovered.segments) == 3
     assert contents(recovered) == [(n, f"value {n}") for n in range(recovered.log_end_offset)]
     assert recovered.log_end_offset == log.segments[3].base_offset - 1
+
+
+def test_what_lies_behind_the_last_batch_that_is_on_disk_is_cut_off_although_a_segment_follows(tmp_path: Path) -> None:
+    """A write that had failed was cut off without a sync, the log rolled, and a power cut brought the bytes back."""
+    log = open_log(tmp_path)
+    append(log, plain("a"))
+    log.sync()
+    log.roll(NOW)
+    append(log, plain("b"))
+    with open(log.folder / f"{0:020d}.log", "ab") as file:
+        file.write(bytes(plain("torn"))[:38])
+    again = reopen(log, recovery_point=1)
+    assert contents(again) == [(0, "a"), (1, "b")]
+    assert again.segments[0].size == log.segments[0].size
 
 
 def test_a_segment_that_lost_whole_batches_ends_the_log_there(tmp_path: Path) -> None:
@@ -452,3 +467,41 @@ def test_an_index_that_recovery_made_is_used_by_the_appends_after_it(tmp_path: P
     again.close()
     entries = (again.folder / f"{0:020d}.index").stat().st_size // 8
     assert entries >= 15
+
+
+@pytest.mark.parametrize("config", [SMALL, TINY])
+def test_what_a_failed_sync_may_have_dropped_is_written_once_more(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, config: LogConfig
+) -> None:
+    """The kernel shows what it has dropped, and takes it for synced: a later sync would leave a hole before it."""
+    log = open_log(tmp_path, config)
+    for n in range(3):
+        append(log, plain(f"on disk {n}"))
+    log.sync()
+    for n in range(5):
+        append(log, plain(f"dropped {n}"))
+    before = {path.name: path.read_bytes() for path in log.folder.glob("*.log")}
+    written: list[bytes] = []
+    write_at = portable.write_at
+
+    def write(fd: int, data: bytes, position: int) -> int:
+        written.append(bytes(data))
+        return write_at(fd, data, position)
+
+    monkeypatch.setattr(portable, "write_at", write)
+    reopen(log, recovery_point=log.recovery_point)
+    assert not written
+    again = reopen(log, recovery_point=log.recovery_point, may_have_lost_writes=True)
+    assert all(b"dropped %d" % n in b"".join(written) for n in range(5))
+    assert {path.name: path.read_bytes() for path in again.folder.glob("*.log")} == before
+    assert again.recovery_point == 3
+
+
+def test_a_producer_is_known_by_batches_below_the_log_start_too(tmp_path: Path) -> None:
+    """It may repeat one that was deleted before it had heard that it was written."""
+    log = open_log(tmp_path)
+    append(log, produced(0, "deleted"))
+    log.delete_records(1, NOW)
+    again = reopen(log, log_start_offset=1)
+    assert 7 in again.producer_state.entries
+    assert (again.log_start_offset, again.log_end_offset) == (1, 1)

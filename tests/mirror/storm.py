@@ -47,6 +47,9 @@ PATIENT = {
     "delivery_timeout_ms": 120_000,
 }
 CUT_OVER_S = 240
+WORTH_JUDGING = 200
+KILLS_MIN = 3
+"""So many acknowledged records and kills make a storm, however long they take."""
 
 Seen = tuple[int, int, bytes | None, bytes | None, tuple[tuple[str, bytes | None], ...]]
 """Offset, timestamp, key, value and headers of a record."""
@@ -367,8 +370,8 @@ async def storm(
             victims: list[str] = []
             try:
                 end = loop.time() + seconds
-                while (left := end - loop.time()) > 0:
-                    await asyncio.sleep(min(chance.uniform(0.3, 1.7) * every_s, left))
+                while (left := end - loop.time()) > 0 or sum(kills.values()) < KILLS_MIN:
+                    await asyncio.sleep(max(min(chance.uniform(0.3, 1.7) * every_s, left), 0.1))
                     for task in (*work, *readers):
                         if task.done():
                             task.result()
@@ -385,6 +388,8 @@ async def storm(
                         await loop.run_in_executor(pool, _kill_and_start, peers[victim])
                 load.readers_stop.set()
                 await asyncio.gather(*readers)
+                while len(load.acknowledged) < WORTH_JUDGING and not work[0].done():  # noqa: ASYNC110 - on a busy machine
+                    await asyncio.sleep(0.1)
                 load.stops.set()
                 await asyncio.gather(*work)
                 await _wait_without_members(theirs.bootstrap)

@@ -1,6 +1,7 @@
 """`make simulate SEEDS=10000`: run every scenario with many seeds, on all cores, and print what was found.
 
 python -m tests.simulation --seeds 1000 --scenario streams
+python -m tests.simulation --first 5000 --seeds 1000          seeds that have not been tried yet
 python -m tests.simulation --seed 65 --scenario streams       one seed, shrunk, with its story
 """
 
@@ -28,7 +29,7 @@ def run_seeds(name: str, seeds: range) -> tuple[list[str], Counter[str]]:
         outcome = run(SCENARIOS[name], seed)
         numbers.update({f"fault {kind}": count for kind, count in outcome.world.faults.items()})
         numbers.update(operations=len(outcome.history.operations), virtual_ms=outcome.world.now_ms)
-        numbers.update({f"figure {what}": count for what, count in outcome.world.figures.items()})
+        numbers.update({f"figure {what}": count for what, count in outcome.figures.items()})
         if outcome.findings:
             stories.append(shrink(SCENARIOS[name], outcome).story())
     return stories, numbers
@@ -37,6 +38,7 @@ def run_seeds(name: str, seeds: range) -> tuple[list[str], Counter[str]]:
 def main() -> int:
     options = argparse.ArgumentParser()
     options.add_argument("--seeds", type=int, default=100)
+    options.add_argument("--first", type=int, default=0)
     options.add_argument("--seed", type=int)
     options.add_argument("--scenario", choices=sorted(SCENARIOS))
     options.add_argument("--workers", type=int, default=2)
@@ -53,13 +55,13 @@ def main() -> int:
             print((shrink(SCENARIOS[name], outcome) if outcome.findings else outcome).story())
             failed |= bool(outcome.findings)
             continue
-        failed |= _run_many(name, chosen.seeds, chosen.workers)
+        failed |= _run_many(name, range(chosen.first, chosen.first + chosen.seeds), chosen.workers)
     return int(failed)
 
 
-def _run_many(name: str, count: int, workers: int) -> bool:
+def _run_many(name: str, seeds: range, workers: int) -> bool:
     began, numbers, failing = time.perf_counter(), Counter[str](), 0
-    parts = [range(first, min(first + _SEEDS_AT_A_TIME, count)) for first in range(0, count, _SEEDS_AT_A_TIME)]
+    parts = [seeds[first : first + _SEEDS_AT_A_TIME] for first in range(0, len(seeds), _SEEDS_AT_A_TIME)]
     with ProcessPoolExecutor(workers) as pool:
         for stories, part in pool.map(run_seeds, repeat(name), parts):
             numbers.update(part)
@@ -70,7 +72,7 @@ def _run_many(name: str, count: int, workers: int) -> bool:
     faults = ", ".join(f"{kind[6:]} {number}" for kind, number in sorted(numbers.items()) if kind.startswith("fault "))
     figures = ", ".join(f"{number} {what[7:]}" for what, number in numbers.items() if what.startswith("figure "))
     print(
-        f"{name}: {count} seeds in {seconds:.0f} s, {failing} with findings; {numbers['operations']} operations, "
+        f"{name}: {len(seeds)} seeds in {seconds:.0f} s, {failing} with findings; {numbers['operations']} operations, "
         f"{numbers['virtual_ms'] / 3_600_000:.2f} simulated hours, {figures}; faults: {faults}",
         flush=True,
     )

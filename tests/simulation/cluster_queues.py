@@ -28,7 +28,7 @@ _LOADED = "loaded the window of group"
 
 
 class ClusterQueues(OnCluster, Queues):
-    """Workers of `penstock.client`, and scripted ones at the leader of one partition each."""
+    """`queues`; each delivery is judged by the window of the leader that it came from."""
 
     name = "cluster-queues"
     topics = (TOPIC,)
@@ -48,20 +48,20 @@ class ClusterQueues(OnCluster, Queues):
 
 
 class ClusterBuriedQueues(ClusterQueues, BuriedQueues):
-    """Dead letters in partitions that other brokers lead."""
+    """`queues-dead-letters`, with letters in partitions that other brokers lead."""
 
     name = "cluster-queues-dead-letters"
 
 
 class ClusterDelayedQueues(ClusterQueues, DelayedQueues):
-    """Delivery times that the next leader finds out anew."""
+    """`queues-delayed`: the next leader finds out anew what is due."""
 
     name = "cluster-queues-delayed"
     kinds = tuple(kind for kind in EVERYWHERE if kind != "clock-jump")
 
 
 class ClusterCommittedQueues(ClusterQueues, CommittedQueues):
-    """Transactions over partitions whose queues several brokers lead."""
+    """`queues-read-committed`, over partitions of several leaders."""
 
     name = "cluster-queues-read-committed"
 
@@ -120,6 +120,8 @@ class Leaders(logging.Handler):
 
 class ClusterQueueHistory(QueueHistory):
     """The same history, in which each delivery and acknowledgement names the broker that it came from."""
+
+    passes_over_unheld = False
 
     def _requested(self, exchange: Exchange) -> None:
         super()._requested(exchange)

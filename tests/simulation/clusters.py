@@ -13,6 +13,7 @@ from penstock.client.admin import Admin
 from penstock.simulation.cluster import ClusterSimulation
 from penstock.storage.objects.commit_log import PartitionKey
 from penstock.wire import messages as m
+from tests.simulation.administration import Configs, Rules
 from tests.simulation.cluster_faults import EVERYWHERE, ClusterStage
 from tests.simulation.copying import OUT, Copying
 from tests.simulation.followers import Followed
@@ -20,13 +21,16 @@ from tests.simulation.groups import TOPIC as EVENTS
 from tests.simulation.groups import ConsumerGroups, Groups, Migration, StaticMembers
 from tests.simulation.leases import watch_leases
 from tests.simulation.raw import Lost, RawClient
+from tests.simulation.removal import Compacting, Trimming
 from tests.simulation.scenario import Scenario
-from tests.simulation.stores import STORES, settle, watch
+from tests.simulation.stores import REMOVED_SOON, STORES, settle, watch
 from tests.simulation.stream_requests import PARTITIONS, TOPIC, produce_request
 from tests.simulation.streams import Transactions
 from tests.simulation.zombies import Zombies
 
 _OF_SERVERS = re.compile(r"(catalog|store)(: the connection was lost| is away| does not answer)")
+_OF_A_LOG_THAT_MOVED = re.compile(r"the compaction of .* cannot put a cleaned segment into .*: No such file")
+"""Somebody else leads it, so the folder of its cache is gone. Nothing is lost, though it is reported as an error."""
 
 
 class OnCluster(Scenario):
@@ -36,6 +40,8 @@ class OnCluster(Scenario):
     kinds: Sequence[str] = EVERYWHERE
     lasts_ms = 6_000
     topics: Sequence[str] = (TOPIC,)
+    watches_leases = True
+    """Whether it is looked at that no broker answers as if it held its lease when that is over."""
 
     @classmethod
     def make_world(cls, seed: int) -> ClusterSimulation:
@@ -44,10 +50,11 @@ class OnCluster(Scenario):
     def before_start(self) -> None:
         super().before_start()
         watch(self.world, self.find)
-        watch_leases(self.world, self.find)
+        if self.watches_leases:
+            watch_leases(self.world, self.find)
 
     def expects(self, error: str) -> bool:
-        return bool(_OF_SERVERS.search(error))
+        return bool(_OF_SERVERS.search(error) or _OF_A_LOG_THAT_MOVED.search(error))
 
     @property
     def catalog(self) -> MemoryCatalog:
@@ -89,7 +96,7 @@ class OnCluster(Scenario):
 
 
 class ClusterStreams(OnCluster, Followed):
-    """Producers with every acks, idempotent ones, and readers of both isolation levels."""
+    """`streams`, with readers of `penstock.client`."""
 
     name = "cluster-streams"
 
@@ -121,49 +128,82 @@ class ClusterStreams(OnCluster, Followed):
 
 
 class ClusterTransactions(ClusterStreams, Transactions):
-    """Transactions over partitions of several brokers, whose coordinators move too."""
+    """`transactions`, over partitions of several brokers, whose coordinators move too."""
 
     name = "cluster-transactions"
 
 
 class ClusterZombies(ClusterStreams, Zombies):
-    """Producers of an earlier epoch, whose requests arrive at one leader or at its successor."""
+    """`zombies`, whose requests arrive at one leader or at its successor."""
 
     name = "cluster-zombies"
 
 
 class ClusterCopying(ClusterStreams, Copying):
-    """Exactly-once copying."""
+    """`exactly-once`."""
 
     kinds = EVERYWHERE
     name = "cluster-exactly-once"
     topics = (TOPIC, OUT)
 
 
+class ClusterTrimming(Trimming, ClusterStreams):
+    """`files-trimmed`, while leaders move: whoever takes over knows where the log begins, and what is gone leaves the
+    store."""
+
+    name = "cluster-trimmed"
+
+    @classmethod
+    def configs(cls, seed: int) -> dict[str, str]:
+        return {**super().configs(seed), **REMOVED_SOON}
+
+
+class ClusterCompacting(Compacting, ClusterTrimming):
+    """`files-compacted`: whoever leads compacts segments of the object store."""
+
+    name = "cluster-compacted"
+
+
 class ClusterGroups(OnCluster, Groups):
-    """Groups of the classic protocol."""
+    """`groups`."""
 
     name = "cluster-groups"
     topics = (EVENTS,)
 
 
 class ClusterConsumerGroups(OnCluster, ConsumerGroups):
-    """Groups of the protocol of KIP-848."""
+    """`groups-848`."""
 
     name = "cluster-groups-848"
     topics = (EVENTS,)
 
 
 class ClusterMigration(OnCluster, Migration):
-    """Groups that change from one protocol to the other."""
+    """`migration`."""
 
     name = "cluster-migration"
     topics = (EVENTS,)
 
 
 class ClusterStaticMembers(OnCluster, StaticMembers):
-    """Members that keep their partitions while they are away, also where their coordinator moves meanwhile."""
+    """`static-members`, also where their coordinator moves meanwhile."""
 
     name = "cluster-static-members"
     topics = (EVENTS,)
     kinds = (*StaticMembers.kinds, "drain", "move-leaders")
+
+
+class ClusterConfigs(OnCluster, Configs):
+    """`configs`, of which every broker hears from the catalog: they agree in the end."""
+
+    name = "cluster-configs"
+    is_strict = False
+    watches_leases = False
+
+
+class ClusterRules(OnCluster, Rules):
+    """`acls`, in the same way."""
+
+    name = "cluster-acls"
+    is_strict = False
+    watches_leases = False

@@ -28,6 +28,9 @@ _STOPPED_SECONDS = 30
 
 
 class Copying(Transactions):
+    """Transactional producers, and three copiers that consume, transform and produce in transactions, commit and abort;
+    either group protocol and either transaction.version by turns. In the end there is one copy of each record."""
+
     name = "exactly-once"
     lasts_ms = 5_000
     kinds = (*EVERYWHERE, "pause-client", "pause-client", "partition")

@@ -59,6 +59,11 @@ class Fault(NamedTuple):
     for_ms: int
     size: int
 
+    @property
+    def cuts_power(self) -> bool:
+        """After a failed sync the machine is started anew, or the broker alone."""
+        return self.kind.startswith("power-cut") or (self.kind == "sync-fails" and self.for_ms % 2 > 0)
+
     def __str__(self) -> str:
         return f"{self.kind} at {self.at_ms} ms for {self.for_ms} ms"
 
@@ -115,6 +120,18 @@ async def _kill(stage: Stage, fault: Fault) -> None:
 
 async def _power_cut(stage: Stage, fault: Fault) -> None:
     stage.world.cut_power()
+    stage.on_crash("power-cut")
+    await asyncio.sleep(fault.for_ms / 1000)
+    await _start(stage)
+
+
+async def _power_cut_stalled(stage: Stage, fault: Fault) -> None:
+    """Cut the power when no sync has ended for a while: much is written, and little of it is on disk."""
+    stage.world.fault("power-cut-stalled")
+    stage.world.disk.is_stalled = True
+    await asyncio.sleep(fault.for_ms / 1000)
+    stage.world.cut_power()
+    stage.world.disk.is_stalled = False
     stage.on_crash("power-cut")
     await asyncio.sleep(fault.for_ms / 1000)
     await _start(stage)
@@ -219,8 +236,8 @@ async def _sync_fails(stage: Stage, fault: Fault) -> None:
         world.broker_failures.clear()
     else:
         world.broker_failures.append(AssertionError("the broker serves although a sync has failed"))
-    stage.on_crash("power-cut" if fault.for_ms % 2 else "kill")
-    if fault.for_ms % 2:
+    stage.on_crash("power-cut" if fault.cuts_power else "kill")
+    if fault.cuts_power:
         world.cut_power()
         stage.on_crash("power-cut")
     await asyncio.sleep(fault.for_ms / 1000)
@@ -279,11 +296,12 @@ KINDS: dict[str, Callable[[Stage, Fault], Awaitable[None]]] = {
     "kill-client": _kill_client,
     "pause-client": _pause_client,
     "power-cut-at-sync": _power_cut_at_sync,
+    "power-cut-stalled": _power_cut_stalled,
     "disk-full": _disk_full,
     "disk-unreadable": _disk_unreadable,
     "sync-fails": _sync_fails,
 }
 ON_FILES = ("disk-full", "disk-unreadable", "sync-fails")
 """What happens to a disk with files on it."""
-EVERYWHERE = tuple(kind for kind in KINDS if kind not in ("power-cut-at-sync", *ON_FILES))
+EVERYWHERE = tuple(kind for kind in KINDS if kind not in ("power-cut-at-sync", "power-cut-stalled", *ON_FILES))
 """What happens in scenarios that do not say otherwise."""

@@ -28,7 +28,8 @@ _GIVE_UP_SECONDS = 400
 
 
 class Groups(Scenario):
-    """Members of one protocol, whose assignor depends on the seed."""
+    """A group of the classic protocol (range, roundrobin and cooperative-sticky by turns), whose members come, go, die
+    and commit."""
 
     name = "groups"
     lasts_ms = 8_000
@@ -157,14 +158,14 @@ class Groups(Scenario):
 
 
 class ConsumerGroups(Groups):
-    """The same with the protocol of KIP-848."""
+    """`groups`, with the protocol of KIP-848."""
 
     name = "groups-848"
     protocol = "consumer"
 
 
 class Migration(Groups):
-    """Each member that joins has either protocol, so the group changes from one to the other and back again."""
+    """`groups`: each member that joins has either protocol, so the group is upgraded and downgraded while it works."""
 
     name = "migration"
 
@@ -173,7 +174,7 @@ class Migration(Groups):
 
 
 class ClockJumps(Groups):
-    """Members that die while the clock of the broker is set forward and back."""
+    """`groups`: members die while the clock of the broker is set forward and back."""
 
     name = "clock-jumps"
     kinds = ("clock-jump", "clock-jump", "kill-client")

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import asyncio
 import random
 import re
+from collections.abc import Mapping
 
 from penstock.client.types import TopicPartition
 from penstock.log.segment import LOG_SUFFIX
@@ -14,6 +16,7 @@ from tests.simulation.faults import EVERYWHERE, ON_FILES
 from tests.simulation.followers import Followed
 from tests.simulation.groups import ConsumerGroups
 from tests.simulation.queues import Queues
+from tests.simulation.removal import CompactedCoordinators, Compacting, TrimmedQueues, Trimming
 from tests.simulation.scenario import Scenario
 from tests.simulation.stream_requests import TOPIC
 from tests.simulation.streams import Streams, Transactions
@@ -42,11 +45,14 @@ class OnFiles(Scenario):
 
 
 class FileStreams(OnFiles, Streams):
+    """`streams`, on files."""
+
     name = "files-streams"
 
 
 class FileFollowed(OnFiles, Followed):
-    """Readers that have to notice by themselves that a power cut has taken records that they have read."""
+    """Streams with readers of `penstock.client`, which have to notice by themselves that a power cut
+    has taken records that they have read."""
 
     name = "files-followed"
 
@@ -128,13 +134,97 @@ class FileRot(FileFollowed):
         return shown
 
 
+class FileSegments(FileStreams):
+    """Segments of a few records, and checkpoints all the time: what a start believes without looking."""
+
+    name = "files-segments"
+    kinds = ("power-cut", "power-cut", "kill", "clean-stop", "sync-fails", "slow-disk", "disk-full")
+    _PAUSE_SECONDS = 0.15
+
+    async def create_topic(self, name: str, partitions: int, configs: Mapping[str, str] | None = None) -> bytes:
+        return await super().create_topic(name, partitions, {"internal.segment.bytes": "600", **(configs or {})})
+
+    async def load(self) -> None:
+        saving = asyncio.create_task(self._save())
+        await super().load()
+        saving.cancel()
+
+    async def finish(self) -> None:
+        await super().finish()
+        offsets: dict[int, list[int]] = {}
+        for operation in self.history.operations:
+            if operation["op"] == "poll" and operation["process"] == "last-0":
+                for _, partition, offset, _ in operation["records"]:  # type: ignore[attr-defined]
+                    offsets.setdefault(partition, []).append(offset)
+        for partition, seen in offsets.items():
+            if seen != list(range(len(seen))):
+                self.find("hole", f"partition {partition} has no records at some offsets: {seen}")
+
+    async def _save(self) -> None:
+        [node] = self.world.nodes
+        while True:
+            await asyncio.sleep(self._PAUSE_SECONDS)
+            if node.is_serving:
+                self.world.loop.call_soon(node.broker.parts.storage.save_progress, context=node.process.context)
+
+
 class FileTransactions(OnFiles, Transactions):
+    """`transactions`, on files."""
+
     name = "files-transactions"
 
 
 class FileQueues(OnFiles, Queues):
+    """`queues`, on files."""
+
     name = "files-queues"
 
 
 class FileGroups(OnFiles, ConsumerGroups):
+    """`groups-848`, on files."""
+
     name = "files-groups"
+
+
+class OnStalledFiles(OnFiles):
+    """Where the power also goes when no sync has ended for a while."""
+
+    kinds = (*OnFiles.kinds, "power-cut-stalled", "power-cut-stalled")
+
+
+class FileTrimming(OnStalledFiles, Trimming):
+    """`streams`, and records go away under their readers: an administrator deletes them up to an offset, retention
+    drops them by size or by age, each no further than it may."""
+
+    name = "files-trimmed"
+
+
+class FileTrimmedQueues(OnStalledFiles, TrimmedQueues):
+    """`queues`, and records go away in the same ways under workers that hold them and others that wait."""
+
+    name = "files-queues-trimmed"
+
+
+class FileCompacting(OnStalledFiles, Compacting):
+    """Idempotent and transactional producers write few keys, and tombstones, into a topic that is compacted all the
+    time under its readers; deleted up to an offset as well with every third seed."""
+
+    name = "files-compacted"
+
+
+class FileCompactedTransactions(OnStalledFiles, CompactedCoordinators, Transactions):
+    """`transactions`: coordinators read what compaction has left of their logs."""
+
+    name = "files-transactions-compacted"
+
+
+class FileCompactedQueues(OnStalledFiles, CompactedCoordinators, Queues):
+    """`queues`: the state of share groups is compacted all the time, and read after each restart."""
+
+    name = "files-queues-compacted"
+
+
+class FileCompactedGroups(OnStalledFiles, CompactedCoordinators, ConsumerGroups):
+    """`groups-848`: groups and offsets are compacted all the time, and read after each restart."""
+
+    name = "files-groups-compacted"

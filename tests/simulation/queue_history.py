@@ -33,6 +33,10 @@ ShareRequest = m.ShareFetchRequest | m.ShareAcknowledgeRequest
 
 
 class QueueHistory:
+    passes_over_unheld = True
+    """A broker that stops gives out what it takes back at once, in an order of its own: it is not certain that anybody
+    has been delivered it."""
+
     def __init__(
         self,
         history: History,
@@ -150,6 +154,11 @@ class QueueHistory:
 
     def _deliver(self, exchange: Exchange, request: m.ShareFetchRequest, answer: m.ShareFetchResponse) -> None:
         is_held = self.is_held(exchange)
+        if not is_held and self.passes_over_unheld:
+            if any(each.acquired_records for topic in answer.responses for each in topic.partitions):
+                self._fetching.add(exchange.connection)
+                self._gone(exchange.connection)
+            return
         until = self._now() if not is_held else exchange.sent_ms + self._lock_ms - _ROUNDED_MS
         for topic in answer.responses:
             for each in topic.partitions:

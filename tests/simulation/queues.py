@@ -33,7 +33,8 @@ _TYPES = {"accept": 1, "release": 2, "reject": 3, "renew": 4}
 
 
 class Queues(Scenario):
-    """Each acknowledgement is on disk before it is confirmed."""
+    """A share group: workers of `penstock.client`, and scripted ones that acknowledge late, twice and what they do not
+    hold; accept, release, reject, renew, back-off, delivery limit. Acknowledgements are on disk when confirmed."""
 
     name = "queues"
     flush_ms = 0
@@ -67,8 +68,11 @@ class Queues(Scenario):
         """What else the group is configured to do."""
         return {}
 
+    def topic_configs(self) -> dict[str, str]:
+        return {}
+
     async def prepare(self) -> None:
-        self.topic_id = await self.create_topic(TOPIC, PARTITIONS)
+        self.topic_id = await self.create_topic(TOPIC, PARTITIONS, self.topic_configs())
         self.record(Door(self.world), {self.topic_id: TOPIC})
         tolerance = self.flush_ms + 50 if self.flush_ms else 0
         self.history.add(
@@ -231,7 +235,7 @@ class Queues(Scenario):
 
 
 class FlushedQueues(Queues):
-    """Acknowledgements are flushed every 100 ms: a power cut brings back what was confirmed since."""
+    """`queues`, with acknowledgements that are flushed every 100 ms: a power cut brings back those confirmed since."""
 
     name = "queues-flushed"
     flush_ms = 100

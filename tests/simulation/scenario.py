@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -16,8 +17,6 @@ from penstock.simulation import Simulation
 from penstock.simulation.world import OneBroker, SimulatedWorld
 from tests.simulation.faults import EVERYWHERE, Crowd, Fault, Stage, carry_out, plan_of
 from tests.simulation.raw import RawClient
-
-_HEALED_SECONDS = 600
 
 
 class History:
@@ -81,6 +80,8 @@ class Scenario:
     name = ""
     kinds: Sequence[str] = EVERYWHERE
     lasts_ms = 3000
+    healed_seconds = 600
+    """How long everything may take once the last fault is healed."""
 
     def __init__(self, world: SimulatedWorld, history: History, seed: int, plan: Sequence[Fault]) -> None:
         self.world = world
@@ -91,6 +92,8 @@ class Scenario:
         self.crowd = Crowd(world)
         """Whom faults of clients happen to."""
         self.faults_are_over = False
+        self.figures: Counter[str] = Counter()
+        """What happened, beyond what the world counts."""
 
     def find(self, check: str, text: str) -> None:
         self.history.findings.append(Finding(check, text, 0))
@@ -171,6 +174,8 @@ class Outcome:
     findings: list[Finding]
     errors: list[str] = field(default_factory=list)
     """What the broker logged as errors."""
+    figures: Counter[str] = field(default_factory=Counter)
+    """What happened, in numbers."""
 
     @property
     def checks(self) -> set[str]:
@@ -200,7 +205,7 @@ def run(scenario: type[Scenario], seed: int, plan: list[Fault] | None = None) ->
         await running.inject()
         world.tell("world", "all faults are over")
         running.faults_are_over = True
-        async with asyncio.timeout(_HEALED_SECONDS):
+        async with asyncio.timeout(running.healed_seconds):
             await load
             await running.finish()
             await running.settle()
@@ -219,7 +224,8 @@ def run(scenario: type[Scenario], seed: int, plan: list[Fault] | None = None) ->
         history.findings.append(Finding("broker-error", text, 0))
     for failure in world.broker_failures:
         history.findings.append(Finding("broker-failed", repr(failure), 0))
-    return Outcome(scenario.name, seed, plan, world, history, history.judge(), errors)
+    figures = Counter(world.figures) + running.figures
+    return Outcome(scenario.name, seed, plan, world, history, history.judge(), errors, figures)
 
 
 def shrink(scenario: type[Scenario], outcome: Outcome) -> Outcome:

@@ -14,9 +14,9 @@ from penstock.simulation.cluster import KEYS, ClusterSimulation
 from penstock.simulation.node import EPOCH_MS
 from penstock.storage.objects.inspection import inspect
 
+REMOVED_SOON = {"penstock.store.delete.delay.ms": "3000", "penstock.store.orphan.age.ms": "4000"}
 _SOON = {
-    "penstock.store.delete.delay.ms": "3000",
-    "penstock.store.orphan.age.ms": "4000",
+    **REMOVED_SOON,
     "penstock.store.cache.bytes": "1",
     "penstock.store.tail.age.ms": "3000",
 }

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 from penstock.records.batch import iter_headers
 from penstock.records.builder import build_batch
-from penstock.records.record import decode_records
+from penstock.records.record import Record, decode_records
 from penstock.wire import messages as m
 from tests.wire.records_field import records_of
 
@@ -33,7 +35,13 @@ def fetch_request(positions: dict[int, int], isolation: int, wait_ms: int, topic
     )
 
 
-def visible(partition: m.FetchResponse.PartitionData, position: int) -> list[tuple[int, str | None]]:
+def value_of(record: Record) -> str:
+    return bytes(record.value or b"").decode()
+
+
+def visible(
+    partition: m.FetchResponse.PartitionData, position: int, known_by: Callable[[Record], str] = value_of
+) -> list[tuple[int, str | None]]:
     """Offset and value of each record from a position on, as a consumer shows them; None for what it passes over."""
     data = records_of(partition)
     aborted = sorted(partition.aborted_transactions or [], key=lambda each: each.first_offset)
@@ -48,5 +56,7 @@ def visible(partition: m.FetchResponse.PartitionData, position: int) -> list[tup
             continue
         for record in decode_records(data, pos, header):
             hidden = header.producer_id in skipping and header.is_transactional
-            found.append((record.offset, None if hidden else bytes(record.value or b"").decode()))
+            found.append((record.offset, None if hidden else known_by(record)))
+        if not found or found[-1][0] < header.next_offset - 1:
+            found.append((header.next_offset - 1, None))  # compaction has taken what the batch ended with
     return [each for each in found if each[0] >= position]

@@ -21,12 +21,16 @@ _UNCOMMITTED, _COMMITTED = 0, 1
 
 
 class Streams(Scenario):
-    """Plain and idempotent producers."""
+    """Raw producers with `acks` 0, 1 and all, idempotent producers of `penstock.client`, and readers of both isolation
+    levels."""
 
     name = "streams"
 
+    def topic_configs(self) -> dict[str, str]:
+        return {}
+
     async def prepare(self) -> None:
-        await self.create_topic(TOPIC, PARTITIONS)
+        await self.create_topic(TOPIC, PARTITIONS, self.topic_configs())
         self.stopped = False
         for isolation in (_UNCOMMITTED, _COMMITTED):
             self.world.spawn(f"reader-{isolation}", self._read, f"reader-{isolation}", isolation)
@@ -76,7 +80,7 @@ class Streams(Scenario):
 
     def _power_is_cut(self) -> bool:
         """A write with acks=1 is promised to survive a killed broker, and no power cut."""
-        return any(fault.kind.startswith("power-cut") for fault in self.plan)
+        return any(fault.cuts_power for fault in self.plan)
 
     async def _produce_idempotently(self, name: str) -> None:
         chance = random.Random(f"{name} of {self.seed}")
@@ -171,7 +175,8 @@ class Streams(Scenario):
 
 
 class Transactions(Streams):
-    """Transactional producers of both protocols, which commit, abort, and fence each other."""
+    """Three transactional producers of `penstock.client`, two of which fence each other, commit and abort;
+    transaction.version 1 and 2 by turns."""
 
     name = "transactions"
 
@@ -259,14 +264,14 @@ class Transactions(Streams):
 
 
 class PowerCuts(Transactions):
-    """Transactions on a machine that loses its power again and again."""
+    """`transactions`, on a machine that loses its power again and again."""
 
     name = "power-cuts"
     kinds = ("power-cut", "slow-disk", "kill")
 
 
 class PowerCutsAtSyncs(Transactions):
-    """The same, and it happens when one log is on disk and another is not."""
+    """`transactions`, and the power goes when one log is on disk and another is not."""
 
     name = "power-cuts-at-syncs"
     kinds = ("power-cut-at-sync", "power-cut-at-sync", "slow-disk", "kill")

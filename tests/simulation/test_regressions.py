@@ -200,3 +200,31 @@ def test_records_that_were_taken_before_a_broken_batch_are_given_out() -> None:
     """`penstock.client`: poll raised that a batch was broken, and what it had taken of others was passed over."""
     outcome = run(SCENARIOS["files-rot"], 0, [])
     assert not outcome.findings, outcome.story()
+
+
+def test_what_was_dropped_by_a_failed_sync_is_written_once_more_by_the_next_broker() -> None:
+    """A sync failed, the broker stopped, and the next one recovered from the page cache what the kernel had dropped: it
+    was taken for synced, and a power cut much later left a hole before records that had been acknowledged.
+    """
+    plan = [Fault(120, "sync-fails", 1114, 0), Fault(1983, "power-cut-stalled", 17, 0)]
+    outcome = run(SCENARIOS["files-compacted"], 38, plan)
+    assert not outcome.findings, outcome.story()
+
+
+def test_a_write_with_acks_1_is_not_promised_to_survive_the_power_cut_after_a_failed_sync() -> None:
+    """The scenario: it did not know that a failed sync may end with the machine being started anew."""
+    outcome = run(SCENARIOS["files-trimmed"], 5020, [Fault(1036, "sync-fails", 573, 0)])
+    assert not outcome.findings, outcome.story()
+
+
+def test_a_producer_is_known_after_a_crash_although_its_records_were_deleted() -> None:
+    """It repeated a batch that was written, and deleted, before it had heard of it: it was appended once more."""
+    plan = [Fault(320, "power-cut-stalled", 47, 0), Fault(1450, "power-cut-stalled", 462, 0)]
+    outcome = run(SCENARIOS["files-trimmed"], 1, plan)
+    assert not outcome.findings, outcome.story()
+
+
+def test_what_a_broker_gives_out_while_it_stops_need_not_have_been_delivered() -> None:
+    """The history: it takes everything back at once, and its answers come in an order of their own."""
+    outcome = run(SCENARIOS["files-queues-trimmed"], 2, [Fault(168, "clean-stop", 892, 0)])
+    assert not outcome.findings, outcome.story()

@@ -19,6 +19,8 @@ _ROUNDS = 8
 
 
 class Zombies(Streams):
+    """Idempotent producers whose batches of an earlier epoch arrive after those of a later one."""
+
     name = "zombies"
 
     async def load(self) -> None:

@@ -71,7 +71,7 @@ def test_without_a_group_one_is_named_after_what_is_read() -> None:
         ({"subscribe": "a", "startingOffsets": "latest"}, "nothing to read"),
         ({"subscribe": "a", "endingOffsets": "earliest"}, "nothing to read"),
         ({"subscribe": "a", "startingOffsets": "soon"}, "must be earliest, latest or like"),
-        ({"subscribePattern": "("}, "no regular expression"),
+        ({"subscribePattern": "("}, "not a regular expression"),
         ({"assign": "a"}, "must look like"),
         ({"subscribe": "a", "minPartitions": "0"}, "above 0"),
         ({"subscribe": "a", "failOnDataLoss": "maybe"}, "true or false"),

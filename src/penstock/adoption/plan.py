@@ -126,11 +126,11 @@ def _read_metadata(folders: list[KafkaFolder], named: Path | None) -> tuple[Path
     try:
         return found, read_metadata(found, was_stopped_cleanly=(found.parent / CLEAN_SHUTDOWN).exists())
     except UnreadableMetadata as error:
-        raise AdoptionError(f"the cluster's metadata cannot be relied on: {error}. Restore it from a backup") from error
+        raise AdoptionError(f"the cluster's metadata cannot be trusted: {error}. Restore it from a backup") from error
     except (UnknownMetadata, MalformedMessage, CorruptBatch, KeyError) as error:
         raise AdoptionError(
-            f"the cluster's metadata in {found} holds what this Penstock does not know ({error}): it takes over "
-            "clusters of Apache Kafka 3.9 to 4.3"
+            f"the cluster's metadata in {found} holds what this version of Penstock does not know ({error}): it takes "
+            "over clusters of Apache Kafka 3.9 to 4.3"
         ) from error
 
 

@@ -4,13 +4,16 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Callable, Sequence
+from collections import Counter
+from collections.abc import Callable, Iterator, Sequence
 from functools import partial
 from typing import TYPE_CHECKING
 
 from penstock import guard
+from penstock.broker.bounded_log import BoundedLog
 from penstock.broker.connection import SCRATCH_BYTES, Connection
-from penstock.broker.listeners import Address, Listener, reachable_host
+from penstock.broker.listeners import Address, Listener, ListenError, reachable_host
+from penstock.broker.metrics import Metric
 
 if TYPE_CHECKING:
     from penstock.broker.authentication import Authenticator
@@ -54,9 +57,23 @@ class Acceptor:
         self._rates = rates
         self._listeners: list[Listener] = []
         self._held: set[Transport] = set()
+        self._log = BoundedLog(log, world.monotonic, "connections were refused")
+        self._admitted: Counter[str] = Counter()
+        self._refusals: Counter[str] = Counter()
 
     def start(self, listeners: Sequence[Listener], advertised: Sequence[Address]) -> None:
-        """Take in clients. `advertised` is found by a listener's name or, where there is one for each, by its place."""
+        """Take in clients. `advertised` is found by a listener's name or, where there is one for each, by its place.
+
+        Raises ListenError if one of them is the address of a listener that there is not: its clients would be sent to
+        another one.
+        """
+        names = [listener.address.name for listener in listeners]
+        homeless = [each.name for each in advertised if each.name not in names]
+        if homeless and len(advertised) != len(listeners):
+            raise ListenError(
+                f"an address is advertised for the listener {homeless[0]}, which is not opened (there is "
+                f"{', '.join(names)}): add {homeless[0]}://HOST:PORT to the listeners, or remove the address"
+            )
         loop = asyncio.get_running_loop()
         for index, listener in enumerate(listeners):
             address = listener.address
@@ -85,11 +102,11 @@ class Acceptor:
             self._admit(listener, transport)
             return
         listener.pause(throttle_ms / 1000)
-        self._hold(transport, throttle_ms, partial(self._admit, listener, transport))
+        self._hold(listener, transport, throttle_ms, partial(self._admit, listener, transport))
 
-    def _hold(self, transport: Transport, throttle_ms: int, then: Callable[[], object]) -> None:
+    def _hold(self, listener: Listener, transport: Transport, throttle_ms: int, then: Callable[[], object]) -> None:
         if len(self._held) >= MAX_HELD:
-            transport.close()
+            self._refuse(listener, transport, "refused %s: %d connections wait to be let in", MAX_HELD)
             return
         self._held.add(transport)
         self._world.call_later(throttle_ms / 1000, self._release, transport, then)
@@ -103,27 +120,26 @@ class Acceptor:
         """Take over a connection, unless there are too many."""
         throttle_ms = self._rates.admitted(listener.address.name, transport.peer[0])
         if throttle_ms:
-            self._hold(transport, throttle_ms, transport.close)
+            self._refusals[listener.address.name] += 1  # its client finds out when it has waited
+            self._hold(listener, transport, throttle_ms, transport.close)
             return
         connections = self._dispatcher.connections
         host, _ = transport.peer
         if len(connections) >= self._config.max_connections and not self._newcomers.make_room():
-            log.warning("refused %s: %d connections are open (max.connections)", host, len(connections))
-            transport.close()
+            self._refuse(listener, transport, "refused %s: %d connections are open (max.connections)", len(connections))
             return
         name = listener.address.name
         allowed = int(self._config.for_listener(name).text("max.connections"))
         if allowed <= len(connections) and sum(each.listener_name == name for each in connections) >= allowed:
-            log.warning(
-                "refused %s: %d connections are open through listener %s (max.connections)", host, allowed, name
-            )
-            transport.close()
+            why = "refused %s: %d connections are open through listener %s (max.connections)"
+            self._refuse(listener, transport, why, allowed, name)
             return
         allowed = self._connections_per_ip(host)
         if allowed <= len(connections) and sum(each.peer_host == host for each in connections) >= allowed:
-            log.warning("refused %s: it has %d connections open (max.connections.per.ip)", host, allowed)
-            transport.close()
+            why = "refused %s: it has %d connections open (max.connections.per.ip)"
+            self._refuse(listener, transport, why, allowed)
             return
+        self._admitted[name] += 1
         connection = Connection(
             transport,
             self._world,
@@ -140,6 +156,24 @@ class Acceptor:
         elif listener.address.protocol.has_tls:
             connection.on_secured = self._secured
             self._newcomers.add(connection)
+
+    def _refuse(self, listener: Listener, transport: Transport, why: str, *args: object) -> None:
+        self._refusals[listener.address.name] += 1
+        self._log.warning(why, transport.peer[0], *args)
+        transport.close()
+
+    def metrics(self) -> Iterator[Metric]:
+        """Connections by listener, those without any included."""
+        is_open = Counter(each.listener_name for each in self._dispatcher.connections)
+        for name, counts in (
+            ("kafka_server_socket_server_metrics_connection_count", is_open),
+            ("kafka_server_socket_server_metrics_connection_creation_total", self._admitted),
+            ("penstock_connections_refused_total", self._refusals),
+        ):
+            metric = Metric(name)
+            for listener in sorted({each.address.name for each in self._listeners}):
+                metric.add(counts[listener], listener)
+            yield metric
 
     def _secured(self, connection: Connection) -> None:
         self._authentications.succeeded(connection.listener_name)

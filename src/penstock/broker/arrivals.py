@@ -112,7 +112,7 @@ class Notes:
         self.first_ends = array("q", map(min, self.first_ends, ends))
 
     def _forget_one(self, now_ms: int) -> None:
-        """Forget the note whose neighbours are closest, measured by their age: what is recent stays precise."""
+        """Forget the note whose neighbors are closest, measured by their age: what is recent stays precise."""
         times = self.times_ms
         gaps = [(times[at + 1] - times[at - 1]) / (now_ms - times[at + 1] + 1) for at in range(1, len(times) - 1)]
         at = gaps.index(min(gaps)) + 1
@@ -146,7 +146,8 @@ class Notes:
         progress of each is never 0 where there is such a record. `first` is what `first_past` has found."""
         if first is None or max(progress_ms) <= first:
             return first
-        earliest = min(filter(None, progress_ms), default=0)  # no note from before that holds anything
+        # No note from before the earliest progress holds anything.
+        earliest = min(progress_ms) or min(filter(None, progress_ms), default=0)
         found = self._search(lambda at: self._has_stalled(at, positions, progress_ms), earliest)
         times = self.times_ms[found : found + 1]
         if found:  # what was noted before, and has made progress after that

@@ -13,6 +13,14 @@ def _load_times(coordinator: str) -> tuple[tuple[str, str, str, str], ...]:
     )
 
 
+def _shards(coordinator: str) -> tuple[tuple[str, str, str, str], ...]:
+    name = f"kafka_server_{coordinator}_metrics_num_partitions"
+    return (
+        (name, GAUGE, "state", "Shards led by this broker: active, or loading and not in use yet."),
+        *_load_times(coordinator),
+    )
+
+
 COORDINATOR_SECTIONS: dict[str, tuple[Spec, ...]] = {
     "Coordinators": specs(
         ("penstock_coordinator_writes_total", COUNTER, "topic", "Writes to the internal topics."),
@@ -68,7 +76,7 @@ COORDINATOR_SECTIONS: dict[str, tuple[Spec, ...]] = {
             "",
             "New epochs of share groups since their shards were loaded.",
         ),
-        *_load_times("group_coordinator"),
+        *_shards("group_coordinator"),
         ("kafka_coordinator_group_groupmetadatamanager_numoffsets", GAUGE, "", "Committed offsets."),
         (
             "penstock_group_coordinator_skipped_records_total",
@@ -128,7 +136,7 @@ COORDINATOR_SECTIONS: dict[str, tuple[Spec, ...]] = {
             "group topic",
             "Records held by consumers, over all partitions of a topic.",
         ),
-        ("penstock_share_lock_timeouts_total", COUNTER, "group topic", "Records whose lock ran out."),
+        ("penstock_share_lock_timeouts_total", COUNTER, "group topic", "Records whose lock expired."),
         (
             "kafka_server_sharepartitionmetrics_inflightmessagecount",
             GAUGE,
@@ -151,7 +159,7 @@ COORDINATOR_SECTIONS: dict[str, tuple[Spec, ...]] = {
             "kafka_server_sharepartitionmetrics_acquisitionlocktimeout_total",
             COUNTER,
             "group topic partition",
-            "Records whose lock ran out.",
+            "Records whose lock expired.",
         ),
         ("kafka_server_sharesessioncache_sharesessionscount", GAUGE, "", "Open share sessions."),
         ("kafka_server_sharesessioncache_sharepartitionscount", GAUGE, "", "Partitions in open share sessions."),
@@ -190,7 +198,7 @@ COORDINATOR_SECTIONS: dict[str, tuple[Spec, ...]] = {
             "kafka_server_delayedsharefetchmetrics_expires_total",
             COUNTER,
             "",
-            "Share fetches whose time was up.",
+            "Share fetches that timed out.",
         ),
         ("kafka_server_share_coordinator_metrics_write_total", COUNTER, "", "Writes to the share coordinator."),
         (
@@ -205,13 +213,13 @@ COORDINATOR_SECTIONS: dict[str, tuple[Spec, ...]] = {
             "",
             "Their longest time, in ms.",
         ),
-        *_load_times("share_coordinator"),
+        *_shards("share_coordinator"),
         ("kafka_server_sharegroupmetrics_partitionloadtimems_max", GAUGE, "", "Longest time to load a window, in ms."),
         (
             "penstock_share_deliveries_total",
             COUNTER,
             "group topic",
-            "Records handed to consumers; one that is delivered again counts again.",
+            "Records delivered to consumers; one that is delivered again counts again.",
         ),
     ),
 }

@@ -275,7 +275,7 @@ class Dispatcher:
 
 
 def merge_bytes(parts: list[object]) -> tuple[list[object], int, int]:
-    """Join neighbouring byte strings, so that few pieces are left between the file ranges.
+    """Join neighboring byte strings, so that few pieces are left between the file ranges.
 
     Returns the pieces, their size, and how much of it is held in memory.
     """

@@ -11,6 +11,7 @@ from __future__ import annotations
 from collections import OrderedDict
 from collections.abc import Callable, Iterator
 
+from penstock.broker.metrics import Metric
 from penstock.wire import messages as m
 from penstock.wire.errors import FetchSessionIdNotFound, FetchSessionTopicIdError, InvalidFetchSessionEpoch
 
@@ -110,6 +111,12 @@ class FetchSessions:
 
     def __len__(self) -> int:
         return len(self._sessions)
+
+    def metrics(self) -> Iterator[Metric]:
+        name = "kafka_server_fetchsessioncache_"
+        yield Metric(name + "numincrementalfetchsessions").add(len(self))
+        yield Metric(name + "numincrementalfetchpartitionscached").add(self.partitions())
+        yield Metric(name + "incrementalfetchsessionevictions_total").add(self.evictions)
 
     def partitions(self) -> int:
         """Partitions in all open sessions."""

@@ -4,15 +4,19 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping
+from enum import Enum
 from typing import TYPE_CHECKING
 from uuid import UUID
 
-from penstock.broker.coordinator_metrics import load_metrics
+from penstock.broker.coordinator_metrics import shard_metrics
 from penstock.broker.metrics import Metric
 from penstock.broker.topics import OFFSETS_TOPIC, Topic
 from penstock.coordination.runtime import CoordinatorRuntime, ShardHandle
+from penstock.groups.classic.states import ClassicState
+from penstock.groups.consumer.group import ConsumerState
 from penstock.groups.settings import GroupSettings, MigrationPolicy
 from penstock.groups.shard import GroupShard
+from penstock.groups.share.group import ShareGroupState
 from penstock.groups.share.protocol import DeleteShareState, InitializeShareState
 from penstock.groups.timeline import Timeline
 from penstock.wire.errors import ErrorCode, NotCoordinator
@@ -27,6 +31,7 @@ Handle = ShardHandle[GroupShard]
 ShareAction = InitializeShareState | DeleteShareState
 
 _METRICS = "kafka_server_group_coordinator_metrics_"
+_STATES: dict[str, type[Enum]] = {"classic": ClassicState, "consumer": ConsumerState, "share": ShareGroupState}
 
 
 class GroupTopics:
@@ -183,19 +188,18 @@ class GroupCoordinator:
                 states[listed.group_type, listed.group_state] += 1
             yield None
         count = Metric(_METRICS + "group_count")
-        for kind in ("classic", "consumer", "share"):
+        for kind in _STATES:
             count.add(types[kind], kind)
         yield count
-        for kind in ("classic", "consumer", "share"):
+        for kind, kinds_states in _STATES.items():
             by_state = Metric(f"{_METRICS}{kind}_group_count")
-            for (found, state), number in sorted(states.items()):
-                if found == kind:
-                    by_state.add(number, state)
+            for state in kinds_states:
+                by_state.add(states[kind, state.value], state.value)
             yield by_state
         for kind, prefix in (("classic", ""), ("consumer", "consumer_group_"), ("share", "share_group_")):
             name = f"{_METRICS}{prefix}{'group_completed_' if kind == 'classic' else ''}rebalance_count"
             yield Metric(name).add(rebalances[kind])
-        yield from load_metrics("group_coordinator", self.runtime.loads)
+        yield from shard_metrics("group_coordinator", self.runtime)
         yield Metric("kafka_coordinator_group_groupmetadatamanager_numoffsets").add(offsets)
         yield Metric("penstock_group_coordinator_skipped_records_total").add(self.runtime.skipped_records)
 

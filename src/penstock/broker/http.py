@@ -92,7 +92,7 @@ class MonitoringEndpoint:
         self, metrics: Metrics, not_ready: Callable[[], list[str]], on_first_look: Callable[[], None] | None = None
     ) -> None:
         """`not_ready` tells what stands in the way of serving clients; nothing, mostly. `on_first_look` is called
-        before anything but the broker's health is shown for the first time."""
+        before a view is shown for the first time, which neither the broker's health nor its metrics is."""
         self._not_ready = not_ready
         self._on_first_look = on_first_look
         self._metrics = metrics
@@ -180,7 +180,7 @@ class MonitoringEndpoint:
         return AclResource.CLUSTER, CLUSTER_NAME
 
     async def _show(self, request: Request) -> Answer:
-        if self._on_first_look is not None and request.path not in (_HEALTH, _ALIVE, _READY):
+        if self._on_first_look is not None and request.path not in _FOR_EVERYBODY and request.path != _METRICS:
             first_look, self._on_first_look = self._on_first_look, None
             first_look()
         view = self._views.get(request.path)

@@ -18,8 +18,8 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from itertools import repeat
-from operator import attrgetter, gt, itemgetter, lt, sub
-from typing import TYPE_CHECKING, Protocol
+from operator import itemgetter, lt, sub
+from typing import TYPE_CHECKING, Protocol, TypeVar
 
 from penstock.broker.arrivals import NOT_KNOWN, SPAN, span_range, spans
 from penstock.broker.metrics import Metric
@@ -41,9 +41,8 @@ _NO_COMMIT = CommittedOffset(_NOWHERE, -1, "", 0, None, b"", -1)
 _NO_STATE = ShareGroupState(0, 0, -1, _NOWHERE, 0, 0, 0)
 """In the place of a partition for which a group has none, so that no function has to be called to tell."""
 _OFFSET, _COMMIT_MS = itemgetter(0), itemgetter(3)
-_START_OFFSET, _DONE, _PROGRESS_MS = (
-    attrgetter(name) for name in ("start_offset", "delivery_complete_count", "progress_ms")
-)
+
+T = TypeVar("T")
 
 
 class Want(Protocol):
@@ -198,7 +197,7 @@ class _Behind:
         largest = max(lags, default=0)
         if not largest:
             return
-        if any(map(lt, positions, starts)):
+        if any(starts) and any(map(lt, positions, starts)):
             positions = list(map(max, positions, starts))
         self._total += sum(lags)
         self._largest = max(self._largest, largest)
@@ -235,9 +234,20 @@ class _Behind:
             yield from self._singles
 
 
-def _within(positions: list[int], ends: list[int]) -> list[int]:
-    """The positions, those beyond the end of their log at its end."""
-    return list(map(min, positions, ends)) if any(map(gt, positions, ends)) else positions[: len(ends)]
+def _of_span(found: Mapping[int, T], indexes: range, missing: T) -> list[T]:
+    """What was found for each of these partitions. Most groups have all, and in their order."""
+    if len(found) == len(indexes) and list(found) == list(indexes):
+        return list(found.values())
+    return list(map(found.get, indexes, repeat(missing)))
+
+
+def _lags(positions: list[int], ends: list[int]) -> tuple[list[int], list[int]]:
+    """How far the positions are from the ends of their logs; those beyond their end count as being there."""
+    lags = list(map(sub, ends, positions))
+    if min(lags, default=0) >= 0:
+        return lags, positions[: len(ends)]
+    positions = list(map(min, positions, ends))
+    return list(map(sub, ends, positions)), positions
 
 
 def _add_commits(
@@ -249,9 +259,8 @@ def _add_commits(
     ends: list[int],
     starts: list[int],
 ) -> Iterator[None]:
-    commits = list(map(offsets.get, span_range(topic, span), repeat(_NO_COMMIT)))
-    positions = _within(list(map(_OFFSET, commits)), ends)
-    lags = list(map(sub, ends, positions))
+    commits = _of_span(offsets, span_range(topic, span), _NO_COMMIT)
+    lags, positions = _lags(list(map(_OFFSET, commits)), ends)
     times_ms = list(map(_COMMIT_MS, commits))
     behind.span(topic, span, lags, positions, starts, times_ms)
     if behind.singles_max:
@@ -272,19 +281,18 @@ def _add_states(
     ends: list[int],
     starts: list[int],
 ) -> Iterator[None]:
-    states = list(map(found.get, span_range(topic, span), repeat(_NO_STATE)))
-    positions = list(map(_START_OFFSET, states))
+    states = _of_span(found, span_range(topic, span), _NO_STATE)
+    positions = [state.start_offset for state in states]
     if UNKNOWN in positions:
         positions = [_NOWHERE if position == UNKNOWN else position for position in positions]
-    positions = _within(positions, ends)
-    done = list(map(_DONE, states))
+    done = [state.delivery_complete_count for state in states]
     if UNKNOWN in done:
         done = [state.done_count() for state in states]
-    lags = list(map(sub, map(sub, ends, positions), done))
+    lags, positions = _lags(positions, ends)
     if any(done):
-        lags = [max(0, lag) for lag in lags]
+        lags = [max(0, lag - finished) for lag, finished in zip(lags, done, strict=False)]
         positions = [position if lag else end for position, lag, end in zip(positions, lags, ends, strict=False)]
-    times_ms = list(map(_PROGRESS_MS, states))
+    times_ms = [state.progress_ms for state in states]
     behind.span(topic, span, lags, positions, starts, times_ms)
     if behind.singles_max:
         shown = [

@@ -12,6 +12,7 @@ from collections.abc import Collection, Mapping
 
 from penstock.broker.config import ConfigType, Entry
 from penstock.broker.config.resolver import Source
+from penstock.broker.logs import LEVELS
 from penstock.wire.errors import InvalidConfig, InvalidRequest
 
 ROOT = "root"
@@ -21,6 +22,7 @@ NAMES = (
     "penstock.audit",
     "penstock.authorizer",
     "penstock.broker",
+    "penstock.cluster",
     "penstock.coordinator",
     "penstock.log",
     "penstock.peers",
@@ -29,14 +31,6 @@ NAMES = (
     "penstock.storage",
     "penstock.transactions",
 )
-_LEVELS = {
-    "TRACE": 5,
-    "DEBUG": logging.DEBUG,
-    "INFO": logging.INFO,
-    "WARN": logging.WARNING,
-    "ERROR": logging.ERROR,
-    "FATAL": logging.CRITICAL,
-}
 
 
 def _logger(name: str) -> logging.Logger:
@@ -45,7 +39,7 @@ def _logger(name: str) -> logging.Logger:
 
 def _level_name(level: int) -> str:
     """The name of the lowest level that is still written."""
-    return next((name for name, number in _LEVELS.items() if level <= number), "FATAL")
+    return next((name for name, number in LEVELS.items() if level <= number), "FATAL")
 
 
 def entries(names: Collection[str] | None = None) -> list[Entry]:
@@ -74,11 +68,11 @@ def change(levels: Mapping[str, str | None], *, validate_only: bool = False) -> 
             raise InvalidConfig(f"Logger {name} does not exist!")
         if level is None and name == ROOT:
             raise InvalidRequest(f"Removing the log level of the {ROOT} logger is not allowed")
-        if level is not None and level.upper() not in _LEVELS:
+        if level is not None and level.upper() not in LEVELS:
             raise InvalidConfig(
                 f"Cannot set the log level of {name} to {level} as it is not a supported log level. "
-                f"Valid log levels are {', '.join(_LEVELS)}"
+                f"Valid log levels are {', '.join(LEVELS)}"
             )
     if not validate_only:
         for name, level in levels.items():
-            _logger(name).setLevel(logging.NOTSET if level is None else _LEVELS[level.upper()])
+            _logger(name).setLevel(logging.NOTSET if level is None else LEVELS[level.upper()])

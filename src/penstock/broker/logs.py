@@ -10,8 +10,22 @@ from __future__ import annotations
 import json
 import logging
 import time
+from collections.abc import Mapping
 from enum import StrEnum
 
+from penstock.broker.config import ConfigError
+
+LEVELS = {
+    "TRACE": 5,
+    "DEBUG": logging.DEBUG,
+    "INFO": logging.INFO,
+    "WARN": logging.WARNING,
+    "ERROR": logging.ERROR,
+    "FATAL": logging.CRITICAL,
+}
+"""By the names of Kafka's logging."""
+_OTHER_NAMES = {"WARNING": "WARN", "CRITICAL": "FATAL"}
+LEVEL_VARIABLE = "PENSTOCK_LOG"
 FORMAT = "%(asctime)s %(levelname)s %(message)s"
 
 
@@ -61,8 +75,19 @@ class LogFormat(StrEnum):
     JSON = "json"
 
 
-def configure(level: str, log_format: LogFormat = LogFormat.TEXT, node_id: int | None = None) -> None:
-    """Have messages from `level` on written to standard error; `node_id` is of the broker, where there are several."""
+def configure(
+    environment: Mapping[str, str], log_format: LogFormat = LogFormat.TEXT, node_id: int | None = None
+) -> None:
+    """Have messages written to standard error, from the level in PENSTOCK_LOG on; `node_id` is of the broker, where
+    there are several. Raises ConfigError if there is no such level."""
+    level = _level(environment.get(LEVEL_VARIABLE) or "WARN")
     handler = logging.StreamHandler()
     handler.setFormatter((JsonFormatter if log_format == LogFormat.JSON else EscapingFormatter)(node_id))
     logging.basicConfig(level=level, handlers=[handler], force=node_id is not None)
+
+
+def _level(name: str) -> int:
+    known = _OTHER_NAMES.get(name.upper(), name.upper())
+    if known not in LEVELS:
+        raise ConfigError(f"{LEVEL_VARIABLE} is {name!r}; the levels of the log are {', '.join(LEVELS)}.")
+    return LEVELS[known]

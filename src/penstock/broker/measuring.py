@@ -9,9 +9,10 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING, NamedTuple
 
+from penstock import __version__
 from penstock.broker.arrivals import Arrivals, hosted_ends, span_range
 from penstock.broker.group_history import GroupHistory
-from penstock.broker.process_metrics import LoopLag, process_metrics
+from penstock.broker.process_metrics import LoopLag, broker_info, process_metrics
 from penstock.broker.request_times import RequestTimes
 from penstock.broker.traffic import Traffic
 
@@ -74,8 +75,8 @@ class Measuring:
         monitoring.register("/groups/history", self._history.view, about_groups=True)
         for collector in (self.times.metrics, self.traffic.metrics, self._loop_lag.metrics, process_metrics, self.lag):
             metrics.register(collector)
+        metrics.register(lambda: (broker_info(__version__, cluster.cluster_id, config.node_id),))
         if config.penstock_otlp_endpoint:
-            from penstock import __version__
             from penstock.broker.otlp_export import OtlpExport
 
             self._otlp = OtlpExport(metrics, config, cluster.cluster_id, __version__, world)

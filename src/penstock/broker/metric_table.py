@@ -13,8 +13,16 @@ from penstock.broker.metric_specs import COUNTER, GAUGE, HISTOGRAM, Spec, specs
 
 SECTIONS: dict[str, tuple[Spec, ...]] = {
     "Process": specs(
+        (
+            "penstock_broker_info",
+            GAUGE,
+            "version clusterId nodeId",
+            "What this broker is; always 1.",
+        ),
+        ("process_start_time_seconds", GAUGE, "", "When the process started, in seconds since 1970."),
         ("process_cpu_seconds_total", COUNTER, "", "CPU time of the process, its helper processes left out."),
         ("process_resident_memory_bytes", GAUGE, "", "Resident memory."),
+        ("process_virtual_memory_bytes", GAUGE, "", "Virtual memory."),
         ("process_open_fds", GAUGE, "", "Open file descriptors."),
         ("process_max_fds", GAUGE, "", "File descriptors that the process may open."),
         ("kafka_server_kafkaserver_linux_disk_read_bytes", COUNTER, "", "Bytes that the process read from disks."),
@@ -94,6 +102,18 @@ SECTIONS: dict[str, tuple[Spec, ...]] = {
     "Connections": specs(
         ("kafka_server_socket_server_metrics_connection_count", GAUGE, "listener", "Open client connections."),
         (
+            "kafka_server_socket_server_metrics_connection_creation_total",
+            COUNTER,
+            "listener",
+            "Client connections that were taken in.",
+        ),
+        (
+            "penstock_connections_refused_total",
+            COUNTER,
+            "listener",
+            "Client connections that were closed at once, because a bound on connections or on their rate was reached.",
+        ),
+        (
             "kafka_server_socket_server_metrics_successful_authentication_total",
             COUNTER,
             "listener",
@@ -121,13 +141,13 @@ SECTIONS: dict[str, tuple[Spec, ...]] = {
             "kafka_server_socket_server_metrics_expired_connections_killed_count",
             COUNTER,
             "",
-            "Connections closed because their session was over and they did not authenticate anew.",
+            "Connections closed because their session had ended and they did not reauthenticate.",
         ),
         (
             "penstock_unauthenticated_connections",
             GAUGE,
             "",
-            "Connections whose clients are not authenticated yet.",
+            "Connections whose clients have not authenticated yet.",
         ),
         (
             "penstock_unauthenticated_connections_evicted_total",
@@ -141,9 +161,9 @@ SECTIONS: dict[str, tuple[Spec, ...]] = {
             "penstock_quota_throttled_total",
             COUNTER,
             "quota",
-            "Requests and connections that were made to wait, by quota.",
+            "Requests and connections that had to wait, by quota.",
         ),
-        ("penstock_quota_throttle_seconds_total", COUNTER, "quota", "How long they were made to wait, by quota."),
+        ("penstock_quota_throttle_seconds_total", COUNTER, "quota", "How long they had to wait, by quota."),
     ),
     "Topics and logs": specs(
         ("kafka_controller_kafkacontroller_globaltopiccount", GAUGE, "", "Topics."),
@@ -157,7 +177,7 @@ SECTIONS: dict[str, tuple[Spec, ...]] = {
             "Bytes of the batches fetched, by consumers and by share groups.",
         ),
         ("penstock_disk_total_bytes", GAUGE, "", "Size of the disk that holds the data folder."),
-        ("penstock_disk_usable_bytes", GAUGE, "", "What is free of it."),
+        ("penstock_disk_usable_bytes", GAUGE, "", "Free bytes of that disk."),
         ("penstock_topic_size_bytes", GAUGE, "topic", "Bytes in the logs of a topic."),
         ("penstock_topic_start_offset_sum", GAUGE, "topic", "Sum of the first offsets of a topic's partitions."),
         ("penstock_topic_end_offset_sum", GAUGE, "topic", "Sum of the next offsets of a topic's partitions."),
@@ -168,7 +188,7 @@ SECTIONS: dict[str, tuple[Spec, ...]] = {
             "kafka_server_replicamanager_underreplicatedpartitions",
             GAUGE,
             "",
-            "Partitions led here of which a replica, a broker that could take over, is not there. 0 without --store.",
+            "Partitions led here with a replica (a broker that could take over) that is down. 0 without --store.",
         ),
         (
             "kafka_cluster_partition_atminisr",
@@ -188,7 +208,7 @@ SECTIONS: dict[str, tuple[Spec, ...]] = {
             "kafka_controller_kafkacontroller_activecontrollercount",
             GAUGE,
             "",
-            "1 for the live broker with the lowest id, which stands for the controller that there is none of.",
+            "1 for the live broker with the lowest id, in place of Kafka's controller.",
         ),
         ("kafka_controller_kafkacontroller_offlinepartitionscount", GAUGE, "", "Partitions without a live leader."),
         (
@@ -222,16 +242,31 @@ SECTIONS: dict[str, tuple[Spec, ...]] = {
         ("penstock_store_segments_total", COUNTER, "", "Rolled segments that were stored as objects."),
         ("penstock_store_segment_bytes_total", COUNTER, "", "Bytes of these objects."),
         ("penstock_store_chores_waiting", GAUGE, "", "Segments and log starts that wait to be stored."),
-        ("penstock_store_removed_objects_total", COUNTER, "", "Objects that nothing named any more and were removed."),
-        ("penstock_store_removed_orphans_total", COUNTER, "", "Uploads whose commit never came and were removed."),
+        (
+            "penstock_store_removed_objects_total",
+            COUNTER,
+            "",
+            "Objects that were removed because they were no longer referenced.",
+        ),
+        (
+            "penstock_store_removed_orphans_total",
+            COUNTER,
+            "",
+            "Uploads that were removed because they were never committed.",
+        ),
         ("penstock_take_overs_total", COUNTER, "", "Partitions that this broker has begun to lead."),
-        ("penstock_take_over_seconds_total", COUNTER, "", "How long that took in all, from when it knew."),
+        ("penstock_take_over_seconds_total", COUNTER, "", "Total time of these takeovers, from when the broker knew."),
         ("penstock_take_over_longest_seconds", GAUGE, "", "How long the longest of them took since the start."),
     ),
     "Cluster": specs(
         ("penstock_lease_seconds", GAUGE, "", "How long a lease of this broker lasts; it is renewed much sooner."),
         ("penstock_leases_ended_total", COUNTER, "", "Leases of other brokers that this broker has ended."),
-        ("penstock_handed_over_total", COUNTER, "", "Partitions that this broker has given to others by itself."),
+        (
+            "penstock_handed_over_total",
+            COUNTER,
+            "",
+            "Partitions that this broker has handed over to others on its own.",
+        ),
     ),
     "Log cleaner": specs(
         (
@@ -244,7 +279,7 @@ SECTIONS: dict[str, tuple[Spec, ...]] = {
             "kafka_log_logcleanermanager_max_dirty_percent",
             GAUGE,
             "",
-            "Uncompacted share of the dirtiest log.",
+            "Uncompacted fraction of the dirtiest log.",
         ),
         (
             "kafka_log_logcleanermanager_uncleanable_partitions_count",
@@ -252,7 +287,7 @@ SECTIONS: dict[str, tuple[Spec, ...]] = {
             "",
             "Logs that cannot be compacted.",
         ),
-        ("penstock_log_cleaner_rounds_total", COUNTER, "", "Rounds of compaction that ended well."),
+        ("penstock_log_cleaner_rounds_total", COUNTER, "", "Rounds of compaction that succeeded."),
         ("penstock_log_cleaner_failures_total", COUNTER, "", "Rounds of compaction that failed."),
         ("penstock_log_cleaner_read_bytes_total", COUNTER, "", "Bytes read by compaction."),
         ("penstock_log_cleaner_written_bytes_total", COUNTER, "", "Bytes written by compaction."),
@@ -263,7 +298,7 @@ SECTIONS: dict[str, tuple[Spec, ...]] = {
             "When a log of a topic was last compacted, in milliseconds since 1970.",
         ),
         ("penstock_log_cleaner_dirty_bytes", GAUGE, "topic", "Bytes of a topic's logs that wait for compaction."),
-        ("penstock_log_cleaner_dirty_ratio", GAUGE, "topic", "Share of its dirtiest log that waits for compaction."),
+        ("penstock_log_cleaner_dirty_ratio", GAUGE, "topic", "Fraction of its dirtiest log that waits for compaction."),
         (
             "penstock_log_cleaner_partition_last_success_ms",
             GAUGE,
@@ -411,7 +446,7 @@ SECTIONS: dict[str, tuple[Spec, ...]] = {
             "clientInstanceId clientId metric attributes",
             "What a client reported last, by the name of KIP-714; increments are added up.",
         ),
-        ("penstock_client_metrics_pushes_total", COUNTER, "", "Pushes of clients' metrics that were taken."),
+        ("penstock_client_metrics_pushes_total", COUNTER, "", "Pushes of clients' metrics that were accepted."),
         (
             "penstock_client_metrics_refused_total",
             COUNTER,
@@ -439,7 +474,7 @@ SECTIONS: dict[str, tuple[Spec, ...]] = {
             "penstock_success_age_seconds",
             GAUGE,
             "task",
-            "Time since a task last ended well, or since there is work for it: much more than its interval is trouble.",
+            "Time since a task last succeeded, or since it has had work; much more than its interval is a problem.",
         ),
     ),
     **COORDINATOR_SECTIONS,

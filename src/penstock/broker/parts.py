@@ -344,7 +344,7 @@ class Parts:
             getattr(self, name)
 
     def build_all(self) -> None:
-        """So that everything is shown by the metrics, on an idle broker as well, once somebody looks."""
+        """So that every view is there, on an idle broker as well, once somebody looks at one."""
         self.build(*_COORDINATORS, "cleaning", "telemetry")
 
     def stop_coordinators(self) -> None:
@@ -413,9 +413,9 @@ class Parts:
         return {COMPACTION: self.cleaning.waiting_seconds()} if self.is_built("cleaning") else {}
 
     def _own_metrics(self) -> Iterator[Metric | None]:
-        from penstock.broker.connection_metrics import connection_metrics
         from penstock.broker.log_metrics import log_metrics
         from penstock.broker.store_metrics import MeasuredStore, store_metrics
+        from penstock.broker.unbuilt_metrics import unbuilt_metrics
 
         yield from self.vitals.metrics()
         yield Metric("kafka_log_logflushstats_logflushrateandtimems").add_histogram(self._foundation.flush_times)
@@ -425,7 +425,9 @@ class Parts:
         if self.membership is not None:
             yield Metric("penstock_leases_ended_total").add(self.membership.ended)
             yield Metric("penstock_handed_over_total").add(self.membership.moved_away)
-        yield from connection_metrics(self.dispatcher, self.fetch_sessions)
+        yield from unbuilt_metrics(self.is_built)
+        yield from self.acceptor.metrics()
+        yield from self.fetch_sessions.metrics()
         yield from log_metrics(self.cluster, partitions=self.config.penstock_metrics_partitions)
 
     def _sweep(self) -> None:

@@ -6,6 +6,7 @@ import os
 import time
 from collections import deque
 from collections.abc import Iterator
+from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -64,6 +65,11 @@ class LoopLag:
         return min(1.0, max(0.0, 1 - (used_now - used) / (now - began))) if now > began else 1.0
 
 
+def broker_info(version: str, cluster_id: str, node_id: int) -> Metric:
+    """Which broker of which cluster runs which version: for dashboards, and to see an upgrade go through."""
+    return Metric("penstock_broker_info").add(1, version, cluster_id, str(node_id))
+
+
 def process_metrics() -> Iterator[Metric]:
     used = os.times()
     yield Metric("process_cpu_seconds_total").add(used.user + used.system)
@@ -71,10 +77,20 @@ def process_metrics() -> Iterator[Metric]:
     if limit is not None:
         yield Metric("process_max_fds").add(limit)
     if _PROC.exists():
-        pages = int((_PROC / "statm").read_text("ascii").split()[1])
-        yield Metric("process_resident_memory_bytes").add(pages * os.sysconf("SC_PAGE_SIZE"))
+        yield Metric("process_start_time_seconds").add(_started())
+        virtual, resident = (int(pages) for pages in (_PROC / "statm").read_text("ascii").split()[:2])
+        yield Metric("process_virtual_memory_bytes").add(virtual * os.sysconf("SC_PAGE_SIZE"))
+        yield Metric("process_resident_memory_bytes").add(resident * os.sysconf("SC_PAGE_SIZE"))
         yield Metric("process_open_fds").add(len(os.listdir(_PROC / "fd")))
         yield from _disk_metrics()
+
+
+@cache
+def _started() -> float:
+    """When the process started, in seconds since 1970: the kernel counts it from the start of the machine."""
+    ticks = int((_PROC / "stat").read_text("ascii").rpartition(")")[2].split()[19])
+    seconds_ago = time.clock_gettime(time.CLOCK_BOOTTIME) - ticks / os.sysconf("SC_CLK_TCK")
+    return round(time.time() - seconds_ago, 2)
 
 
 def _disk_metrics() -> Iterator[Metric]:

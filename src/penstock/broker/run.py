@@ -34,7 +34,7 @@ def run(
 
     `start_companion` is called with the broker's address when it is ready, and returns what is to end with it.
     """
-    configure(os.environ.get("PENSTOCK_LOG", "WARNING").upper(), log_format)
+    configure(os.environ, log_format)
     try:
         import uvloop
     except ImportError:

@@ -72,8 +72,6 @@ class Broker:
                 await parts.monitoring.start(listen, parts.visitors if is_public(listen) else None)
                 if listen.endswith(":0"):  # clients learn from the configs where to look
                     self.config.settle("penstock.metrics.listen", f"{listen[:-1]}{parts.monitoring.port}")
-            if self.config.penstock_otlp_endpoint:
-                parts.build_all()  # metrics are sent, whether or not somebody looks
             if parts.shared is not None:
                 self._join(parts.shared)
             undo.pop_all()

@@ -156,6 +156,32 @@ _SHARED: Migration = (
 MIGRATIONS: tuple[Migration, ...] = (_FIRST, _FEATURES, _WITHOUT_THE_UNUSED, _SECURITY, _SHARED)
 
 
+_HEADER_BYTES = 100
+_USER_VERSION, _APPLICATION_ID = slice(60, 64), slice(68, 72)
+
+
+def check_file(path: str) -> None:
+    """Raise CatalogError if this version cannot open the file, as far as its header tells. Nothing is changed."""
+    with open(path, "rb") as file:
+        header = file.read(_HEADER_BYTES)
+    if not header:
+        return  # a new one, before its first transaction
+    if len(header) < _HEADER_BYTES or not header.startswith(b"SQLite format 3\0"):
+        raise CatalogError(f"{path} is damaged, or not a catalog of Penstock's: restore the folder from a backup")
+    version = int.from_bytes(header[_USER_VERSION], "big")
+    if version and int.from_bytes(header[_APPLICATION_ID], "big") != APPLICATION_ID:
+        raise CatalogError(f"{path} is a SQLite database, but not a catalog of Penstock's")
+    _check_version(path, version, len(MIGRATIONS))
+
+
+def _check_version(path: str, version: int, known: int) -> None:
+    if version > known:
+        raise CatalogError(
+            f"{path} was written by a newer Penstock (catalog version {version}, this one knows up to {known}): use "
+            "that version or a later one"
+        )
+
+
 def migrate(connection: sqlite3.Connection, path: str, migrations: Sequence[Migration] = MIGRATIONS) -> None:
     """Bring an open database up to the latest version. Refuses files that are not ours or are newer than we are."""
     version: int = connection.execute("PRAGMA user_version").fetchone()[0]
@@ -163,11 +189,7 @@ def migrate(connection: sqlite3.Connection, path: str, migrations: Sequence[Migr
     is_new = version == 0 and not connection.execute("SELECT count(*) FROM sqlite_master").fetchone()[0]
     if not is_new and application_id != APPLICATION_ID:
         raise CatalogError(f"{path} is a SQLite database, but not a catalog of Penstock's")
-    if version > len(migrations):
-        raise CatalogError(
-            f"{path} was written by a newer Penstock (catalog version {version}, this one knows up to "
-            f"{len(migrations)}): use that version or a later one"
-        )
+    _check_version(path, version, len(migrations))
     if version == len(migrations):
         return
     # Replacing a table that others refer to would delete their rows. Inside a transaction this switch has no effect.

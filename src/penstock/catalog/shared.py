@@ -4,7 +4,7 @@
 for them.
 
 **Brokers.** Each registers when it is ready for clients, with its addresses. Registering raises the broker's epoch, so
-that an earlier incarnation can be recognised. A broker that ends unregisters: its row stays, and is not live.
+that an earlier incarnation can be recognized. A broker that ends unregisters: its row stays, and is not live.
 
 **Partitions.** The catalog says who leads. A topic that is created with placements has a row for each partition; a
 partition without a row belongs to a broker without others. A partition that somebody new leads gets a higher leader

@@ -6,7 +6,8 @@
   the scan ends with an earlier value of a key than the last acknowledged one, or with none.
 
 What may be gone is not missed by other checks either: what lies below the start of its log, and in a compacted topic
-every record that is followed by another one of its key, and every tombstone (a record without a value).
+every record that is followed by another one of its key, every tombstone (a record without a value), and everything that
+was aborted.
 """
 
 from __future__ import annotations
@@ -58,6 +59,8 @@ class _Keys:
     """The offset of the last record of each key that counts, when all is known."""
     last_tombstone: dict[Value, int] = field(default_factory=dict)
     """The same of tombstones: as high as can be where nobody knows the offset."""
+    aborted: set[Value] = field(default_factory=set)
+    """What is certainly not in the log, or was aborted."""
 
 
 class Removal:
@@ -117,6 +120,7 @@ class Removal:
             known = offsets.get(place, {})
             for value, key in keys.of.items():
                 if not counts(place, value):
+                    keys.aborted.add(value)
                     continue
                 offset = known.get(value)
                 if offset is not None:
@@ -132,7 +136,7 @@ class Removal:
         if place[0] not in self._compacted or keys is None or value not in keys.of:
             return False
         key = keys.of[value]
-        return keys.last.get(key, -1) > offset or keys.last_tombstone.get(key, -1) >= offset
+        return value in keys.aborted or keys.last.get(key, -1) > offset or keys.last_tombstone.get(key, -1) >= offset
 
     def judge_scans(self, certain: Mapping[Place, Mapping[int, Value]]) -> None:
         """`certain` has the records that were acknowledged for good, by offset."""

@@ -112,10 +112,10 @@ def remove(user: str, every_rule: bool, data: Path | None, bootstrap: str, as_js
 
 @acl.command("list")
 @click.argument("user", required=False)
-@option("--topic", metavar="TOPIC", help="Only rules that are about this topic, also by prefix or for every topic.")
-@option("--group", metavar="GROUP", help="Only rules that are about this group.")
-@option("--transactional-id", metavar="ID", help="Only rules that are about this transactional id.")
-@option("--cluster", is_flag=True, help="Only rules that are about the cluster.")
+@option("--topic", metavar="TOPIC", help="Only rules that apply to this topic, including prefixes and wildcards.")
+@option("--group", metavar="GROUP", help="Only rules for this group.")
+@option("--transactional-id", metavar="ID", help="Only rules for this transactional id.")
+@option("--cluster", is_flag=True, help="Only rules for the cluster.")
 @data_option
 @bootstrap_option
 @json_option
@@ -129,7 +129,7 @@ def list_(
     bootstrap: str,
     as_json: bool,
 ) -> None:
-    """List rules: all, those of a user, or those about a resource."""
+    """List rules: all, those of a user, or those for a resource."""
     chosen = [
         (kind, name)
         for kind, name in (
@@ -174,7 +174,7 @@ def explain(
     bootstrap: str,
     as_json: bool,
 ) -> None:
-    """Say whether a user may do something, which rule decides, and what would allow it.
+    """Show whether a user may do something, which rule decides, and what would allow it.
 
     \b
       penstock acl explain billing read topic orders

@@ -98,15 +98,15 @@ def operation_of(text: str, kind: AclResource) -> AclOperation:
     found = known.get(text.lower().replace("_", "-"))
     if found is None:
         guess = nearest(text.lower(), known)
-        hint = f"did you mean {guess}?" if guess else f"it can be {', '.join(known)}"
-        raise click.UsageError(f"{text!r} is nothing that can be done to a {word_of(kind)}; {hint}")
+        hint = f"did you mean {guess}?" if guess else f"use one of {', '.join(known)}"
+        raise click.UsageError(f"{text!r} is not an operation on a {word_of(kind)}; {hint}")
     return found
 
 
 def resource_of(text: str) -> AclResource:
     found = RESOURCES.get(text.lower().replace("_", "-"))
     if found is None:
-        raise click.UsageError(f"{text!r} is no type of resource; it can be {', '.join(RESOURCES)}")
+        raise click.UsageError(f"{text!r} is not a type of resource; use one of {', '.join(RESOURCES)}")
     return found
 
 

@@ -1,4 +1,4 @@
-"""`penstock adopt`: serve what a stopped Apache Kafka has left, in place."""
+"""`penstock adopt`: take over the data folders of a stopped Apache Kafka in place."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from penstock.cli.output import count, note, print_json
     "--metadata",
     type=click.Path(exists=True, file_okay=False, path_type=Path),
     metavar="DIR",
-    help="The metadata.log.dir, where it is not one of the folders; stop the controller too.",
+    help="The metadata.log.dir, if it is not one of the folders; stop the controller too.",
 )
 @click.option("--dry-run", is_flag=True, help="Show what would be taken over and what stands in the way.")
 @json_option
@@ -56,7 +56,7 @@ def adopt(folders: tuple[Path, ...], metadata: Path | None, dry_run: bool, as_js
             raise click.exceptions.Exit(1) from error
         raise Failure(_listed(error.obstacles)) from error
     except (CatalogError, StorageError, OSError) as error:
-        raise Failure(f"{sentence(str(error))}. Run the command again when that is settled.") from error
+        raise Failure(f"{sentence(str(error))}. Run the command again once that is resolved.") from error
     image = plan.image
     users = len({user for user, _ in image.credentials})
     if as_json:

@@ -20,7 +20,7 @@ _FOUND = 1
 @click.argument("history", type=click.File("rb"), metavar="HISTORY")
 @json_option
 def check(history: BinaryIO, as_json: bool) -> None:
-    """Find lost, doubled, reordered and aborted records in a recorded history.
+    """Find lost, duplicated, reordered and aborted records in a recorded history.
 
     HISTORY is a file of JSON lines, or - for standard input: what producers, consumers and workers did and saw, each
     line one operation (docs/reference/checks.md describes them). It may come from any Kafka cluster. The exit status

@@ -1,4 +1,4 @@
-"""`penstock cleaner`: whether compaction is alive, and how much of each log waits for it."""
+"""`penstock cleaner`: whether compaction works, and how much of each log it still has to clean."""
 
 from __future__ import annotations
 

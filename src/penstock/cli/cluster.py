@@ -1,4 +1,4 @@
-"""`penstock cluster`: look after the records of a cluster in PostgreSQL and an object store."""
+"""`penstock cluster`: inspect and maintain a cluster in PostgreSQL and an object store."""
 
 from __future__ import annotations
 

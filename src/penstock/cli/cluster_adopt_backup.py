@@ -1,4 +1,4 @@
-"""`penstock cluster adopt-backup`: what was restored becomes a cluster of its own."""
+"""`penstock cluster adopt-backup`: turn a restored backup into a cluster of its own."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from penstock.cli.output import note, print_json
 @click.option(
     "--owns-objects",
     is_flag=True,
-    help="The original is gone for good: objects that it has stored may be removed when nothing names them any more.",
+    help="The original is gone for good: its objects may be removed when they are no longer referenced.",
 )
 @click.option(
     "--in-place", is_flag=True, help="PostgreSQL's own files were restored, so that the copy looks like the original."

@@ -1,4 +1,4 @@
-"""`penstock cluster check`: compare what PostgreSQL says with what the object store holds."""
+"""`penstock cluster check`: compare PostgreSQL with the object store."""
 
 from __future__ import annotations
 

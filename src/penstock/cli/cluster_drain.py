@@ -1,4 +1,4 @@
-"""`penstock cluster drain`: have a broker hand everything over."""
+"""`penstock cluster drain`: make a broker hand over its partitions and stop."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ _PAUSE_SECONDS = 0.2
 @click.option("--force", is_flag=True, help="Stop it even if no other broker can take over.")
 @click.option("--timeout", default=60.0, show_default=True, metavar="SECONDS", help="How long to wait.")
 def drain(node: int, cluster: str, force: bool, timeout: float) -> None:
-    """Have the broker NODE hand its partitions over to the others, and stop.
+    """Make the broker NODE hand over its partitions to the others, and stop.
 
     It does what Ctrl-C or SIGTERM on its own machine would do. The command ends when it has stopped. The last broker
     is stopped only with --force.
@@ -40,7 +40,7 @@ def drain(node: int, cluster: str, force: bool, timeout: float) -> None:
             if time.monotonic() >= deadline:
                 raise Failure(
                     f"Broker {node} is still there after {timeout:g} seconds, and leads {broker.leads} partitions.\n"
-                    "  It goes on handing over, if another broker is running that can take them.\n"
+                    "  It continues to hand over as long as another broker is running.\n"
                     "  Look at it:    penstock cluster status"
                 )
             time.sleep(_PAUSE_SECONDS)

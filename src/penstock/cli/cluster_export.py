@@ -1,4 +1,4 @@
-"""`penstock cluster export`: a stopped cluster becomes the data folder of a single broker."""
+"""`penstock cluster export`: turn a stopped cluster into the data folder of a single broker."""
 
 from __future__ import annotations
 
@@ -16,10 +16,12 @@ from penstock.cli.output import note, print_json
 @click.argument("folder", metavar="DIR", type=click.Path(file_okay=False, path_type=Path))
 @cluster_option
 @store_option
-@click.option("--dry-run", is_flag=True, help="Check that the cluster is stopped, say what would be done, do nothing.")
+@click.option(
+    "--dry-run", is_flag=True, help="Check that the cluster is stopped and show what would be done, without doing it."
+)
 @json_option
 def export(folder: Path, cluster: str, store: str | None, dry_run: bool, as_json: bool) -> None:
-    """Bring a stopped cluster out into DIR, which 'penstock serve --data DIR' then serves.
+    """Export a stopped cluster into DIR, which 'penstock serve --data DIR' then serves.
 
     Topics keep their ids, configs, records and offsets; groups, transactions, queues, users, ACLs and quotas go on as
     they are. DIR must not exist yet, or be empty. If the command is killed, run it again; no broker starts on a

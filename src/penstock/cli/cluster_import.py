@@ -1,4 +1,4 @@
-"""`penstock cluster import`: a stopped broker's data folder becomes a new cluster."""
+"""`penstock cluster import`: turn a stopped broker's data folder into a new cluster."""
 
 from __future__ import annotations
 
@@ -15,10 +15,12 @@ from penstock.cli.output import note, print_json
 @click.argument("folder", metavar="DIR", type=click.Path(exists=True, file_okay=False, path_type=Path))
 @cluster_option
 @option("--store", metavar="URL", required=True, help="Object store for the records, as s3://BUCKET/PREFIX.")
-@click.option("--dry-run", is_flag=True, help="Check the folder and the cluster, say what would be done, do nothing.")
+@click.option(
+    "--dry-run", is_flag=True, help="Check the folder and the cluster and show what would be done, without doing it."
+)
 @json_option
 def import_(folder: Path, cluster: str, store: str, dry_run: bool, as_json: bool) -> None:
-    """Bring the data folder of a stopped broker into a new cluster.
+    """Import the data folder of a stopped broker into a new cluster.
 
     The folder of several brokers (penstock serve --brokers) is brought in whole, with the logs of each of them.
 

@@ -1,4 +1,4 @@
-"""`penstock completion`: what makes a shell complete commands, options and their values."""
+"""`penstock completion`: the script that lets a shell complete commands, options and their values."""
 
 from __future__ import annotations
 

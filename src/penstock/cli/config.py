@@ -1,4 +1,4 @@
-"""`penstock config`: configs of topics, groups, brokers and client metrics subscriptions."""
+"""`penstock config`: configs of topics, groups, brokers and client metrics subscriptions, and levels of loggers."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from penstock.cli.running import with_admin
 if TYPE_CHECKING:
     from penstock.client.admin import Admin, ConfigEntry, ResourceType
 
-_KINDS = ["topic", "group", "broker", "client-metrics"]
+_KINDS = ["topic", "group", "broker", "client-metrics", "broker-logger"]
 _ALL_BROKERS = "all"
 _HIDDEN = "(hidden)"
 
@@ -26,7 +26,7 @@ name_argument = click.argument("name", metavar="NAME")
 
 @click.group(cls=Group, context_settings=CONTEXT_SETTINGS)
 def config() -> None:
-    """Show and change configs of topics, groups, brokers and client metrics.
+    """Show and change configs of topics, groups, brokers and client metrics, and levels of a broker's loggers.
 
     NAME is the name of a topic, a group or a client metrics subscription, the id of a broker, or "all" for all brokers
     together. Configs have Kafka's names.
@@ -50,6 +50,7 @@ def get(kind: str, name: str, configs: tuple[str, ...], all_: bool, bootstrap: s
       penstock config get topic orders retention.ms
       penstock config get group workers --all
       penstock config get broker 1
+      penstock config get broker-logger 1
     """
     resource, own_name = _resource(kind, name)
 
@@ -106,6 +107,7 @@ def set_(kind: str, name: str, configs: tuple[str, ...], bootstrap: str, as_json
       penstock config set group workers share.auto.offset.reset=earliest share.delivery.count.limit=10
       penstock config set broker all log.retention.ms=604800000
       penstock config set client-metrics latencies interval.ms=10000 metrics=org.apache.kafka.producer.
+      penstock config set broker-logger 1 penstock.requests=DEBUG
     """
     _change(kind, name, dict(pairs(configs, "The change")), bootstrap, as_json)
 
@@ -117,7 +119,7 @@ def set_(kind: str, name: str, configs: tuple[str, ...], bootstrap: str, as_json
 @bootstrap_option
 @json_option
 def unset(kind: str, name: str, configs: tuple[str, ...], bootstrap: str, as_json: bool) -> None:
-    """Take configs back to their defaults.
+    """Reset configs to their defaults.
 
     \b
       penstock config unset topic orders retention.ms
@@ -168,6 +170,8 @@ def _resource(kind: str, name: str) -> tuple[ResourceType, str]:
     from penstock.client.admin import ResourceType
 
     resource = ResourceType[kind.upper().replace("-", "_")]
+    if resource is ResourceType.BROKER_LOGGER and not name.isdigit():
+        raise click.UsageError(f"Loggers are those of one broker, which is named by its id, not {name!r}.")
     if resource is not ResourceType.BROKER:
         return resource, name
     if name != _ALL_BROKERS and not name.isdigit():
@@ -181,7 +185,7 @@ async def _check_exists(admin: Admin, resource: ResourceType, name: str) -> None
 
     if resource is ResourceType.TOPIC:
         await find_topic(admin, name)
-    elif resource is ResourceType.BROKER and name:
+    elif resource in (ResourceType.BROKER, ResourceType.BROKER_LOGGER) and name:
         ids = sorted(node.node_id for node in (await admin.describe_cluster()).nodes)
         if int(name) not in ids:
             raise Failure(f"There is no broker {name}. The cluster's brokers: {', '.join(map(str, ids))}")
@@ -193,6 +197,8 @@ def _own_source(resource: ResourceType, name: str) -> int:
 
     if resource.name == "BROKER":
         return ConfigSource.DYNAMIC_BROKER if name else ConfigSource.DYNAMIC_DEFAULT_BROKER
+    if resource.name == "BROKER_LOGGER":
+        return ConfigSource.DYNAMIC_BROKER_LOGGER
     return ConfigSource[resource.name]
 
 
@@ -214,11 +220,18 @@ def _source_name(source: int) -> str:
 def _source_text(source: int) -> str:
     """As short as it can be: values need the room."""
     name = _source_name(source)
-    short = {"dynamic_broker": "broker", "dynamic_default_broker": "all brokers", "static_broker": "static"}
+    short = {
+        "dynamic_broker": "broker",
+        "dynamic_default_broker": "all brokers",
+        "dynamic_broker_logger": "logger",
+        "static_broker": "static",
+    }
     return short.get(name, name.replace("_", " "))
 
 
 def _title(resource: ResourceType, name: str) -> str:
+    if resource.name == "BROKER_LOGGER":
+        return f"broker {name}"
     return "all brokers" if resource.name == "BROKER" and not name else f"{kind_text(resource)} {name}"
 
 

@@ -1,4 +1,4 @@
-"""Changing configs of topics, groups, brokers and client metrics so that a misspelt name does not go unnoticed.
+"""Changes configs of topics, groups, brokers and client metrics, and reports misspelled names.
 
 Brokers refuse unknown names for topics and groups, but ignore the removal of one, and accept any name for a broker,
 because plugins may read it.
@@ -46,7 +46,7 @@ async def alter_configs(
                 f"{config} cannot be changed while a broker runs.\n"
                 f"  Set it at start:    penstock serve -c {config}={'VALUE' if value is None else value}"
             )
-        if entry is None and value is None:
+        if entry is None and (value is None or kind is ResourceType.BROKER_LOGGER):
             raise unknown_config(kind, name or "all", config, known)
     try:
         await admin.alter_configs(kind, name, changes)
@@ -68,7 +68,7 @@ def unknown_config(kind: ResourceType, name: str, config: str, known: Iterable[s
     """There is no such config, or none that is shown as long as it is not set."""
     guess = nearest(config, known)
     words = kind_text(kind)
-    lines = [f"There is no {words} config {config!r}."]
+    lines = [f"There is no {words}{'' if kind.name == 'BROKER_LOGGER' else ' config'} {config!r}."]
     if guess:
         lines.append(f"  Did you mean:       {guess}")
     lines.append(f"  See all of them:    penstock config get {words.replace(' ', '-')} {name} --all")

@@ -1,9 +1,8 @@
-"""How a command reaches its cluster: address, user, password, TLS; as settings of the client.
+"""How a command connects to its cluster: address, user, password and TLS, as settings of the client.
 
-A password never stands on the command line, where `ps` and the shell's history show it. It comes from the file of
-`--password-file`, from PENSTOCK_PASSWORD, from the properties file of `--client-config`, or from whoever sits at the
-terminal. `--user` alone means SASL_SSL with SCRAM-SHA-512: what would send a password readable on the way has to be
-named.
+A password is never on the command line, where `ps` and the shell's history would show it. It comes from
+`--password-file`, from PENSTOCK_PASSWORD, from the properties file of `--client-config`, or from a prompt. `--user`
+alone means SASL_SSL with SCRAM-SHA-512: to send a password unencrypted, one has to say so.
 """
 
 from __future__ import annotations

@@ -43,13 +43,15 @@ def require_parts() -> None:
 )
 @option("--tls-cert", type=click.Path(exists=True, dir_okay=False), help="PEM file of the console's own certificate.")
 @option("--tls-key", type=click.Path(exists=True, dir_okay=False), help="PEM file of its key, if it is another file.")
-@option("--name", "names", metavar="HOST", multiple=True, help="Another name that browsers know this console by.")
+@option(
+    "--name", "names", metavar="HOST", multiple=True, help="Another host name under which browsers reach this console."
+)
 @option(
     "--idle-minutes",
     type=click.FloatRange(min=0, min_open=True),
     default=30.0,
     show_default=True,
-    help="Log a person out who has opened no page for this long.",
+    help="Log a user out after this long without opening a page.",
 )
 @option(
     "--session-hours",
@@ -63,7 +65,7 @@ def require_parts() -> None:
     metavar="DIR",
     default="penstock-pipelines",
     show_default=True,
-    help="Folder in which pipelines and loads note their runs (their --folder).",
+    help="Folder in which pipelines and loads record their runs (their --folder).",
 )
 @option("--listen-fd", type=int, hidden=True, help="Listen on this socket, which another process has opened.")
 @option("--until-stdin-closes", is_flag=True, hidden=True, help="Stop with the process that started this one.")

@@ -1,8 +1,8 @@
-"""The console of `penstock serve`: a process of its own, which is not there before somebody opens it.
+"""The console of `penstock serve`: a process of its own, which is started when somebody opens it.
 
-The broker's process listens at the console's address and has a thread wait there. The first connection starts the
-console, which is handed the listening socket and accepts that connection itself. So a console that nobody opens costs
-neither time at the start nor memory. One that has died is started by the next connection.
+The broker's process listens on the console's address, with a thread that waits there. The first connection starts the
+console, which gets the listening socket and accepts that connection itself. A console that nobody opens therefore costs
+neither startup time nor memory. If it has died, the next connection starts it again.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ def bind_console(listen: str) -> socket.socket:
     host, _, port = listen.rpartition(":")
     bare = host.strip("[]") or "127.0.0.1"
     if not port.isdigit() or int(port) > 65535:
-        raise Failure(f"--console {listen!r} is no address to listen on; it must look like 127.0.0.1:8080")
+        raise Failure(f"--console {listen!r} is not an address to listen on; it must look like 127.0.0.1:8080")
     if bare not in ("127.0.0.1", "localhost", "::1"):
         raise Failure(
             f"--console {listen} is reachable from other machines. A console that serves them needs TLS and a login:\n"

@@ -66,14 +66,14 @@ class StartType(click.ParamType):  # type: ignore[type-arg]
 )
 @option("--partition", "partitions", type=click.IntRange(0), multiple=True, help="Only this partition.")
 @option("--max", "max_", type=click.IntRange(1), metavar="N", help="Stop after N records.")
-@option("--exit-at-end", is_flag=True, help="Stop at what is the end now, instead of waiting for more.")
+@option("--exit-at-end", is_flag=True, help="Stop at the current end of the topic instead of waiting for more.")
 @option("--group", metavar="GROUP", help="Read as a member of this group, and commit what was read.")
 @option("--keys", is_flag=True, help="Print the key before the value.")
 @option("--headers", is_flag=True, help="Print the headers before the value.")
 @option("--offsets", is_flag=True, help="Print partition and offset before the value.")
 @option("--separator", default="\t", help="What to print between key, headers, offset and value.  [default: tab]")
 @option("--json", "as_json", is_flag=True, help="Print one JSON object per record.")
-@option("--committed", is_flag=True, help="Leave out records of transactions that are open or were aborted.")
+@option("--committed", is_flag=True, help="Leave out records of open and aborted transactions.")
 @bootstrap_option
 def consume(
     topic: str,

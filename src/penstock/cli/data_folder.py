@@ -1,4 +1,4 @@
-"""Commands on the data folder of a broker that does not run: under the folder's lock, straight in its catalog."""
+"""Commands on the data folder of a stopped broker: they hold the folder's lock and change its catalog directly."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 data_option = option(
     "--data",
     type=click.Path(file_okay=False, path_type=Path),
-    help="Work on this data folder, on which no broker runs, rather than ask a running broker.",
+    help="Work on the data folder of a stopped broker instead of a running broker.",
 )
 
 

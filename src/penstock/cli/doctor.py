@@ -1,7 +1,7 @@
-"""`penstock doctor`: what would keep a broker or its clients from working, and what to do about it.
+"""`penstock doctor`: find out what keeps a broker or its clients from working, and what to do about it.
 
-Each check is a function that returns findings. A finding is good, a warning or a problem; the command fails if there
-is a problem. Nothing is changed and nothing is created, so it can be run beside a broker that serves.
+Each check is a function that returns findings. A finding is good, a warning or a problem; the command fails if there is
+a problem. It changes and creates nothing, so it can be run while a broker is running.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from penstock import portable
+from penstock import __version__, portable
 from penstock.cli.connecting import connection_settings
 from penstock.cli.options import CONTEXT_SETTINGS, Command, bootstrap_option, json_option, option
 from penstock.cli.output import print_json
@@ -66,10 +66,10 @@ class Finding:
 def doctor(data: Path, listen: str | None, as_json: bool, bootstrap: str) -> None:
     """Find out what keeps a broker or its clients from working.
 
-    Checks this machine (Python, file limits, clock), the data folder (space, permissions, kind of file system), and
-    the cluster as it is seen from here: whether the bootstrap address answers, and whether every address that the
-    brokers advertise can be reached from this machine. That last one is the usual reason for a client that connects
-    and then hangs. Exits with 1 if there is a problem.
+    Checks this machine (versions, file limits, clock), the data folder (space, permissions, kind of file system, and
+    whether this version of Penstock can open it), and the cluster as it is seen from here: whether the bootstrap
+    address answers, and whether every address that the brokers advertise can be reached from this machine. That last
+    one is the usual reason for a client that connects and then hangs. Exits with 1 if there is a problem.
 
     Examples:
 
@@ -94,6 +94,7 @@ def doctor(data: Path, listen: str | None, as_json: bool, bootstrap: str) -> Non
 
 
 def _machine() -> Iterator[Finding]:
+    yield Finding(Level.GOOD, "Penstock", __version__)
     version = ".".join(str(part) for part in sys.version_info[:3])
     if find_spec("uvloop") is not None:
         yield Finding(Level.GOOD, "Python", f"{version} with uvloop")
@@ -115,13 +116,19 @@ def _file_limit() -> Iterator[Finding]:
     if soft == resource.RLIM_INFINITY or soft >= _FILES_NEEDED:
         yield Finding(Level.GOOD, "open files", f"at most {shown}")
         return
-    most = "unlimited" if hard == resource.RLIM_INFINITY else str(hard)
+    if hard != resource.RLIM_INFINITY and hard <= soft:
+        advice = (
+            "Raise the hard limit: LimitNOFILE= with systemd, --ulimit nofile=4096:4096 with docker and podman, "
+            "/etc/security/limits.conf for logins"
+        )
+    else:
+        most = _FILES_NEEDED if hard == resource.RLIM_INFINITY else min(hard, _FILES_NEEDED)
+        advice = f"Before starting the broker: ulimit -n {most} (systemd: LimitNOFILE=)"
     yield Finding(
         Level.WARNING,
         "open files",
         f"at most {shown}: each connection and each written partition takes one or more",
-        f"Before starting the broker: ulimit -n {_FILES_NEEDED if most == 'unlimited' else most}"
-        " (systemd: LimitNOFILE=)",
+        advice,
     )
 
 
@@ -185,6 +192,8 @@ def _folder(data: Path) -> Iterator[Finding]:
             f"{foreign} belongs to {_owner(foreign)}: a broker that runs as {_me()} may not write it",
             f"chown -R {_me()} {data}",
         )
+    if os.path.isdir(data):
+        yield from _contents(subject, data)
     yield from _space(subject, nearest)
     kind = _file_system(nearest)
     if kind in {"nfs", "nfs4", "cifs", "smb3", "9p", "fuse.sshfs"}:
@@ -196,6 +205,27 @@ def _folder(data: Path) -> Iterator[Finding]:
         )
     elif kind in {"tmpfs", "ramfs"}:
         yield Finding(Level.WARNING, subject, f"is in memory ({kind}): a reboot loses everything", "Keep it on a disk")
+
+
+def _contents(subject: str, data: Path) -> Iterator[Finding]:
+    """Whether a broker of this version would start on what is in the folder."""
+    from penstock.broker.cluster_folder import CLUSTER_FILE, EMBEDDED_CATALOG, check_embedded
+    from penstock.catalog.contract import CatalogError
+    from penstock.catalog.schema import check_file
+
+    catalog = data / EMBEDDED_CATALOG
+    try:
+        if not (data / CLUSTER_FILE).exists():
+            check_embedded(data)
+        if catalog.exists():
+            check_file(str(catalog))
+    except CatalogError as error:
+        text, _, advice = str(error).removeprefix(f"{data} ").partition(": ")
+        yield Finding(Level.PROBLEM, subject, text, f"{advice[:1].upper()}{advice[1:]}")
+    except OSError as error:
+        yield Finding(
+            Level.PROBLEM, subject, f"{catalog} cannot be read: {error.strerror}", "Run as the user of the broker"
+        )
 
 
 def _space(subject: str, folder: Path) -> Iterator[Finding]:

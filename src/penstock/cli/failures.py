@@ -1,4 +1,4 @@
-"""What went wrong, said so that the next command is clear."""
+"""Failures of commands, each with advice on the next step."""
 
 from __future__ import annotations
 

@@ -32,7 +32,7 @@ _TYPES = ("classic", "consumer")
 
 @click.group(cls=Group, context_settings=CONTEXT_SETTINGS)
 def group() -> None:
-    """Look at consumer groups, reset their offsets and delete them."""
+    """Inspect consumer groups, reset their offsets and delete them."""
 
 
 @group.command("list")
@@ -67,7 +67,7 @@ def list_(states: tuple[str, ...], watch: float | None, bootstrap: str, as_json:
 def describe(
     groups: tuple[str, ...], monitoring: str | None, watch: float | None, bootstrap: str, as_json: bool
 ) -> None:
-    """Show how far consumer groups have read, who reads what, and what a stuck group waits for."""
+    """Show the lag of consumer groups, who reads what, and what a stuck group waits for."""
     from penstock.cli.group_waits import explain, waits_of
 
     async def work(admin: Admin) -> list[tuple[GroupDescription, list[_Row], list[Wait]]]:

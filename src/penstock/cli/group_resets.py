@@ -1,4 +1,4 @@
-"""Where `penstock group reset-offsets` takes a group, in the words of kafka-consumer-groups.sh."""
+"""The targets of `penstock group reset-offsets`, named as in kafka-consumer-groups.sh."""
 
 from __future__ import annotations
 

@@ -25,21 +25,26 @@ if TYPE_CHECKING:
 @option("--to", required=True, metavar="WHERE", help="A folder, a URI (s3://…) or postgresql://….")
 @option("--format", "format_", type=click.Choice(["delta", "parquet", "postgres"]), help="[default: delta]")
 @option("--table", default="", help="The table, for PostgreSQL.")
-@option("--name", default="", help="Tells several loads into one table apart.  [default: the topics]")
-@option("--parse", type=click.Choice(["json", "avro"]), help="Turn values into columns.")
+@option("--name", default="", help="Name of this load, if several load into one table.  [default: the topics]")
+@option("--parse", type=click.Choice(["json", "avro"]), help="Parse values into columns.")
 @option("--schema", metavar="TEXT|FILE", help="Columns for JSON ('id bigint, name string'), a schema for Avro.")
-@option("--keep", default="topic,partition,offset", show_default=True, help="What stays beside parsed columns.")
+@option(
+    "--keep",
+    default="topic,partition,offset",
+    show_default=True,
+    help="Columns of the record to keep as well.",
+)
 @option("--skip-bad", is_flag=True, help="Leave out values that cannot be parsed, instead of failing.")
-@option("--columns", default="", help="Which columns of the record, without --parse.  [default: all but headers]")
+@option("--columns", default="", help="Columns of the record to load, without --parse.  [default: all but headers]")
 @option("--partition-by", default="", metavar="COLUMNS", help="Folders by these columns; date is the record's day.")
 @option("--option", "options", multiple=True, metavar="NAME=VALUE", help="An option of the Spark source.")
-@option("--tasks", type=click.IntRange(1), help="At least so many tasks; large partitions are cut.")
+@option("--tasks", type=click.IntRange(1), help="Run at least this many tasks; large partitions are split.")
 @option("--compact", is_flag=True, help="Merge small files afterwards.")
-@option("--vacuum", type=click.IntRange(0), metavar="HOURS", help="Remove files that no version needs, if older.")
+@option("--vacuum", type=click.IntRange(0), metavar="HOURS", help="Remove files older than this that no version needs.")
 @option("--every", type=click.FloatRange(0.1), metavar="SECONDS", help="Load again and again, until Ctrl-C.")
 @option("--master", default="local[*]", show_default=True, help="Where Spark runs.")
 @option("--dry-run", is_flag=True, help="Show what would be read, and by how many tasks.")
-@option("--folder", metavar="DIR", help="Note each run here, for the console; pipelines use penstock-pipelines.")
+@option("--folder", metavar="DIR", help="Record each run here, for the console; pipelines use penstock-pipelines.")
 @json_option
 @bootstrap_option
 def load(
@@ -65,7 +70,7 @@ def load(
     as_json: bool,
     bootstrap: str,
 ) -> None:
-    """Bring a table up to the present end of TOPICS, each record exactly once.
+    """Load what is new in TOPICS into a table, each record exactly once.
 
     The table itself remembers up to where it was loaded: run the same command again for what came since.
 

@@ -1,4 +1,4 @@
-"""Finding what a command line names, or failing with the nearest name that there is."""
+"""Finds what a command line names, or fails with the nearest existing name."""
 
 from __future__ import annotations
 

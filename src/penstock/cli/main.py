@@ -1,4 +1,4 @@
-"""The `penstock` command itself: finds the command that was asked for, and turns errors into advice.
+"""The `penstock` command itself: finds the requested command, and turns errors into advice.
 
 Commands are listed in a table and imported only when one is called, so that `penstock --help` does not pay for a
 broker. Exit status: 0 for success, 1 for failure, 2 for a wrong command line, 130 for Ctrl-C.
@@ -17,22 +17,22 @@ from penstock.cli.options import CONTEXT_SETTINGS, TableGroup, load_config
 COMMANDS: dict[str, tuple[str, str]] = {
     "serve": ("penstock.cli.serve:serve", "Run a broker."),
     "console": ("penstock.cli.console:console", "Serve the web console of a cluster."),
-    "top": ("penstock.cli.top:top", "Show live what a broker does, and who is behind."),
+    "top": ("penstock.cli.top:top", "Show live what the brokers do, and who is behind."),
     "topic": ("penstock.cli.topic:topic", "Create, list, describe, change and delete topics."),
     "produce": ("penstock.cli.produce:produce", "Write records from the arguments or from standard input."),
     "consume": ("penstock.cli.consume:consume", "Read records to standard output."),
-    "group": ("penstock.cli.group:group", "Look at consumer groups, reset their offsets and delete them."),
-    "offsets": ("penstock.cli.offsets:offsets", "Look into the topic in which brokers keep groups and offsets."),
-    "txn": ("penstock.cli.txn:txn", "Look at transactions, and abort those that hang."),
-    "share": ("penstock.cli.share:share", "Create, look at, reset and delete share groups (queues)."),
+    "group": ("penstock.cli.group:group", "Inspect consumer groups, reset their offsets and delete them."),
+    "offsets": ("penstock.cli.offsets:offsets", "Inspect the topic in which brokers keep groups and offsets."),
+    "txn": ("penstock.cli.txn:txn", "Inspect transactions, and abort those that hang."),
+    "share": ("penstock.cli.share:share", "Create, inspect, reset and delete share groups (queues)."),
     "config": ("penstock.cli.config:config", "Show and change configs of topics, groups, brokers and client metrics."),
     "tls": ("penstock.cli.tls:tls", "Create certificates for trying out TLS."),
     "user": ("penstock.cli.user:user", "Add users, list them, change passwords, remove users."),
     "acl": ("penstock.cli.acl:acl", "Control who may do what, and find out why."),
     "quota": ("penstock.cli.quota:quota", "Limit what users, client ids and addresses may use."),
     "load": ("penstock.cli.load:load", "Load topics into a Delta table, a folder or PostgreSQL, with Spark."),
-    "pipeline": ("penstock.cli.pipeline:pipeline", "Run pipelines that a file declares, with Spark."),
-    "work": ("penstock.cli.work:work", "Call a function for every record of a share group, on Spark."),
+    "pipeline": ("penstock.cli.pipeline:pipeline", "Run pipelines declared in a file, with Spark."),
+    "work": ("penstock.cli.work:work", "Call a function for every record of a share group, with Spark."),
     "cluster": ("penstock.cli.cluster:cluster", "Inspect and maintain a cluster in PostgreSQL and an object store."),
     "backup": ("penstock.cli.backup:backup", "Back up a broker while it runs, and restore a backup."),
     "adopt": ("penstock.cli.adopt:adopt", "Take over the data folders of a stopped Apache Kafka."),
@@ -40,7 +40,7 @@ COMMANDS: dict[str, tuple[str, str]] = {
     "mirror": ("penstock.cli.mirror:mirror", "Copy a running cluster into another one, and change over."),
     "doctor": ("penstock.cli.doctor:doctor", "Find out what keeps a broker or its clients from working."),
     "examples": ("penstock.cli.examples:examples", "List the examples that come with Penstock, and copy them."),
-    "completion": ("penstock.cli.completion:completion", "Print what makes a shell complete commands."),
+    "completion": ("penstock.cli.completion:completion", "Print the completion script of a shell."),
     "man": ("penstock.cli.man:man", "Print the manual page."),
     "check": ("penstock.cli.check:check", "Judge a recorded history of what clients did and saw."),
     "cleaner": ("penstock.cli.cleaner:cleaner", "Show whether compaction is alive, and how dirty each log is."),

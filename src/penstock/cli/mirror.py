@@ -19,6 +19,7 @@ from penstock.cli.options import CONTEXT_SETTINGS, Group, json_option, option
 from penstock.cli.output import count, note, print_json, print_table
 
 if TYPE_CHECKING:
+    from penstock.cli.mirror_tasks import SparkTasks
     from penstock.mirror.run import Mirror, Plan, Status
 
 F = TypeVar("F", bound=Callable[..., object])
@@ -28,6 +29,8 @@ _LINE_EVERY_S = 10.0
 _DRAW_EVERY_S = 0.5
 _ONCE_POLL_S = 0.1
 _CLEAR = "\r\x1b[K"
+_HERE = "local[*,4]"
+"""This machine; a task that fails is started again, as on a cluster."""
 
 
 def _side_options(function: F) -> F:
@@ -47,7 +50,7 @@ def _side_options(function: F) -> F:
 
 def _choice_options(function: F) -> F:
     for add in (
-        option("--again", is_flag=True, help="Mirror although a cut-over was made in this direction before."),
+        option("--again", is_flag=True, help="Mirror even though this direction has been cut over before."),
         option("--acls", is_flag=True, help="Copy access rules too."),
         option(
             "--exclude", multiple=True, metavar="PATTERN", help="Topics that are not mirrored; may be given repeatedly."
@@ -68,6 +71,13 @@ def _choice_options(function: F) -> F:
 @_side_options
 @_choice_options
 @option("--once", is_flag=True, help="Copy what is there, then stop.")
+@option(
+    "--spark",
+    is_flag=False,
+    flag_value=_HERE,
+    metavar="[MASTER]",
+    help="Copy what is there with Spark first, on all cores of this machine or on MASTER.",
+)
 @json_option
 @click.pass_context
 def mirror(
@@ -81,6 +91,7 @@ def mirror(
     acls: bool,
     again: bool,
     once: bool,
+    spark: str | None,
     as_json: bool,
 ) -> None:
     """Copy a running cluster into another one, with equal offsets, until the programs change over.
@@ -91,20 +102,22 @@ def mirror(
 
     \b
       penstock mirror --from kafka:9092 --to penstock:9092
+      penstock mirror --from kafka:9092 --to penstock:9092 --spark spark://spark:7077
       penstock mirror status --from kafka:9092 --to penstock:9092
       penstock mirror cut-over --from kafka:9092 --to penstock:9092
     """
     if ctx.invoked_subcommand is not None:
         return
     source, target = _sides(from_, to, from_config, to_config)
-    _run(lambda: _mirror(source, target, _plan(topics, exclude, acls, again), once, as_json))
+    tasks = None if spark is None else _spark_tasks(spark)
+    _run(lambda: _mirror(source, target, _plan(topics, exclude, acls, again), once, as_json, tasks))
 
 
 @mirror.command(context_settings=CONTEXT_SETTINGS)
 @_side_options
 @json_option
 def status(from_: str | None, to: str | None, from_config: str | None, to_config: str | None, as_json: bool) -> None:
-    """Show how far each topic is at the target; a mirror need not be running.
+    """Show how much of each topic the target has; no mirror needs to be running.
 
     \b
       penstock mirror status --from kafka:9092 --to penstock:9092
@@ -300,11 +313,23 @@ def _run(work: Callable[[], Awaitable[T]]) -> T:
         raise Failure(sentence(explained)) from error
 
 
-async def _mirror(source: Settings, target: Settings, plan: Plan, once: bool, as_json: bool) -> None:
+def _spark_tasks(master: str) -> SparkTasks:
+    from penstock.cli.mirror_tasks import SparkTasks
+    from penstock.spark.java import SetupError
+
+    try:
+        return SparkTasks(master)
+    except SetupError as error:
+        raise Failure(str(error)) from error
+
+
+async def _mirror(
+    source: Settings, target: Settings, plan: Plan, once: bool, as_json: bool, tasks: SparkTasks | None
+) -> None:
     from penstock.mirror.run import Mirror
 
     loop = asyncio.get_running_loop()
-    async with Mirror(source, target, plan) as running:
+    async with Mirror(source, target, plan, spread=tasks) as running:
         work = asyncio.create_task(running.run())
         shown = asyncio.create_task(_show(running, as_json))
         waits: set[asyncio.Task[None]] = {work}

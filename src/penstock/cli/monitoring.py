@@ -1,4 +1,4 @@
-"""What a Penstock broker shows beside its metrics, for commands that want more than Kafka's protocol can tell.
+"""What a Penstock broker shows in addition to its metrics, for commands that need more than Kafka's protocol offers.
 
 It is read by `penstock.client.monitoring`, with the user and the authority of the command's own connection options.
 """
@@ -126,7 +126,7 @@ def _settings(addresses: Sequence[str]) -> dict[str, object]:
 
     if not any(url_of(address).startswith("https:") for address in addresses):
         return {}
-    return connection_settings(str(click.get_current_context().params["bootstrap"]))
+    return connection_settings(str(click.get_current_context().params.get("bootstrap", addresses[0])))
 
 
 def _text(address: str, path: str, query: Mapping[str, str], settings: Mapping[str, object]) -> str:

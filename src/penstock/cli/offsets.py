@@ -44,13 +44,13 @@ _NAMES = (
 
 @click.group(cls=Group, context_settings=CONTEXT_SETTINGS)
 def offsets() -> None:
-    """Look into the topic in which brokers keep groups and offsets."""
+    """Inspect the topic in which brokers keep groups and offsets."""
 
 
 @offsets.command("dump")
 @option("--group", "group_id", metavar="GROUP", help="Only records of this group.")
 @option("--partition", type=click.IntRange(0), help="Only this partition of __consumer_offsets.")
-@option("--follow", is_flag=True, help="Go on with new records, until Ctrl-C.")
+@option("--follow", is_flag=True, help="Continue with new records, until Ctrl-C.")
 @bootstrap_option
 @option("--json", "as_json", is_flag=True, help="Print one JSON object per record.")
 def dump(group_id: str | None, partition: int | None, follow: bool, bootstrap: str, as_json: bool) -> None:

@@ -1,7 +1,7 @@
 """Options that can come from four places: the command line, the environment, the config file, a default; in this order.
 
-The config file is TOML. A key at the top counts for every command that has an option of that name; a section is named
-after a command, and counts for it alone:
+The config file is TOML. A key at the top applies to every command that has an option of that name; a section is named
+after a command, and applies to it alone:
 
     bootstrap = "127.0.0.1:9092"
 
@@ -196,6 +196,13 @@ def bootstrap_option(function: F) -> F:
     return function
 
 
+def login_options(function: F) -> F:
+    """The same without an address, for a command that knows where it goes."""
+    for add in reversed(_CONNECTION_OPTIONS[1:]):
+        function = add(function)
+    return function
+
+
 def connection_choices(ctx: click.Context) -> dict[str, object]:
     """The values of the connection options that are given, by name."""
     found = ctx.meta.get(_CHOICES)
@@ -219,7 +226,7 @@ _CONNECTION_OPTIONS: tuple[Callable[[F], F], ...] = (
         metavar="HOST:PORT",
         default="127.0.0.1:9092",
         show_default=True,
-        help="A broker to ask first; several are separated by commas.",
+        help="One or more brokers to connect to first, separated by commas.",
     ),
     _connection_option(
         "--user",
@@ -231,13 +238,13 @@ _CONNECTION_OPTIONS: tuple[Callable[[F], F], ...] = (
     _connection_option(
         "--password-file",
         type=click.Path(exists=True, dir_okay=False),
-        help="File whose first line is the user's password; else PENSTOCK_PASSWORD, else you are asked.",
+        help="File whose first line is the user's password; by default PENSTOCK_PASSWORD, or you are prompted.",
     ),
     _connection_option(
         "--security-protocol",
         type=click.Choice(["PLAINTEXT", "SSL", "SASL_PLAINTEXT", "SASL_SSL"], case_sensitive=False),
         metavar="NAME",
-        help="PLAINTEXT, SSL (TLS), SASL_SSL (TLS and a user) or SASL_PLAINTEXT (a user, readable on the way).",
+        help="PLAINTEXT, SSL (TLS), SASL_SSL (TLS and a user) or SASL_PLAINTEXT (a user, without encryption).",
     ),
     _connection_option(
         "--sasl-mechanism",

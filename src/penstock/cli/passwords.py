@@ -1,6 +1,6 @@
-"""New passwords: from a prompt, a file, the environment or chance, and never from the command line.
+"""New passwords: from a prompt, a file, the environment or a generator, and never from the command line.
 
-What stands on a command line is in the shell's history, and everybody on the machine can read it with `ps`.
+A command line is stored in the shell's history, and everybody on the machine can read it with `ps`.
 """
 
 from __future__ import annotations

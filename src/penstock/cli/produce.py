@@ -52,7 +52,7 @@ class Outgoing(NamedTuple):
     show_default=True,
 )
 @option("--acks", type=click.Choice(["all", "1", "0"]), default="all", show_default=True)
-@option("--create", is_flag=True, help="Let the broker create the topic if it is not there.")
+@option("--create", is_flag=True, help="Let the broker create the topic if it does not exist.")
 @bootstrap_option
 def produce(
     topic: str,

@@ -44,7 +44,7 @@ def _bytes(ctx: click.Context, param: click.Parameter, value: str | None) -> flo
         return None
     found = re.fullmatch(r"([0-9]+(?:\.[0-9]+)?) *((?:[kmg]i?)?)b?(?:/s)?", value.strip().lower())
     if found is None or not (number := round(float(found[1]) * _UNITS[found[2]])):
-        message = f"{value!r} is no rate of bytes. Write for example 10MB/s, 512KiB/s or 1000."
+        message = f"{value!r} is not a rate in bytes. Write for example 10MB/s, 512KiB/s or 1000."
         raise click.BadParameter(message, ctx, param)
     return float(number)
 
@@ -60,7 +60,7 @@ def _per_second(ctx: click.Context, param: click.Parameter, value: str | None) -
 def _whole_per_second(ctx: click.Context, param: click.Parameter, value: str | None) -> float | None:
     number = None if value is None else _number(ctx, param, value, "/s", "rate. Write for example 10/s.")
     if number is not None and number % 1:
-        raise click.BadParameter(f"{value!r} is no whole number. Write for example 10/s.", ctx, param)
+        raise click.BadParameter(f"{value!r} is not a whole number. Write for example 10/s.", ctx, param)
     return number
 
 
@@ -86,7 +86,7 @@ def _entity_options(function: F) -> F:
 
 @click.group(cls=Group, context_settings=CONTEXT_SETTINGS)
 def quota() -> None:
-    """Say how much users, client ids and addresses may use, and show it.
+    """Set and show how much users, client ids and addresses may use.
 
     A client that exceeds its quota is made to wait; nothing is lost, and nobody else is slowed down. Of several quotas
     the most specific one counts: that of a client id of a user, then that of the user, then the defaults for users,

@@ -1,9 +1,9 @@
-"""`penstock serve --secure`: everything that a broker needs to stand on a network, set up on first use in its folder.
+"""`penstock serve --secure`: everything that a broker needs to be reachable from a network, set up on first use.
 
-A certificate of an authority of its own (`tls/` in the data folder), a user `admin` with a password that is made up,
-SCRAM over TLS, and access control with `admin` as super user. Later starts use what is there: the authority stays the
-same, so clients go on to trust it; the broker's certificate is made anew when it is about to expire, or when the broker
-gets another name.
+It creates a certificate with an authority of its own (`tls/` in the data folder), a user `admin` with a generated
+password, SCRAM over TLS, and access control with `admin` as super user. Later starts use what exists: the authority
+stays the same, so clients continue to trust it; the broker's certificate is renewed when it is about to expire or the
+broker gets another name.
 """
 
 from __future__ import annotations

@@ -73,7 +73,7 @@ def _read_file(ctx: click.Context, parameter: click.Parameter, value: str | None
     "--advertise",
     metavar="HOST:PORT",
     multiple=True,
-    help="Address under which clients reach this broker, if it is another than the one it listens on.",
+    help="Address under which clients reach this broker, if it differs from the one it listens on.",
 )
 @option(
     "--brokers",
@@ -108,7 +108,7 @@ def _read_file(ctx: click.Context, parameter: click.Parameter, value: str | None
 @option(
     "--insecure",
     is_flag=True,
-    help="Serve everybody who can reach an address without a protocol, with neither login nor encryption.",
+    help="Serve addresses without a protocol to everybody, with neither login nor encryption.",
 )
 @option(
     "--console",
@@ -120,7 +120,7 @@ def _read_file(ctx: click.Context, parameter: click.Parameter, value: str | None
     type=click.Choice(["text", "json"]),
     default="text",
     show_default=True,
-    help="Write the log, from the level in PENSTOCK_LOG on, as lines of text or as one JSON object a line.",
+    help="Write the log as text or as one JSON object per line; PENSTOCK_LOG sets its level.",
 )
 def serve(
     data: Path,
@@ -246,7 +246,7 @@ def _console_socket(listen: str | None, settings: Settings) -> socket.socket | N
     except OSError as error:
         if listen is None:
             return None  # somebody else is there
-        raise Failure(f"--console {listen} cannot be listened on: {error.strerror}; choose another address.") from None
+        raise Failure(f"--console {listen} cannot be opened: {error.strerror}; choose another address.") from None
     if not _needs_users(settings):
         settings.configs.setdefault("penstock.metrics.listen", "127.0.0.1:0")
     return bound

@@ -38,7 +38,7 @@ verbose_option = option("--verbose", is_flag=True, help="Show epochs too.")
 
 @click.group(cls=Group, context_settings=CONTEXT_SETTINGS)
 def share() -> None:
-    """Create, look at, reset and delete share groups (queues)."""
+    """Create, inspect, reset and delete share groups (queues)."""
 
 
 @share.command("create")
@@ -59,9 +59,9 @@ def share() -> None:
 def create(
     group: str, topics: tuple[str, ...], start: Start, configs: tuple[str, ...], bootstrap: str, as_json: bool
 ) -> None:
-    """Create a share group, and say which records it gets first.
+    """Create a share group, and choose where it starts.
 
-    A group that nobody creates begins with its first consumer, at the end of its topics: records that are already
+    Otherwise a group is created by its first consumer, at the end of its topics: records that are already
     there are not delivered. This command sets the group's start offsets in TOPICS, and share.auto.offset.reset for
     topics that its consumers subscribe to later. Without TOPICS only the latter is set.
 
@@ -79,7 +79,7 @@ def create(
     if as_json or starts:
         show_new_offsets(group, starts, executed=True, as_json=as_json)
     if not as_json and not starts:
-        note(f"Share group {group} begins with its first consumer; {RESET_CONFIG} is {start.reset}.")
+        note(f"Share group {group} starts with its first consumer; {RESET_CONFIG} is {start.reset}.")
 
 
 @share.command("list")
@@ -173,7 +173,7 @@ def members(groups: tuple[str, ...], verbose: bool, watch: float | None, bootstr
 @bootstrap_option
 @json_option
 def offsets(groups: tuple[str, ...], verbose: bool, watch: float | None, bootstrap: str, as_json: bool) -> None:
-    """Show where share groups stand: start offsets and lag."""
+    """Show the start offsets and the lag of share groups."""
 
     def show() -> None:
         found = with_admin(bootstrap, lambda admin: _offsets(admin, groups))
@@ -217,7 +217,7 @@ def offsets(groups: tuple[str, ...], verbose: bool, watch: float | None, bootstr
 @option("--to-latest", is_flag=True, help="Begin with the next new record.")
 @option("--to-datetime", metavar="TIME", help="Begin at a time, as 2026-08-01T12:00:00.")
 @option("--to-offset", type=click.IntRange(0), help="Begin at an offset.")
-@option("--execute", is_flag=True, help="Do it; without this, only show what would be done.")
+@option("--execute", is_flag=True, help="Reset the offsets; without this, only show what would change.")
 @bootstrap_option
 @json_option
 def reset_offsets(
@@ -232,7 +232,7 @@ def reset_offsets(
     bootstrap: str,
     as_json: bool,
 ) -> None:
-    """Change the offsets at which a share group without members begins. What was in flight is forgotten.
+    """Change where a share group without members starts. Records in flight are forgotten.
 
     \b
       penstock share reset-offsets workers --topic jobs --to-earliest
@@ -289,7 +289,7 @@ def delete(groups: tuple[str, ...], bootstrap: str) -> None:
 @bootstrap_option
 @json_option
 def inspect(group: str, monitoring: Sequence[str], watch: float | None, bootstrap: str, as_json: bool) -> None:
-    """Draw the in-flight window of each share-partition: every record, its state, holder, time left and deliveries."""
+    """Show the window of each share-partition: every record in flight, its holder, time left and deliveries."""
     from penstock.cli.share_window import draw, read_windows
 
     addresses = monitoring or with_admin(bootstrap, lambda admin: addresses_or_failure(admin, bootstrap, "its windows"))

@@ -1,4 +1,4 @@
-"""`penstock share advise`: how many workers a queue needs, from watching the brokers for a while."""
+"""`penstock share advise`: how many workers a queue needs, estimated by watching the brokers for a while."""
 
 from __future__ import annotations
 
@@ -56,7 +56,7 @@ def advise_command(
     bootstrap: str,
     as_json: bool,
 ) -> None:
-    """Say how many workers a queue needs, from how fast records arrive and how long they are held.
+    """Estimate how many workers a queue needs, from its arrival rate and how long records are held.
 
     \b
       penstock share advise resize

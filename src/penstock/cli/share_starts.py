@@ -1,8 +1,8 @@
-"""Where share groups start: creating one before its first consumer joins, so that it gets the records it is to get.
+"""Where share groups start: creates a group before its first consumer joins, so that it starts at the intended records.
 
-A share group that comes into being with its first consumer starts at the end of its topics: it is never given what was
-written before. The group config share.auto.offset.reset changes that for topics that the group has not seen yet. Start
-offsets that are set for a topic hold from that moment on, and make the group exist.
+A share group that is created by its first consumer starts at the end of its topics: it never gets earlier records. The
+group config share.auto.offset.reset changes that for topics that the group has not seen yet. Setting start offsets for
+a topic takes effect at once, and creates the group.
 """
 
 from __future__ import annotations

@@ -19,7 +19,7 @@ _ROW = 100
 _DETAILS = 20
 _AT_ONCE = 20
 
-# state -> how its records are drawn, and in which colour
+# state -> how its records are drawn, and in which color
 _LOOKS = {
     "AVAILABLE": (".", "white"),
     "ACQUIRED": ("#", "yellow"),
@@ -122,7 +122,7 @@ def _details(window: WindowView) -> None:
 
 
 def _looks() -> Callable[[Records], tuple[object, ...]]:
-    """What neighbours have in common that are one row: their state, deliveries, holder and seconds left."""
+    """What neighbors have in common that are one row: their state, deliveries, holder and seconds left."""
     past, gaps = -1, 0
 
     def looks(run: Records) -> tuple[object, ...]:

@@ -9,6 +9,7 @@ from dataclasses import asdict, dataclass
 
 import click
 
+from penstock.cli.failures import Failure
 from penstock.cli.monitoring import Reading, addresses_or_failure, monitoring_option, read_all
 from penstock.cli.options import CONTEXT_SETTINGS, Command, bootstrap_option, json_option, option
 from penstock.cli.output import Cell, note, print_json, print_table
@@ -119,7 +120,7 @@ def _lags(between: Between, prefix: str, progress: str) -> list[GroupLag]:
 
 
 @click.command(cls=Command, context_settings=CONTEXT_SETTINGS)
-@option("--interval", type=click.FloatRange(0.1), default=2.0, show_default=True, help="Seconds between two looks.")
+@option("--interval", type=click.FloatRange(0.1), default=2.0, show_default=True, help="Seconds between two updates.")
 @option("--rows", type=click.IntRange(1), default=8, show_default=True, help="The most rows of each table.")
 @option("--once", is_flag=True, help="Show one interval and stop.")
 @monitoring_option
@@ -129,6 +130,7 @@ def top(interval: float, rows: int, once: bool, monitoring: Sequence[str], boots
     """Show live what the brokers do: rates, slowest requests, groups by lag, queues by age.
 
     All brokers that have a penstock.metrics.listen are shown together, those of a cluster and those of --brokers N.
+    It goes on until Ctrl-C, and waits for brokers that are restarted.
 
     Times of requests are those of one interval, and include the time that a fetch waits for data; HANDLER is the mean
     time in the broker's own code. With --json, every interval is one line.
@@ -143,7 +145,13 @@ def top(interval: float, rows: int, once: bool, monitoring: Sequence[str], boots
     before, since = read_all(addresses), time.monotonic()
     while True:
         time.sleep(interval)
-        after, now = read_all(addresses), time.monotonic()
+        try:
+            after, now = read_all(addresses), time.monotonic()
+        except Failure as failure:
+            if once:
+                raise
+            note(str(failure).splitlines()[0])  # brokers are restarted, and come back
+            continue
         found = view(before, after, now - since)
         if as_json:
             print_json(asdict(found))

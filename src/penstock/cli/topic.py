@@ -162,7 +162,7 @@ async def _describe(admin: Admin, names: tuple[str, ...], all_configs: bool) -> 
 @click.argument("name", metavar="TOPIC")
 @option("--partitions", type=click.IntRange(1), help="Raise the number of partitions to this.")
 @option("-c", "--set", "configs", metavar="NAME=VALUE", multiple=True, help="Set a config.")
-@option("--unset", metavar="NAME", multiple=True, help="Take a config back to its default.")
+@option("--unset", metavar="NAME", multiple=True, help="Reset a config to its default.")
 @bootstrap_option
 def alter(name: str, partitions: int | None, configs: tuple[str, ...], unset: tuple[str, ...], bootstrap: str) -> None:
     """Change a topic's configs, or give it more partitions."""

@@ -20,7 +20,7 @@ STATES = ["Empty", "Ongoing", "PrepareCommit", "PrepareAbort", "CompleteCommit",
 
 @click.group(cls=Group, context_settings=CONTEXT_SETTINGS)
 def txn() -> None:
-    """Look at transactions, and abort those that hang."""
+    """Inspect transactions, and abort those that hang."""
 
 
 @txn.command("list")

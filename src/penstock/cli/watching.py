@@ -1,4 +1,4 @@
-"""Showing something again and again, as `watch` does."""
+"""Repeats an output at an interval, as `watch` does."""
 
 from __future__ import annotations
 

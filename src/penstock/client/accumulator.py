@@ -1,16 +1,15 @@
 """The producer's memory: records waiting in batches, batches waiting in queues, one queue per partition.
 
-A batch is *open* while records are added, *closed* when it is full or due, *in flight* once sent, and *done* when the
-broker has answered for good. Nothing here sends: the sender asks a queue for its next batch and reports what became
-of it.
+A batch is *open* while records are added, *closed* when it is full or due, *in flight* once sent, and *done* when its
+outcome is final. Nothing here sends: the sender takes the next batch of a queue and reports its outcome.
 
-With idempotence each batch gets a sequence number when it is first sent, and keeps it through every retry, which is
-how the broker recognises a batch that it has already written. The broker refuses a batch that comes before its
-predecessor, so a failed batch waits for those behind it to be answered (and refused) too, and then all go again in
-order of sequence.
+With idempotence each batch gets a sequence number when it is first sent, and keeps it through every retry, which is how
+the broker recognizes a batch that it has already written. The broker refuses a batch that arrives before its
+predecessor, so a failed batch waits until those behind it have been answered (and refused) too; then all are sent again
+in order of sequence.
 
-Records are kept as they came until the batch is done, because a batch may have to be built anew: split when the broker
-finds it too large, or numbered again after a predecessor was lost for good.
+The original records are kept until the batch is done, because a batch may have to be rebuilt: split when the broker
+finds it too large, or renumbered after a predecessor was lost for good.
 """
 
 from __future__ import annotations
@@ -133,6 +132,7 @@ class Delivery:
 
     @property
     def topic_partition(self) -> TopicPartition:
+        """The partition that the record goes to."""
         return self._batch.tp
 
     def done(self) -> bool:

@@ -1,10 +1,10 @@
-"""Authentication with SASL, without the connection: what is asked, and what the answers mean (KIP-43, KIP-152).
+"""Authentication with SASL, without the connection: the requests, and what the responses mean (KIP-43, KIP-152).
 
-`authenticate` leads the exchange of one connection: a generator that yields requests and is sent their answers, so that
-asyncio, blocking sockets and tests can each carry it. It follows ApiVersions on a new connection, and is led again on
-one whose session is about to end (KIP-368).
+`authenticate` conducts the exchange of one connection: a generator that yields requests and is sent their responses, so
+that asyncio, blocking sockets and tests can each transport it. It follows ApiVersions on a new connection, and is
+repeated on one whose session is about to end (KIP-368).
 
-`Authenticator` is what a client authenticates as. It is made once, from the settings, and makes the client's side of a
+`Authenticator` holds a client's credentials. It is created once, from the settings, and creates the client's side of a
 mechanism for each exchange.
 """
 

@@ -1,7 +1,7 @@
 """A batch of records as columns, for programs that handle many records at a time.
 
-Nothing is decoded until a column is asked for, so counting, routing or storing whole batches costs nothing per
-record. With the extra `penstock[arrow]`, `to_arrow` gives a `pyarrow.RecordBatch`.
+Nothing is decoded until a column is requested, so counting, routing or storing whole batches costs nothing per record.
+With the extra `penstock[arrow]`, `to_arrow` returns a `pyarrow.RecordBatch`.
 """
 
 from __future__ import annotations
@@ -33,6 +33,7 @@ class RecordBatch:
 
     @property
     def topic_partition(self) -> TopicPartition:
+        """The partition of the batch."""
         return TopicPartition(self.topic, self.partition)
 
     @property
@@ -42,6 +43,7 @@ class RecordBatch:
 
     @property
     def next_offset(self) -> int:
+        """The offset after the last record of the batch."""
         return self.header.next_offset
 
     @property

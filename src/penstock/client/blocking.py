@@ -1,8 +1,8 @@
 """One connection to one broker over a blocking socket: one request at a time, no event loop.
 
-For what reads in threads of its own (Spark's tasks); everything else uses `penstock.client.connection`. Both lead the
-same conversation (`penstock.wire.conversation`). `close` may be called from another thread and wakes one that waits for
-an answer.
+For code that reads in threads of its own (Spark's tasks); everything else uses `penstock.client.connection`. Both use
+the same protocol core (`penstock.wire.conversation`). `close` may be called from another thread, and wakes one that is
+waiting for a response.
 """
 
 from __future__ import annotations

@@ -1,18 +1,18 @@
 """The cluster as a client sees it: finds the brokers, keeps connections to them, and sends any request to the right
 one.
 
-`request` sends once. `call` sends until it works or the time is up: it backs off between attempts, asks for fresh
-metadata when an error says that a partition or a broker moved, and looks a coordinator up again when the error says
-that it moved. Any API can be sent this way, which is what the command line and other tools build on.
+`request` sends once. `call` retries until it succeeds or the timeout expires: it backs off between attempts, requests
+fresh metadata when an error says that a partition or a broker has moved, and looks up a coordinator again when the
+error says that it has moved. Any API can be called this way, which is what the command line and other tools build on.
 
-Connections are kept per (broker, channel). A broker handles one request at a time per connection, so requests that it
-may park for long (Fetch, JoinGroup) travel on a channel of their own and hold up nobody else.
+Connections are kept per (broker, channel). A broker handles one request at a time per connection, so requests that may
+wait for long at the broker (Fetch, JoinGroup) have a channel of their own and delay no others.
 
-When no known broker answers any more, the addresses of the configuration are tried again (KIP-899).
+When no known broker responds, the addresses of the configuration are tried again (KIP-899).
 
-A broker that hangs keeps its connections open, and a request to it would fail only when its time is up. So when a
-broker owes an answer for a second, another is asked for metadata, every second. When the cluster does not list the
-silent one any more, what waits for it fails at once and goes to whoever has taken over.
+A broker that hangs keeps its connections open, and a request to it would fail only after its timeout. So when a broker
+has not responded for a second, the client requests metadata from another one, every second. When the cluster no longer
+lists the silent broker, requests that wait for it fail at once and are sent to the broker that has taken over.
 """
 
 from __future__ import annotations
@@ -102,6 +102,7 @@ class Cluster:
             self._watcher = asyncio.create_task(self._watch(), name="penstock-silence")
 
     async def close(self) -> None:
+        """Close all connections."""
         self._closed = True
         chores = self._keeper, self._watcher, self._refreshing, *self._opening.values()
         tasks = [task for task in chores if task is not None]
@@ -599,6 +600,7 @@ class Cluster:
         return node.node_id
 
     def forget_coordinator(self, kind: int, key: str) -> None:
+        """Look up the coordinator again when it is needed next."""
         self._coordinators.pop((kind, key), None)
 
 

@@ -1,8 +1,8 @@
-"""The commits of a consumer: on whose behalf they are made, in which order, and what must not be committed any more.
+"""The commits of a consumer: for which member they are made, in which order, and what must no longer be committed.
 
-What a commit is about is settled when it is requested. Before its task takes its first step, a poll may already have
-learned that the group has expelled this consumer, or may have given partitions up: offsets from before that must not
-overwrite those of whoever has the partitions now.
+The contents of a commit are fixed when it is requested. Before its task starts to run, a poll may already have learned
+that the group has expelled this consumer, or may have given up partitions: earlier offsets must not overwrite those of
+the current owner.
 """
 
 from __future__ import annotations

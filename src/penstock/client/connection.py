@@ -1,12 +1,12 @@
 """One TCP connection to one broker, for asyncio.
 
-What is said on it, and what the answers mean, is `penstock.wire.conversation`; here is the socket, the waiting and the
-end. A request that gets no answer in time breaks the connection: nothing behind it can be answered before it. A broken
-connection fails everything in flight with a retriable error and is never used again; the caller opens another.
+The protocol is in `penstock.wire.conversation`; this module has the socket, the waiting and the closing. A request that
+is not answered in time breaks the connection: responses come in order, so nothing behind it could be answered either. A
+broken connection fails everything in flight with a retriable error and is never used again; the caller opens another.
 
-A client that authenticates does so right after ApiVersions, and again before its session ends (KIP-368). Until that is
-done nothing else is sent: a broker closes a connection that sends something else in between. Requests that were sent
-before are answered as ever.
+A client with credentials authenticates right after ApiVersions, and again before its session ends (KIP-368). Until that
+is done nothing else is sent, because a broker closes a connection that sends anything else meanwhile. Requests sent
+earlier are answered as usual.
 
 Answers are received straight into the frame buffer (`asyncio.BufferedProtocol`).
 """

@@ -5,9 +5,9 @@
         async for record in consumer:
             await handle(record)
 
-`poll` returns a list of records, `poll_batches` whole batches as columns, iterating one record at a time. Records are
-fetched ahead in the background. A consumer belongs to one task: calls of several tasks at once are refused, because
-they would return each other's records.
+`poll` returns a list of records, `poll_batches` whole batches as columns, and iteration one record at a time. Records
+are fetched ahead in the background. A consumer belongs to one task: concurrent calls from several tasks are refused,
+because they would get each other's records.
 """
 
 from __future__ import annotations
@@ -142,7 +142,7 @@ class Consumer(Generic[K, V]):
     async def start(self) -> Consumer[K, V]:
         """Connect. Joining the group begins with the first poll."""
         if self._closed:
-            raise IllegalState("this consumer is closed; make another one")
+            raise IllegalState("this consumer is closed; create another one")
         if self._fetcher is None:
             await self._cluster.start()
             self._positions = Positions(self._cluster, self.config, self._subscription)
@@ -270,9 +270,11 @@ class Consumer(Generic[K, V]):
         self._recount()
 
     def subscription(self) -> set[str]:
+        """The topics that this consumer subscribes to."""
         return set(self._subscription.topics)
 
     def assignment(self) -> list[TopicPartition]:
+        """The partitions that this consumer reads."""
         return list(self._subscription.partitions)
 
     def enforce_rebalance(self) -> None:
@@ -451,9 +453,11 @@ class Consumer(Generic[K, V]):
         self._kick()
 
     def seek_to_beginning(self, *partitions: AnyPartition) -> None:
+        """Continue at the first offset of these partitions, by default of all assigned ones."""
         self._seek_by_time(partitions, OffsetSpec.EARLIEST)
 
     def seek_to_end(self, *partitions: AnyPartition) -> None:
+        """Continue at the end of these partitions, by default of all assigned ones."""
         self._seek_by_time(partitions, OffsetSpec.LATEST)
 
     def _seek_by_time(self, partitions: Iterable[AnyPartition], timestamp: int) -> None:
@@ -485,12 +489,14 @@ class Consumer(Generic[K, V]):
             self._held(tp).paused = True
 
     def resume(self, *partitions: AnyPartition) -> None:
+        """Return records of paused partitions again."""
         for tp in partitions:
             self._held(tp).paused = False
         self._wake()
         self._kick()
 
     def paused(self) -> set[TopicPartition]:
+        """The partitions that are paused."""
         return {tp for tp, state in self._subscription.partitions.items() if state.paused}
 
     def current_lag(self, tp: AnyPartition) -> int | None:
@@ -502,6 +508,7 @@ class Consumer(Generic[K, V]):
         return None if end < 0 or state.position is None else max(end - state.position, 0)
 
     async def beginning_offsets(self, partitions: Iterable[AnyPartition]) -> dict[TopicPartition, int]:
+        """The first offset that each partition still has."""
         return await self._edges(partitions, OffsetSpec.EARLIEST)
 
     async def end_offsets(self, partitions: Iterable[AnyPartition]) -> dict[TopicPartition, int]:
@@ -521,6 +528,7 @@ class Consumer(Generic[K, V]):
         return {tp: found[tp] if found[tp].offset >= 0 else None for tp in requested}
 
     async def partitions_for(self, topic: str) -> list[int]:
+        """The numbers of a topic's partitions."""
         return await self._cluster.partitions_of(topic)
 
     async def topic_names(self) -> list[str]:
@@ -528,6 +536,7 @@ class Consumer(Generic[K, V]):
         return await self._cluster.topic_names()
 
     def metrics(self) -> dict[MetricName, float]:
+        """The consumer's metrics, by Kafka's names."""
         return self._metrics.snapshot()
 
     # Commits

@@ -1,9 +1,10 @@
 """Dead letters (KIP-1191): reading those of a queue, and putting their records back.
 
-A letter says in its headers which record of which topic was given up, and why. `redrive` produces that record to its
-topic again: as it stands there, headers included, or else from the copy in the letter. Which letters have been put back
-is remembered in committed offsets of the group `redrive.QUEUE` on the dead-letter topic: everything before the offset,
-and the offsets in its metadata. A program that dies in between puts the record back twice, and loses none.
+The headers of a letter say which record of which topic was given up, and why. `redrive` produces that record to its
+topic again: the original with its headers, if the topic still has it, or else the copy in the letter. The committed
+offsets of the group `redrive.QUEUE` on the dead-letter topic remember which letters have been put back: everything
+before the offset, and the offsets in its metadata. A program that dies in between puts a record back twice, but loses
+none.
 """
 
 from __future__ import annotations
@@ -141,7 +142,9 @@ async def _redrive_one(
         _letters(consumer, group_id, {tp: _Mark(max(mark.before, offset), mark.singles)}, {tp: offset + 1})
     )
     if not letters:
-        raise UsageError(f"the record at {tp} offset {offset} is no letter of {group_id}, or has been put back already")
+        raise UsageError(
+            f"the record at {tp} offset {offset} is not a dead letter of {group_id}, or has already been put back"
+        )
     mark.add(offset)
     outcome = Outcome()
     await _put_back(admin, consumer, producer, letters[0], outcome)

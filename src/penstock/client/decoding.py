@@ -1,9 +1,9 @@
 """From the bytes of a fetch to records.
 
-The loop below is the client's hottest: it decodes a batch straight into `ConsumerRecord` tuples. It leans on
-three facts. Nearly all numbers of a record fit into one or two bytes. In a batch that no compaction has thinned out the
-n-th record's offset delta is n, so its bytes need not be read, only stepped over. And where many records in a row have
-the same layout (values of one length, say) they are cut by strides, twice as fast.
+The loop below is the client's hottest: it decodes a batch straight into `ConsumerRecord` tuples. It relies on three
+facts. Nearly all numbers of a record fit into one or two bytes. In a batch that no compaction has thinned out the n-th
+record's offset delta is n, so its bytes need not be read, only stepped over. And where many records in a row have the
+same layout (values of one length, say) they are cut by strides, twice as fast.
 
 `visible_batches` decides which batches of a fetch a consumer may see at all: markers of transactions never, and with
 `read_committed` no batch of an aborted transaction.

@@ -1,8 +1,8 @@
-"""What can go wrong in the client, in two families.
+"""The errors of the client, in two families.
 
-*The broker said no*, or could not be reached: a `penstock.wire.errors.KafkaError`, one class per Kafka error code, with
-`retriable` telling whether the same call may succeed later. The client retries those itself until its timeout; what
-reaches the caller is what was still wrong then.
+*The broker refused a request*, or could not be reached: a `penstock.wire.errors.KafkaError`, one class per Kafka error
+code, with `retriable` saying whether the same call may succeed later. The client retries those itself until its
+timeout, and then raises the last one.
 
 *The call was wrong*: a `UsageError`, which says what to do instead. It is never retried.
 """
@@ -77,8 +77,8 @@ class LogTruncation(KafkaError):
     def __init__(self, tp: TopicPartition, position: int, divergent_offset: int | None) -> None:
         place = "an unknown offset" if divergent_offset is None else f"offset {divergent_offset}"
         super().__init__(
-            f"{tp} was cut at {place}, before the position {position}, and auto_offset_reset is none; "
-            f"seek to go on: consumer.seek({tp!r}, {divergent_offset or 0})"
+            f"{tp} was truncated at {place}, before the position {position}, and auto_offset_reset is none; "
+            f"seek to continue: consumer.seek({tp!r}, {divergent_offset or 0})"
         )
         self.topic_partition = tp
         self.position = position

@@ -1,12 +1,12 @@
-"""Incremental fetch sessions (KIP-227): after the first fetch, a broker is told only what has changed.
+"""Incremental fetch sessions (KIP-227): after the first fetch, requests contain only what has changed.
 
-The first fetch names every partition, and the broker's answer may open a session. From then on a request names the
-partitions that are new or stand elsewhere and those to forget, and an answer carries only partitions that have news.
-So a consumer of a thousand quiet partitions sends and gets next to nothing.
+The first fetch names every partition, and the broker's response may open a session. From then on, a request names the
+partitions that are new or have another position and those to forget, and a response contains only partitions with
+changes. A consumer of a thousand quiet partitions therefore sends and receives next to nothing.
 
-Requests of a session carry a rising epoch. When the two sides are out of step (the broker has dropped the session, an
-answer was lost) the next request is a full fetch again, which also ends the session that it names. Brokers from
-before version 7 of Fetch have no sessions, and one whose table is full opens none: then every fetch is a full one.
+Requests of a session carry a rising epoch. When the two sides are out of step (the broker has dropped the session, or a
+response was lost), the next request is a full fetch again, which also ends the session that it names. Brokers before
+version 7 of Fetch have no sessions, and one whose table is full opens none: then every fetch is a full one.
 """
 
 from __future__ import annotations

@@ -1,12 +1,12 @@
 """Brings records from the brokers ahead of `poll`, within bounds.
 
-For every broker that leads partitions of ours, one Fetch request is under way at a time, on a connection of its own,
-parked at the broker until there is something to return; `penstock.client.fetch_session` decides what it has to say. A
-partition takes part while less than one fetch of it (`max_partition_fetch_bytes`) lies unread, all partitions while
-less than `queued_max_bytes` do; so a slow program slows fetching down. There is no loop: whatever changes what may be
-fetched (a poll, a seek, an answer, new metadata) calls `kick`.
+For every broker that leads assigned partitions, one Fetch request is under way at a time, on a connection of its own;
+it waits at the broker until there is something to return. `penstock.client.fetch_session` decides what it contains. A
+partition is included while less than one fetch of it (`max_partition_fetch_bytes`) is unread, and all of them only
+while less than `queued_max_bytes` are, so a slow program slows fetching down. There is no loop: whatever changes what
+may be fetched (a poll, a seek, a response, new metadata) calls `kick`.
 
-What was fetched stays bytes until `poll` asks for it.
+Fetched data stays undecoded until `poll` needs it.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """Why a group does not settle: which member it waits for, what that member has to do, since when.
 
-A Penstock broker tells exactly (`/groups?group=ID` of `client.monitoring`). From any other broker the reason is worked
-out from the group's description: epochs and targets of a consumer group; of a classic group only that it rebalances.
+A Penstock broker reports it exactly (`/groups?group=ID` of `client.monitoring`). With any other broker it is derived
+from the group's description: epochs and targets of a consumer group; of a classic group only that it is rebalancing.
 """
 
 from __future__ import annotations

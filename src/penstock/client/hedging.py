@@ -1,7 +1,7 @@
-"""One question to several brokers: the next one is asked when the one before fails, or takes long.
+"""One request to several brokers: the next one gets it when the one before fails or is slow.
 
-A broker that has stopped, or whose network swallows packets, keeps its connections open. Whoever waits for it alone
-waits until the request times out, although any other broker could have answered.
+A broker that hangs, or whose network swallows packets, keeps its connections open. Waiting for it alone would take
+until the request times out, although any other broker could have answered.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ async def first_answer(attempts: Iterable[Callable[[], Awaitable[T]]], patience_
             if attempt is not None:
                 waiting.add(asyncio.ensure_future(_run(attempt)))
             elif not waiting:
-                assert error is not None, "there was nobody to ask"
+                assert error is not None, "no broker is known"
                 raise error
             while waiting:
                 done, waiting = await asyncio.wait(

@@ -1,6 +1,4 @@
-"""Who a producer is to the brokers: a producer id and an epoch, which make its retries recognisable (KIP-98,
-KIP-360).
-"""
+"""The identity of a producer: a producer id and an epoch, which make its retries recognizable (KIP-98, KIP-360)."""
 
 from __future__ import annotations
 

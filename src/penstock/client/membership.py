@@ -1,9 +1,10 @@
-"""A consumer's place in a group, whichever protocol the group speaks.
+"""A consumer's membership in a group, with either group protocol.
 
-Both protocols split the work the same way. Talking to the coordinator goes on in the background, so heartbeats keep
-going while the program handles records. But partitions come and go only inside `poll`: there `advance` is awaited,
-which commits and calls the listener before a partition is given up, and after one was received. So a handler that
-runs between two polls never loses a partition under its hands, unless it takes longer than `max_poll_interval_ms`.
+Both protocols divide the work in the same way. The conversation with the coordinator continues in the background, so
+heartbeats are sent while the program handles records. But partitions are assigned and revoked only inside `poll`: it
+awaits `advance`, which commits and calls the listener before a partition is given up and after one is received. A
+handler that runs between two polls therefore never loses a partition meanwhile, unless it takes longer than
+`max_poll_interval_ms`.
 """
 
 from __future__ import annotations

@@ -1,20 +1,20 @@
 """The classic group protocol (KIP-62, KIP-345, KIP-429), from a member's side.
 
-One round of a rebalance: all members send JoinGroup and are parked until everyone is there; the coordinator makes one
-of them the leader, who runs the assignor over all subscriptions; everybody sends SyncGroup, the leader's carrying the
-result, and gets back what is theirs. From then on heartbeats; the answer REBALANCE_IN_PROGRESS to one means: another
-round.
+One round of a rebalance: all members send JoinGroup and wait until everyone has joined. The coordinator makes one of
+them the leader, which runs the assignor over all subscriptions. All members send SyncGroup, the leader's with the
+result, and get their assignment back. From then on they send heartbeats; the response REBALANCE_IN_PROGRESS starts
+another round.
 
-With an eager assignor a member gives up all its partitions before it joins. With a cooperative one it keeps them,
-gives up afterwards what the new assignment lacks, and joins again so that it can be handed on.
+With an eager assignor, a member gives up all its partitions before it joins. With a cooperative one it keeps them,
+afterwards gives up those that the new assignment lacks, and joins again so that they can be assigned to others.
 
 ====================  ===========================================================================================
 state                 left by
 ====================  ===========================================================================================
-out                   the next `advance`: lets go of what must be let go, starts joining → joining
-joining               JoinGroup and SyncGroup both answered → joined; `advance` takes the assignment over → member
-member                a heartbeat says so, or topics changed → out (to join again)
-failed                nothing; `advance` raises the error (fenced by another member with the same instance id…)
+out                   the next `advance`: gives up the partitions that it must give up, starts joining → joining joining
+JoinGroup and SyncGroup both answered → joined; `advance` takes the assignment over → member member                a
+heartbeat says so, or topics changed → out (to join again) failed                nothing; `advance` raises the error
+(fenced by another member with the same instance id…)
 ====================  ===========================================================================================
 """
 

@@ -1,13 +1,13 @@
 """The consumer group protocol of KIP-848, from a member's side.
 
-There are no rounds: the coordinator computes the assignment and tells each member, in the answer to its heartbeat,
-what it should have. The member closes the gap in `advance`: first it gives up what it should no longer have and
-reports what is left, later it takes what it may. Partitions are reported in the heartbeat that follows each change;
-null means "as before". So is the subscription: names, or a pattern that the coordinator matches by itself; topics that
-it finds are known to us only by the ids in the assignment, and are looked up.
+There are no rounds: the coordinator computes the assignment and sends each member its target in the response to a
+heartbeat. The member reconciles in `advance`: first it gives up what it should no longer have and reports the rest,
+later it takes over what it may. Partitions are reported in the heartbeat that follows each change; null means "as
+before". The same holds for the subscription: names, or a pattern that the coordinator matches itself. Topics that it
+finds appear in the assignment only by their ids, and are looked up.
 
-Epoch 0 in a heartbeat joins, -1 leaves, -2 is a static member that will be back. When the coordinator fences a member
-it drops everything and joins again with epoch 0.
+Epoch 0 in a heartbeat joins, -1 leaves, -2 is a static member that will return. A member that is fenced by the
+coordinator drops everything and joins again with epoch 0.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """What the client knows about the cluster: brokers, topics, who leads which partition.
 
-A `Metadata` is a snapshot that only `merge` moves forward. An answer that names an older leader epoch than the one
-known for a partition came from a broker that lags behind, and does not take the partition back (KIP-320).
+A `Metadata` is a snapshot that only `merge` moves forward. A response with an older leader epoch than the one known for
+a partition came from a broker that lags behind, and does not change the partition (KIP-320).
 """
 
 from __future__ import annotations

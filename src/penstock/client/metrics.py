@@ -1,7 +1,7 @@
 """Client metrics under Kafka's own names, kept in memory and read with `metrics()`.
 
-A sensor is told once per request or batch, never per record. Averages, maxima and rates look back over the last
-`WINDOW_SECONDS`, totals over the whole life.
+A sensor records once per request or batch, never per record. Averages, maxima and rates cover the last
+`WINDOW_SECONDS`, totals the client's lifetime.
 """
 
 from __future__ import annotations

@@ -1,9 +1,9 @@
-"""What a Penstock broker shows beside Kafka's protocol: metrics, and views of its groups, queues and clients.
+"""What a Penstock broker shows outside Kafka's protocol: metrics, and views of its groups, queues and clients.
 
-Kafka has no request for these, and clients of Kafka must not meet one that Kafka does not have, so they are read over
-HTTP from the address in each broker's `penstock.metrics.listen`, which a Penstock broker describes to every user. An
-address beyond this machine is served over TLS, to users who log in: with the user, password and authority of the
-client's own settings. A broker without such an address, Apache Kafka among them, shows nothing.
+Kafka has no request for these, and the protocol must not have requests that Kafka does not have, so they are read over
+HTTP from the address in each broker's `penstock.metrics.listen`, which a Penstock broker describes to every user.
+Beyond this machine, the address is served over TLS to users who log in, with the user, password and authority of the
+client's own settings. A broker without such an address, such as Apache Kafka, shows nothing.
 """
 
 from __future__ import annotations

@@ -1,6 +1,4 @@
-"""Looking offsets up: by time at the partitions' leaders, as committed at a group's coordinator; and committing
-them.
-"""
+"""Looks up offsets, by time at the partitions' leaders or as committed at a group's coordinator, and commits them."""
 
 from __future__ import annotations
 

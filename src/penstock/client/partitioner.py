@@ -1,8 +1,8 @@
 """Which partition a record goes to, chosen exactly as Java's producer chooses.
 
 A record with a key goes to `murmur2(key)` modulo the number of partitions, so that programs in both languages agree.
-Records without a key stick to one partition until its batch is sent, and then to another at random (KIP-480,
-KIP-794): fewer, fuller batches than round-robin would make.
+Records without a key go to one partition until its batch is sent, and then to another one, chosen at random (KIP-480,
+KIP-794): fewer, fuller batches than with round-robin.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """What a caller may pass for a partition: a `TopicPartition`, or a plain pair such as `("orders", 0)`.
 
-Every call that takes partitions turns them into `TopicPartition` here, first thing, and refuses anything else with a
-`UsageError`; behind that point there are no plain pairs.
+Every call that takes partitions first turns them into `TopicPartition` here, and refuses anything else with a
+`UsageError`; beyond that point there are no plain pairs.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
 """Where to start reading: finds the position of every partition that has none.
 
-First what the group has committed; without that, by `auto_offset_reset` (or by the time that a seek asked for), looked
-up at the partition's leader. The search runs in the background, one at a time, and starts whenever somebody notices
-that a position is missing; a partition that was given up or sought meanwhile ignores its result.
+The position is the group's committed offset or, without one, follows from `auto_offset_reset` (or from the time that a
+seek requested), looked up at the partition's leader. One search at a time runs in the background. It starts whenever a
+position turns out to be missing; a partition that was given up or sought meanwhile ignores the result.
 """
 
 from __future__ import annotations
@@ -102,7 +102,7 @@ class Positions:
             state.retry_at = asyncio.get_running_loop().time() + self._config.retry_backoff_max_ms / 1000
             return
         place = "an unknown offset" if end is None else f"offset {end.offset}"
-        _log.warning("%s was cut at %s, before the position %d", state.tp, place, state.position)
+        _log.warning("%s was truncated at %s, before the position %d", state.tp, place, state.position)
         if end is None:
             self._subscription.seek_by_time(state, target)
         else:

@@ -4,8 +4,8 @@
         delivery = await producer.send("orders", b"one order", key=b"customer 7")
         print((await delivery).offset)
 
-`send` returns as soon as the record is in memory; it waits only while the buffer (`buffer_memory`) is full, which is
-how a slow broker slows the program down instead of filling its memory. Awaiting the `Delivery` waits for the broker.
+`send` returns as soon as the record is in the buffer. It waits only while the buffer (`buffer_memory`) is full, so a
+slow broker slows the program down instead of filling its memory. Awaiting the `Delivery` waits for the broker.
 """
 
 from __future__ import annotations
@@ -73,7 +73,7 @@ class Producer:
         if self._sender is not None:
             return self
         if self._closed:
-            raise IllegalState("this producer is closed; make another one")
+            raise IllegalState("this producer is closed; create another one")
         config = self.config
         await self._cluster.start()
         if config.transactional_id:
@@ -278,6 +278,7 @@ class Producer:
         return await self._cluster.topic_names()
 
     def metrics(self) -> dict[MetricName, float]:
+        """The producer's metrics, by Kafka's names."""
         return self._metrics.snapshot()
 
     # The way of a record into a batch
@@ -360,6 +361,7 @@ class Producer:
         await self.commit_transaction()
 
     def begin_transaction(self) -> None:
+        """Begin a transaction: everything sent from now on belongs to it."""
         self._require_transactional().begin()
 
     async def commit_transaction(self) -> None:
@@ -372,6 +374,7 @@ class Producer:
         self._renew(await transactional.end(commit=True))
 
     async def abort_transaction(self) -> None:
+        """Drop everything sent since `begin_transaction`; readers with `read_committed` never see it."""
         self._require_transactional().require("abort")
         await self._abort()
 

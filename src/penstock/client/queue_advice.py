@@ -1,9 +1,9 @@
 """How many workers a queue needs, from scrapes of the brokers' metrics over a while.
 
-By Little's law the mean time that a worker has a record is the mean number of records held divided by the rate at which
-they are delivered, so the brokers can tell it although they see no handler. Workers that take more than they handle at
-once make it look longer. While records wait that nobody holds, all workers are busy, and their number divided by the
-rate is the time in any case. Whoever knows the time better says so.
+By Little's law, the mean time that a worker holds a record is the mean number of records held divided by the rate at
+which they are delivered, so it follows from the brokers' metrics although brokers see no handlers. Workers that take
+more records than they handle at once make it look longer. While records wait that nobody holds, all workers are busy,
+and their number divided by the rate is the time in any case. A caller that knows the time better can state it.
 """
 
 from __future__ import annotations

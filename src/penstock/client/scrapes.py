@@ -1,4 +1,4 @@
-"""Reading `/metrics` of a broker: the samples of a scrape, and what happened between two of them."""
+"""Reads `/metrics` of a broker: the samples of a scrape, and what happened between two of them."""
 
 from __future__ import annotations
 

@@ -1,11 +1,11 @@
-"""The settings by which a client reaches a cluster safely: TLS, and who it is (SASL).
+"""The security settings of a client: TLS, and its identity (SASL).
 
-They are the same for all clients, for Spark's options and for the `penstock` command, and carry Kafka's names;
-librdkafka's and kafka-python's names mean the same. What does not fit together is refused rather than half obeyed: a
-password that no mechanism would send, or an authority that nothing would be checked against, is a connection less safe
+They are the same for all clients, for Spark's options and for the `penstock` command, under Kafka's names; the names of
+librdkafka and kafka-python mean the same. Settings that do not fit together are refused rather than partly obeyed: with
+a password that no mechanism sends, or an authority that nothing is checked against, a connection would be less safe
 than its owner believes.
 
-Values that are secrets are in no `repr` and in no error.
+Secrets appear in no `repr` and in no error.
 """
 
 from __future__ import annotations
@@ -173,7 +173,7 @@ def translated(name: str, value: object) -> tuple[str, object] | None:
     if name == "enable_ssl_certificate_verification":
         if str(value).lower() != "true":
             raise UsageError(
-                "enable.ssl.certificate.verification=false would encrypt for whoever answers; "
+                "enable.ssl.certificate.verification=false would encrypt without checking for whom; "
                 "name the authority in ssl.ca.location instead"
             )
         return None
@@ -236,9 +236,9 @@ def check_consistent(config: SecurityConfig) -> None:
 
 def _check_own_certificate(config: SecurityConfig) -> None:
     if config.ssl_cafile and config.ssl_truststore_certificates:
-        raise UsageError("ssl_cafile and ssl_truststore_certificates are both given; one of them must do")
+        raise UsageError("ssl_cafile and ssl_truststore_certificates are both given; use only one of them")
     if config.ssl_certfile and config.ssl_keystore_certificate_chain:
-        raise UsageError("ssl_certfile and ssl_keystore_certificate_chain are both given; one of them must do")
+        raise UsageError("ssl_certfile and ssl_keystore_certificate_chain are both given; use only one of them")
     if bool(config.ssl_keystore_certificate_chain) != bool(config.ssl_keystore_key):
         raise UsageError("ssl_keystore_certificate_chain and ssl_keystore_key belong together; one of them is missing")
     if config.ssl_keyfile and not config.ssl_certfile:
@@ -265,9 +265,9 @@ def _check_mechanism(config: SecurityConfig) -> None:
         raise UsageError(f"{name} is given, but sasl_mechanism is {mechanism!r}; tokens are for OAUTHBEARER")
     if config.sasl_jaas_config:
         if config.sasl_username or config.sasl_password:
-            raise UsageError("sasl_jaas_config and sasl_username or sasl_password are given; one of them must do")
+            raise UsageError("sasl_jaas_config and sasl_username or sasl_password are given; use only one of them")
     elif not config.sasl_username:
-        raise UsageError(f"sasl_mechanism is {mechanism!r}, but nobody is named; set sasl_username and sasl_password")
+        raise UsageError(f"sasl_mechanism is {mechanism!r}, but there is no user; set sasl_username and sasl_password")
     elif not config.sasl_password:
         raise UsageError(f"sasl_username is given without sasl_password, which {mechanism} needs")
 
@@ -284,7 +284,9 @@ def _check_token_source(config: SecurityConfig) -> None:
             "sasl.oauthbearer.token.endpoint.url with the client's id and secret"
         )
     if config.sasl_jaas_config and (config.sasl_oauthbearer_client_id or config.sasl_oauthbearer_client_secret):
-        raise UsageError("the client's id and secret are in sasl_jaas_config and in settings of their own; one must do")
+        raise UsageError(
+            "the client's id and secret are given in sasl_jaas_config and in settings of their own; use only one"
+        )
     if url and not config.sasl_jaas_config:
         for name in ("sasl_oauthbearer_client_id", "sasl_oauthbearer_client_secret"):
             if not getattr(config, name):

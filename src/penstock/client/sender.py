@@ -1,9 +1,9 @@
-"""Takes batches from the producer's queues to the brokers, and sees each of them through to its final answer.
+"""Sends the batches in the producer's queues to the brokers, until the outcome of each is final.
 
-One task wakes when a batch is full or due, gathers for every broker the next batch of each partition that it leads, and
-sends them as one Produce request; up to `max_in_flight_requests_per_connection` requests are under way per broker.
+One task wakes when a batch is full or due, collects for every broker the next batch of each partition that it leads,
+and sends them as one Produce request; up to `max_in_flight_requests_per_connection` requests are under way per broker.
 
-What the answer means for a batch:
+What the response means for a batch:
 
 ====================================  ================================================================================
 no error, or a known duplicate        done
@@ -14,10 +14,11 @@ out of order, nothing before it       the broker has lost track: new producer ep
 anything else                         failed; if it had a sequence number, those behind it need a new epoch
 ====================================  ================================================================================
 
-A new epoch (idempotent producers may raise it on their own, KIP-360) is taken when nothing that carries the old one is
-under way any more; until then only retries are sent.
+A new epoch (idempotent producers may raise it on their own, KIP-360) begins when no batch with the old one is in
+flight; until then only retries are sent.
 
-A transaction that has lost a batch, for whatever reason, can only be aborted: what else waits for it is given up too.
+A transaction that has lost a batch, for whatever reason, can only be aborted: its other waiting batches are given up
+too.
 """
 
 from __future__ import annotations

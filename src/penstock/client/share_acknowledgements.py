@@ -1,9 +1,9 @@
-"""What a share consumer has decided about records, until the broker knows.
+"""The acknowledgements of a share consumer, until the broker has confirmed them.
 
-Acknowledgements are kept per partition, by offset or as whole runs, and travel as batches: a run of offsets with one
-type for all or one for each. An offset must not be named twice in a request: one wrong acknowledgement fails all of
-the partition's. For the same reason it is kept how long each offset is locked: one whose lock ran out must not be named
-beside others that are still ours.
+Acknowledgements are kept per partition, by offset or as whole runs, and are sent as batches: a run of offsets with one
+type for all or one for each. An offset must not occur twice in a request: one wrong acknowledgement fails all of the
+partition's. For the same reason the expiry of each lock is kept: an offset whose lock has expired must not be sent
+together with others that are still locked.
 """
 
 from __future__ import annotations

@@ -1,15 +1,15 @@
 """The share consumer: a worker that takes records off a queue (KIP-932).
 
-Any number of workers share a partition. Each record a worker gets is locked for it; the worker accepts it (done),
-releases it (again, please), or rejects it (never again), and a lock that runs out releases it too.
+Any number of workers share a partition. Each record that a worker gets is locked for it. The worker accepts it (done),
+releases it (deliver it again) or rejects it (never deliver it again); a lock that expires releases it too.
 
     async with ShareConsumer(group_id="resize-images") as worker:
         worker.subscribe(["images"])
         await worker.run(handle, concurrency=50)
 
-`run` does it all: success accepts, an exception releases, `Reject` rejects, and locks are renewed while a handler is
-slow. By hand, `poll` returns records. With `share_acknowledgement_mode="implicit"` the next poll accepts all of the
-last one; with "explicit" each must be acknowledged before the next poll.
+`run` does everything: success accepts, an exception releases, `Reject` rejects, and locks are renewed while a handler
+is slow. Without it, `poll` returns records. With `share_acknowledgement_mode="implicit"`, the next poll accepts all of
+the last one; with "explicit", each must be acknowledged before the next poll.
 
 Where a new group starts reading is a setting of the group (`share.auto.offset.reset`, latest by default), not of a
 worker.
@@ -148,8 +148,9 @@ class ShareConsumer(Generic[K, V]):
     # Life
 
     async def start(self) -> ShareConsumer[K, V]:
+        """Connect. Joining the group begins with the first poll."""
         if self._closed:
-            raise IllegalState("this consumer is closed; make another one")
+            raise IllegalState("this consumer is closed; create another one")
         if self._membership is None:
             await self._cluster.start()
             self._cluster.on_change(self._metadata_changed)
@@ -218,9 +219,11 @@ class ShareConsumer(Generic[K, V]):
         await self._started().leave()
 
     def subscription(self) -> set[str]:
+        """The topics that this consumer subscribes to."""
         return set(self._topics)
 
     def metrics(self) -> dict[MetricName, float]:
+        """The consumer's metrics, by Kafka's names."""
         return self._metrics.snapshot()
 
     @property
@@ -287,7 +290,7 @@ class ShareConsumer(Generic[K, V]):
     ) -> list[ConsumerRecord[K, V]]:
         membership = self._started()
         if not self._topics:
-            raise IllegalState("nothing to take yet: call consumer.subscribe([…]) first")
+            raise IllegalState("nothing to read yet: call consumer.subscribe([…]) first")
         loop = asyncio.get_running_loop()
         deadline = loop.time() + (_NEVER if timeout_ms is None else timeout_ms / 1000)
         while True:
@@ -466,7 +469,7 @@ class ShareConsumer(Generic[K, V]):
     def _hand_out(self, delivered: Delivered) -> list[ConsumerRecord[K, V]]:
         """Records for the program; from now on it has to decide about them."""
         if asyncio.get_running_loop().time() - delivered.locked_at > delivered.session.lock_timeout_ms / 1000:
-            _log.info("%d records of %s waited until their locks ran out", len(delivered.records), delivered.tp)
+            _log.info("%d records of %s waited until their locks expired", len(delivered.records), delivered.tp)
             return []
         if delivered.corrupt:
             if not delivered.records:
@@ -536,7 +539,7 @@ class ShareConsumer(Generic[K, V]):
                 "to keep a record locked use `async with consumer.hold(record):` or consumer.renew(record)"
             )
         if kind not in _DECISIONS:
-            raise UsageError(f"{kind!r} is no decision about a record: use one of AcknowledgeType")
+            raise UsageError(f"{kind!r} is not an acknowledgement: use one of AcknowledgeType")
         if not self._explicit:
             raise IllegalState("acknowledge needs share_acknowledgement_mode='explicit'")
         if self._locks.decide(record, kind):
@@ -546,12 +549,15 @@ class ShareConsumer(Generic[K, V]):
         )
 
     def accept(self, record: ConsumerRecord[K, V]) -> None:
+        """Mark a record as done (explicit mode)."""
         self.acknowledge(record)
 
     def release(self, record: ConsumerRecord[K, V]) -> None:
+        """Give back a record for another delivery (explicit mode)."""
         self.acknowledge(record, AcknowledgeType.RELEASE)
 
     def reject(self, record: ConsumerRecord[K, V]) -> None:
+        """Give up a record for good: it is not delivered again (explicit mode)."""
         self.acknowledge(record, AcknowledgeType.REJECT)
 
     async def renew(self, *records: ConsumerRecord[K, V]) -> None:

@@ -1,8 +1,7 @@
-"""From what a share fetch brought to records: only those that were acquired, each with its delivery count.
+"""Decodes the response to a share fetch: only the records that were acquired, each with its delivery count.
 
-A broker may send whole batches of which only some offsets were acquired for us. And it may have acquired offsets that
-hold no record (markers of transactions, records that compaction removed): these gaps are acknowledged without
-bothering anybody.
+A broker may send whole batches of which only some offsets were acquired for this consumer. It may also have acquired
+offsets without a record (transaction markers, records removed by compaction): these gaps are acknowledged silently.
 """
 
 from __future__ import annotations

@@ -1,12 +1,12 @@
-"""Records that are locked for this share consumer and not decided yet, and keeping them locked.
+"""The unacknowledged records of a share consumer, and the renewal of their locks.
 
-A lock runs out after the time that the broker told with the records, and then another worker gets them. So while a
-program is at work on a record (`hold`, `run`), its lock is renewed in good time (KIP-1222), and with it the locks of
-all that wait behind it: records of the same poll that come next, and those that were fetched ahead. Each broker gets
-one request for all of them.
+A lock expires after the time that the broker sent with the records, and then another worker gets them. While a program
+handles a record (`hold`, `run`), its lock is therefore renewed in good time (KIP-1222), together with the locks of all
+records that wait behind it: the next ones of the same poll, and those that were fetched ahead. Each broker gets one
+request for all of them.
 
-A broker refuses all records of a partition that a request names if one of them is not locked any more, and does not say
-which. So those whose time is over are left out.
+If one record of a partition in a request is no longer locked, the broker refuses all of that partition, and does not
+say which one it was. Records whose locks have expired are therefore left out.
 """
 
 from __future__ import annotations

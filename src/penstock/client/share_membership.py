@@ -1,7 +1,7 @@
 """A share consumer's membership: heartbeats, and the assignment that comes back with them (KIP-932).
 
-Unlike in other groups there is nothing to hand over: several members may share a partition, so a new assignment simply
-counts from now on.
+Unlike in other groups, nothing is handed over: several members may share a partition, so a new assignment simply
+applies from now on.
 """
 
 from __future__ import annotations

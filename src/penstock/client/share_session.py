@@ -2,9 +2,9 @@
 
 The session holds the partitions to fetch from, so that each request names only what changed. Requests of a session
 carry a rising epoch, fetches and acknowledgements alike, so there is never more than one under way. Epoch 0 opens a
-session, -1 closes it and releases what is still locked. When the broker has lost the session, or we have lost the
-broker, the next request opens a new one; acknowledgements that had no answer then count as failed, and their records
-will come again.
+session, -1 closes it and releases what is still locked. When the broker has lost the session, or the connection is
+lost, the next request opens a new one. Unanswered acknowledgements then count as failed, and their records will be
+delivered again.
 """
 
 from __future__ import annotations
@@ -95,7 +95,7 @@ class ShareSession:
             taken = ack.take()
             late = taken.split_off(run_out) if run_out else None
             if late:
-                self._report(partition, late, InvalidRecordState("their locks ran out before they were acknowledged"))
+                self._report(partition, late, InvalidRecordState("their locks expired before they were acknowledged"))
             if taken:
                 acks[partition] = taken
         if acks and self._epoch == _OPENING:

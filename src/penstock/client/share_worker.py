@@ -1,7 +1,7 @@
-"""The loop of `ShareConsumer.run`: handlers side by side, each record acknowledged by how its handler ended.
+"""The loop of `ShareConsumer.run`: concurrent handlers, each record acknowledged according to how its handler ended.
 
-Never more records are asked for than there are handlers free, so that other workers get the rest. Decisions travel with
-the next fetch; while all handlers are busy there is none, so they are sent on their own.
+It never requests more records than there are free handlers, so that other workers get the rest. Acknowledgements are
+sent with the next fetch; while all handlers are busy there is none, so they are sent separately.
 """
 
 from __future__ import annotations

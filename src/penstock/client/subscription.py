@@ -1,9 +1,9 @@
-"""What a consumer reads: its subscription, the partitions it has, and where it stands in each.
+"""What a consumer reads: its subscription, its partitions, and its position in each.
 
 A partition's *position* is the offset of the next record that `poll` will return; it is None until it is known. A
-partition is fetched ahead of its position, as far as memory allows; `fetched_to` is how far. Whatever makes the
-fetched data useless (seek, revocation) gives the partition a new `serial`, so that an answer that is still under way
-is recognised as stale.
+partition is fetched ahead of its position, as far as memory allows; `fetched_to` is how far. Whatever makes the fetched
+data useless (seek, revocation) gives the partition a new `serial`, so that a response that is still under way is
+recognized as stale.
 """
 
 from __future__ import annotations

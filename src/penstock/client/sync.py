@@ -10,7 +10,7 @@ on while the program does something else. A method that is `async def` there blo
 `async with` becomes `with`. `Producer.send` does not block unless the buffer is full; the `Delivery` it returns has
 `result`.
 
-`sync.pyi` beside this file, made by `python -m penstock.client.sync_stubs`, tells type checkers what is here.
+Type checkers read `sync.pyi`, which `python -m penstock.client.sync_stubs` generates.
 """
 
 from __future__ import annotations

@@ -1,9 +1,9 @@
 """Pushes a client's metrics to the cluster that it uses (KIP-714), for as long as the cluster subscribes to them.
 
 The broker says which metrics it wants, how often, and how large a push may be; a broker that offers no subscriptions is
-left alone. The first request waits a second, since a client that is gone by then has nothing to report, and the first
+left alone. The first request waits a second, since a client that has ended by then has nothing to report. The first
 push waits between half an interval and one and a half, so that clients that were started together do not push together.
-Nothing here ever fails a program: what goes wrong is logged, and tried again at the next interval.
+Nothing here ever makes a program fail: errors are logged, and the push is repeated at the next interval.
 """
 
 from __future__ import annotations

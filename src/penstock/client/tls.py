@@ -1,12 +1,12 @@
 """TLS: from settings to an `ssl.SSLContext`, and from what goes wrong in a handshake to what can be done about it.
 
 The brokers' certificates are checked against `ssl_cafile` (without it, against the system's certificate authorities)
-and against the host name. `ssl_certfile` and `ssl_keyfile` are this client's own certificate, for brokers that ask for
-one. All of it is PEM, in files or in the settings themselves. A program with other wishes hands in an `ssl_context` of
-its own.
+and against the host name. `ssl_certfile` and `ssl_keyfile` are this client's own certificate, for brokers that request
+one. All of it is PEM, in files or in the settings themselves. A program with other requirements passes an `ssl_context`
+of its own.
 
-Python loads a private key from a file only. A key that is in the settings is handed over in memory (memfd), so that it
-never lies on a disk.
+Python loads a private key from a file only. A key in the settings is passed in memory (memfd), so that it is never on a
+disk.
 """
 
 from __future__ import annotations
@@ -95,7 +95,7 @@ def _refuse_other_formats(store: str, path: str, type_: str) -> None:
         to_pem = f"openssl pkcs12 -in {shown if kind == 'PKCS12' else 'client.p12'} -out client.pem"
         to_pkcs12 = f"keytool -importkeystore -srckeystore {shown} -destkeystore client.p12 -deststoretype PKCS12"
         command = to_pem if kind == "PKCS12" else f"{to_pkcs12} && {to_pem}"
-    raise UsageError(f"the {store} is {kind}, which is not read here; make PEM of it: {command}")
+    raise UsageError(f"the {store} is {kind}, which is not supported; convert it to PEM: {command}")
 
 
 def _first_bytes(path: str) -> bytes:

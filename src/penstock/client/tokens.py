@@ -1,8 +1,8 @@
 """Tokens for OAUTHBEARER: from a function of the program, or from an authorization server (client credentials).
 
-A client's connections share one token. It is fetched when a connection is opened, or authenticates again, and four
-fifths of the token's life have passed; until the old one expires, a fetch that fails is forgiven. Fetching blocks, so
-it happens in a thread; a provider that is `async` runs on the client's event loop.
+A client's connections share one token. A new one is fetched when a connection is opened or reauthenticates, and four
+fifths of the old token's lifetime have passed; until the old one expires, a failed fetch does no harm. Fetching blocks,
+so it happens in a thread; an `async` provider runs on the client's event loop.
 """
 
 from __future__ import annotations

@@ -1,12 +1,12 @@
-"""Traces across records, with OpenTelemetry: which request sent a record, who took it, and what became of it.
+"""Traces across records, with OpenTelemetry: which request sent a record, who received it, and what became of it.
 
     producer = Producer(enable_tracing=True)
     worker = ShareConsumer(group_id="resize", enable_tracing=True)
 
 A sent record carries the context of its `send` span in its headers, in the format that OpenTelemetry is set to (W3C's
-`traceparent`, unless configured otherwise), so that any instrumented client understands it and is understood. A `poll`
-span links to the records that it returned, and a `process` span, one for each call of a handler, to its record: links
-and no parents, because a record may be taken several times, and a poll takes many.
+`traceparent`, unless configured otherwise), so that instrumented clients understand each other. A `poll` span links to
+the records that it returned, and a `process` span, one for each call of a handler, to its record. They are linked, not
+nested, because a record may be delivered several times, and a poll returns many.
 
 Only OpenTelemetry's API is used here. What becomes of the spans is up to the program, which sets a tracer provider;
 `export_spans` sets one that exports by OTLP. Without `enable_tracing` nothing of this is imported.

@@ -3,14 +3,13 @@
 States, and the calls that move them:
 
 =================  ============================================================================================
-UNINITIALIZED      `prepare` fences every older producer with the same transactional id → READY
-READY              `begin` → IN_TRANSACTION
-IN_TRANSACTION     `commit` → COMMITTING → READY; `abort` → ABORTING → READY; a lost record → ABORTABLE_ERROR
-ABORTABLE_ERROR    only `abort` is allowed
-FATAL_ERROR        nothing is: another producer took over, or the broker no longer knows this one
+UNINITIALIZED      `prepare` fences every older producer with the same transactional id → READY READY
+`begin` → IN_TRANSACTION IN_TRANSACTION     `commit` → COMMITTING → READY; `abort` → ABORTING → READY; a lost record →
+ABORTABLE_ERROR ABORTABLE_ERROR    only `abort` is allowed FATAL_ERROR        nothing: another producer has taken over,
+or the broker no longer knows this one
 =================  ============================================================================================
 
-Two versions of the protocol exist. In the older one the coordinator must hear of every partition before it is written
+Two versions of the protocol exist. In the older one, the coordinator must learn of every partition before it is written
 (AddPartitionsToTxn). With the feature `transaction.version` 2 the first write itself adds the partition, and every
 transaction ends with a new epoch, so that a delayed request of an earlier transaction can never touch a later one.
 """

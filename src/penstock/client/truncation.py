@@ -1,13 +1,13 @@
 """Notices when a partition has lost records that this consumer has already read (KIP-320).
 
-A leader that fails without having copied its last records is followed by one that never had them, which then gives
-their offsets to other records. A consumer that reads on would miss some of those, or read from the middle of
-something else. But every record carries the epoch of the leader that wrote it. So after a change of leader, after a
-lost connection, and before reading on from a committed offset, the broker is asked where the epoch of the last record
-ends: short of where we stand, the log was cut behind our back.
+A leader that fails before its last records are replicated is succeeded by one that never had them, which then assigns
+their offsets to other records. A consumer that continued would miss some of those, or read from the middle of others.
+But every record carries the epoch of the leader that wrote it. So after a change of leader, after a lost connection,
+and before it continues from a committed offset, the consumer asks the broker where the epoch of the last record ends.
+If it ends before the consumer's position, the log was truncated.
 
-First the end of what was fetched ahead is checked. If that was cut, it is dropped and the check goes on with the
-position itself.
+The end of what was fetched ahead is checked first. If that was truncated, it is dropped, and the position itself is
+checked.
 """
 
 from __future__ import annotations

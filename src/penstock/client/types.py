@@ -87,6 +87,7 @@ class ConsumerRecord(NamedTuple, Generic[K, V]):
 
     @property
     def topic_partition(self) -> TopicPartition:
+        """The partition that the record was read from."""
         return TopicPartition(self.topic, self.partition)
 
 

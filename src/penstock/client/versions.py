@@ -1,4 +1,4 @@
-"""The API versions at which something changes that the client has to mind; each is named once, here."""
+"""The API versions at which something changes for the client; each is named once, here."""
 
 from __future__ import annotations
 

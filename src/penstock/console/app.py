@@ -18,9 +18,9 @@ from starlette.staticfiles import StaticFiles
 from penstock.client.errors import UsageError
 from penstock.console import web
 from penstock.console.decoders.avro import MalformedSchema
-from penstock.console.door import Door
 from penstock.console.filters import FilterError
 from penstock.console.guard import Guard
+from penstock.console.login_check import LoginCheck
 from penstock.console.logins import Logins, Rules, wants_login
 from penstock.console.moments import MalformedMoment
 from penstock.console.names import MalformedName
@@ -37,6 +37,7 @@ from penstock.console.pages import (
     transactions,
 )
 from penstock.console.pages import pipelines as pipeline_pages
+from penstock.console.patterns import TooSlow
 from penstock.console.session import Session
 from penstock.wire.errors import KafkaError
 
@@ -83,7 +84,7 @@ def create_app(
         routes += login.ROUTES
     return Starlette(
         routes=[Mount("/static", StaticFiles(directory=STATIC)), Route("/favicon.ico", _icon), *routes],
-        middleware=[Middleware(Guard, hosts=hosts, is_secure=is_secure), Middleware(Door)],
+        middleware=[Middleware(Guard, hosts=hosts, is_secure=is_secure), Middleware(LoginCheck)],
         exception_handlers={
             KafkaError: web.failed,
             UsageError: web.failed,
@@ -91,6 +92,7 @@ def create_app(
             FilterError: web.failed,
             MalformedMoment: web.failed,
             MalformedSchema: web.failed,
+            TooSlow: web.failed,
             HTTPException: web.failed,
         },
         lifespan=life,

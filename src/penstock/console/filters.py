@@ -9,7 +9,7 @@
     literal    = "text" | 'text' | a number | true | false | null
     path       = $ { .name | ["name"] | [number] }, into a value that is JSON
 
-`matches` takes a regular expression of RE2, whose time is linear in what it searches, so that no pattern can hang the
+`matches` takes a regular expression of RE2, within a limit of time (`patterns`), so that no pattern can hang the
 console. Nearly all records of a search are no hits. So beside the test of a record every expression has a *screen*: a
 cheap look at the bytes of a whole batch, which says no only if none of its records can pass.
 """
@@ -20,24 +20,22 @@ import json
 import operator
 import re
 from collections.abc import Callable
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, TypeAlias
+from dataclasses import dataclass, replace
+from typing import Any, TypeAlias
 
 from penstock.client.types import ConsumerRecord
 from penstock.console.moments import MalformedMoment, milliseconds
-
-if TYPE_CHECKING:
-    from re2 import _Regexp
+from penstock.console.patterns import Clock, MalformedPattern, Pattern
 
 Record: TypeAlias = ConsumerRecord[bytes, bytes]
 Literal: TypeAlias = str | int | float | bool | None
+Operand: TypeAlias = Literal | Pattern
 Test: TypeAlias = Callable[["Subject"], bool]
 Screen: TypeAlias = Callable[[bytes], bool]
 
 MAX_LENGTH = 2_000
 _MAX_DEPTH = 40
 _MAX_JSON_BYTES = 8 << 20
-_REGEX_MEMORY = 8 << 20
 _MISSING = object()
 
 _TOKEN = re.compile(
@@ -59,7 +57,8 @@ _EXPRESSION = re.compile(
 )
 _STEP = re.compile(r"""\.([\w\-]+)|\[(\d+)\]|\[("(?:[^"\\]|\\.)*")\]""")
 _PLAIN = re.compile(rb"[ !#-.0-\[\]-~]+")  # what JSON writes in one way only, but for \u escapes
-_ANCHORS = re.compile(r"[\^$]|\\[AzbBZ]")
+_SCALAR = re.compile(rb"[ \t\r\n]*:[ \t\r\n]*(-?(?:\d[\d.eE+\-]*|Infinity)|NaN|true|false|null)")
+_WORDS = {b"true": True, b"false": False, b"null": None}
 _ORDER: dict[str, Callable[[Any, Any], bool]] = {
     "<": operator.lt,
     "<=": operator.le,
@@ -107,6 +106,8 @@ class Filter:
 
     test: Test
     screen: Screen | None = None
+    clock: Clock | None = None
+    """Limits what regular expressions may take, where the filter has any."""
 
     def passes(self, record: Record) -> bool:
         return self.test(Subject(record))
@@ -147,6 +148,7 @@ class _Parser:
         self._tokens: list[tuple[str, str, int]] = []
         self._at = 0
         self._depth = 0
+        self._clock: Clock | None = None
         pos, end = 0, len(text.rstrip())
         while pos < end:
             found = _TOKEN.match(text, pos)
@@ -159,7 +161,7 @@ class _Parser:
         found = self._either()
         if self._at < len(self._tokens):
             raise self._error("is not expected here; join tests with 'and' or 'or'", self._tokens[self._at][2])
-        return found
+        return replace(found, clock=self._clock)
 
     def _either(self) -> Filter:
         self._depth += 1
@@ -215,11 +217,12 @@ class _Parser:
         if sign in ("contains", "matches") and not isinstance(value, str):
             raise self._error(f"is no text, which {sign} needs; put it in quotes", literal_place)
         try:
+            operand = self._pattern(value) if sign == "matches" and isinstance(value, str) else value
             if kind == "path":
-                return _json_test(_steps(word), sign, value)
+                return _json_test(_steps(word), sign, operand)
             if word in _NUMBERS:
-                return _number_test(word, sign, value)
-            return _bytes_test(word, sign, value)
+                return _number_test(word, sign, operand)
+            return _bytes_test(word, sign, operand)
         except FilterError as error:
             raise self._error(str(error), literal_place) from None
 
@@ -231,6 +234,13 @@ class _Parser:
         if kind == "word" and text in ("true", "false", "null"):
             return {"true": True, "false": False, "null": None}[text]
         raise self._error("is no value; put text in quotes", place)
+
+    def _pattern(self, text: str) -> Pattern:
+        self._clock = self._clock or Clock()
+        try:
+            return Pattern(text, self._clock)
+        except MalformedPattern as error:
+            raise FilterError(f"is no regular expression of RE2: {error}") from None
 
     def _take(self, word: str) -> bool:
         if self._at >= len(self._tokens):
@@ -286,13 +296,12 @@ def _existing(kind: str, word: str) -> Filter:
     return Filter(lambda subject: get(subject.record) not in (None, _MISSING), screen)
 
 
-def _bytes_test(word: str, sign: str, value: Literal) -> Filter:
+def _bytes_test(word: str, sign: str, value: Operand) -> Filter:
     get = _getter(word)
-    if sign == "matches":
-        assert isinstance(value, str)
-        search = _regex(value)
-        screen = None if _ANCHORS.search(value) else (lambda data: search(data) is not None)
-        return Filter(lambda s: isinstance(held := get(s.record), bytes) and search(held) is not None, screen)
+    if isinstance(value, Pattern):
+        inner = value.without_anchors()
+        screen = None if inner is None else inner.may_be_in
+        return Filter(lambda s: isinstance(held := get(s.record), bytes) and value.is_in(held), screen)
     if value is None:
         if sign not in ("=", "!="):
             raise FilterError("can only be compared by = and !=")
@@ -324,14 +333,14 @@ def _holds(needle: bytes) -> Screen | None:
     return (lambda data: needle in data) if needle else None
 
 
-def _number_test(word: str, sign: str, value: Literal) -> Filter:
+def _number_test(word: str, sign: str, value: Operand) -> Filter:
     get = _NUMBERS[word]
     if isinstance(value, str) and word == "timestamp" and sign != "contains" and sign != "matches":
         try:
             value = milliseconds(value)
         except MalformedMoment as error:
             raise FilterError(str(error)) from None
-    if isinstance(value, str | bool) or value is None or sign in ("contains", "matches"):
+    if isinstance(value, str | bool | Pattern) or value is None or sign == "contains":
         raise FilterError(f"cannot be compared with {word}, which is a number")
     if sign in ("=", "!="):
         same = sign == "="
@@ -361,9 +370,11 @@ def _follow(found: object, steps: list[str | int]) -> object:
     return found
 
 
-def _json_test(steps: list[str | int], sign: str, value: Literal) -> Filter:
-    screen = _json_screen(steps, value if sign == "=" else None)
+def _json_test(steps: list[str | int], sign: str, value: Operand) -> Filter:
     check = _json_check(sign, value)
+    names = _json_screen(steps, value if sign == "=" and not isinstance(value, Pattern) else None)
+    scalars = _scalar_screen(steps, sign, value)
+    screen = names if names is None or scalars is None else (lambda data: names(data) and scalars(data))
 
     def test(subject: Subject) -> bool:
         raw = subject.record.value
@@ -374,10 +385,9 @@ def _json_test(steps: list[str | int], sign: str, value: Literal) -> Filter:
     return Filter(test, screen)
 
 
-def _json_check(sign: str, value: Literal) -> Callable[[object], bool]:
-    if sign == "matches":
-        search = _regex(str(value))
-        return lambda found: isinstance(found, str) and search(found.encode(errors="replace")) is not None
+def _json_check(sign: str, value: Operand) -> Callable[[object], bool]:
+    if isinstance(value, Pattern):
+        return lambda found: isinstance(found, str) and value.is_in(found.encode(errors="replace"))
     if sign == "contains":
         return lambda found: isinstance(found, str | list) and value in found
     if sign == "=":
@@ -394,6 +404,41 @@ def _same(found: object, value: Literal) -> bool:
     return isinstance(found, bool) == isinstance(value, bool) and found == value
 
 
+def _scalar_screen(steps: list[str | int], sign: str, value: Operand) -> Screen | None:
+    """Whether the name at the end of a path has, somewhere in a JSON text, a number, true, false or null that passes.
+
+    So that not every record has to be parsed in which there is that name.
+    """
+    name = steps[-1] if steps else None
+    if not isinstance(name, str) or not _PLAIN.fullmatch(name.encode()) or isinstance(value, str | Pattern):
+        return None
+    if sign not in ("=", *_ORDER):
+        return None
+    needle, after = f'"{name}"'.encode(), len(name.encode()) + 2
+    check = _json_check(sign, value)
+
+    def may_pass(data: bytes) -> bool:
+        at = data.find(needle)
+        while at >= 0:
+            found = _SCALAR.match(data, at + after)
+            if found is not None and ((scalar := _scalar(found[1])) is _MISSING or check(scalar)):
+                return True
+            at = data.find(needle, at + after)
+        return b"\\u" in data
+
+    return may_pass
+
+
+def _scalar(text: bytes) -> object:
+    """A number, a truth or a null of a JSON text; _MISSING for what only a parser can tell."""
+    for kind in (int, float):
+        try:
+            return _WORDS[text] if text in _WORDS else kind(text)
+        except ValueError:
+            continue
+    return _MISSING
+
+
 def _json_screen(steps: list[str | int], value: Literal) -> Screen | None:
     """Bytes that a JSON text must hold for a path, and for the text at its end. With a \\u escape anything may be."""
     words = [step for step in steps if isinstance(step, str)] + ([value] if isinstance(value, str) else [])
@@ -404,7 +449,7 @@ def _json_screen(steps: list[str | int], value: Literal) -> Screen | None:
     return lambda data: all(needle in data for needle in needles) or b"\\u" in data
 
 
-# Texts and patterns
+# Texts
 
 
 def _header_name(word: str) -> str:
@@ -416,20 +461,3 @@ def _unquoted(text: str) -> str:
     return re.sub(
         r"\\([\\\"'ntr])", lambda found: {"n": "\n", "t": "\t", "r": "\r"}.get(found[1], found[1]), text[1:-1]
     )
-
-
-def _regex(pattern: str) -> Callable[[bytes], object]:
-    import re2
-
-    options = re2.Options()
-    options.log_errors = False
-    options.never_capture = True
-    options.max_mem = _REGEX_MEMORY
-    try:
-        compiled: _Regexp = re2.compile(pattern, options)
-    except re2.error as error:
-        words = error.args[0] if error.args else ""
-        words = words.decode(errors="replace") if isinstance(words, bytes) else str(words)
-        raise FilterError(f"is no regular expression of RE2: {words}") from None
-    search: Callable[[bytes], object] = compiled.search
-    return search

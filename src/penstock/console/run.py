@@ -14,10 +14,12 @@ from pathlib import Path
 import uvicorn
 
 from penstock.console.app import DEFAULT_PIPELINES, create_app
+from penstock.console.connections import MOST, Connection
 from penstock.console.guard import allowed_hosts
 from penstock.console.logins import Rules, wants_login
 
 _GRACE_SECONDS = 3
+_BACKLOG = 128
 
 
 class ListenError(Exception):
@@ -45,7 +47,7 @@ def parse_listen(listen: str, *, has_tls: bool = False, has_login: bool = False)
     host, _, port = listen.rpartition(":")
     bare = host.strip("[]") or "127.0.0.1"
     if not port.isdigit() or int(port) > 65535:
-        raise ListenError(f"{listen!r} is no address to listen on; it must look like 127.0.0.1:8080")
+        raise ListenError(f"{listen!r} is not an address to listen on; it must look like 127.0.0.1:8080")
     try:
         is_here = bare == "localhost" or ipaddress.ip_address(bare).is_loopback
     except ValueError:
@@ -87,11 +89,12 @@ def run(
         app,
         log_level="warning",
         access_log=False,
+        http=Connection,
         ws="none",
         server_header=False,
         timeout_graceful_shutdown=_GRACE_SECONDS,
         h11_max_incomplete_event_size=64 << 10,
-        limit_concurrency=500,
+        limit_concurrency=MOST,
         proxy_headers=False,  # whoever can set them would choose the address that its logins are counted under
         ssl_certfile=place.tls_cert,
         ssl_keyfile=place.tls_key,
@@ -114,17 +117,16 @@ def _bind(place: Place, *, has_login: bool) -> socket.socket:
     bound.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
     try:
         bound.bind((host, port))
+        bound.listen(_BACKLOG)  # before the line that says where
     except OSError as error:
         bound.close()
-        raise ListenError(
-            f"{place.listen} cannot be listened on: {error.strerror}; choose another with --listen"
-        ) from None
+        raise ListenError(f"{place.listen} cannot be opened: {error.strerror}; choose another with --listen") from None
     return bound
 
 
 async def _serve(server: uvicorn.Server, app: object, bound: socket.socket, url: str, until_stdin_closes: bool) -> None:
     print(f"Console: {url}", flush=True)
-    watch = asyncio.create_task(_end_streams(server, app))
+    watch = asyncio.create_task(_end_requests(server, app))
     if until_stdin_closes:
         os.set_blocking(sys.stdin.fileno(), False)
         asyncio.get_running_loop().add_reader(sys.stdin.fileno(), _look_at_stdin, server)
@@ -138,10 +140,16 @@ def _look_at_stdin(server: uvicorn.Server) -> None:
         asyncio.get_running_loop().remove_reader(sys.stdin.fileno())
 
 
-async def _end_streams(server: uvicorn.Server, app: object) -> None:
-    """Live pages never end by themselves, and the server waits for its requests: end them when it should exit."""
+async def _end_requests(server: uvicorn.Server, app: object) -> None:
+    """Live pages never end by themselves, and the server waits for its requests: end them when it should exit.
+
+    Those that wait for a broker, which may be gone, are given a moment.
+    """
     while not server.should_exit:  # noqa: ASYNC110 (uvicorn sets a flag, and has no event)
         await asyncio.sleep(0.2)
     web = getattr(getattr(app, "state", None), "web", None)
     if web is not None:
         web.is_closing.set()
+        await asyncio.sleep(_GRACE_SECONDS / 3)
+        for task in list(web.under_way):
+            task.cancel()

@@ -11,8 +11,9 @@ import asyncio
 import secrets
 import time
 from collections import OrderedDict, deque
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncIterator, Callable, Mapping
 from dataclasses import dataclass, field, replace
+from typing import TypeVar
 
 from penstock.client.batches import RecordBatch
 from penstock.client.consumer import Consumer
@@ -21,6 +22,7 @@ from penstock.console.filters import Filter
 from penstock.records.batch import CorruptBatch
 from penstock.records.record import records_section
 
+T = TypeVar("T")
 NEVER = 2**63 - 1
 _BATCH_RECORDS = 1_000  # decoded between two looks at the event loop
 _TURN_SECONDS = 0.02
@@ -29,6 +31,7 @@ _MOST_ROWS_AT_ONCE = 100
 _MOST_BYTES_AT_ONCE = 8 << 20
 _MOST_SEARCHES = 100
 _MOST_NEWEST = 2_000
+_INFLATED = 20  # what a compressed batch may become, for the patterns of a search
 _MOST_PLACES = 64  # of one search
 _MOST_RANGES = 20_000  # in all places of one search
 
@@ -116,13 +119,17 @@ async def search(
         consumer.seek(tp, at)
     while left:
         batches = await consumer.poll_batches(_REPORT_SECONDS * 1000, max_records=_BATCH_RECORDS)
-        turn = time.monotonic()
-        for batch in batches:
+        turn, is_idle = time.monotonic(), not batches
+        batches.reverse()
+        while batches:
+            batch = (
+                batches.pop()
+            )  # which holds its records once they are decoded: it goes when they have been looked at
             tp = batch.topic_partition
             if tp not in left:
                 continue
             at, end = left[tp]
-            hits, position = find(batch, end, record_filter), batch.next_offset
+            hits, position = await _find(batch, end, record_filter), batch.next_offset
             if not place.is_endless and len(hits) > show - shown:
                 taken = hits[: show - shown]
                 if record_filter is None:
@@ -134,17 +141,21 @@ async def search(
             held += sum(len(record.value or b"") for record in taken)
             shown += len(taken)
             _advance(consumer, place, left, tp, position)
+            if held >= _MOST_BYTES_AT_ONCE and left:
+                del batch, hits, taken
+                yield Found(place, list(waiting), time.monotonic() - started)
+                waiting.clear()
+                held = 0
             if time.monotonic() - turn > _TURN_SECONDS:
                 await asyncio.sleep(0)
                 turn = time.monotonic()
-        if not batches:
+        if is_idle:
             for tp in list(left):
                 _advance(consumer, place, left, tp, await consumer.position(tp))
         now = time.monotonic()
         is_over = not left or (record_filter is None and shown >= show and not place.is_endless)
         is_first = bool(waiting) and shown == len(waiting)
-        is_much = len(waiting) >= _MOST_ROWS_AT_ONCE or held >= _MOST_BYTES_AT_ONCE
-        if is_over or is_first or is_much or now - reported_at >= _REPORT_SECONDS:
+        if is_over or is_first or len(waiting) >= _MOST_ROWS_AT_ONCE or now - reported_at >= _REPORT_SECONDS:
             reported_at, held = now, 0
             yield Found(place, list(waiting), now - started)
             waiting.clear()
@@ -153,11 +164,22 @@ async def search(
         await asyncio.sleep(0)
 
 
+async def _find(batch: RecordBatch, end: int, record_filter: Filter | None) -> list[ConsumerRecord[bytes, bytes]]:
+    """The same as `find`, in a thread where the patterns of the filter may take long."""
+    clock = record_filter.clock if record_filter is not None else None
+    size = len(batch.raw) * (_INFLATED if batch.header.is_compressed else 1)
+    if clock is not None and clock.is_dear(size):
+        return await asyncio.to_thread(find, batch, end, record_filter)
+    return find(batch, end, record_filter)
+
+
 def find(batch: RecordBatch, end: int, record_filter: Filter | None) -> list[ConsumerRecord[bytes, bytes]]:
     """The records of a batch before `end` that pass."""
     try:
         if record_filter is None:
             return [record for record in batch.records if record.offset < end]
+        if record_filter.clock is not None:
+            record_filter.clock.begin()
         if record_filter.screen is not None and not record_filter.screen(records_section(batch.raw, 0, batch.header)):
             return []
         return [record for record in batch.records if record.offset < end and record_filter.passes(record)]
@@ -186,19 +208,24 @@ def _advance(
         consumer.pause(tp)
 
 
-async def newest(consumer: Consumer[bytes, bytes], place: Place, limit: int) -> list[ConsumerRecord[bytes, bytes]]:
-    """The newest records of a place that holds few, the newest first. Afterwards the place holds those before them."""
-    found: list[ConsumerRecord[bytes, bytes]] = []
+async def newest(
+    consumer: Consumer[bytes, bytes], place: Place, limit: int, keep: Callable[[ConsumerRecord[bytes, bytes]], T]
+) -> list[T]:
+    """The newest records of a place that holds few, the newest first. Afterwards the place holds those before them.
+
+    Each is kept as what `keep` makes of it: whole, fifty records may be gigabytes.
+    """
+    found: list[tuple[int, int, int, T]] = []
     before, ends = place.hits, {number: end for number, (_, end) in place.ranges.items()}
     async for event in search(consumer, place, None, show=NEVER):
-        found += event.records
-        found.sort(key=lambda record: (record.timestamp, record.offset), reverse=True)
+        found += [(each.timestamp, each.offset, each.partition, keep(each)) for each in event.records]
+        found.sort(key=lambda each: each[:3], reverse=True)
         del found[limit:]
-    for record in found:
-        ends[record.partition] = min(record.offset, ends[record.partition])
+    for _, offset, partition, _ in found:
+        ends[partition] = min(offset, ends[partition])
     place.hits = before + len(found)
     place.ranges = few_before(place.firsts, ends, limit)
-    return found
+    return [kept for *_, kept in found]
 
 
 def few_before(first: Mapping[int, int], end: Mapping[int, int], limit: int) -> dict[int, tuple[int, int]]:

@@ -106,9 +106,9 @@ class Session:
             exclude_internal_topics=False,
             auto_offset_reset="earliest",
             isolation_level="read_committed" if committed else "read_uncommitted",
-            queued_max_bytes=4 << 20,
+            queued_max_bytes=2 << 20,
             max_partition_fetch_bytes=1 << 20,
-            fetch_max_bytes=4 << 20,
+            fetch_max_bytes=2 << 20,
             check_crcs=False,  # they have been checked by the broker, and this is for looking
         )
         self._consumers += 1

@@ -85,6 +85,8 @@ class Web:
         self.questions = Questions()
         self.streams = asyncio.Semaphore(_STREAMS)
         self.is_closing = asyncio.Event()
+        self.under_way: set[asyncio.Task[object]] = set()
+        """The requests that are being answered."""
         self._notices: OrderedDict[tuple[str, str], str] = OrderedDict()
         self.templates = Environment(
             loader=FileSystemLoader(TEMPLATES),
@@ -150,7 +152,12 @@ def page(path: str, function: PageFunction) -> list[BaseRoute]:
         return JSONResponse(dict(made.data), made.status)
 
     async def live(request: Request) -> Response:
-        first = await function(request)
+        try:
+            first = await function(request)
+        except KafkaError as error:
+            if isinstance(error, AuthenticationFailed) or status_of(error) < 500:
+                raise
+            return stream(request, _failing(error))  # a browser reads no reason from a refusal
         if first.live_seconds is None:
             raise HTTPException(404, "This page has no live form.")
         return stream(request, _renderings(request, function, first))
@@ -203,6 +210,12 @@ async def _renderings(request: Request, function: PageFunction, first: Page) -> 
         await asyncio.sleep(max(pause / 2, pause - (time.monotonic() - began)))  # the reading is part of the interval
         began = time.monotonic()
         made = await function(request)
+
+
+async def _failing(error: KafkaError) -> AsyncIterator[tuple[str, object]]:
+    """The events of a page that cannot be read now."""
+    raise error
+    yield
 
 
 def stream(request: Request, events: AsyncIterator[tuple[str, object]]) -> Response:

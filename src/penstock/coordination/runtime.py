@@ -378,7 +378,15 @@ class CoordinatorRuntime(Generic[S]):
 
     @property
     def is_loading(self) -> bool:
-        return any(not handle.is_loaded and handle.log.is_leader for handle in self._handles)
+        return self.loading_count > 0
+
+    @property
+    def loaded_count(self) -> int:
+        return sum(handle.is_loaded for handle in self._handles)
+
+    @property
+    def loading_count(self) -> int:
+        return sum(not handle.is_loaded and handle.log.is_leader for handle in self._handles)
 
     def when_loaded(self, then: Callable[[], None]) -> None:
         """Call `then` when no shard is loading: at once, if none is."""

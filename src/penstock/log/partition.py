@@ -146,12 +146,14 @@ class PartitionLog:
         leader_epoch: int = 0,
         noted_end: NotedEnd | None = None,
         open_files: OpenFiles | None = None,
+        may_have_lost_writes: bool = False,
     ) -> Self:
         """Open the log in `<data_folder>/<topic>-<partition>`, or create it.
 
         `recovery_point` and `log_start_offset` come from the data folder's checkpoints, `clean` says that the log was
         closed properly (its recovery point is then its end), `noted_end` where it ended at some time since the machine
-        was started. Without them everything is checked: slower, never wrong.
+        was started. Without them everything is checked: slower, never wrong. `may_have_lost_writes` says that the power
+        may have been cut, or a sync may have failed.
         """
         folder = data_folder / f"{topic}-{partition}"
         log = cls(folder, topic, partition, topic_id, config, open_files if open_files is not None else OpenFiles())
@@ -159,7 +161,9 @@ class PartitionLog:
         try:
             existed, log._created = claim_folder(folder, topic_id)
             if existed:
-                log._load(now_ms, clean, recovery_point, log_start_offset, noted_end)
+                log._load(now_ms, clean, recovery_point, log_start_offset, noted_end, may_have_lost_writes)
+                # Whoever was killed may have created files whose names are not on disk.
+                log._created = log._created or not clean or not log.log_end_offset
             else:
                 log._start_empty(0, now_ms)
         except OSError as error:
@@ -170,7 +174,13 @@ class PartitionLog:
         return log
 
     def _load(
-        self, now_ms: int, clean: bool, recovery_point: int, log_start_offset: int, noted_end: NotedEnd | None
+        self,
+        now_ms: int,
+        clean: bool,
+        recovery_point: int,
+        log_start_offset: int,
+        noted_end: NotedEnd | None,
+        may_have_lost_writes: bool,
     ) -> None:
         folder = str(self.folder)
         found = list_folder(folder)
@@ -207,6 +217,7 @@ class PartitionLog:
                     state=state,
                     epochs=self.epochs,
                     now_ms=now_ms,
+                    writes_again=may_have_lost_writes,
                 )
             end_offset = recovered.log_end_offset
             self.truncated_bytes = recovered.truncated_bytes

@@ -1,6 +1,6 @@
 """What a partition remembers of its idempotent and transactional producers (KIP-98, KIP-890).
 
-Per producer id: its epoch, its last five batches (so that a retry is recognised and answered with the offset it got
+Per producer id: its epoch, its last five batches (so that a retry is recognized and answered with the offset it got
 the first time), and the first offset of its open transaction. From the open transactions follows the last stable
 offset: `read_committed` consumers never see past the first record whose fate is undecided.
 
@@ -11,7 +11,7 @@ was ended), then the epoch, the sequence, the kind of write.
 State is saved in Kafka's `.snapshot` files, named by the offset up to which they are true, and recovered from the
 newest one plus a replay of the batches after it. Kafka's entries have room for the last batch of each producer. The
 earlier ones follow behind them, where Kafka's readers do not look and its checksum still covers them: a retry is
-recognised after a restart as before it, which Kafka itself does for the last batch only.
+recognized after a restart as before it, which Kafka itself does for the last batch only.
 """
 
 from __future__ import annotations

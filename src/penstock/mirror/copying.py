@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import asyncio
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Protocol
 
 from penstock.client.cluster import Backoff
 from penstock.client.types import OffsetSpec
@@ -21,8 +21,6 @@ from penstock.wire.errors import KafkaError, OffsetOutOfRange
 
 if TYPE_CHECKING:
     from penstock.client.admin import Admin
-    from penstock.mirror.configs import TopicConfigs
-    from penstock.mirror.filling import Filler
     from penstock.mirror.source import Chunk, Feed
     from penstock.mirror.writer import Writer
     from penstock.records.record import Record
@@ -44,6 +42,19 @@ class StartMoved(Exception):
         self.end = end
 
 
+class Fills(Protocol):
+    """Moves the end of a partition on by offsets that no reader sees."""
+
+    async def fill(self, writer: Writer, upto: int) -> None: ...
+
+
+class MayBeCompacted(Protocol):
+    """What is known of the topic."""
+
+    @property
+    def is_compacted(self) -> bool: ...
+
+
 @dataclass(slots=True)
 class Progress:
     """How far a partition is. `end` is -1 until the target has been looked at."""
@@ -56,21 +67,34 @@ class Progress:
     """Offsets whose records the source deleted before they were copied."""
     trouble: str = ""
     """What the last attempt failed with, while it is being repeated."""
+    left_to_tasks: int = 0
+    """How many offsets the tasks of a bulk copy still have to copy, before the target is looked at."""
 
     @property
     def lag(self) -> int:
+        if self.left_to_tasks:
+            return self.left_to_tasks
         return max(self.source_end - self.end, 0) if self.end >= 0 and self.source_end >= 0 else -1
 
 
 class PartitionCopy:
-    def __init__(self, target: Admin, feed: Feed, writer: Writer, filler: Filler, configs: TopicConfigs) -> None:
+    """`ends_at` is where a task of a bulk copy stops; the mirror itself goes on for as long as it runs."""
+
+    def __init__(
+        self, target: Admin, feed: Feed, writer: Writer, filler: Fills, topic: MayBeCompacted, *, ends_at: int = -1
+    ) -> None:
         self.tp = feed.tp
         self.progress = Progress()
         self._target = target
         self._feed = feed
         self._writer = writer
         self._filler = filler
-        self._configs = configs
+        self._topic = topic
+        self._ends_at = ends_at
+
+    @property
+    def is_compacted(self) -> bool:
+        return self._topic.is_compacted
 
     @property
     def planned(self) -> int:
@@ -78,7 +102,7 @@ class PartitionCopy:
         return max(self._writer.planned, self._writer.reserved)
 
     async def run(self, busy: asyncio.Semaphore) -> None:
-        """Copy until cancelled; raises TopicStopped when it cannot go on."""
+        """Copy until cancelled, or to the end that was given; raises TopicStopped when it cannot go on."""
         backoff = Backoff(self._target.config)
         try:
             while True:
@@ -89,6 +113,7 @@ class PartitionCopy:
                     self._feed.seek(self._writer.end)
                     self.progress.end = self._writer.end
                     await self._copy(backoff)
+                    return
                 except Unsettled as error:
                     self.progress.trouble = str(error)
                     await asyncio.sleep(backoff.next_pause())
@@ -109,17 +134,22 @@ class PartitionCopy:
         feed, writer, progress = self._feed, self._writer, self.progress
         position = writer.end  # where the source's next batch begins, of all that was taken from the feed
         while True:
-            if not feed.chunks:
+            if not feed.chunks or self._is_behind_end(position):
                 # Nothing is waiting, so this is the moment to have everything acknowledged and the last gap filled.
                 await writer.flush()
                 if position > writer.end:
                     await self._filler.fill(writer, position)
                 self._reached()
                 backoff.reset()
+                if self._is_behind_end(position):
+                    return
             chunk = await feed.next()
             position = await self._write(chunk, position)
             progress.source_end = max(feed.stable_end, position)
             self._reached()
+
+    def _is_behind_end(self, position: int) -> bool:
+        return 0 <= self._ends_at <= position
 
     async def _write(self, chunk: Chunk, position: int) -> int:
         if chunk.skipped_to >= 0:
@@ -129,7 +159,7 @@ class PartitionCopy:
                 await self._writer.flush()
                 raise StartMoved(chunk.skipped_to, self._writer.end)
             return max(position, chunk.skipped_to)
-        pieces, after = cut(chunk.data, position, chunk.aborted)
+        pieces, after = cut(chunk.data, position, chunk.aborted, self._ends_at)
         for piece in pieces:
             if piece.first > self._writer.planned:
                 await self._filler.fill(self._writer, piece.first)
@@ -161,7 +191,7 @@ class PartitionCopy:
             theirs, ours = await read(source, tp, first, end), await read(self._target, tp, first, end)
         except OffsetOutOfRange as error:
             raise Unsettled(f"retention has just taken records of {tp}") from error
-        different = first_difference(theirs, ours, is_compacted=self._configs.is_compacted)
+        different = first_difference(theirs, ours, is_compacted=self.is_compacted)
         if different is not None:
             raise TopicStopped(_not_a_copy(f"{tp} holds something else at offset {different:,} than the source"))
 

@@ -49,8 +49,8 @@ class Refused(MirrorError):
         super().__init__(
             "\n".join(
                 [
-                    "The cut-over was not made, and nothing was changed. Settle this, and run it again "
-                    "(penstock mirror goes on meanwhile):",
+                    "The cut-over was not made, and nothing was changed. Resolve this, and run it again "
+                    "(penstock mirror continues meanwhile):",
                     *shown,
                 ]
             )

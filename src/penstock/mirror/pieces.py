@@ -61,8 +61,12 @@ class Piece:
         write_crc(self.data, 0, len(self.data))
 
 
-def cut(data: memoryview, position: int, aborted: Iterable[tuple[int, int]] = ()) -> tuple[list[Piece], int]:
-    """The pieces of fetched bytes from `position` on, and the offset behind the last whole batch."""
+def cut(
+    data: memoryview, position: int, aborted: Iterable[tuple[int, int]] = (), ends_at: int = -1
+) -> tuple[list[Piece], int]:
+    """The pieces of fetched bytes from `position` on, and the offset behind the last whole batch; no batch that begins
+    at `ends_at` or later, unless it is -1.
+    """
     chosen = BatchFilter(aborted)
     pieces: list[Piece] = []
     small: list[Record] = []
@@ -70,6 +74,8 @@ def cut(data: memoryview, position: int, aborted: Iterable[tuple[int, int]] = ()
     for pos, header in iter_headers(data):
         if header.next_offset <= position:
             continue
+        if 0 <= ends_at <= header.base_offset:
+            break
         if not crc_is_valid(data, pos, header.size):
             raise CorruptSource(f"the batch at offset {header.base_offset} does not match its checksum")
         shown = not chosen.skips(header, data, pos) and header.records_count > 0

@@ -18,6 +18,7 @@ from penstock.client.metadata import TopicInfo
 from penstock.client.offsets import fetch_committed
 from penstock.client.types import IsolationLevel, OffsetSpec, TopicPartition
 from penstock.mirror.acls import copy_acls
+from penstock.mirror.bulk import Bulk, Spread
 from penstock.mirror.copying import Progress
 from penstock.mirror.failures import MirrorError, Unsettled
 from penstock.mirror.filling import Filler
@@ -79,8 +80,19 @@ class Status:
 class Mirror:
     """`async with Mirror(…) as mirror: await mirror.run()`."""
 
-    def __init__(self, from_: Mapping[str, object], to: Mapping[str, object], plan: Plan) -> None:
+    def __init__(
+        self,
+        from_: Mapping[str, object],
+        to: Mapping[str, object],
+        plan: Plan,
+        *,
+        spread: Spread | None = None,
+    ) -> None:
+        """`spread` runs the tasks of a bulk copy (see `bulk`)."""
         self.plan = plan
+        self._bulk = None
+        if spread is not None:
+            self._bulk = Bulk({**from_, **SETTINGS}, {**to, **SETTINGS}, spread)
         self.from_ = Admin({**from_, **SETTINGS})
         self.to = Admin({**to, **SETTINGS})
         self.topics: dict[str, TopicMirror] = {}
@@ -88,7 +100,7 @@ class Mirror:
         self.groups: GroupCopy
         self.parts: Parts
         self._rounds: list[asyncio.Task[None]] = []
-        self._has_looked = False
+        self._has_looked = asyncio.Event()
         self._excess: dict[TopicPartition, int] = {}
         """Partitions that ended behind what the mirror has written; twice in a row is no coincidence."""
         self._committed: dict[TopicPartition, int] = {}
@@ -113,13 +125,13 @@ class Mirror:
         if not self.plan.again and (over := [note for note in notes.values() if note.cut_over_ms >= 0]):
             raise MirrorError(
                 f"The programs of {len(over)} partitions have changed over to the target already. To mirror in the "
-                "other direction, swap --from and --to; to go on in this one all the same, add --again."
+                "other direction, swap --from and --to; to continue in this one anyway, add --again."
             )
         known = next(iter(notes.values()), None)
         producer_id, epoch = (known.producer_id, known.producer_epoch) if known else await self._new_producer()
         source = Source(self.from_)
         filler = Filler(self.to, lease)
-        self.parts = Parts(self.from_, self.to, source, lease, filler, producer_id, epoch, notes)
+        self.parts = Parts(self.from_, self.to, source, lease, filler, producer_id, epoch, notes, self._bulk)
         self.groups = GroupCopy(self.from_, self.to, lease, self._is_mirrored)
 
     async def _new_producer(self) -> tuple[int, int]:
@@ -142,6 +154,8 @@ class Mirror:
         work = (self.find_topics, self.copy_groups, self.note_progress)
         self._rounds = [asyncio.create_task(self._again_and_again(each)) for each in work]
         self._rounds.append(asyncio.create_task(self.parts.source.run()))
+        if self._bulk is not None:
+            self._rounds.append(asyncio.create_task(self._copy_in_bulk(self._bulk)))
         done, _ = await asyncio.wait(self._rounds, return_when=asyncio.FIRST_EXCEPTION)
         for task in done:
             task.result()
@@ -155,9 +169,20 @@ class Mirror:
                 self.trouble = str(error)
             except KafkaError as error:
                 if not error.retriable:
-                    raise MirrorError(f"The mirror cannot go on: {error}.") from error
+                    raise MirrorError(f"The mirror cannot continue: {error}.") from error
                 self.trouble = str(error)
             await asyncio.sleep(self.plan.interval_s)
+
+    async def _copy_in_bulk(self, bulk: Bulk) -> None:
+        """Once: have the tasks copy what is there after the first look at all topics."""
+        await self._has_looked.wait()
+        copies = [
+            (copy, topic.topic_id)
+            for topic in self.topics.values()
+            if topic.problem is None
+            for copy in topic.partitions.values()
+        ]
+        await bulk.run(self.from_, self.to, copies, self.parts.notes)
 
     # Topics
 
@@ -180,7 +205,7 @@ class Mirror:
         for name, topic in self.topics.items():
             if name not in there and topic.problem is None:
                 await topic.stop(f"the topic {name} was deleted at the source; the target keeps its copy")
-        self._has_looked = True
+        self._has_looked.set()
         if self.plan.with_acls:
             await copy_acls(self.from_, self.to)
 
@@ -268,9 +293,9 @@ class Mirror:
             groups=sum(map(bool, self.groups.copied.values())) + sum(map(bool, self.groups.shared.values())),
             held_back=self.groups.held_back,
             problems=[topic.problem for topic in mirrored if topic.problem] + list(self.groups.problems.values()),
-            notes=refused + active + expired,
+            notes=refused + active + expired + ([self._bulk.failure] if self._bulk and self._bulk.failure else []),
             trouble=self.trouble or next((each.trouble for each in progress if each.trouble), ""),
-            is_ready=self._has_looked
+            is_ready=self._has_looked.is_set()
             and all(topic.problem is not None or topic.is_prepared for topic in mirrored)
             and all(each.end >= 0 for topic in mirrored if topic.problem is None for each in topic.progress.values()),
         )

@@ -28,6 +28,7 @@ from penstock.wire.errors import KafkaError, TopicAlreadyExists
 if TYPE_CHECKING:
     from penstock.client.admin import Admin
     from penstock.client.metadata import TopicInfo
+    from penstock.mirror.bulk import Bulk
     from penstock.mirror.filling import Filler
     from penstock.mirror.lease import Lease
     from penstock.mirror.source import Source
@@ -48,6 +49,8 @@ class Parts:
     producer_id: int
     producer_epoch: int
     notes: dict[TopicPartition, Note]
+    bulk: Bulk | None = None
+    """Tasks that copy first, if there are any."""
     holds_configs: bool = True
     """Whether some configs are held at other values (`configs.HELD`); no longer after the cut-over."""
     busy: asyncio.Semaphore = field(default_factory=lambda: asyncio.Semaphore(32))
@@ -219,6 +222,8 @@ class TopicMirror:
     async def _run(self, copy: PartitionCopy) -> None:
         tp = copy.tp
         try:
+            if self._parts.bulk is not None:
+                await self._parts.bulk.wait()
             while True:
                 try:
                     await copy.run(self._parts.busy)

@@ -14,7 +14,7 @@ from penstock.queues.transitions import StateBatch
 
 
 def merge_batches(start_offset: int, known: Sequence[StateBatch], updates: Sequence[StateBatch]) -> list[StateBatch]:
-    """Disjoint batches in order, nothing below the start offset, neighbours that are alike joined."""
+    """Disjoint batches in order, nothing below the start offset, neighbors that are alike joined."""
     if not updates:
         return _clipped(start_offset, known)
     if not known or updates[0].first_offset > known[-1].last_offset:

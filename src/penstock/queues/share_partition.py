@@ -23,7 +23,7 @@ fetch gets at most the records it asked for, and the shell cuts the batches for 
 
 Suspect records (KAFKA-17541): a record that was delivered half as often as it may be might be the one that kills its
 consumers. From then on it travels with half the company it had the last time, nothing before it and nothing after it,
-and at its last attempt alone, so that one poison record does not take its neighbours to the archive.
+and at its last attempt alone, so that one poison record does not take its neighbors to the archive.
 """
 
 from __future__ import annotations

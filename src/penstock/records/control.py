@@ -2,7 +2,7 @@
 
 A marker is a batch of one record that takes an offset like any other but is never shown to an application. Key and
 value have fixed layouts; some clients parse the value, so it is written even though its only content is the
-coordinator's epoch. The other control types belong to Kafka's metadata log and are only recognised here.
+coordinator's epoch. The other control types belong to Kafka's metadata log and are only recognized here.
 """
 
 from __future__ import annotations

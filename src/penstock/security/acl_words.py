@@ -61,12 +61,12 @@ def rule_of(
     """A rule from words. Raises ValueError with what can be written for one that means nothing."""
     kind = RESOURCES.get(resource.lower())
     if kind is None:
-        raise ValueError(f"{resource!r} is no type of resource; it can be {', '.join(RESOURCES)}")
+        raise ValueError(f"{resource!r} is not a type of resource; use one of {', '.join(RESOURCES)}")
     known = [AclOperation.ALL, *SUPPORTED_OPERATIONS[kind]]
     wanted = next((each for each in known if word_of(each) == operation.lower()), None)
     if wanted is None:
         raise ValueError(
-            f"{operation!r} is nothing that can be done to a {resource}; it can be {', '.join(map(word_of, known))}"
+            f"{operation!r} is not an operation on a {resource}; use one of {', '.join(map(word_of, known))}"
         )
     if kind is AclResource.CLUSTER:
         name, is_prefix = CLUSTER_NAME, False
@@ -142,5 +142,5 @@ def _named(word: str, known: list[E], text: str) -> E:
     found = {each.name.lower(): each for each in known}.get(word.lower().replace("-", "_"))
     if found is None:
         names = ", ".join(each.name.lower().replace("_", "-") for each in known)
-        raise ValueError(f"{word!r} in the rule {text!r} is unknown; it can be {names}")
+        raise ValueError(f"{word!r} in the rule {text!r} is unknown; use one of {names}")
     return found

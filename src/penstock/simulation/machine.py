@@ -16,7 +16,7 @@ from penstock import portable
 from penstock.broker.foundation import Foundation
 from penstock.broker.listeners import Address
 from penstock.catalog.memory import MemoryCatalog
-from penstock.log.segment import LOG_SUFFIX, file_stem
+from penstock.log.segment import LOG_SUFFIX, TXN_INDEX_SUFFIX, file_stem
 from penstock.records.batch import CorruptBatch, crc_is_valid, iter_headers
 from penstock.simulation.files import FileDisk
 from penstock.simulation.network import SimulatedListener
@@ -99,16 +99,26 @@ class MachineSimulation(OneBroker):
 
 
 def _end_offset(folder: Path) -> int:
-    """Where a log ends, as recovery will find it: behind the last batch that is whole."""
-    end = 0
+    """Where a log ends, as recovery will find it: behind the last batch that is whole, and before the first hole.
+
+    Only compaction leaves holes. It leaves others in the same segment, or the index of transactions that every segment
+    has which it has cleaned.
+    """
+    end: int | None = None
+    may_have_holes = True
     for base_offset in sorted(int(path.stem) for path in folder.glob(f"*{LOG_SUFFIX}")):
-        data = Path(file_stem(str(folder), base_offset) + LOG_SUFFIX).read_bytes()
-        end = max(end, base_offset)
+        if end is not None and end < base_offset and not may_have_holes:
+            return end
+        stem = file_stem(str(folder), base_offset)
+        data = Path(stem + LOG_SUFFIX).read_bytes()
+        end = max(end or 0, base_offset)
+        may_have_holes = Path(stem + TXN_INDEX_SUFFIX).exists()
         try:
             for position, header in iter_headers(data):
                 if not crc_is_valid(data, position, header.size):
                     return end
+                may_have_holes = may_have_holes or header.base_offset != end
                 end = header.next_offset
         except CorruptBatch:
             return end
-    return end
+    return end or 0

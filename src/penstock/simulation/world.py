@@ -129,9 +129,11 @@ class SimulatedWorld(ABC):
         return round(self.loop.time() * 1000)
 
     def tell(self, who: str, what: str) -> None:
+        """Add a line to the story."""
         self.story.append((self.now_ms, who, what))
 
     def fault(self, kind: str, what: str = "") -> None:
+        """Count a fault, and add it to the story."""
         self.faults[kind] += 1
         self.tell("world", f"{kind} {what}".rstrip())
 
@@ -183,6 +185,7 @@ class OneBroker(SimulatedWorld):
 
     @property
     def broker(self) -> Broker:
+        """The running broker."""
         return self.nodes[0].broker
 
     @property
@@ -192,9 +195,11 @@ class OneBroker(SimulatedWorld):
 
     @property
     def broker_process(self) -> Process:
+        """The broker's process."""
         return self.nodes[0].process
 
     async def start_broker(self) -> None:
+        """Start the broker; returns when clients can connect."""
         await self.nodes[0].start()
 
     def kill_broker(self) -> None:
@@ -210,9 +215,11 @@ class OneBroker(SimulatedWorld):
         await self.nodes[0].stop()
 
     def pause_broker(self) -> None:
+        """Freeze the broker until `resume_broker`."""
         self.nodes[0].pause()
 
     def resume_broker(self) -> None:
+        """Let a frozen broker continue."""
         self.nodes[0].resume()
 
     def jump_clock(self, milliseconds: int) -> None:

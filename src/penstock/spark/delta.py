@@ -66,7 +66,7 @@ class DeltaTarget:
         self._schema = Schema.from_arrow(schema)
         for name in self._partition_by:
             if name not in schema.names:
-                raise SchemaMismatch(f"{self._root} is to be partitioned by {name}, which is no column of the load")
+                raise SchemaMismatch(f"{self._root} is to be partitioned by {name}, which is not a column of the load")
         if self._table is None:
             if "://" not in self._root:
                 Path(self._root).mkdir(parents=True, exist_ok=True)

@@ -40,7 +40,9 @@ class FolderTarget:
 
     def __init__(self, root: str, name: str, partition_by: tuple[str, ...], partitions: list[TopicPartition]) -> None:
         if "://" in root:
-            raise UsageError(f"{root} is no folder of a local file system; load it as Delta (--format delta) instead")
+            raise UsageError(
+                f"{root} is not a folder of a local file system; load it as Delta (--format delta) instead"
+            )
         self._root = Path(root)
         self._name = name
         self._partition_by = partition_by
@@ -81,7 +83,7 @@ class FolderTarget:
     def prepare(self, schema: pa.Schema) -> ParquetTaskWriter:
         for name in self._partition_by:
             if name not in schema.names:
-                raise SchemaMismatch(f"{self._root} is to be partitioned by {name}, which is no column of the load")
+                raise SchemaMismatch(f"{self._root} is to be partitioned by {name}, which is not a column of the load")
         self._schema = schema
         if self._seen:
             there = self._manifest(self._seen)

@@ -32,7 +32,7 @@ def load_module(name: str) -> ModuleType:
     assert spec.loader is not None
     module = importlib.util.module_from_spec(spec)
     sys.modules[spec.name] = module
-    sys.path.insert(0, str(path.parent.resolve()))  # its neighbours, as when it is run by itself
+    sys.path.insert(0, str(path.parent.resolve()))  # its neighbors, as when it is run by itself
     try:
         spec.loader.exec_module(module)
     except BaseException:

@@ -143,15 +143,15 @@ def parse_options(given: Mapping[str, str], *, streaming: bool = False) -> Sourc
     _refuse_unknown(given)
     servers = options.get("kafka.bootstrap.servers", "")
     if not servers:
-        raise UsageError("option kafka.bootstrap.servers is missing: which broker is to be read, as host:port?")
+        raise UsageError("option kafka.bootstrap.servers is missing: set it to a broker to read from, as host:port")
     subscription = _subscription(options)
     share_group = options.get("share.group", "")
     if share_group and not streaming:
-        raise UsageError("share.group is for readStream: a share group hands out records once, not to every action")
+        raise UsageError("share.group is for readStream: a share group delivers records once, not to every action")
     if streaming:
         for name in ("endingOffsets", "endingOffsetsByTimestamp", "endingTimestamp"):
             if name.lower() in options:
-                raise UsageError(f"{name} has no meaning in a streaming query; it reads on and on")
+                raise UsageError(f"{name} has no meaning in a streaming query, which never ends")
     starting = _bound(options, "starting", "latest" if streaming else "earliest")
     ending = _bound(options, "ending", "latest")
     if not streaming:
@@ -209,7 +209,7 @@ def _subscription(options: Mapping[str, str]) -> Subscription:
         try:
             re.compile(text)
         except re.error as error:
-            raise UsageError(f"subscribePattern is {text!r}, which is no regular expression: {error}") from None
+            raise UsageError(f"subscribePattern is {text!r}, which is not a regular expression: {error}") from None
         return Subscription(pattern=text)
     try:
         parsed = json.loads(text)

@@ -258,7 +258,7 @@ def _place(batch: pa.RecordBatch, index: int) -> str:
 def _beside(given: pa.Schema, keep: tuple[str, ...], columns: pa.Schema) -> pa.Schema:
     twice = sorted(set(keep) & set(columns.names))
     if twice:
-        raise UsageError(f"{', '.join(twice)} would be there twice: leave it out of keep, or of the schema")
+        raise UsageError(f"{', '.join(twice)} would be a column twice: leave it out of keep or of the schema")
     return pa.schema([*(given.field(name) for name in keep), *columns])
 
 

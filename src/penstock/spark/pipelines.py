@@ -475,6 +475,6 @@ def _named(file: Path, name: object) -> Callable[..., object]:
     except (ImportError, AttributeError) as error:
         raise UsageError(f"{file}: {name!r} is not there: {error}") from None
     if not callable(found):
-        raise UsageError(f"{file}: {name!r} is no function")
+        raise UsageError(f"{file}: {name!r} is not a function")
     function: Callable[..., object] = found
     return function

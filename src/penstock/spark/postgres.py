@@ -97,7 +97,7 @@ class PostgresTarget:
 
     def __init__(self, dsn: str, table: str, name: str, partitions: list[TopicPartition]) -> None:
         if not table:
-            raise UsageError("into which table? Give --table NAME, or table=… in Python")
+            raise UsageError("the table is missing: give --table NAME, or table=… in Python")
         self._dsn = dsn
         schema, _, plain = table.rpartition(".")
         self._schema, self._table = schema or "public", plain

@@ -43,7 +43,7 @@ def as_options(security: SecurityConfig) -> dict[str, str]:
     made: dict[str, str] = {}
     for name, value in security.given().items():
         if not isinstance(value, (str, bool)):
-            raise UsageError(f"{name} cannot travel as an option of Spark: name it as module:function")
+            raise UsageError(f"{name} cannot be passed as an option of Spark: name it as module:function")
         made[f"{_PREFIX}{name.replace('_', '.')}"] = str(value).lower() if isinstance(value, bool) else value
     return made
 

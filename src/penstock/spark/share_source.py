@@ -102,7 +102,7 @@ class ShareStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
 
     def __init__(self, options: SourceOptions) -> None:
         if options.subscription.partitions:
-            raise UsageError("share.group goes with subscribe or subscribePattern: the group shares out the partitions")
+            raise UsageError("share.group goes with subscribe or subscribePattern: the group assigns the partitions")
         self._options = options
         self._thread: LoopThread | None = None
         self._holder: Holder | None = None

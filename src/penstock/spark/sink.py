@@ -101,11 +101,11 @@ def parse_sink_options(given: Mapping[str, str], columns: Sequence[str]) -> Sink
             raise UsageError(f"the penstock sink has no option {name!r}{hint}")
     servers = options.get("kafka.bootstrap.servers", "")
     if not servers:
-        raise UsageError("option kafka.bootstrap.servers is missing: to which broker is to be written, as host:port?")
+        raise UsageError("option kafka.bootstrap.servers is missing: set it to a broker to write to, as host:port")
     if "value" not in columns:
         raise UsageError(f"the sink needs a column value; there are {', '.join(columns)}")
     if "topic" not in columns and not options.get("topic"):
-        raise UsageError("into which topic? Give the option topic, or a column topic")
+        raise UsageError("the topic is missing: set the option topic, or add a column topic")
     if options.get("kafka.transactional.id") and options.get("kafka.transactional.id") == options.get("kafka.group.id"):
         raise UsageError(
             "kafka.group.id and kafka.transactional.id must differ: the sink has a group of the latter name"

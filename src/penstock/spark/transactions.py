@@ -74,8 +74,8 @@ class Decision:
         text = f"{self.batch} {packed}"
         if len(text) > _METADATA_BYTES:
             raise UsageError(
-                f"{len(entries)} tasks write to the sink at once; its decision has no room for so many. "
-                "Put coalesce(100) in front of writeStream"
+                f"{len(entries)} tasks write to the sink at once, which is too many. "
+                "Put coalesce(100) before writeStream"
             )
         return text
 

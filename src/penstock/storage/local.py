@@ -96,6 +96,7 @@ class LocalStorage:
             leader_epoch=known.leader_epoch,
             noted_end=known.noted_ends.get((topic, partition)),
             open_files=self._open_files,
+            may_have_lost_writes=known.may_have_lost_writes,
         )
         opened.on_roll = self._flusher.request_sync
         self._logs[topic, partition] = opened
@@ -201,8 +202,12 @@ class LocalStorage:
             return
         # Several at a time: each waits for the disk a few times.
         pool = self._threads.pool("penstock-close", _CLOSING_THREADS)
-        for closing in [pool.submit(each.close) for each in self._logs.values()]:
-            closing.result()
-        pool.shutdown()
-        self._saving.close()
-        self._checkpoints.mark_clean()
+        try:
+            for closing in [pool.submit(each.close) for each in self._logs.values()]:
+                closing.result()
+            pool.shutdown()
+            self._saving.close()
+            self._checkpoints.mark_clean()
+        except (OSError, StorageError):
+            self._checkpoints.forget_boot()  # it may have been a sync that has failed
+            raise

@@ -1,10 +1,10 @@
-"""A broker inside your tests: real sockets, real clients, nothing to install or to start.
+"""A broker inside your tests: real sockets, real clients, nothing to install or start.
 
     with penstock.testing.Broker() as broker:
         producer = confluent_kafka.Producer({"bootstrap.servers": broker.bootstrap_servers})
 
 `Broker` runs in a thread of its own, so tests of any kind can use it; `AsyncBroker` runs in the event loop of the test.
-Both can be told to fail (`broker.fail("Produce", ErrorCode.NOT_LEADER_OR_FOLLOWER, times=2)`), to be slow and to drop
+Both can be made to fail (`broker.fail("Produce", ErrorCode.NOT_LEADER_OR_FOLLOWER, times=2)`), to be slow and to drop
 connections. `MemoryBroker` has neither files nor sockets. `World` runs a broker and your programs in simulated time,
 with crashes, pauses and slow networks. `VirtualClock` drives the coordinators, which have no clock of their own. With
 pytest there is nothing to import: the fixtures `penstock_broker` and `penstock_session_broker` come with the

@@ -68,6 +68,7 @@ class _Common:
 
     @property
     def port(self) -> int:
+        """The port that clients connect to."""
         return self._running().port
 
     @property
@@ -292,6 +293,7 @@ class AsyncBroker(_Common):
         await self.close()
 
     async def start(self) -> Self:
+        """Start serving."""
         if self._task is not None:
             raise RuntimeError("the broker is running already")
         try:
@@ -305,6 +307,7 @@ class AsyncBroker(_Common):
         return self
 
     async def stop(self) -> None:
+        """Stop serving and flush. The data stays."""
         task, self._task = self._task, None
         if task is not None and self._server is not None:
             self._server.stop()
@@ -314,34 +317,41 @@ class AsyncBroker(_Common):
                 self._server = None
 
     async def restart(self) -> None:
+        """Stop the broker and start it again, with its data."""
         await self.stop()
         await self.start()
 
     async def close(self) -> None:
+        """Stop and remove the temporary folder."""
         try:
             await self.stop()
         finally:
             self._remove()
 
     def create_topic(self, name: str, partitions: int = 1, **configs: object) -> None:
+        """Create a topic; configs with underscores for dots."""
         self._create_topic(name, partitions, {key.replace("_", "."): str(value) for key, value in configs.items()})
 
     def fail(
         self, api: str | ApiKey, error: ErrorCode, *, times: int | None = 1, whole_response: bool = False
     ) -> Fault:
+        """Answer the next requests of an API with an error, without carrying them out."""
         fault = ErrorFault(api_key(api), times, error, whole_response)
         self._add_fault(fault)
         return fault
 
     def delay(self, api: str | ApiKey, seconds: float, *, times: int | None = 1) -> Fault:
+        """Handle the next requests of an API later."""
         fault = DelayFault(api_key(api), times, seconds)
         self._add_fault(fault)
         return fault
 
     def drop(self, api: str | ApiKey, *, times: int | None = 1) -> Fault:
+        """Close the connection instead of handling the next requests of an API."""
         fault = DropFault(api_key(api), times)
         self._add_fault(fault)
         return fault
 
     def heal(self, api: str | ApiKey | None = None) -> None:
+        """End the faults of an API, or all."""
         self._heal(None if api is None else api_key(api))

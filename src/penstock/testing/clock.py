@@ -1,8 +1,8 @@
-"""Time that passes when the test says so.
+"""Time that passes when the test lets it.
 
-The coordinators and the share-partitions are handed the time with every call and say when they next want to be called
+The coordinators and the share-partitions are given the time with every call, and say when they must be called next
 (`next_deadline_ms`, `tick`). A virtual clock does for them what the broker's timers do: it stops at every deadline on
-the way, in order, so that an hour of session timeouts takes no time and always happens the same way.
+the way, in order, so that an hour of session timeouts takes no time and always happens in the same way.
 """
 
 from __future__ import annotations

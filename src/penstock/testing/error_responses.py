@@ -1,8 +1,8 @@
-"""The response that says "error" to a request of any API, built from the schemas.
+"""Error responses to requests of any API, built from the schemas.
 
-Kafka has no error envelope: an error code stands in each partition, topic or group that a response speaks of, or in the
-response itself. So the answer mirrors the request. Each array of the response whose elements carry an error code is
-filled from the array of the request that it answers, with names and ids copied over. Where nothing can be mirrored
+Kafka has no error envelope: there is an error code in each partition, topic or group of a response, or in the response
+itself. The error response therefore mirrors the request. Each array of the response whose elements carry an error code
+is filled from the array of the request that it answers, with names and ids copied over. Where nothing can be mirrored
 (Heartbeat, EndTxn, a fetch that names no partition) the response's own error code is set.
 """
 

@@ -1,7 +1,7 @@
-"""Faults on purpose: errors, delays and dropped connections for the requests of one API.
+"""Injected faults: errors, delays and dropped connections for the requests of one API.
 
-A fault stands between the dispatcher and the handler. While there is none, the broker pays one look at an empty dict
-per request.
+A fault is placed between the dispatcher and the handler. Without faults, it costs the broker one look into an empty
+dict per request.
 """
 
 from __future__ import annotations
@@ -32,14 +32,17 @@ class Fault(ABC):
 
     @property
     def active(self) -> bool:
+        """Whether the fault still applies to requests."""
         return self.left is None or self.left > 0
 
     def hit(self) -> None:
+        """Count a request that the fault applied to."""
         self.hits += 1
         if self.left is not None:
             self.left -= 1
 
     def heal(self) -> None:
+        """End the fault."""
         self.left = 0
 
     @abstractmethod

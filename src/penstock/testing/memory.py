@@ -4,12 +4,12 @@
         client = broker.connect()
         response = await client.ask(m.MetadataRequest(), m.MetadataResponse)
 
-Its catalog, its storage and its listener are kept in memory, and a test can have them do what disks and networks rarely
-do: `broker.catalog.refuse_changes(...)`, `broker.storage.hold_commits()`, `broker.storage.refuse_appends(log)`,
+Its catalog, storage and listener are in memory, and a test can make them do what disks and networks rarely do:
+`broker.catalog.refuse_changes(...)`, `broker.storage.hold_commits()`, `broker.storage.refuse_appends(log)`,
 `broker.storage.lose_leadership(log)`, `broker.storage.gain_leadership(log)`.
 
-Both ends of a connection belong to one event loop. What is under way in a direction is bounded as the buffers of a
-socket are, so that a client that does not read holds up the broker just as it would over a network.
+Both ends of a connection belong to one event loop. The data under way in each direction is bounded like the buffers of
+a socket, so that a client that does not read holds up the broker just as it would over a network.
 """
 
 from __future__ import annotations
@@ -304,6 +304,7 @@ class MemoryBroker:
         await self.stop()
 
     async def start(self) -> None:
+        """Start serving."""
         if self._task is not None:
             raise RuntimeError("the broker is running already")
         settings = Settings(configs=dict(self._configs))
@@ -321,16 +322,19 @@ class MemoryBroker:
             await asyncio.wait_for(task, _STOP_SECONDS)
 
     async def restart(self) -> None:
+        """Stop the broker and start it again, with what was committed."""
         await self.stop()
         await self.start()
 
     @property
     def parts(self) -> Parts:
+        """The parts of the running broker, for tests of single ones."""
         if self._server is None:
             raise RuntimeError("the broker is not running: use it in an `async with` block, or call start()")
         return self._server.parts
 
     def connect(self, client_id: str = "memory") -> WireClient:
+        """A client whose connection is in memory: `await client.ask(request, response)`."""
         return WireClient(self._listener.connect(), client_id)
 
     def create_topic(self, name: str, partitions: int = 1, **configs: object) -> None:

@@ -1,4 +1,4 @@
-"""Security of a broker for tests: certificates, users and rules from a line of arguments, and settings for clients."""
+"""Security of a broker for tests: certificates, users and ACLs from arguments, and settings for clients."""
 
 from __future__ import annotations
 

@@ -11,8 +11,8 @@
 
     world.run(story())
 
-Programs are coroutines on `penstock.client`, unchanged. They see the world's time, so minutes pass in milliseconds. The
-same seed does the same again.
+Programs are coroutines on `penstock.client`, unchanged. They see simulated time, so minutes pass in milliseconds. The
+same seed repeats the same run.
 """
 
 from __future__ import annotations
@@ -117,6 +117,7 @@ class World(Simulation):
             connection.cut()
 
     async def slow_network(self, seconds: float) -> None:
+        """Delay every piece of data by up to 0.3 seconds, for a while."""
         self.fault("slow-network")
         before, self.network.latency_seconds = self.network.latency_seconds, _SLOW_SECONDS
         await asyncio.sleep(seconds)

@@ -1,6 +1,6 @@
 """The states of a transactional id, and which may follow which.
 
-A *transactional id* is the name a program gives to its producer so that a restarted program is recognised as the same
+A *transactional id* is the name a program gives to its producer so that a restarted program is recognized as the same
 one. The coordinator keeps one entry per transactional id: which producer id it has at the moment, which epoch of that
 producer id may speak, and how far its current transaction is.
 

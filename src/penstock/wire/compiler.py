@@ -1,6 +1,6 @@
 """Writes the encoder and the decoder of one message in one version as Python source, and compiles it.
 
-The source is flat: nested structs become nested loops in one function, and neighbouring fields of fixed size are read
+The source is flat: nested structs become nested loops in one function, and neighboring fields of fixed size are read
 or written by one `struct` call. That is what makes a request with one partition cost microseconds.
 
 A decoder is `decode(buffer, position) -> (message, position)` over a memoryview of bytes. It checks every length

@@ -31,9 +31,9 @@ _TABLE = read_table("""
 interval.ms int =300000
     How often clients push their metrics.
 match list =
-    Which clients the subscription is for: name=regular expression, separated by commas.
+    The clients that the subscription applies to: name=regular expression, separated by commas.
 metrics list =
-    Prefixes of the names of the metrics that clients push; * takes all.
+    Prefixes of the names of the metrics that clients push; * for all.
 """)
 
 DEFAULT_SUBSCRIPTION = "penstock-default"

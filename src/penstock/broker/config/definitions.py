@@ -3,7 +3,7 @@
 Definitions are kept as tables of text, one line each, because there are four hundred of them::
 
     log.segment.bytes int =1073741824 >=1048576 @cluster
-        Size at which a segment is followed by a new one.
+        Size at which a new segment is started.
 
 that is: name, type, default (none means null), valid values, and whether it can be changed at run time for the whole
 cluster or for each broker by itself; then a sentence of documentation. A config without documentation is one that

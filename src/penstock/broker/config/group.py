@@ -16,7 +16,7 @@ errors.deadletterqueue.copy.record.enable bool =false internal
 errors.deadletterqueue.topic.name string = internal
     The topic for records that were rejected or delivered too often; without it they are only archived.
 penstock.share.deadletterqueue.authority string = internal
-    Whose rights count for dead letters: who named their topic, and from where. The broker sets it.
+    The principal and host whose rights apply to dead letters: whoever set their topic. Set by the broker.
 penstock.share.delivery.time.header string = internal
     Name of the record header that holds the earliest time of delivery, in milliseconds since 1970 as text.
 penstock.share.retry.backoff.max.ms long =60000 >=0 internal
@@ -24,12 +24,12 @@ penstock.share.retry.backoff.max.ms long =60000 >=0 internal
 penstock.share.retry.backoff.ms long =0 >=0 internal
     How long a released or expired record waits before it is delivered again; 0 for not at all.
 penstock.share.retry.backoff.multiplier double =2.0 >=1 internal
-    By how much the wait grows with each delivery.
+    Factor by which the wait grows with each delivery.
 share.assignment.interval.ms int =1000 >=0
 share.auto.offset.reset string =latest offset-reset
-    Where a share group without a position begins: earliest, latest or by_duration:PnDTnHnMn.nS.
+    Where a share group without offsets starts: earliest, latest or by_duration:PnDTnHnMn.nS.
 share.delivery.count.limit int =5 >=2
-    Deliveries after which a record is given up.
+    Number of deliveries after which a record is given up.
 share.heartbeat.interval.ms int =5000 >=1
     How often members send a heartbeat.
 share.isolation.level string =read_uncommitted {read_committed,read_uncommitted}
@@ -37,9 +37,9 @@ share.isolation.level string =read_uncommitted {read_committed,read_uncommitted}
 share.partition.max.record.locks int =2000 >=100
     Records of a partition that may be in flight at a time.
 share.record.lock.duration.ms int =30000 >=1000
-    How long an acquired record belongs to its consumer.
+    How long an acquired record stays locked for its consumer.
 share.renew.acknowledge.enable bool =true
-    Whether a consumer may renew the lock of a record that it is working on.
+    Whether a consumer may renew the lock of a record that it is handling.
 share.session.timeout.ms int =45000 >=1
     Silence after which a member is removed.
 streams.assignment.interval.ms int =1000 >=0

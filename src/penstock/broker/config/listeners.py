@@ -89,7 +89,7 @@ def protocol_of(listener_name: str, configs: Mapping[str, str]) -> SecurityProto
         known = ", ".join(each.value for each in SecurityProtocol)
         if name in protocols:
             raise ConfigError(
-                f"Cannot accept {PROTOCOL_MAP}: {protocol!r} of {listener_name} is no security protocol. "
+                f"Cannot accept {PROTOCOL_MAP}: {protocol!r} of {listener_name} is not a security protocol. "
                 f"Use one of {known}."
             ) from None
         given = configs.get(PROTOCOL_MAP, "").strip()

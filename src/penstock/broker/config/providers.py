@@ -117,7 +117,7 @@ def _from_environment(provider: _Provider, path: str, key: str) -> str:
     try:
         is_allowed = re.fullmatch(pattern, key) is not None
     except re.error as error:
-        raise ConfigError(f"allowlist.pattern is no regular expression: {error}") from None
+        raise ConfigError(f"allowlist.pattern is not a regular expression: {error}") from None
     if not is_allowed:
         raise ConfigError(f"{_PREFIX}{provider.alias}.param.allowlist.pattern does not allow it")
     if key not in provider.environment:

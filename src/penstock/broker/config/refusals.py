@@ -115,7 +115,7 @@ _RULES: dict[str, _Rule] = {
     ),
     "sasl.jaas.config": _Rule(
         _is_no_jaas,
-        "it is no entry of a JAAS configuration",
+        "it is not an entry of a JAAS configuration",
         'Write LOGIN_MODULE required NAME="VALUE" ...; with a semicolon at the end',
     ),
     "sasl.oauthbearer.jwt.validator.class": _Rule(lambda value: value not in _KAFKA_VALIDATORS, _NO_CLASSES),
@@ -145,9 +145,9 @@ _COPIES = (
 """What promises something only where leaders move. Kafka's default is 3 for most: naming it is a promise."""
 
 _AT_THE_START_ONLY = {
-    "listeners": "Penstock opens its listeners at the start only",
-    PROTOCOL_MAP: "Penstock opens its listeners at the start only",
-    "sasl.mechanism.inter.broker.protocol": "Penstock reads it at the start only",
+    "listeners": "Penstock opens its listeners at startup only",
+    PROTOCOL_MAP: "Penstock opens its listeners at startup only",
+    "sasl.mechanism.inter.broker.protocol": "Penstock reads it at startup only",
 }
 """What Kafka follows when it changes."""
 
@@ -186,7 +186,7 @@ def check_promises_at_run_time(configs: Mapping[str, str]) -> None:
     for name, value in configs.items():
         if name == PROVIDERS or is_variable(value):
             raise ConfigError(
-                f"Cannot accept {name}={value.strip()}: Penstock resolves variables at the start only. "
+                f"Cannot accept {name}={value.strip()}: Penstock resolves variables at startup only. "
                 "Restart the broker with it."
             )
     check_promises(configs)

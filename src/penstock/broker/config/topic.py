@@ -9,7 +9,7 @@ _MINUTE_MS = 60_000
 
 _TABLE = read_table("""
 cleanup.policy list =delete {compact,delete}
-    What becomes of old segments: delete, compact, or both; nothing keeps them for ever.
+    What happens to old segments: delete, compact, or both; empty keeps them forever.
 compression.gzip.level int =-1 gzip-level
     Level when compression.type is gzip.
 compression.lz4.level int =9 1..17
@@ -23,52 +23,52 @@ delete.retention.ms long =86400000 >=0
 errors.deadletterqueue.group.enable bool =false internal
     Whether share groups may write dead letters into the topic.
 file.delete.delay.ms long =60000 >=0
-    How long a deleted segment's file is kept for readers that still have it open.
+    How long the file of a deleted segment is kept for readers that still use it.
 flush.messages long =9223372036854775807 >=1
-    Records after which the log is written through to the disk.
+    Number of records after which the log is flushed to the disk.
 flush.ms long =9223372036854775807 >=0
-    Time after which the log is written through to the disk.
+    Time after which the log is flushed to the disk.
 follower.replication.throttled.replicas list = throttled-replicas
 index.interval.bytes int =4096 >=0
     Bytes of log between two entries of the offset index.
 internal.segment.bytes int internal
-    As segment.bytes, without its lower bound, for tests.
+    Same as segment.bytes, without its lower bound, for tests.
 leader.replication.throttled.replicas list = throttled-replicas
 local.retention.bytes long =-2 >=-2
 local.retention.ms long =-2 >=-2
 max.compaction.lag.ms long =9223372036854775807 >=1
-    Age at which a record must have been compacted.
+    Age by which a record must have been compacted.
 max.message.bytes int =1048588 >=0
-    The largest batch that is taken, as stored.
+    The largest batch that is accepted, as stored.
 message.timestamp.after.max.ms long =3600000 >=0
     How far ahead of the broker's clock a record's timestamp may be.
 message.timestamp.before.max.ms long =9223372036854775807 >=0
     How far behind the broker's clock a record's timestamp may be.
 message.timestamp.type string =CreateTime {CreateTime,LogAppendTime}
-    Whose timestamp a record carries: CreateTime is the producer's, LogAppendTime the broker's.
+    The timestamp of a record: CreateTime is the producer's, LogAppendTime the broker's.
 min.cleanable.dirty.ratio double =0.5 0..1
-    Share of the log that must be uncompacted before it is compacted.
+    Fraction of the log that must be uncompacted before it is compacted.
 min.compaction.lag.ms long =0 >=0
     Age below which a record is not compacted.
 min.insync.replicas int =1 >=1
-    In a cluster whose leaders move, how many brokers must be there for acks=all; records are in the store all the same.
+    In a cluster with --store, how many replicas must be in sync for acks=all. Records are in the store anyway.
 preallocate bool =false
 remote.log.copy.disable bool =false
 remote.log.delete.on.disable bool =false
 remote.storage.enable bool =false
-    Only false is taken: Penstock has no tiered storage.
+    Only false is accepted: Penstock has no tiered storage.
 retention.bytes long =-1
-    Size of a partition above which its oldest segments are deleted; -1 is without limit.
+    Size of a partition above which its oldest segments are deleted; -1 means without limit.
 retention.ms long =604800000 >=-1
-    Age at which segments are deleted; -1 is never.
+    Age at which segments are deleted; -1 for never.
 segment.bytes int =1073741824 >=1048576
-    Size at which a segment is followed by a new one.
+    Size at which a new segment is started.
 segment.index.bytes int =10485760 >=4
     The largest index of a segment.
 segment.jitter.ms long =0 >=0
-    The most by which rolling is spread out at random.
+    The most by which the start of a new segment is randomly delayed.
 segment.ms long =604800000 >=1
-    Age at which a segment is followed by a new one.
+    Age at which a new segment is started.
 unclean.leader.election.enable bool =false
 """)
 

@@ -1,4 +1,4 @@
-"""One module per API family; each opens with the behaviour that it implements.
+"""One module per API family; each opens with the behavior that it implements.
 
 `table` says which module answers which API.
 """

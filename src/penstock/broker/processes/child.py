@@ -62,7 +62,7 @@ def run_child(
     plan: Plan, bound: Sequence[socket.socket], reports: Reports, lifeline: int, log_format: LogFormat
 ) -> int:
     """Serve until SIGTERM, or until the lifeline ends. Returns the exit code of the process."""
-    configure(os.environ.get("PENSTOCK_LOG", "WARNING").upper(), log_format, plan.node_id)
+    configure(os.environ, log_format, plan.node_id)
     try:
         _run(_serve(plan, bound, reports, lifeline))
     except Exception as error:

@@ -40,7 +40,7 @@ def run_several(
 
     Raises ListenError, ConfigError, CatalogError, StorageError, FolderInUse or ProcessesFailed with what to do next.
     """
-    configure(os.environ.get("PENSTOCK_LOG", "WARNING").upper(), log_format)
+    configure(os.environ, log_format)
     configs = resolve(settings.configs, os.environ)
     config = BrokerConfig(configs)
     check_copies(configs)

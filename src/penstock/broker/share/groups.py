@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
-from penstock.broker.coordinator_metrics import load_metrics
+from penstock.broker.coordinator_metrics import shard_metrics
 from penstock.broker.features import SHARE_VERSION
 from penstock.broker.share.configs import ShareConfigs
 from penstock.broker.share.coordinator import ShareCoordinator
@@ -91,7 +91,7 @@ class ShareGroups:
                 self.sessions, self.windows, self.dead_letters, partitions=self.config.penstock_metrics_partitions
             )
         )
-        metrics.register(lambda: load_metrics("share_coordinator", self.coordinator.runtime.loads))
+        metrics.register(lambda: shard_metrics("share_coordinator", self.coordinator.runtime))
         monitoring.register("/share-groups", self._view.show, about_groups=True)
 
     def stop(self) -> None:

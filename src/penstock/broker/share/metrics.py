@@ -33,14 +33,15 @@ class Tallies:
 
     def __init__(self) -> None:
         self._changed: set[LiveSharePartition] = set()
-        self._known: dict[LiveSharePartition, tuple[int, int]] = {}
+        self._known: dict[LiveSharePartition, _Tally] = {}
         self._sums: dict[tuple[str, str], list[int]] = {}
         """In flight, held, and the number of windows."""
 
     def opened(self, live: LiveSharePartition) -> None:
-        self._known[live] = (0, 0)
+        sums = self._sums.setdefault(_place(live), [0, 0, 0])
+        sums[2] += 1
+        self._known[live] = _Tally(sums)
         self._changed.add(live)
-        self._sums.setdefault(_place(live), [0, 0, 0])[2] += 1
 
     def changed(self, live: LiveSharePartition) -> None:
         if live in self._known:
@@ -48,20 +49,19 @@ class Tallies:
 
     def forgotten(self, live: LiveSharePartition) -> None:
         self._changed.discard(live)
-        self._note(live, (0, 0))
-        del self._known[live]
-        sums = self._sums[_place(live)]
+        sums = self._known.pop(live).note((0, 0))
         sums[2] -= 1
         if not sums[2]:
             del self._sums[_place(live)]
 
     def metrics(self) -> Iterator[Metric | None]:
-        changed = list(self._changed)
-        for first in range(0, len(changed), _WINDOWS_PER_PIECE):
-            for live in changed[first : first + _WINDOWS_PER_PIECE]:
-                if live in self._changed:
-                    self._changed.discard(live)
-                    self._note(live, live.core.tally)
+        changed, known = self._changed, self._known
+        left = len(changed)  # those that change meanwhile are for the next scrape
+        while left > 0:
+            for _ in range(min(left, len(changed), _WINDOWS_PER_PIECE)):
+                live = changed.pop()
+                known[live].note(live.core.tally)
+            left -= _WINDOWS_PER_PIECE
             yield None
         for at, name in enumerate(("in_flight", "held")):
             metric = Metric(f"penstock_share_group_{name}_records")
@@ -69,11 +69,24 @@ class Tallies:
                 metric.add(sums[at], *labels)
             yield metric
 
-    def _note(self, live: LiveSharePartition, tally: tuple[int, int]) -> None:
-        sums, before = self._sums[_place(live)], self._known[live]
-        self._known[live] = tally
-        sums[0] += tally[0] - before[0]
-        sums[1] += tally[1] - before[1]
+
+class _Tally:
+    """What a window has in flight and held, as it counts in the sums of its group and topic."""
+
+    __slots__ = ("_held", "_in_flight", "_sums")
+
+    def __init__(self, sums: list[int]) -> None:
+        self._sums = sums
+        self._in_flight = self._held = 0
+
+    def note(self, tally: tuple[int, int]) -> list[int]:
+        """Count it as it is now; returns the sums."""
+        in_flight, held = tally
+        sums = self._sums
+        sums[0] += in_flight - self._in_flight
+        sums[1] += held - self._held
+        self._in_flight, self._held = tally
+        return sums
 
 
 def _place(live: LiveSharePartition) -> tuple[str, str]:

@@ -4,8 +4,8 @@ quotas.
     async with Admin(bootstrap_servers="127.0.0.1:9092") as admin:
         await admin.create_topic("orders", 6)
 
-Calls on one thing raise what went wrong; calls on several (`create_topics`, `delete_groups`…) return what went wrong
-with each, None for those that worked. Errors that may pass are retried until `default_api_timeout_ms`.
+Calls on one thing raise its error; calls on several (`create_topics`, `delete_groups`…) return an error or None for
+each. Retriable errors are retried until `default_api_timeout_ms`.
 """
 
 from __future__ import annotations
@@ -81,10 +81,12 @@ class Admin(Topics, Configs, Groups, Transactions, Acls, Credentials, ClientQuot
         self.cluster = Cluster(self.config)
 
     async def start(self) -> Admin:
+        """Connect."""
         await self.cluster.start()
         return self
 
     async def close(self) -> None:
+        """Close all connections."""
         await self.cluster.close()
 
     async def __aenter__(self) -> Admin:

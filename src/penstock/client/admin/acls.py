@@ -13,6 +13,7 @@ from penstock.wire.acls import AclOperation, AclPermission, AclResource, Pattern
 
 class Acls(AdminPart):
     async def describe_acls(self, acl_filter: AclFilter | None = None) -> list[AclBinding]:
+        """The rules that match, or all."""
         chosen = acl_filter or AclFilter()
         request = m.DescribeAclsRequest(
             resource_type_filter=int(chosen.resource_type),
@@ -43,6 +44,7 @@ class Acls(AdminPart):
         )
 
     async def create_acls(self, bindings: Iterable[AclBinding]) -> None:
+        """Add rules; those that exist already stay."""
         creation = m.CreateAclsRequest.AclCreation
         rules = list(bindings)
         request = m.CreateAclsRequest(

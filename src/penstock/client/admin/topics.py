@@ -138,9 +138,11 @@ class Topics(AdminPart):
         return {t.name: _error(t.error_code, t.error_message, f"topic {t.name!r}") for t in answer.topics}
 
     async def delete_topic(self, name: str) -> None:
+        """Delete a topic with all its records."""
         raise_first(await self.delete_topics([name]))
 
     async def delete_topics(self, names: Iterable[str]) -> Outcome:
+        """Delete several topics; returns an error or None for each."""
         requested = list(names)
 
         def build(version: int) -> m.Message:
@@ -237,6 +239,7 @@ class Topics(AdminPart):
         return found
 
     async def elect_leaders(self, partitions: Iterable[AnyPartition], *, unclean: bool = False) -> None:
+        """Make the preferred replicas leaders, or with `unclean` any replica that is left."""
         entry = m.ElectLeadersRequest.TopicPartitions
         request = m.ElectLeadersRequest(
             election_type=1 if unclean else 0,

@@ -70,6 +70,7 @@ class Transactions(AdminPart):
         return sorted(found.values())
 
     async def describe_transaction(self, transactional_id: str) -> TransactionDescription:
+        """State, producer and partitions of a transactional id."""
         coordinator = await self.cluster.retrying(lambda: self.cluster.coordinator(TRANSACTION, transactional_id))
         answer = await self.cluster.call_coordinator(
             TRANSACTION,

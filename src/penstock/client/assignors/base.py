@@ -1,8 +1,8 @@
 """What assignors take and give.
 
-In a classic group one member, the leader, hands out the partitions of all. An assignor is a pure function of the
-topics' partition counts and the members' subscriptions; everybody must list one that all members know. Members are
-ordered as Kafka orders them: those with a `group_instance_id` first, by it, then the others by member id.
+In a classic group one member, the leader, assigns the partitions of all. An assignor is a pure function of the topics'
+partition counts and the members' subscriptions; all members must have one in common. Members are ordered as Kafka
+orders them: those with a `group_instance_id` first, by it, then the others by member id.
 """
 
 from __future__ import annotations

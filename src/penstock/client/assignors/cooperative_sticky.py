@@ -1,7 +1,7 @@
 """cooperative-sticky: the sticky assignment, reached in two steps (KIP-429).
 
-Members keep reading while the group rebalances. So a partition that is to move is first taken from its owner only; the
-owner gives it up and rejoins, and the rebalance that follows finds it free and hands it to the new one.
+Members keep reading while the group rebalances. A partition that moves is therefore first only revoked; its owner gives
+it up and rejoins, and the next rebalance finds it free and assigns it to its new owner.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
-"""sticky: as even as possible first, as little moved as possible second (KIP-54).
+"""sticky: first as even as possible, then with as few moves as possible (KIP-54).
 
-When all members subscribe to the same topics there is a direct way: everybody may keep up to the fair share of what
-they own, and what is left over goes to those who have less. When subscriptions differ, partitions are placed one by
-one with the least loaded reader, those with the fewest readers first, and then moved from fuller to emptier members
+When all members subscribe to the same topics, the assignment is computed directly: every member keeps up to its fair
+share of what it owns, and the rest goes to members that have less. When subscriptions differ, partitions are placed one
+by one with the least loaded reader, those with the fewest readers first, and then moved from fuller to emptier members
 for as long as a move makes the two more even.
 
 A member's claim to own a partition counts only if nobody of a later generation claims it too; if two of the same

@@ -7,6 +7,7 @@ import json
 import shlex
 from collections.abc import AsyncIterator
 from functools import cached_property
+from typing import TypeAlias
 from urllib.parse import urlencode
 from weakref import WeakKeyDictionary
 
@@ -21,6 +22,7 @@ from penstock.client.types import ConsumerRecord, OffsetSpec, TopicPartition
 from penstock.console import filters, searching
 from penstock.console.commands import command
 from penstock.console.decoders import FORMATS, avro, decode_record, preview
+from penstock.console.formats import plural
 from penstock.console.moments import MalformedMoment, milliseconds
 from penstock.console.names import encode_name
 from penstock.console.questions import Change, Form
@@ -36,6 +38,7 @@ _MAX_ANSWER = 16 << 20
 _JSON_SECONDS = 20.0
 _MOST_SCHEMAS = 200
 _MAX_CHARACTERS = 2 << 20
+Row: TypeAlias = dict[str, object]
 STARTS = ("newest", "beginning", "offset", "time", "live")
 KINDS = ("auto", "text", "key", "value", "header", "expression")
 
@@ -149,12 +152,20 @@ async def _place(admin: Admin, places: Places, topic: str, criteria: _Search) ->
     return Place(topic, ranges, total=total)
 
 
-async def _events(consumer: Consumer[bytes, bytes], place: Place, criteria: _Search, show: int) -> AsyncIterator[Found]:
+async def _events(
+    session: Session, consumer: Consumer[bytes, bytes], place: Place, criteria: _Search, show: int, cut: int
+) -> AsyncIterator[tuple[Found, list[Row]]]:
+    """What is found, with a row for each record. Of large values the first `cut` characters are shown."""
+
+    def row(record: ConsumerRecord[bytes, bytes]) -> Row:
+        return _row(record, criteria, session, cut)
+
     if criteria.start == "newest" and criteria.filter is None:
-        yield Found(place, await searching.newest(consumer, place, _FEW))
+        rows = await searching.newest(consumer, place, _FEW, row)
+        yield Found(place), rows
         return
     async for found in searching.search(consumer, place, criteria.filter, show):
-        yield found
+        yield found, [row(record) for record in found.records]
 
 
 async def _at_once(request: Request, topic: str, criteria: _Search) -> dict[str, object]:
@@ -163,13 +174,13 @@ async def _at_once(request: Request, topic: str, criteria: _Search) -> dict[str,
     place = await _place(await session.admin(), session.places, topic, criteria)
     limit = number_of(request.query_params.get("limit", "100"), "limit", 1, 1_000)
     cut = min(max(_PREVIEW, _MAX_ANSWER // limit), _MAX_CHARACTERS - 1)
-    rows: list[dict[str, object]] = []
+    rows: list[Row] = []
     search, at = session.places.begin(), place.copy()
     async with session.consumer(committed=criteria.committed) as consumer:
         try:
             async with asyncio.timeout(_JSON_SECONDS if criteria.start != "live" else 5.0):
-                async for found in _events(consumer, place, criteria, limit):
-                    rows += [_row(record, criteria, session, cut) for record in found.records]
+                async for found, more in _events(session, consumer, place, criteria, limit, cut):
+                    rows += more
                     at = found.place.copy()  # what is read after it has not been handed out
         except TimeoutError:
             pass
@@ -198,9 +209,9 @@ async def _search_events(
     yield "progress", _progress(Found(place), criteria, session.places.keep(search, place))
     template = web_of(request).templates.get_template("message_rows.html")
     async with session.consumer(committed=criteria.committed) as consumer:
-        async for found in _events(consumer, place, criteria, _KEEP if criteria.more else max(0, _KEEP - place.hits)):
-            if found.records:
-                rows = [_row(record, criteria, session, _PREVIEW) for record in found.records]
+        show = _KEEP if criteria.more else max(0, _KEEP - place.hits)
+        async for found, rows in _events(session, consumer, place, criteria, show, _PREVIEW):
+            if rows:
                 if criteria.start == "live":
                     rows.reverse()
                 yield "rows", template.render(rows=rows, topic=place.topic, formats="")
@@ -210,11 +221,11 @@ async def _search_events(
 def _progress(found: Found, criteria: _Search, resume: str) -> dict[str, object]:
     place = found.place
     if criteria.start == "live":
-        text = f"following · {place.hits:,} records" + (" found" if criteria.filter else "")
+        text = f"following · {plural(place.hits, 'record')}" + (" found" if criteria.filter else "")
     elif criteria.filter is None:
-        text = f"{place.hits:,} records"
+        text = plural(place.hits, "record")
     else:
-        text = f"{place.hits:,} found in {place.scanned:,} of {place.total:,} records"
+        text = f"{place.hits:,} found in {place.scanned:,} of {plural(place.total, 'record')}"
         if place.hits > _KEEP:
             text += f", the first {_KEEP} shown"
         if found.seconds >= 0.1:
@@ -228,7 +239,7 @@ def _progress(found: Found, criteria: _Search, resume: str) -> dict[str, object]
     }
 
 
-def _row(record: ConsumerRecord[bytes, bytes], criteria: _Search, session: Session, limit: int) -> dict[str, object]:
+def _row(record: ConsumerRecord[bytes, bytes], criteria: _Search, session: Session, limit: int) -> Row:
     schema = _known(session).get(record.topic, ("", None))[1]
     if limit < _MAX_CHARACTERS and len(record.value or b"") > max(limit, _WHOLE):
         key, _ = decode_record(record.topic, record.key, None, criteria.format)

@@ -15,8 +15,12 @@ if (here.searchParams.has("notice")) {
 
 // The live part. A browser allows six connections per origin, so a tab has one stream, and none while nobody looks.
 let source = null;
+let waiting = null; // to listen again
+const lost = document.getElementById("lost");
+let lostAt = null;
 
 function listen() {
+  clearTimeout(waiting);
   const address = main.dataset.live;
   if (!address || source || document.hidden) return;
   source = new EventSource(address);
@@ -29,17 +33,28 @@ function listen() {
     morph(JSON.parse(event.data));
     say("on", "Live: the page follows the cluster");
   });
-  source.addEventListener("failed", (event) => { say("lost", JSON.parse(event.data)); stop(); setTimeout(listen, 3000); });
+  source.addEventListener("failed", (event) => { say("lost", JSON.parse(event.data)); again(); });
   source.addEventListener("over", () => { stop(); location.reload(); }); // logged out
   source.addEventListener("error", () => {
     say("lost", "The console does not answer");
-    if (source && source.readyState === EventSource.CLOSED) loginIfNeeded();
+    if (source && source.readyState === EventSource.CLOSED) { loginIfNeeded(); again(); } // a browser gives up on a refusal
   });
 }
 
+// Numbers that stand still must not look as if they moved: after a moment the page says so, until it is live again.
 function say(state, words) {
   pulse.className = "pulse " + state;
   pulse.title = words;
+  pulse.textContent = state === "lost" ? "not live" : "live";
+  if (state !== "lost") lostAt = null;
+  else lostAt = lostAt || new Date();
+  lost.hidden = !lostAt || new Date() - lostAt < 2000;
+  if (!lost.hidden) lost.textContent = `Not updated since ${lostAt.toISOString().slice(11, 19)} UTC. ${words.replace(/[^.]$/, "$&.")} Updates resume by themselves.`;
+}
+
+function again() {
+  stop();
+  waiting = setTimeout(listen, 3000);
 }
 
 // Elements that stay the same are kept, so that focus, scroll positions and what is under the pointer survive.
@@ -47,9 +62,35 @@ function morph(html) {
   Idiomorph.morph(live, html, {
     morphStyle: "innerHTML",
     ignoreActiveValue: true,
-    callbacks: { beforeNodeMorphed: (old, fresh) => !(old.dataset && "keep" in old.dataset) && !old.isEqualNode(fresh) },
+    callbacks: {
+      beforeNodeMorphed: (old, fresh) => {
+        if (old.matches && old.matches(".strip[data-records]") && fresh.id === old.id) return morphStrip(old, fresh);
+        return !(old.dataset && "keep" in old.dataset) && !old.isEqualNode(fresh);
+      },
+    },
   });
   showPointed();
+}
+
+// A strip may have thousands of runs, whose words change each second: what is compared in general would take a second.
+function morphStrip(old, fresh) {
+  const isSame = (a, b) => a.className === b.className && a.children.length === b.children.length && a.textContent === b.textContent;
+  let at = old.firstElementChild;
+  const drop = () => { const gone = at; at = at.nextElementSibling; gone.remove(); };
+  for (const run of [...fresh.children]) {
+    while (at && +at.dataset.first < +run.dataset.first) drop();
+    if (!at || at.dataset.first !== run.dataset.first) old.insertBefore(run, at);
+    else if (isSame(at, run)) {
+      if (at.dataset.words !== run.dataset.words) at.dataset.words = run.dataset.words;
+      at = at.nextElementSibling;
+    } else {
+      const next = at.nextElementSibling;
+      at.replaceWith(run);
+      at = next;
+    }
+  }
+  while (at) drop();
+  return false;
 }
 
 // A stream that is refused may mean that nobody is logged in any more: then the page leads to the login.

@@ -1,7 +1,7 @@
 """Brings the tails of many logs here at once, as whoever takes over from a broker needs them.
 
 Extents of several logs lie in one object, since a commit gathers what all of them had appended: each object is read
-once, in runs of neighbouring extents, and each extent is written to its place in the file of its log. Extents that are
+once, in runs of neighboring extents, and each extent is written to its place in the file of its log. Extents that are
 in the commit log are read page by page. Several reads are under way at a time, those for the first logs first, and a
 log is opened and handed over as soon as its own tail is whole, whatever the others still wait for.
 

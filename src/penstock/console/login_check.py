@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import asyncio
 
+from starlette.responses import PlainTextResponse
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from penstock.console.session import Session
@@ -16,7 +17,7 @@ _FOR_EVERYBODY = ("/login", "/favicon.ico")
 _STATIC = "/static/"
 
 
-class Door:
+class LoginCheck:
     """The middleware. `scope["state"]` gets `session`: None where nobody is logged in."""
 
     def __init__(self, app: ASGIApp) -> None:
@@ -32,26 +33,33 @@ class Door:
         if web.logins is not None:
             session = web.logins.find(scope["state"]["browser"], is_use=not path.endswith(".live"))
         scope["state"]["session"] = session
-        if session is not None:
-            await self._serve(session, scope, receive, send)
-        elif path in _FOR_EVERYBODY or path.startswith(_STATIC):
-            await self._app(scope, receive, send)
+        if session is not None or path in _FOR_EVERYBODY or path.startswith(_STATIC):
+            await self._serve(web, session, scope, receive, send)
         else:
             await log_in_first(scope)(scope, receive, send)
 
-    async def _serve(self, session: Session, scope: Scope, receive: Receive, send: Send) -> None:
-        """Serve, and notice a login that ends meanwhile: its clients are closed, which cancels what waits for them."""
+    async def _serve(self, web: Web, session: Session | None, scope: Scope, receive: Receive, send: Send) -> None:
+        """Serve, and notice what ends meanwhile: the console, or a login, whose clients are closed, which cancels what
+        waits for them."""
         is_begun = False
+        task = asyncio.current_task()
+        assert task is not None
 
         async def noting(message: Message) -> None:
             nonlocal is_begun
             is_begun = True
             await send(message)
 
+        web.under_way.add(task)
         try:
             await self._app(scope, receive, noting)
         except asyncio.CancelledError:
-            task = asyncio.current_task()
-            if not session.is_over.is_set() or is_begun or task is None or task.cancelling():
+            if web.is_closing.is_set():
+                if not is_begun:
+                    await PlainTextResponse("The console is being stopped.", 503)(scope, receive, send)
+            elif session is not None and session.is_over.is_set() and not is_begun and not task.cancelling():
+                await log_in_first(scope)(scope, receive, send)
+            else:
                 raise
-            await log_in_first(scope)(scope, receive, send)
+        finally:
+            web.under_way.discard(task)
