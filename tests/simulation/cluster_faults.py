@@ -134,8 +134,10 @@ async def _drain(stage: ClusterStage, fault: Fault) -> None:
     stage.world.fault("drain", node.name)
 
     async def end() -> None:
-        with suppress(CatalogError):  # others have ended its lease, or it has never had one
+        try:
             stage.world.database.drain(node.node_id, even_the_last=True)
+        except CatalogError:
+            return  # others have ended its lease, or it has never had one: it does not hear of it
         while node.is_serving:  # noqa: ASYNC110
             await asyncio.sleep(0.1)
 
