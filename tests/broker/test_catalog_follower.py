@@ -10,7 +10,7 @@ import pytest
 
 from penstock.broker.catalog_follower import POLL_SECONDS, CatalogFollower
 from penstock.broker.world import World
-from penstock.catalog.contract import CatalogError
+from penstock.catalog.contract import CatalogError, replaced_by
 from penstock.catalog.memory import MemoryCatalog
 from penstock.catalog.shared import Changes, HostAndPort, Kind, Move, Placement
 from penstock.wire.config_resources import ResourceType
@@ -38,7 +38,7 @@ class Stage:
 def test_changes_are_applied_within_a_poll_and_once() -> None:
     stage = Stage()
     stage.follower.start()
-    stage.catalog.set_configs(ResourceType.GROUP, "g", {"a": "b"})
+    stage.catalog.change_configs(ResourceType.GROUP, "g", replaced_by({"a": "b"}))
     stage.world.pass_ms(int(POLL_SECONDS * 1000))
     assert stage.applied == [Kind.CONFIGS]
     stage.world.pass_ms(int(POLL_SECONDS * 1000) * 3)
@@ -52,7 +52,7 @@ def test_changes_are_applied_within_a_poll_and_once() -> None:
 def test_leaders_are_applied_with_the_topics_after_brokers_and_configs() -> None:
     stage = Stage()
     stage.catalog.create_topic("orders", bytes(16), 1, {}, [Placement(1, (1,))])
-    stage.catalog.set_configs(ResourceType.GROUP, "g", {"a": "b"})
+    stage.catalog.change_configs(ResourceType.GROUP, "g", replaced_by({"a": "b"}))
     stage.catalog.register_broker(1, "i", None, {"PLAINTEXT": HostAndPort("localhost", 1)})
     stage.follower.look()
     assert stage.applied == [Kind.BROKERS, Kind.CONFIGS, Kind.TOPICS]
@@ -66,7 +66,7 @@ def test_what_could_not_be_applied_is_tried_again() -> None:
     stage = Stage()
     stage.failing = {Kind.FEATURES}
     stage.catalog.set_features({"share.version": 1})
-    stage.catalog.set_configs(ResourceType.GROUP, "g", {"a": "b"})
+    stage.catalog.change_configs(ResourceType.GROUP, "g", replaced_by({"a": "b"}))
     stage.follower.look()
     stage.follower.look()
     assert stage.applied == [Kind.CONFIGS]

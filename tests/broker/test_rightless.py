@@ -11,7 +11,7 @@ from collections.abc import Iterator
 import pytest
 
 from penstock.broker.handlers.table import SERVED
-from penstock.catalog.contract import CredentialRow
+from penstock.catalog.contract import CredentialRow, replaced_by
 from penstock.wire import messages as m
 from penstock.wire.api import API_TABLE, ApiKey
 from penstock.wire.errors import ErrorCode
@@ -105,8 +105,8 @@ def _fill(broker: GuardedBroker) -> tuple[bytes, int]:
     producer = root.ask(initialized, m.InitProducerIdResponse, version)
     assert producer.error_code == ErrorCode.NONE
     _done(root, every_request(topic_id, producer.producer_id)[ApiKey.ADD_PARTITIONS_TO_TXN][0])
-    broker.memory.parts.configs.set_group(GROUP, {"share.session.timeout.ms": "50000"})
-    broker.memory.parts.configs.set_client_metrics("metrics", {"interval.ms": "70000"})
+    broker.memory.parts.configs.change_group(GROUP, replaced_by({"share.session.timeout.ms": "50000"}))
+    broker.memory.parts.configs.change_client_metrics("metrics", replaced_by({"interval.ms": "70000"}))
     broker.memory.catalog.change_credentials([CredentialRow(USER, 1, 4096, b"salt", b"k" * 32, b"k" * 32)], [])
     broker.allow(rule("User:carol", 3, 2, TOPIC))  # type: ignore[arg-type]
     return topic_id, producer.producer_id

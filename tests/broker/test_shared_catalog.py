@@ -12,6 +12,7 @@ import pytest
 
 from penstock.broker.config import BrokerConfig
 from penstock.broker.foundation import Foundation, OnFailure, Settings, Shared, local_foundation
+from penstock.broker.handlers.configs import Operation
 from penstock.broker.placement import among_fixed_owners
 from penstock.broker.server import Broker
 from penstock.broker.world import World
@@ -19,9 +20,12 @@ from penstock.catalog.sqlite import SqliteCatalog
 from penstock.client import Consumer, Producer
 from penstock.testing.broker import FAST_CONFIGS
 from penstock.wire import messages as m
+from penstock.wire.config_resources import ResourceType
+from penstock.wire.errors import ErrorCode
 from tests.broker.raw import RawClient
 
 OWNERS = (1, 2)
+SET, DELETE, APPEND, SUBTRACT = Operation
 
 
 def lay_foundation(
@@ -134,15 +138,37 @@ async def test_a_change_is_made_on_what_other_brokers_have_changed_before_it(tmp
             broker.parts.follower.stop()  # nothing is heard but by looking
         for broker, name in ((one, "retention.ms"), (two, "segment.bytes"), (one, "retention.bytes")):
             # Not by way of a client, which would request metadata first.
-            change = m.IncrementalAlterConfigsRequest.AlterableConfig(name=name, config_operation=0, value="1048576")
-            resource = m.IncrementalAlterConfigsRequest.AlterConfigsResource(2, "orders", [change])
-            request = m.IncrementalAlterConfigsRequest(resources=[resource])
-            answer = await asyncio.to_thread(ask, broker.port, request)
-            assert answer.responses[0].error_code == 0
+            assert await asyncio.to_thread(alter, broker, name, SET, "1048576") == ErrorCode.NONE
         (row,) = one.parts.catalog.topics()
         assert set(row.configs) == {"retention.ms", "segment.bytes", "retention.bytes"}
 
 
-def ask(port: int, request: m.IncrementalAlterConfigsRequest) -> m.IncrementalAlterConfigsResponse:
-    with RawClient(port) as client:
-        return client.ask(request, m.IncrementalAlterConfigsResponse, 1)
+async def test_a_broker_that_has_not_heard_of_a_change_does_not_undo_it(tmp_path: Path) -> None:
+    async with pair(tmp_path) as (one, two):
+        one.parts.topics.create("orders", 1, {"retention.ms": "1"})
+        assert two.parts.cluster.topic("orders").configs == {"retention.ms": "1"}
+        for broker in (one, two):
+            assert broker.parts.follower is not None
+            broker.parts.follower.stop()
+            broker.parts.follower._max_age_seconds = None  # nothing is heard, not by looking either
+        assert await asyncio.to_thread(alter, one, "retention.ms", SET, "2") == ErrorCode.NONE
+        assert await asyncio.to_thread(alter, one, "cleanup.policy", APPEND, "compact") == ErrorCode.NONE
+        assert two.parts.cluster.topic("orders").configs == {"retention.ms": "1"}
+        assert await asyncio.to_thread(alter, two, "max.message.bytes", SET, "5") == ErrorCode.NONE
+        assert await asyncio.to_thread(alter, one, "cleanup.policy", SUBTRACT, "delete") == ErrorCode.NONE
+        assert await asyncio.to_thread(alter, two, "max.message.bytes", DELETE, None) == ErrorCode.NONE
+        (row,) = one.parts.catalog.topics()
+        assert row.configs == {"retention.ms": "2", "cleanup.policy": "compact"}
+        # Whoever changes something knows what the others have changed until then.
+        assert two.parts.cluster.topic("orders").configs == row.configs
+        assert two.parts.cluster.topic("orders").log_config.retention_ms == 2
+
+
+def alter(broker: Broker, name: str, operation: Operation, value: str | None) -> int:
+    change = m.IncrementalAlterConfigsRequest.AlterableConfig(name, operation, value)
+    resource = m.IncrementalAlterConfigsRequest.AlterConfigsResource(ResourceType.TOPIC, "orders", [change])
+    with RawClient(broker.port) as client:
+        answer = client.ask(
+            m.IncrementalAlterConfigsRequest(resources=[resource]), m.IncrementalAlterConfigsResponse, 1
+        )
+    return answer.responses[0].error_code

@@ -13,6 +13,7 @@ from penstock.broker.config.client_metrics import DEFAULT_SUBSCRIPTION
 from penstock.broker.connection import Connection
 from penstock.broker.parts import Parts
 from penstock.broker.telemetry import Client, Telemetry
+from penstock.catalog.contract import replaced_by
 from penstock.records.codecs import Codec, compress
 from penstock.security.principals import ANONYMOUS
 from penstock.wire.errors import (
@@ -58,7 +59,9 @@ class Stage:
         self.world.pass_ms(ms)
 
     def set(self, name: str, **configs: str) -> None:
-        self.parts.configs.set_client_metrics(name, {key.replace("_", "."): value for key, value in configs.items()})
+        self.parts.configs.change_client_metrics(
+            name, replaced_by({key.replace("_", "."): value for key, value in configs.items()})
+        )
 
     def subscribe(self, instance: bytes = ID, client_id: str = "c", socket: Socket | None = None) -> Client:
         return self.telemetry.subscribe(instance, client_id, cast(Connection, socket or self.socket))
@@ -115,7 +118,7 @@ class TestSubscriptions:
         assert stage.subscribe().subscribed == ()
         again = stage.foundation.parts({"penstock.metrics.listen": "127.0.0.1:0"})
         assert again.configs.client_metrics_names() == []
-        again.configs.set_client_metrics(DEFAULT_SUBSCRIPTION, {"metrics": "*"})
+        again.configs.change_client_metrics(DEFAULT_SUBSCRIPTION, replaced_by({"metrics": "*"}))
         assert again.configs.client_metrics_overrides(DEFAULT_SUBSCRIPTION) == {"metrics": "*"}
 
     def test_subscriptions_that_match_are_united_with_the_shortest_interval(self, stage: Stage) -> None:

@@ -11,6 +11,7 @@ from penstock.broker.config import BrokerConfig, Configs
 from penstock.broker.config.configs import ALL_BROKERS
 from penstock.broker.topic_manager import TopicManager
 from penstock.broker.topics import MAX_PARTITIONS, OFFSETS_TOPIC, Topic
+from penstock.catalog.contract import replaced_by
 from penstock.catalog.memory import MemoryCatalog
 from penstock.catalog.shared import Placement
 from penstock.storage.contract import Log, LogConfig
@@ -252,7 +253,7 @@ class TestDeleting:
 class TestConfigs:
     def test_a_change_holds_at_once_for_the_open_logs(self, shell: Shell) -> None:
         topic = shell.topics.create("orders", 1, {"retention.ms": "5"})
-        shell.topics.set_configs(topic, {"retention.ms": "7"})
+        shell.topics.change_configs(topic, replaced_by({"retention.ms": "7"}))
         assert shell.catalog.topics()[0].configs == topic.configs == {"retention.ms": "7"}
         assert topic.hosted(0).log.config.retention_ms == 7  # type: ignore[attr-defined]
 
@@ -260,13 +261,13 @@ class TestConfigs:
         topic = shell.topics.create("orders", 1, {"retention.ms": "5"})
         shell.catalog.refuse_changes("the disk is full")
         with pytest.raises(KafkaStorageError):
-            shell.topics.set_configs(topic, {"retention.ms": "7"})
+            shell.topics.change_configs(topic, replaced_by({"retention.ms": "7"}))
         assert topic.configs == {"retention.ms": "5"}
         assert topic.log_config.retention_ms == 5
 
     def test_topics_without_a_value_of_their_own_follow_the_broker(self, shell: Shell) -> None:
         follows = shell.topics.create("follows", 1, {})
         keeps = shell.topics.create("keeps", 1, {"retention.ms": "5"})
-        shell.configs.set_broker(ALL_BROKERS, {"log.retention.ms": "9"})
+        shell.configs.change_broker(ALL_BROKERS, replaced_by({"log.retention.ms": "9"}))
         assert follows.hosted(0).log.config.retention_ms == 9  # type: ignore[attr-defined]
         assert keeps.hosted(0).log.config.retention_ms == 5  # type: ignore[attr-defined]

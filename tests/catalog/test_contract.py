@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from functools import partial
 from pathlib import Path
 
@@ -16,6 +16,7 @@ from penstock.catalog.contract import (
     TopicExists,
     TopicRow,
     UnknownTopic,
+    replaced_by,
 )
 from penstock.catalog.memory import MemoryCatalog
 from penstock.catalog.postgres import PostgresCatalog
@@ -154,7 +155,7 @@ def test_a_topic_grows_and_never_shrinks(catalog: Catalog, reopen: OpenCatalog) 
 
 def test_a_topics_configs_are_replaced_as_a_whole(catalog: Catalog, reopen: OpenCatalog) -> None:
     catalog.create_topic("orders", ID, 1, {"a": "1", "b": "2"})
-    catalog.set_topic_configs(ID, {"b": "3", "c": ""})
+    catalog.change_topic_configs(ID, replaced_by({"b": "3", "c": ""}))
     catalog.close()
     assert reopen().topics() == [TopicRow("orders", ID, 1, {"b": "3", "c": ""})]
 
@@ -174,7 +175,9 @@ def test_a_deleted_topic_leaves_name_and_id_to_others(catalog: Catalog, reopen: 
     "change",
     [
         pytest.param(lambda catalog: catalog.set_partitions(OTHER_ID, 7), id="set_partitions"),
-        pytest.param(lambda catalog: catalog.set_topic_configs(OTHER_ID, {}), id="set_topic_configs"),
+        pytest.param(
+            lambda catalog: catalog.change_topic_configs(OTHER_ID, replaced_by({})), id="change_topic_configs"
+        ),
         pytest.param(lambda catalog: catalog.delete_topic(OTHER_ID), id="delete_topic"),
     ],
 )
@@ -189,9 +192,9 @@ def test_a_topic_that_is_not_there_cannot_be_changed(catalog: Catalog, change: C
 
 
 def test_configs_are_kept_by_resource(catalog: Catalog, reopen: OpenCatalog) -> None:
-    catalog.set_configs(ResourceType.BROKER, "1", {"message.max.bytes": "100", "log.retention.ms": "6"})
-    catalog.set_configs(ResourceType.BROKER, "", {"log.retention.ms": "5"})
-    catalog.set_configs(ResourceType.GROUP, "g", {"share.auto.offset.reset": "earliest"})
+    catalog.change_configs(ResourceType.BROKER, "1", replaced_by({"message.max.bytes": "100", "log.retention.ms": "6"}))
+    catalog.change_configs(ResourceType.BROKER, "", replaced_by({"log.retention.ms": "5"}))
+    catalog.change_configs(ResourceType.GROUP, "g", replaced_by({"share.auto.offset.reset": "earliest"}))
     catalog.close()
     again = reopen()
     assert list(again.config_resources(ResourceType.BROKER).items()) == [
@@ -203,12 +206,43 @@ def test_configs_are_kept_by_resource(catalog: Catalog, reopen: OpenCatalog) -> 
 
 
 def test_configs_of_a_resource_are_replaced_as_a_whole(catalog: Catalog) -> None:
-    catalog.set_configs(ResourceType.GROUP, "g", {"a": "1", "b": "2"})
-    catalog.set_configs(ResourceType.GROUP, "g", {"b": "3"})
+    catalog.change_configs(ResourceType.GROUP, "g", replaced_by({"a": "1", "b": "2"}))
+    catalog.change_configs(ResourceType.GROUP, "g", replaced_by({"b": "3"}))
     assert catalog.config_resources(ResourceType.GROUP) == {"g": {"b": "3"}}
-    catalog.set_configs(ResourceType.GROUP, "g", {})
-    catalog.set_configs(ResourceType.GROUP, "never-had-any", {})
+    catalog.change_configs(ResourceType.GROUP, "g", replaced_by({}))
+    catalog.change_configs(ResourceType.GROUP, "never-had-any", replaced_by({}))
     assert catalog.config_resources(ResourceType.GROUP) == {}
+
+
+def test_a_change_of_configs_is_given_what_is_set_and_answered_with_what_is_set_now(catalog: Catalog) -> None:
+    catalog.create_topic("orders", ID, 1, {"a": "1", "b": "2"})
+    assert catalog.change_topic_configs(ID, lambda found: {**found, "c": "3"}) == {"a": "1", "b": "2", "c": "3"}
+    assert catalog.topics()[0].configs == {"a": "1", "b": "2", "c": "3"}
+    given: list[Mapping[str, str]] = []
+
+    def change(found: Mapping[str, str]) -> Mapping[str, str]:
+        given.append(found)
+        return {**found, str(len(found)): "new"}
+
+    for _ in range(2):
+        catalog.change_configs(ResourceType.GROUP, "g", change)
+    assert given == [{}, {"0": "new"}]
+    assert catalog.change_configs(ResourceType.GROUP, "g", replaced_by({})) == {}
+
+
+def test_a_change_of_configs_that_raises_changes_nothing(catalog: Catalog) -> None:
+    def refuse(found: Mapping[str, str]) -> Mapping[str, str]:
+        raise ValueError(*found)
+
+    catalog.create_topic("orders", ID, 1, {"a": "1"})
+    catalog.change_configs(ResourceType.GROUP, "g", replaced_by({"b": "2"}))
+    before = everything(catalog)
+    with pytest.raises(ValueError, match="a"):
+        catalog.change_topic_configs(ID, refuse)
+    with pytest.raises(ValueError, match="b"):
+        catalog.change_configs(ResourceType.GROUP, "g", refuse)
+    assert everything(catalog) == before
+    assert catalog.change_topic_configs(ID, replaced_by({"a": "2"})) == {"a": "2"}
 
 
 def test_features_that_were_changed_are_kept_and_their_changes_counted(catalog: Catalog, reopen: OpenCatalog) -> None:
@@ -231,7 +265,7 @@ def test_producer_ids_are_never_given_twice(catalog: Catalog, reopen: OpenCatalo
 
 def test_what_was_read_can_be_changed_without_changing_the_catalog(catalog: Catalog) -> None:
     catalog.create_topic("orders", ID, 1, {"a": "1"})
-    catalog.set_configs(ResourceType.GROUP, "g", {"a": "1"})
+    catalog.change_configs(ResourceType.GROUP, "g", replaced_by({"a": "1"}))
     catalog.set_features({"share.version": 0})
     before = everything(catalog)
     catalog.topics()[0].configs["b"] = "2"
@@ -243,7 +277,7 @@ def test_what_was_read_can_be_changed_without_changing_the_catalog(catalog: Cata
 def test_what_was_written_can_be_changed_without_changing_the_catalog(catalog: Catalog) -> None:
     configs = {"a": "1"}
     catalog.create_topic("orders", ID, 1, configs)
-    catalog.set_configs(ResourceType.GROUP, "g", configs)
+    catalog.change_configs(ResourceType.GROUP, "g", replaced_by(configs))
     configs["b"] = "2"
     assert catalog.topics()[0].configs == {"a": "1"}
     assert catalog.config_resources(ResourceType.GROUP) == {"g": {"a": "1"}}
@@ -254,9 +288,14 @@ def test_what_was_written_can_be_changed_without_changing_the_catalog(catalog: C
     [
         pytest.param(lambda catalog: catalog.create_topic("payments", OTHER_ID, 1, {"a": "1"}), id="create_topic"),
         pytest.param(lambda catalog: catalog.set_partitions(ID, 7), id="set_partitions"),
-        pytest.param(lambda catalog: catalog.set_topic_configs(ID, {"b": "2"}), id="set_topic_configs"),
+        pytest.param(
+            lambda catalog: catalog.change_topic_configs(ID, replaced_by({"b": "2"})), id="change_topic_configs"
+        ),
         pytest.param(lambda catalog: catalog.delete_topic(ID), id="delete_topic"),
-        pytest.param(lambda catalog: catalog.set_configs(ResourceType.GROUP, "g", {"b": "2"}), id="set_configs"),
+        pytest.param(
+            lambda catalog: catalog.change_configs(ResourceType.GROUP, "g", replaced_by({"b": "2"})),
+            id="change_configs",
+        ),
         pytest.param(lambda catalog: catalog.set_features({"share.version": 1}), id="set_features"),
         pytest.param(lambda catalog: catalog.change_acls([DENY_ALL], [READ_ORDERS]), id="change_acls"),
         pytest.param(lambda catalog: catalog.change_credentials([BOB], [("alice", 1)]), id="change_credentials"),
@@ -266,7 +305,7 @@ def test_what_was_written_can_be_changed_without_changing_the_catalog(catalog: C
 )
 def test_a_change_that_fails_changes_nothing_and_can_be_repeated(catalog: Catalog, change: Change) -> None:
     catalog.create_topic("orders", ID, 1, {"a": "1"})
-    catalog.set_configs(ResourceType.GROUP, "g", {"a": "1"})
+    catalog.change_configs(ResourceType.GROUP, "g", replaced_by({"a": "1"}))
     catalog.change_acls([READ_ORDERS], [])
     catalog.change_credentials([ALICE], [])
     catalog.set_quotas({EVERYBODY: {"a": 1.0}})

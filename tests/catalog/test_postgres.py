@@ -10,7 +10,7 @@ import psycopg
 import pytest
 
 from penstock.catalog import postgres as engine
-from penstock.catalog.contract import CatalogError, CatalogLost, TopicRow
+from penstock.catalog.contract import CatalogError, CatalogLost, TopicRow, replaced_by
 from penstock.catalog.postgres import PostgresCatalog
 from penstock.wire.config_resources import ResourceType
 from tests.catalog.postgres_catalogs import new_schema, open_postgres
@@ -23,9 +23,11 @@ Change = Callable[[PostgresCatalog], object]
 CHANGES = [
     pytest.param(lambda catalog: catalog.create_topic("payments", OTHER_ID, 1, {"a": "1"}), id="create_topic"),
     pytest.param(lambda catalog: catalog.set_partitions(ID, 7), id="set_partitions"),
-    pytest.param(lambda catalog: catalog.set_topic_configs(ID, {"b": "2"}), id="set_topic_configs"),
+    pytest.param(lambda catalog: catalog.change_topic_configs(ID, replaced_by({"b": "2"})), id="change_topic_configs"),
     pytest.param(lambda catalog: catalog.delete_topic(ID), id="delete_topic"),
-    pytest.param(lambda catalog: catalog.set_configs(ResourceType.GROUP, "g", {"b": "2"}), id="set_configs"),
+    pytest.param(
+        lambda catalog: catalog.change_configs(ResourceType.GROUP, "g", replaced_by({"b": "2"})), id="change_configs"
+    ),
     pytest.param(lambda catalog: catalog.set_features({"share.version": 1}), id="set_features"),
     pytest.param(lambda catalog: catalog.change_acls([DENY_ALL], [READ_ORDERS]), id="change_acls"),
     pytest.param(lambda catalog: catalog.change_credentials([BOB], [("alice", 1)]), id="change_credentials"),
@@ -65,7 +67,7 @@ def impatient(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def fill(catalog: PostgresCatalog) -> None:
     catalog.create_topic("orders", ID, 1, {"a": "1"})
-    catalog.set_configs(ResourceType.GROUP, "g", {"a": "1"})
+    catalog.change_configs(ResourceType.GROUP, "g", replaced_by({"a": "1"}))
     catalog.change_acls([READ_ORDERS], [])
     catalog.change_credentials([ALICE], [])
     catalog.set_quotas({EVERYBODY: {"a": 1.0}})
@@ -204,8 +206,8 @@ def test_clusters_in_one_database_do_not_meet(stage: Stage) -> None:
 
 def test_a_name_that_postgresql_cannot_keep_is_refused(stage: Stage) -> None:
     with pytest.raises(CatalogError, match="NUL"):
-        stage.catalog.set_configs(ResourceType.GROUP, "g\0", {"a": "1"})
-    stage.catalog.set_configs(ResourceType.GROUP, "g", {"a": "1"})
+        stage.catalog.change_configs(ResourceType.GROUP, "g\0", replaced_by({"a": "1"}))
+    stage.catalog.change_configs(ResourceType.GROUP, "g", replaced_by({"a": "1"}))
 
 
 def test_importing_the_broker_does_not_load_psycopg() -> None:

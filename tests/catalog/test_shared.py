@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 
 import pytest
 
-from penstock.catalog.contract import CatalogError, CredentialRow
+from penstock.catalog.contract import CatalogError, CredentialRow, replaced_by
 from penstock.catalog.memory import MemoryCatalog
 from penstock.catalog.shared import (
     BrokerRow,
@@ -69,10 +69,16 @@ def test_a_new_catalog_has_no_brokers_and_no_partitions(pair: tuple[SharedCatalo
         pytest.param(
             lambda catalog: catalog.set_partitions(ID, 2, [TWO]), {Kind.TOPICS, Kind.PARTITIONS}, id="set_partitions"
         ),
-        pytest.param(lambda catalog: catalog.set_topic_configs(ID, {"a": "b"}), {Kind.TOPICS}, id="set_topic_configs"),
+        pytest.param(
+            lambda catalog: catalog.change_topic_configs(ID, replaced_by({"a": "b"})),
+            {Kind.TOPICS},
+            id="change_topic_configs",
+        ),
         pytest.param(lambda catalog: catalog.delete_topic(ID), {Kind.TOPICS, Kind.PARTITIONS}, id="delete_topic"),
         pytest.param(
-            lambda catalog: catalog.set_configs(ResourceType.GROUP, "g", {"a": "b"}), {Kind.CONFIGS}, id="set_configs"
+            lambda catalog: catalog.change_configs(ResourceType.GROUP, "g", replaced_by({"a": "b"})),
+            {Kind.CONFIGS},
+            id="change_configs",
         ),
         pytest.param(lambda catalog: catalog.set_features({"share.version": 1}), {Kind.FEATURES}, id="set_features"),
         pytest.param(lambda catalog: catalog.change_acls([RULE], []), {Kind.ACLS}, id="change_acls"),
@@ -108,10 +114,28 @@ def test_all_that_changed_since_a_version_is_seen_at_once(pair: tuple[SharedCata
     one.set_features({"share.version": 1})
     before = two.version()
     one.change_acls([RULE], [])
-    two.set_configs(ResourceType.GROUP, "g", {"a": "b"})
+    two.change_configs(ResourceType.GROUP, "g", replaced_by({"a": "b"}))
     one.change_acls([], [RULE])
     assert two.changes_since(before).kinds == {Kind.ACLS, Kind.CONFIGS}
     assert Kind.FEATURES in two.changes_since(0).kinds
+
+
+def test_brokers_that_change_different_configs_of_a_resource_do_not_undo_each_others_changes(
+    pair: tuple[SharedCatalog, SharedCatalog],
+) -> None:
+    one, two = pair
+    one.create_topic("orders", ID, 1, {"a": "old", "b": "old", "gone": "old"}, [ONE])
+    two.change_configs(ResourceType.GROUP, "g", replaced_by({"a": "old", "b": "old"}))
+    assert one.topics() == two.topics()  # from here on neither looks
+    one.change_topic_configs(ID, lambda found: {**found, "a": "of one"})
+    one.change_configs(ResourceType.GROUP, "g", lambda found: {**found, "a": "of one"})
+
+    def change(found: Mapping[str, str]) -> Mapping[str, str]:
+        return {name: value for name, value in {**found, "b": "of two"}.items() if name != "gone"}
+
+    both = {"a": "of one", "b": "of two"}
+    assert two.change_topic_configs(ID, change) == two.change_configs(ResourceType.GROUP, "g", change) == both
+    assert one.topics()[0].configs == one.config_resources(ResourceType.GROUP)["g"] == both
 
 
 def test_a_change_that_is_refused_is_none(pair: tuple[SharedCatalog, SharedCatalog]) -> None:
@@ -137,7 +161,7 @@ def test_brokers_both_change_what_they_share(pair: tuple[SharedCatalog, SharedCa
     blocks = [catalog.allocate_producer_id_block().start for catalog in (one, two, one)]
     assert blocks == [0, 1000, 2000]
     one.create_topic("orders", ID, 1, {})
-    two.set_topic_configs(ID, {"a": "b"})
+    two.change_topic_configs(ID, replaced_by({"a": "b"}))
     assert one.topics()[0].configs == {"a": "b"}
 
 

@@ -14,7 +14,7 @@ from pathlib import Path
 
 import pytest
 
-from penstock.catalog.contract import CatalogError, TopicRow
+from penstock.catalog.contract import CatalogError, TopicRow, replaced_by
 from penstock.catalog.shared import Kind, Placement
 from penstock.catalog.sqlite import SqliteCatalog
 
@@ -81,10 +81,10 @@ def test_a_full_disk_is_reported_and_changes_nothing(catalog: SqliteCatalog) -> 
     pages = catalog._connection.execute("PRAGMA page_count").fetchone()[0]
     catalog._connection.execute(f"PRAGMA max_page_count = {pages}")
     with pytest.raises(CatalogError, match="full"):
-        catalog.set_topic_configs(ID, {f"name-{i}": "v" * 1000 for i in range(100)})
+        catalog.change_topic_configs(ID, replaced_by({f"name-{i}": "v" * 1000 for i in range(100)}))
     assert catalog.topics() == [TopicRow("orders", ID, 1, {})]
     catalog._connection.execute("PRAGMA max_page_count = 100000")
-    catalog.set_topic_configs(ID, {"a": "b"})
+    catalog.change_topic_configs(ID, replaced_by({"a": "b"}))
     assert catalog.topics()[0].configs == {"a": "b"}
 
 

@@ -7,6 +7,7 @@ from collections.abc import Callable
 
 import pytest
 
+from penstock.catalog.contract import replaced_by
 from penstock.client import Consumer, Producer
 from penstock.client.metrics import MetricName, Metrics, PollTimes
 from penstock.client.telemetry import Reporter, subscribed_points, telemetry_name
@@ -92,7 +93,9 @@ async def shown(text: Callable[[], str], *parts: str) -> None:
 async def test_a_producer_and_a_consumer_appear_in_the_metrics_of_the_broker() -> None:
     with Broker({"penstock.metrics.listen": "127.0.0.1:0"}) as broker:
         parts = broker._running().parts
-        broker._call(lambda: parts.configs.set_client_metrics("fast", {"metrics": "*", "interval.ms": "100"}))
+        broker._call(
+            lambda: parts.configs.change_client_metrics("fast", replaced_by({"metrics": "*", "interval.ms": "100"}))
+        )
         servers = broker.bootstrap_servers
 
         def text() -> str:

@@ -6,6 +6,7 @@ import time
 
 from confluent_kafka import Producer
 
+from penstock.catalog.contract import replaced_by
 from penstock.testing import Broker
 
 WAIT_SECONDS = 60.0
@@ -14,7 +15,9 @@ WAIT_SECONDS = 60.0
 def test_the_metrics_of_an_unmodified_producer_appear() -> None:
     with Broker({"penstock.metrics.listen": "127.0.0.1:0"}) as broker:
         parts = broker._running().parts
-        broker._call(lambda: parts.configs.set_client_metrics("fast", {"metrics": "*", "interval.ms": "500"}))
+        broker._call(
+            lambda: parts.configs.change_client_metrics("fast", replaced_by({"metrics": "*", "interval.ms": "500"}))
+        )
         producer = Producer({"bootstrap.servers": broker.bootstrap_servers, "client.id": "orders-writer"})
         deadline = time.monotonic() + WAIT_SECONDS
         text = ""

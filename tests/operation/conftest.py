@@ -14,6 +14,7 @@ import pytest
 
 from penstock.broker.foundation import open_catalog
 from penstock.broker.users import set_password
+from penstock.catalog.contract import replaced_by
 from penstock.client.sync import Admin, Consumer, Producer, ShareConsumer
 from penstock.client.types import TopicPartition
 from penstock.security.acls import AclBinding
@@ -56,7 +57,7 @@ def fill(data: Path, brokers: int | None = None) -> None:
         set_password(catalog, "ann", "secret")
         catalog.change_acls([RULE], [])
         catalog.set_quotas({(("user", "ann"),): {"producer_byte_rate": 1e9}})
-        catalog.set_configs(ResourceType.GROUP, "queue", {"share.auto.offset.reset": "earliest"})
+        catalog.change_configs(ResourceType.GROUP, "queue", replaced_by({"share.auto.offset.reset": "earliest"}))
         catalog.allocate_producer_id_block()
     with BrokerProcess(data, brokers=brokers, **INTERNAL) as process:
         settings = {"bootstrap.servers": process.address}

@@ -8,6 +8,7 @@ import uuid
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from penstock.catalog.contract import replaced_by
 from penstock.client.producer import Producer
 from penstock.client.share_consumer import ShareConsumer
 from penstock.simulation.door import Door
@@ -63,7 +64,7 @@ class Queues(Scenario):
             "penstock.share.retry.backoff.multiplier": "1",
             **self.group_configs(),
         }
-        self.catalog.set_configs(ResourceType.GROUP, GROUP, configs)
+        self.catalog.change_configs(ResourceType.GROUP, GROUP, replaced_by(configs))
 
     def group_configs(self) -> dict[str, str]:
         """What else the group is configured to do."""

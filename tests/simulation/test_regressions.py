@@ -196,6 +196,14 @@ def test_a_window_that_was_thrown_away_is_not_written_over_the_next_one() -> Non
     assert not outcome.findings, outcome.story()
 
 
+def test_a_config_is_not_taken_back_by_a_broker_that_had_not_heard_of_it() -> None:
+    """A broker wrote all configs of a topic as it knew them. One that had stood still for a moment, and then changed
+    another config of the topic, wrote back what the first had been before.
+    """
+    outcome = run(SCENARIOS["cluster-configs"], 300000, [Fault(4031, "pause", 467, 0)])
+    assert not outcome.findings, outcome.story()
+
+
 def test_records_that_were_taken_before_a_broken_batch_are_given_out() -> None:
     """`penstock.client`: poll raised that a batch was broken, and what it had taken of others was passed over."""
     outcome = run(SCENARIOS["files-rot"], 0, [])

@@ -19,7 +19,7 @@ from penstock.adoption.metadata_log import METADATA_FOLDER
 from penstock.adoption.plan import CATALOG_FILE, SET_ASIDE, Plan
 from penstock.broker.cluster_folder import UNFINISHED_ADOPTION
 from penstock.broker.features import SUPPORTED
-from penstock.catalog.contract import CredentialRow
+from penstock.catalog.contract import CredentialRow, replaced_by
 from penstock.catalog.sqlite import SqliteCatalog
 from penstock.log.checkpoints import LOG_START_OFFSETS, RECOVERY_POINTS, read_checkpoint, write_checkpoint
 from penstock.log.files import remove_if_there, sync_path, write_file
@@ -75,7 +75,7 @@ def _write_catalog(plan: Plan, path: Path) -> None:
         for kind in (ResourceType.BROKER, ResourceType.CLIENT_METRICS, ResourceType.GROUP):
             for of, name in sorted(image.configs):
                 if of == kind:
-                    catalog.set_configs(kind, name, _kept(plan, kind, name))
+                    catalog.change_configs(kind, name, replaced_by(_kept(plan, kind, name)))
         catalog.change_acls(list(image.acls.values()), [])
         catalog.change_credentials(
             [

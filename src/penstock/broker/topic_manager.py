@@ -20,6 +20,7 @@ from typing import TYPE_CHECKING
 from penstock import guard
 from penstock.broker.storage_errors import changing
 from penstock.broker.topics import INTERNAL_TOPICS, MAX_PARTITIONS, Partition, Topic, check_name
+from penstock.catalog.contract import ConfigChange
 from penstock.catalog.shared import FIRST_LEADER_EPOCH, LeaderEpoch, Move, PartitionRow, Placement
 from penstock.records.validation import ProduceRules
 from penstock.storage.contract import LogConfig, Storage, StorageError
@@ -285,10 +286,16 @@ class TopicManager:
 
     # -- configs ---------------------------------------------------------------------------------------------------
 
-    def set_configs(self, topic: Topic, configs: Mapping[str, str]) -> None:
+    def change_configs(self, topic: Topic, change: ConfigChange) -> None:
+        """Change a topic's configs. Raises ConfigError if it may not have what would be set."""
+
+        def checked(found: Mapping[str, str]) -> Mapping[str, str]:
+            configs = change(found)
+            self._configs.check_topic(configs)
+            return configs
+
         with changing(f"the configs of topic {topic.name}"):
-            self._catalog.set_topic_configs(topic.topic_id, dict(configs))
-        topic.configs = dict(configs)
+            topic.configs = self._catalog.change_topic_configs(topic.topic_id, checked)
         self._apply_configs(topic)
 
     def _resolve_all(self) -> None:

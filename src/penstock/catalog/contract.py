@@ -10,6 +10,10 @@ database), `memory` (for tests and simulations).
 was told exists still exists after a power cut. When it raises CatalogError, nothing has changed. The caller applies a
 change to its own state only after the method has returned.
 
+**Configs.** The configs of a resource change through a function, which the engine calls inside its transaction with
+what the catalog holds by then. So brokers that share a catalog do not undo each other's changes of one resource,
+however old their own view of it is.
+
 **One owner.** One broker uses a catalog, from one thread at a time, and what it read stays true until it changes it
 itself. The embedded engine leaves the proof to the lock on the data folder. An engine that finds the catalog taken
 over, or changed by others, raises CatalogLost from then on, and the broker stops.
@@ -20,9 +24,9 @@ called on the event loop, so every wait in it is bounded; `postgres` says how.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass
-from typing import NamedTuple, Protocol
+from typing import NamedTuple, Protocol, TypeAlias
 
 from penstock.guard import SelfExplanatory
 from penstock.security.acls import AclBinding
@@ -31,6 +35,15 @@ from penstock.wire.config_resources import ResourceType
 
 PRODUCER_ID_BLOCK_SIZE = 1000
 SECRET_BYTES = 32
+
+ConfigChange: TypeAlias = Callable[[Mapping[str, str]], Mapping[str, str]]
+"""What is to be set for a resource, given what is set. It may raise, and then nothing has changed. It may be called
+more than once, or in vain, and must not use the catalog."""
+
+
+def replaced_by(configs: Mapping[str, str]) -> ConfigChange:
+    """The change that leaves these configs and no others."""
+    return lambda found: configs
 
 
 class CatalogError(SelfExplanatory):
@@ -103,8 +116,8 @@ class Catalog(Protocol):
     def set_partitions(self, topic_id: bytes, partitions: int) -> None:
         """Let a topic grow. It never shrinks, because records would be lost. Raises UnknownTopic."""
 
-    def set_topic_configs(self, topic_id: bytes, configs: Mapping[str, str]) -> None:
-        """Replace all of a topic's configs. Raises UnknownTopic."""
+    def change_topic_configs(self, topic_id: bytes, change: ConfigChange) -> dict[str, str]:
+        """Change a topic's configs. Returns what is set now. Raises UnknownTopic, and what the change raises."""
 
     def delete_topic(self, topic_id: bytes) -> None:
         """Forget a topic and its configs; its name is free again. Raises UnknownTopic."""
@@ -114,8 +127,9 @@ class Catalog(Protocol):
     def config_resources(self, resource_type: ResourceType) -> dict[str, dict[str, str]]:
         """The configs of each resource of a type that has any, by name. The name of all brokers together is empty."""
 
-    def set_configs(self, resource_type: ResourceType, resource_name: str, configs: Mapping[str, str]) -> None:
-        """Replace all configs of one resource; without any the resource is forgotten."""
+    def change_configs(self, resource_type: ResourceType, resource_name: str, change: ConfigChange) -> dict[str, str]:
+        """Change the configs of one resource; without any left the resource is forgotten. Returns what is set now.
+        Raises what the change raises."""
 
     # Security
 

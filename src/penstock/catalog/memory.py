@@ -13,6 +13,7 @@ from penstock.catalog.contract import (
     PRODUCER_ID_BLOCK_SIZE,
     SECRET_BYTES,
     CatalogError,
+    ConfigChange,
     CredentialRow,
     TopicExists,
     TopicRow,
@@ -124,9 +125,12 @@ class MemoryCatalog:
         if placements:
             self._changed(Kind.PARTITIONS)
 
-    def set_topic_configs(self, topic_id: bytes, configs: Mapping[str, str]) -> None:
-        self._topics[topic_id] = replace(self._writable_topic(topic_id), configs=dict(configs))
+    def change_topic_configs(self, topic_id: bytes, change: ConfigChange) -> dict[str, str]:
+        row = self._writable_topic(topic_id)
+        configs = dict(change(dict(row.configs)))
+        self._topics[topic_id] = replace(row, configs=configs)
         self._changed(Kind.TOPICS)
+        return _sorted(configs)
 
     def delete_topic(self, topic_id: bytes) -> None:
         del self._topics[self._writable_topic(topic_id).topic_id]
@@ -139,14 +143,16 @@ class MemoryCatalog:
         resources = self._configs.get(resource_type, {})
         return {name: _sorted(resources[name]) for name in sorted(resources)}
 
-    def set_configs(self, resource_type: ResourceType, resource_name: str, configs: Mapping[str, str]) -> None:
+    def change_configs(self, resource_type: ResourceType, resource_name: str, change: ConfigChange) -> dict[str, str]:
         self._check_writable()
         resources = self._configs.setdefault(resource_type, {})
+        configs = dict(change(dict(resources.get(resource_name, {}))))
         if configs:
-            resources[resource_name] = dict(configs)
+            resources[resource_name] = configs
         else:
             resources.pop(resource_name, None)
         self._changed(Kind.CONFIGS)
+        return _sorted(configs)
 
     # Security
 

@@ -30,6 +30,7 @@ from penstock.catalog.contract import (
     SECRET_BYTES,
     CatalogError,
     CatalogLost,
+    ConfigChange,
     CredentialRow,
     TopicExists,
     TopicRow,
@@ -187,14 +188,18 @@ class PostgresCatalog:
 
         self._change(apply, nothing, *_kinds_of(placements))
 
-    def set_topic_configs(self, topic_id: bytes, configs: Mapping[str, str]) -> None:
+    def change_topic_configs(self, topic_id: bytes, change: ConfigChange) -> dict[str, str]:
+        def read(connection: Any) -> dict[str, str]:
+            return dict(connection.execute("SELECT name, value FROM topic_config WHERE topic_id = %s", (topic_id,)))
+
         def apply(connection: Any) -> None:
             if _row(connection, "SELECT 1 FROM topic WHERE topic_id = %s", (topic_id,)) is None:
                 raise _unknown(topic_id)
+            configs = change(read(connection))
             connection.execute("DELETE FROM topic_config WHERE topic_id = %s", (topic_id,))
             _write_topic_configs(connection, topic_id, configs)
 
-        self._change(apply, nothing, Kind.TOPICS)
+        return self._change(apply, read, Kind.TOPICS)
 
     def delete_topic(self, topic_id: bytes) -> None:
         def apply(connection: Any) -> None:
@@ -214,10 +219,15 @@ class PostgresCatalog:
             resources.setdefault(resource_name, {})[name] = value
         return resources
 
-    def set_configs(self, resource_type: ResourceType, resource_name: str, configs: Mapping[str, str]) -> None:
+    def change_configs(self, resource_type: ResourceType, resource_name: str, change: ConfigChange) -> dict[str, str]:
         resource = int(resource_type), resource_name
 
+        def read(connection: Any) -> dict[str, str]:
+            query = "SELECT name, value FROM config WHERE resource_type = %s AND resource_name = %s"
+            return dict(connection.execute(query, resource))
+
         def apply(connection: Any) -> None:
+            configs = change(read(connection))
             connection.execute("DELETE FROM config WHERE resource_type = %s AND resource_name = %s", resource)
             _each(
                 connection,
@@ -225,7 +235,7 @@ class PostgresCatalog:
                 [(*resource, name, value) for name, value in configs.items()],
             )
 
-        self._change(apply, nothing, Kind.CONFIGS)
+        return self._change(apply, read, Kind.CONFIGS)
 
     # -- security --------------------------------------------------------------------------------------------------
 

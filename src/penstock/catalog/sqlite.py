@@ -19,6 +19,7 @@ from penstock.catalog.contract import (
     PRODUCER_ID_BLOCK_SIZE,
     SECRET_BYTES,
     CatalogError,
+    ConfigChange,
     CredentialRow,
     TopicExists,
     TopicRow,
@@ -197,12 +198,15 @@ class SqliteCatalog:
             connection.execute("UPDATE topic SET partitions = ? WHERE topic_id = ?", (partitions, topic_id))
             self._place(connection, topic_id, row[1], partitions, placements)
 
-    def set_topic_configs(self, topic_id: bytes, configs: Mapping[str, str]) -> None:
+    def change_topic_configs(self, topic_id: bytes, change: ConfigChange) -> dict[str, str]:
         with self._transaction(Kind.TOPICS) as connection:
             if not connection.execute("SELECT 1 FROM topic WHERE topic_id = ?", (topic_id,)).fetchone():
                 raise _unknown(topic_id)
+            rows = connection.execute("SELECT name, value FROM topic_config WHERE topic_id = ?", (topic_id,))
+            configs = dict(change(dict(rows.fetchall())))
             connection.execute("DELETE FROM topic_config WHERE topic_id = ?", (topic_id,))
             self._write_topic_configs(connection, topic_id, configs)
+        return configs
 
     def delete_topic(self, topic_id: bytes) -> None:
         with self._transaction(Kind.TOPICS, Kind.PARTITIONS) as connection:
@@ -239,15 +243,19 @@ class SqliteCatalog:
             resources.setdefault(resource_name, {})[name] = value
         return resources
 
-    def set_configs(self, resource_type: ResourceType, resource_name: str, configs: Mapping[str, str]) -> None:
+    def change_configs(self, resource_type: ResourceType, resource_name: str, change: ConfigChange) -> dict[str, str]:
+        resource = resource_type, resource_name
         with self._transaction(Kind.CONFIGS) as connection:
-            connection.execute(
-                "DELETE FROM config WHERE resource_type = ? AND resource_name = ?", (resource_type, resource_name)
+            rows = connection.execute(
+                "SELECT name, value FROM config WHERE resource_type = ? AND resource_name = ?", resource
             )
+            configs = dict(change(dict(rows.fetchall())))
+            connection.execute("DELETE FROM config WHERE resource_type = ? AND resource_name = ?", resource)
             connection.executemany(
                 "INSERT INTO config VALUES (?, ?, ?, ?)",
-                [(resource_type, resource_name, name, value) for name, value in configs.items()],
+                [(*resource, name, value) for name, value in configs.items()],
             )
+        return configs
 
     # -- security --------------------------------------------------------------------------------------------------
 

@@ -23,7 +23,7 @@ from pathlib import Path
 
 from penstock.broker.cluster_folder import EMBEDDED_CATALOG, check_embedded
 from penstock.broker.foundation import BROKERS_FOLDER
-from penstock.catalog.contract import Catalog, CatalogError, TopicRow
+from penstock.catalog.contract import Catalog, CatalogError, TopicRow, replaced_by
 from penstock.catalog.postgres_session import Session
 from penstock.catalog.postgres_whole import NewCluster, find_cluster, new_cluster
 from penstock.catalog.sqlite import SqliteCatalog
@@ -258,7 +258,7 @@ def copy_catalog(source: Catalog, target: Catalog, topics: list[TopicRow]) -> No
         target.create_topic(topic.name, topic.topic_id, topic.partitions, topic.configs)
     for kind in RESOURCES:
         for name, configs in source.config_resources(kind).items():
-            target.set_configs(kind, name, configs)
+            target.change_configs(kind, name, replaced_by(configs))
     target.change_acls(source.acls(), [])
     target.change_credentials(source.credentials(), [])
     target.set_quotas(source.quotas())

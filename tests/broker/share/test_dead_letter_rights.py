@@ -6,6 +6,7 @@ from collections.abc import Iterator
 
 import pytest
 
+from penstock.catalog.contract import replaced_by
 from penstock.security.acls import AclBinding
 from penstock.wire import messages as m
 from penstock.wire.acls import AclOperation, AclResource
@@ -108,7 +109,9 @@ class TestNamingTheTopic:
         assert name_topic(alice) == ErrorCode.NONE
 
     def test_that_the_broker_would_create_needs_create(self, broker: GuardedBroker) -> None:
-        broker.memory.parts.configs.set_broker("", {"errors.deadletterqueue.auto.create.topics.enable": "true"})
+        broker.memory.parts.configs.change_broker(
+            "", replaced_by({"errors.deadletterqueue.auto.create.topics.enable": "true"})
+        )
         broker.allow(ALTER_GROUP, rule(ALICE, AclOperation.WRITE, AclResource.TOPIC, "dlq.new"))
         alice = broker.connect(ALICE)
         assert name_topic(alice, "dlq.new") == ErrorCode.TOPIC_AUTHORIZATION_FAILED
@@ -130,6 +133,15 @@ class TestNamingTheTopic:
         broker.allow(WRITE_LETTERS)
         assert set_configs(alice, **copies) == ErrorCode.NONE
         assert broker.memory.parts.configs.group_overrides("workers")[AUTHORITY] == f"{ALICE} from memory"
+
+    def test_on_another_broker_a_moment_ago_keeps_the_authority(self, broker: GuardedBroker) -> None:
+        root = {TOPIC_NAME: "dlq.jobs", COPIES: "true", AUTHORITY: "User:root from elsewhere"}
+        broker.memory.parts.catalog.change_configs(ResourceType.GROUP, "workers", replaced_by(root))
+        assert broker.memory.parts.configs.group_overrides("workers") == {}  # it has not heard of it
+        broker.allow(ALTER_GROUP)
+        assert set_configs(broker.connect(ALICE), share_delivery_count_limit="3") == ErrorCode.NONE
+        found = broker.memory.parts.catalog.config_resources(ResourceType.GROUP)["workers"]
+        assert found == {**root, "share.delivery.count.limit": "3"}
 
     def test_nobody_sets_the_authority(self, broker: GuardedBroker) -> None:
         authority = {"penstock_share_deadletterqueue_authority": "User:root from memory"}
@@ -164,6 +176,6 @@ class TestWritingALetter:
         assert letters(broker) == 0
 
     def test_does_not_happen_where_nobody_is_known_who_named_the_topic(self, broker: GuardedBroker) -> None:
-        broker.memory.parts.configs.set_group("workers", {TOPIC_NAME: "dlq.jobs", COPIES: "true"})
+        broker.memory.parts.configs.change_group("workers", replaced_by({TOPIC_NAME: "dlq.jobs", COPIES: "true"}))
         reject_a_record(broker)
         assert letters(broker) == 0

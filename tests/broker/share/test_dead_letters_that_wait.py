@@ -10,6 +10,7 @@ import pytest
 from penstock.broker.share.dead_letters import ENABLE_CONFIG
 from penstock.broker.share.live import LiveSharePartition
 from penstock.broker.topics import Topic
+from penstock.catalog.contract import replaced_by
 from penstock.queues.dead_letters import OFFSET
 from penstock.queues.settings import ShareSettings
 from penstock.queues.transitions import DeadLetterCause, DeadLetterRange
@@ -52,7 +53,7 @@ class Stage:
         return self.parts.share_groups.settings.settings("g")
 
     def name_target(self, topic: str) -> None:
-        self.parts.configs.set_group("g", {"errors.deadletterqueue.topic.name": topic})
+        self.parts.configs.change_group("g", replaced_by({"errors.deadletterqueue.topic.name": topic}))
 
     def target(self, name: str = "dlq.jobs") -> MemoryLog:
         topic = self.parts.cluster.find_topic(name) or self.parts.topics.create(name, 1, {ENABLE_CONFIG: "true"})

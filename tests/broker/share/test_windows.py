@@ -7,6 +7,7 @@ import time
 
 import pytest
 
+from penstock.catalog.contract import replaced_by
 from penstock.records.builder import build_batch
 from penstock.testing import Broker
 from penstock.wire import messages as m
@@ -74,7 +75,7 @@ def test_a_group_begins_where_another_broker_was_told_a_moment_ago(broker: Broke
     parts = broker._running().parts
 
     def hear_of_it() -> None:
-        parts.configs.set_group("g", {"share.auto.offset.reset": "earliest"})
+        parts.configs.change_group("g", replaced_by({"share.auto.offset.reset": "earliest"}))
 
     parts.cluster.on_missing = hear_of_it
     assert values(member(wire).fetch()) == [b"old"]

@@ -8,6 +8,7 @@ configs (a topic's log, say) is told through `listeners` to do so again.
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Mapping
+from functools import partial
 
 from penstock.broker.config.client_metrics import (
     DEFAULT_SUBSCRIPTION,
@@ -19,7 +20,7 @@ from penstock.broker.config.client_metrics import (
 from penstock.broker.config.definitions import ConfigError, Value
 from penstock.broker.config.resolver import BrokerConfig, Entry, GroupConfigs, TopicConfigs, check_dynamic
 from penstock.broker.storage_errors import changing
-from penstock.catalog.contract import Catalog
+from penstock.catalog.contract import Catalog, ConfigChange
 from penstock.wire.config_resources import ResourceType
 
 ALL_BROKERS = ""
@@ -45,10 +46,12 @@ class Configs:
 
     def reload(self) -> None:
         """Other brokers have changed configs."""
-        before = self._brokers
+        before, client_metrics_before = self._brokers, self._client_metrics
         self._brokers = self._catalog.config_resources(ResourceType.BROKER)
         self._groups = self._catalog.config_resources(ResourceType.GROUP)
         self._client_metrics = self._catalog.config_resources(ResourceType.CLIENT_METRICS)
+        if self._client_metrics != client_metrics_before:
+            self.client_metrics_version += 1
         if self._brokers != before:
             self._apply()
             for listener in self.listeners:
@@ -92,11 +95,10 @@ class Configs:
             for check in self.checks:
                 check(trial)
 
-    def set_broker(self, name: str, overrides: Mapping[str, str]) -> None:
-        """Replace what was set at run time for a broker, or for all; it counts at once."""
-        self.check_broker(name, overrides)
-        self._write(ResourceType.BROKER, name, overrides)
-        _replace(self._brokers, name, overrides)
+    def change_broker(self, name: str, change: ConfigChange) -> None:
+        """Change what was set at run time for a broker, or for all; it counts at once."""
+        checked = _checked(change, partial(self.check_broker, name))
+        self._change(ResourceType.BROKER, name, checked, self._brokers)
         self._apply()
         for listener in self.listeners:
             listener()
@@ -121,11 +123,8 @@ class Configs:
         """Raise ConfigError unless a group may have these configs."""
         self._group_configs.check(overrides)
 
-    def set_group(self, group: str, overrides: Mapping[str, str]) -> None:
-        """Replace a group's configs."""
-        self.check_group(overrides)
-        self._write(ResourceType.GROUP, group, overrides)
-        _replace(self._groups, group, overrides)
+    def change_group(self, group: str, change: ConfigChange) -> None:
+        self._change(ResourceType.GROUP, group, _checked(change, self.check_group), self._groups)
 
     # -- client metrics subscriptions ------------------------------------------------------------------------------
 
@@ -133,7 +132,7 @@ class Configs:
         return list(self._subscriptions())
 
     def client_metrics_overrides(self, name: str) -> dict[str, str]:
-        return dict(self._subscriptions().get(name, {}))
+        return dict(self._in_effect(name, self._client_metrics.get(name, {})))
 
     def _subscriptions(self) -> dict[str, dict[str, str]]:
         """Those that were set, and the default one where there is an endpoint to look at what clients push."""
@@ -142,30 +141,46 @@ class Configs:
             return {DEFAULT_SUBSCRIPTION: DEFAULT_SUBSCRIPTION_CONFIGS, **kept}
         return {name: configs for name, configs in kept.items() if configs != REMOVED}
 
+    def _in_effect(self, name: str, kept: Mapping[str, str]) -> Mapping[str, str]:
+        """What a subscription has, given what the catalog keeps of it."""
+        if name == DEFAULT_SUBSCRIPTION and not kept and self.broker.measures:
+            return DEFAULT_SUBSCRIPTION_CONFIGS
+        return {} if kept == REMOVED else kept
+
     def client_metrics_entries(self, name: str, names: Collection[str] | None = None) -> list[Entry]:
         """What a subscription has; the defaults for one that does not exist."""
         return client_metrics_entries(self._subscriptions().get(name, {}), names)
 
-    def set_client_metrics(self, name: str, overrides: Mapping[str, str]) -> None:
-        """Replace a subscription's configs; without any it ceases to exist."""
-        check_client_metrics(overrides)
-        if name == DEFAULT_SUBSCRIPTION and not overrides:
-            overrides = REMOVED  # or the next start would bring it back
-        self._write(ResourceType.CLIENT_METRICS, name, overrides)
-        _replace(self._client_metrics, name, overrides)
+    def change_client_metrics(self, name: str, change: ConfigChange) -> None:
+        """Change a subscription's configs; without any it ceases to exist."""
+
+        def kept(found: Mapping[str, str]) -> Mapping[str, str]:
+            configs = change(self._in_effect(name, found))
+            check_client_metrics(configs)
+            if name == DEFAULT_SUBSCRIPTION and not configs:
+                return REMOVED  # or the next start would bring it back
+            return configs
+
+        self._change(ResourceType.CLIENT_METRICS, name, kept, self._client_metrics)
         self.client_metrics_version += 1
 
-    def _write(self, kind: ResourceType, name: str, overrides: Mapping[str, str]) -> None:
+    def _change(self, kind: ResourceType, name: str, change: ConfigChange, known: dict[str, dict[str, str]]) -> None:
         with changing(f"the configs of {kind.name} {name!r}"):
-            self._catalog.set_configs(kind, name, overrides)
+            overrides = self._catalog.change_configs(kind, name, change)
+        if overrides:
+            known[name] = overrides
+        else:
+            known.pop(name, None)
 
     def _apply(self) -> None:
         self.broker.set_dynamic(self._brokers.get(ALL_BROKERS, {}), self._brokers.get(str(self.broker.node_id), {}))
         self._topic_configs.refresh()
 
 
-def _replace(resources: dict[str, dict[str, str]], name: str, overrides: Mapping[str, str]) -> None:
-    if overrides:
-        resources[name] = dict(overrides)
-    else:
-        resources.pop(name, None)
+def _checked(change: ConfigChange, check: Callable[[Mapping[str, str]], None]) -> ConfigChange:
+    def checked(found: Mapping[str, str]) -> Mapping[str, str]:
+        overrides = change(found)
+        check(overrides)
+        return overrides
+
+    return checked

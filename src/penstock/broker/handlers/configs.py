@@ -2,7 +2,9 @@
 
 Resources are topics, this broker (by its id), all brokers (the empty name), groups, and client metrics subscriptions.
 A change is checked as a whole before any of it takes effect; AlterConfigs replaces everything that was set, the
-incremental form sets, deletes, appends to and subtracts from single configs. Requested names that do not exist are left
+incremental form sets, deletes, appends to and subtracts from single configs. Each is a function of what is set, which
+is tried on what this broker knows and then made of what the catalog has: another broker may have changed other configs
+of the same resource a moment ago. Requested names that do not exist are left
 out of a description, not refused.
 
 Topics and groups need DESCRIBE_CONFIGS or ALTER_CONFIGS on themselves, everything else needs it on the cluster. Who
@@ -16,6 +18,7 @@ import re
 from collections import Counter
 from collections.abc import Collection, Iterable, Mapping
 from enum import IntEnum
+from functools import partial
 from typing import TYPE_CHECKING
 
 from penstock.broker import loggers
@@ -25,6 +28,7 @@ from penstock.broker.config.client_metrics import CLIENT_METRICS, check_client_m
 from penstock.broker.handlers.table import WRITE_TOPIC
 from penstock.broker.requests import AnyRequest, Request
 from penstock.broker.topics import check_name
+from penstock.catalog.contract import ConfigChange, replaced_by
 from penstock.security.acls import CLUSTER_NAME
 from penstock.wire import messages as m
 from penstock.wire.acls import AclOperation, AclResource
@@ -45,6 +49,7 @@ if TYPE_CHECKING:
     from penstock.broker.config import Configs
     from penstock.broker.gate import Gate
     from penstock.broker.topic_manager import TopicManager
+    from penstock.broker.topics import Topic
 
 _LIST_RESOURCE_TYPES = 1
 _LOGGERS = "The levels of loggers are changed one by one, with IncrementalAlterConfigs."
@@ -60,6 +65,7 @@ class Operation(IntEnum):
 _AUTHORITY = "penstock.share.deadletterqueue.authority"
 _DEAD_LETTER_TOPIC = "errors.deadletterqueue.topic.name"
 _DEAD_LETTER_COPIES = "errors.deadletterqueue.copy.record.enable"
+_NEED_AUTHORITY = {_DEAD_LETTER_TOPIC, _DEAD_LETTER_COPIES}
 _MONITORING = "penstock.metrics.listen"
 _KINDS = frozenset(ResourceType)
 _DENIED = {
@@ -195,9 +201,7 @@ class ConfigHandlers:
                         raise InvalidRequest(f"Null value not supported for : {config.name}")
                     configs[config.name] = config.value
                 self._check(request, AclOperation.ALTER_CONFIGS, kind, name)
-                if kind == ResourceType.GROUP:
-                    self._settle_authority(request, name, configs, set(configs))
-                self._replace(kind, name, configs, body.validate_only)
+                self._change(request, kind, name, replaced_by(configs), set(configs), body.validate_only)
             except (KafkaError, ConfigError) as error:
                 _refuse(result, error)
         return response
@@ -222,57 +226,88 @@ class ConfigHandlers:
                 if kind == ResourceType.BROKER_LOGGER:
                     self._change_loggers(name, resource.configs, validate_only=body.validate_only)
                     continue
-                changed = self._changed(kind, name, resource.configs)
-                if kind == ResourceType.GROUP:
-                    self._settle_authority(request, name, changed, {change.name for change in resource.configs})
-                self._replace(kind, name, changed, body.validate_only)
+                change = partial(_changed, _definitions(kind), resource.configs)
+                named = {each.name for each in resource.configs}
+                self._change(request, kind, name, change, named, body.validate_only)
             except (KafkaError, ConfigError) as error:
                 _refuse(result, error)
         return response
 
-    def _settle_authority(
-        self, request: AnyRequest, group: str, configs: dict[str, str], named: Collection[str]
+    def _change(
+        self,
+        request: AnyRequest,
+        kind: int,
+        name: str,
+        change: ConfigChange,
+        named: Collection[str],
+        validate_only: bool,
     ) -> None:
-        """Note whose rights count for a group's dead letters: those of who named their topic or asked for copies."""
-        known = self._configs.group_overrides(group).get(_AUTHORITY)
-        if _AUTHORITY in named and configs.get(_AUTHORITY) != known:
-            raise InvalidConfig(f"{_AUTHORITY} is set by the broker, to whoever names the dead-letter topic.")
-        configs.pop(_AUTHORITY, None)
-        topic = configs.get(_DEAD_LETTER_TOPIC, "").strip()
-        if not topic:
-            return
-        if not {_DEAD_LETTER_TOPIC, _DEAD_LETTER_COPIES} & set(named):
-            if known is not None:
-                configs[_AUTHORITY] = known
-            return
-        if self._gate.is_open:
-            return
-        is_missing = self._cluster.find_topic(topic) is None
-        creates = is_missing and self._configs.broker.errors_deadletterqueue_auto_create_topics_enable
-        if not self._gate.allows(request, *WRITE_TOPIC, topic) or (
-            creates and not self._gate.allows_creating(request, topic)
-        ):
-            raise TopicAuthorizationFailed(
-                f"Naming the dead-letter topic {topic} needs WRITE on it, and CREATE where it is created by the broker."
-            )
-        configs[_AUTHORITY] = self._gate.authority(request)
+        """Check a change against what this broker knows and, unless only that was requested, make it."""
+        known = self._overrides(kind, name)
+        if kind == ResourceType.GROUP:
+            change = self._with_authority(request, known, change, named)
+        configs = change(known)
+        if kind == ResourceType.TOPIC:
+            self._configs.check_topic(configs)
+            if not validate_only:
+                self._topics.change_configs(self._topic(name), change)
+        elif kind == ResourceType.BROKER:
+            self._configs.check_broker(name, configs)
+            if not validate_only:
+                self._configs.change_broker(name, change)
+        elif kind == ResourceType.GROUP:
+            if not name:
+                raise InvalidRequest("Default group resources are not allowed.")
+            self._configs.check_group(configs)
+            if not validate_only:
+                self._configs.change_group(name, change)
+        elif kind == ResourceType.CLIENT_METRICS:
+            if not name:
+                raise InvalidRequest("Subscription name can't be empty")
+            check_client_metrics(configs)
+            if not validate_only:
+                self._configs.change_client_metrics(name, change)
+        elif kind == ResourceType.BROKER_LOGGER:
+            raise InvalidRequest(_LOGGERS)
+        else:
+            raise InvalidRequest(f"Unknown resource type {kind}")
 
-    def _changed(
-        self, kind: int, name: str, changes: list[m.IncrementalAlterConfigsRequest.AlterableConfig]
-    ) -> dict[str, str]:
-        """What is set for a resource after these changes."""
-        configs = self._overrides(kind, name)
-        definitions = _definitions(kind)
-        for change in changes:
-            if change.config_operation == Operation.SET:
-                configs[change.name] = change.value or ""
-            elif change.config_operation == Operation.DELETE:
-                configs.pop(change.name, None)
-            elif change.config_operation in (Operation.APPEND, Operation.SUBTRACT):
-                _change_list(configs, definitions.get(change.name), change)
-            else:
-                raise InvalidRequest(f"Unknown operation type {change.config_operation}")
-        return configs
+    def _overrides(self, kind: int, name: str) -> dict[str, str]:
+        if kind == ResourceType.TOPIC:
+            return dict(self._topic(name).configs)
+        if kind == ResourceType.BROKER:
+            return self._configs.broker_overrides(name)
+        if kind == ResourceType.GROUP:
+            return self._configs.group_overrides(name)
+        if kind == ResourceType.CLIENT_METRICS:
+            return self._configs.client_metrics_overrides(name)
+        return {}
+
+    def _topic(self, name: str) -> Topic:
+        topic = self._cluster.find_topic(name)
+        if topic is None:
+            raise _no_topic(name)
+        return topic
+
+    def _with_authority(
+        self, request: AnyRequest, known: Mapping[str, str], change: ConfigChange, named: Collection[str]
+    ) -> ConfigChange:
+        """The change of a group's configs that also notes whose rights count for its dead letters: those of who named
+        their topic or requested copies."""
+        authority = None if self._gate.is_open else self._gate.authority(request)
+        topic = _settled(change, named, authority, known).get(_DEAD_LETTER_TOPIC, "").strip()
+        if topic and authority is not None and _NEED_AUTHORITY & set(named):
+            is_missing = self._cluster.find_topic(topic) is None
+            creates = is_missing and self._configs.broker.errors_deadletterqueue_auto_create_topics_enable
+            if not self._gate.allows(request, *WRITE_TOPIC, topic) or (
+                creates and not self._gate.allows_creating(request, topic)
+            ):
+                raise TopicAuthorizationFailed(
+                    f"Naming the dead-letter topic {topic} needs WRITE on it, and CREATE where it is created by the "
+                    "broker."
+                )
+        # If the catalog has another topic by then, the rights of the authority are looked at when it is written to.
+        return partial(_settled, change, named, authority)
 
     def _change_loggers(
         self, name: str, changes: list[m.IncrementalAlterConfigsRequest.AlterableConfig], *, validate_only: bool
@@ -285,49 +320,41 @@ class ConfigHandlers:
         levels = {change.name: change.value if change.config_operation == Operation.SET else None for change in changes}
         loggers.change(levels, validate_only=validate_only)
 
-    def _overrides(self, kind: int, name: str) -> dict[str, str]:
-        if kind == ResourceType.TOPIC:
-            topic = self._cluster.find_topic(name)
-            if topic is None:
-                raise _no_topic(name)
-            return dict(topic.configs)
-        if kind == ResourceType.BROKER:
-            return self._configs.broker_overrides(name)
-        if kind == ResourceType.GROUP:
-            return self._configs.group_overrides(name)
-        if kind == ResourceType.CLIENT_METRICS:
-            return self._configs.client_metrics_overrides(name)
-        return {}
 
-    def _replace(self, kind: int, name: str, configs: dict[str, str], validate_only: bool) -> None:
-        """Check what a resource is to have from now on and, unless only that was asked, let it have it."""
-        if kind == ResourceType.TOPIC:
-            topic = self._cluster.find_topic(name)
-            if topic is None:
-                raise _no_topic(name)
-            self._configs.check_topic(configs)
-            if not validate_only:
-                self._topics.set_configs(topic, configs)
-        elif kind == ResourceType.BROKER:
-            self._configs.check_broker(name, configs)
-            if not validate_only:
-                self._configs.set_broker(name, configs)
-        elif kind == ResourceType.GROUP:
-            if not name:
-                raise InvalidRequest("Default group resources are not allowed.")
-            self._configs.check_group(configs)
-            if not validate_only:
-                self._configs.set_group(name, configs)
-        elif kind == ResourceType.CLIENT_METRICS:
-            if not name:
-                raise InvalidRequest("Subscription name can't be empty")
-            check_client_metrics(configs)
-            if not validate_only:
-                self._configs.set_client_metrics(name, configs)
-        elif kind == ResourceType.BROKER_LOGGER:
-            raise InvalidRequest(_LOGGERS)
+def _changed(
+    definitions: Mapping[str, Definition],
+    changes: list[m.IncrementalAlterConfigsRequest.AlterableConfig],
+    found: Mapping[str, str],
+) -> dict[str, str]:
+    """What is set for a resource after these changes."""
+    configs = dict(found)
+    for change in changes:
+        if change.config_operation == Operation.SET:
+            configs[change.name] = change.value or ""
+        elif change.config_operation == Operation.DELETE:
+            configs.pop(change.name, None)
+        elif change.config_operation in (Operation.APPEND, Operation.SUBTRACT):
+            _change_list(configs, definitions.get(change.name), change)
         else:
-            raise InvalidRequest(f"Unknown resource type {kind}")
+            raise InvalidRequest(f"Unknown operation type {change.config_operation}")
+    return configs
+
+
+def _settled(
+    change: ConfigChange, named: Collection[str], authority: str | None, found: Mapping[str, str]
+) -> dict[str, str]:
+    """A group's configs after a change, with the authority of whoever has named its dead-letter topic or requested
+    copies last: `authority`, or whoever did so before."""
+    configs = dict(change(found))
+    known = found.get(_AUTHORITY)
+    if _AUTHORITY in named and configs.get(_AUTHORITY) != known:
+        raise InvalidConfig(f"{_AUTHORITY} is set by the broker, to whoever names the dead-letter topic.")
+    configs.pop(_AUTHORITY, None)
+    if configs.get(_DEAD_LETTER_TOPIC, "").strip():
+        counts = authority if _NEED_AUTHORITY & set(named) else known
+        if counts is not None:
+            configs[_AUTHORITY] = counts
+    return configs
 
 
 def _check_changes(changes: list[m.IncrementalAlterConfigsRequest.AlterableConfig]) -> None:
