@@ -13,6 +13,7 @@ from contextlib import suppress
 from penstock.catalog.contract import CatalogError
 from penstock.simulation import Process
 from penstock.simulation.cluster import ClusterSimulation
+from penstock.simulation.network import Network
 from penstock.simulation.node import Node
 from penstock.simulation.remote import Server
 from penstock.storage.contract import StorageError
@@ -40,6 +41,7 @@ class ClusterStage:
         self.topics = topics
         """Of which leaders are moved."""
         self._busy: set[Node] = set()
+        self._latencies: dict[Network | Server, list[tuple[float, float]]] = {}
 
     async def carry_out(self, plan: Sequence[Fault]) -> None:
         """Let each fault happen at its time, and return when all of them are healed and every broker runs."""
@@ -51,6 +53,15 @@ class ClusterStage:
     async def _happen(self, fault: Fault) -> None:
         await asyncio.sleep(max(0, fault.at_ms - self.world.now_ms) / 1000)
         await KINDS[fault.kind](self, fault)
+
+    async def slow_down(self, what: Network | Server, latency_seconds: tuple[float, float], seconds: float) -> None:
+        """For a while, which others may overlap: when the last is over, it is as fast as before the first."""
+        latencies = self._latencies.setdefault(what, [what.latency_seconds])
+        latencies.append(latency_seconds)
+        what.latency_seconds = latency_seconds
+        await asyncio.sleep(seconds)
+        latencies.remove(latency_seconds)
+        what.latency_seconds = latencies[-1]
 
     def node(self, fault: Fault) -> Node | None:
         """To whom it happens; None if that broker does not run, or is being started or stopped."""
@@ -123,8 +134,10 @@ async def _drain(stage: ClusterStage, fault: Fault) -> None:
     stage.world.fault("drain", node.name)
 
     async def end() -> None:
-        with suppress(CatalogError):  # others have ended its lease, or it has never had one
+        try:
             stage.world.database.drain(node.node_id, even_the_last=True)
+        except CatalogError:
+            return  # others have ended its lease, or it has never had one: it does not hear of it
         while node.is_serving:  # noqa: ASYNC110
             await asyncio.sleep(0.1)
 
@@ -249,10 +262,7 @@ async def _half_open(stage: ClusterStage, fault: Fault) -> None:
 
 async def _slow_network(stage: ClusterStage, fault: Fault) -> None:
     stage.world.fault("slow-network")
-    network = stage.world.network
-    before, network.latency_seconds = network.latency_seconds, (0.001, 0.2)
-    await asyncio.sleep(fault.for_ms / 1000)
-    network.latency_seconds = before
+    await stage.slow_down(stage.world.network, (0.001, 0.2), fault.for_ms / 1000)
 
 
 # -- the database and the store ----------------------------------------------------------------------------------------
@@ -269,9 +279,7 @@ async def _away(stage: ClusterStage, fault: Fault, server: Server) -> None:
 
 async def _slow(stage: ClusterStage, fault: Fault, server: Server) -> None:
     stage.world.fault(f"{server.name}-slow")
-    before, server.latency_seconds = server.latency_seconds, (0.01, 0.2 + fault.for_ms / 1000)
-    await asyncio.sleep(fault.for_ms / 300)
-    server.latency_seconds = before
+    await stage.slow_down(server, (0.01, 0.2 + fault.for_ms / 1000), fault.for_ms / 300)
 
 
 async def _refuses(stage: ClusterStage, fault: Fault, server: Server) -> None:

@@ -27,7 +27,8 @@ PARTITIONS = 2
 LOCK_MS = 2_000
 LIMIT = 4
 _RECORDS = 50
-_QUIET_ROUNDS = 40
+_QUIET_ROUNDS = 60
+"""Of 200 ms: longer than a broker waits for the answer of another, whose machine may have been replaced."""
 _EXPELLED_SECONDS = 70
 _PERSONAL = ("accept", "accept", "accept", "accept", "release", "release", "reject")
 _TYPES = {"accept": 1, "release": 2, "reject": 3, "renew": 4}

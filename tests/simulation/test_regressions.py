@@ -251,3 +251,22 @@ def test_an_acknowledgement_of_what_the_log_has_dropped_is_confirmed_when_the_wi
     """The window followed the log, whose new start was not on disk: a power cut brought the record back."""
     outcome = run(SCENARIOS["files-queues-trimmed"], 9)
     assert not outcome.findings, outcome.story()
+
+
+def test_queues_of_a_cluster_are_judged_by_when_things_were_sent() -> None:
+    """The history: an answer waited for the broker that keeps the state, and came after that of the next delivery; and
+    a release, whose answer was lost, seemed to belong to the window that was loaded after it.
+    """
+    plan = [Fault(1405, "part-brokers", 529, 0), Fault(4118, "pause-client", 274, 0)]
+    for seed, chosen in ((89, None), (89, plan), (102, None)):
+        outcome = run(SCENARIOS["cluster-queues-delayed"], seed, chosen)
+        assert not outcome.findings, outcome.story()
+
+
+def test_all_faults_of_a_cluster_end() -> None:
+    """The world: the database stayed slow after two faults that overlapped, and a broker that was drained while it had
+    no lease was waited for without end.
+    """
+    for seed in (76, 86):
+        outcome = run(SCENARIOS["cluster-queues-delayed"], seed)
+        assert not outcome.findings, outcome.story()

@@ -143,6 +143,9 @@ class _Windows:
         return max((each.number for each in self._all if each.at_ms <= at_ms + TOLERANCE_MS), default=0)
 
 
+_Entry = tuple[float, int, bool, float, Operation]
+
+
 class _Partition:
     """The queue operations of one partition."""
 
@@ -154,7 +157,7 @@ class _Partition:
         self._led = led
         self._sessions = sessions
         self._result = result
-        self._in_order: list[tuple[float, int, bool, int, Operation]] = []
+        self._in_order: list[_Entry] = []
         """Number of the window (between two if it is not known), time, whether it may have come after others of that
         millisecond, a number that keeps the order, operation."""
 
@@ -166,8 +169,29 @@ class _Partition:
                 self._acknowledge(each)
             else:
                 self._lost_fetch(each)
+        self._in_order = [self._in_its_turn(each) for each in self._in_order]
         self._in_order.sort(key=lambda each: each[:4])
         self._tell()
+
+    def _in_its_turn(self, entry: _Entry) -> _Entry:
+        """A fetch that brings acknowledgements is answered when they are stored, and the records that it was given may
+        have gone to others by then: their answers may come first, with higher delivery counts."""
+        window, time_ms, comes_later, _, operation = entry
+        if operation["op"] != "deliver":
+            return entry
+        earlier = [
+            each
+            for each in self._in_order
+            if each[4]["op"] == "deliver"
+            and (each[0], each[4]["offset"]) == (window, operation["offset"])
+            and _number(operation, "sent") <= each[1] <= time_ms
+            and _number(each[4], "count") > _number(operation, "count")
+        ]
+        if not earlier:
+            return entry
+        self._result.overlaps["answer after that of a later delivery"] += 1
+        first = min(earlier, key=lambda each: each[:4])
+        return window, first[1], comes_later, first[3] - 0.5, {**operation, "time": first[1]}
 
     def _add(self, window: float, time_ms: int, operation: Operation) -> None:
         comes_later = operation.get("result") != "sent"
@@ -209,8 +233,9 @@ class _Partition:
         if operation["kind"] == "renew":
             told["until"] = self._sessions.held_until(operation)
         if operation["kind"] == "release":
+            # Whoever sends it has been given the record, by the window of then or by an earlier one.
             sent = _number(operation, "sent")
-            self._add(window, sent, {**told, "result": "sent", "time": sent})
+            self._add(numbers[0] if numbers else window, sent, {**told, "result": "sent", "time": sent})
         self._add(window, _number(operation, "time"), told)
 
     def _lost_fetch(self, operation: Operation) -> None:

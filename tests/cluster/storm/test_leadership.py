@@ -80,6 +80,14 @@ class TestOneWindow:
         assert checks(ALONE, deliver("a", 1, 100), deliver("b", 2, 150, 200), release) == []
         assert checks(ALONE, deliver("a", 1, 100), deliver("b", 2, 150, 199), release) == ["Q1"]
 
+    def test_an_answer_that_waited_may_come_after_that_of_the_next_delivery(self) -> None:
+        late = deliver("a", 1, 100, 300 + LOCK_MS)
+        found, result = judge(ALONE, deliver("b", 2, 200 + LOCK_MS), late)
+        assert found == []
+        assert result.overlaps["answer after that of a later delivery"] == 1
+        assert checks(ALONE, deliver("b", 2, 200), deliver("a", 1, 100, 300)) == ["Q1"]
+        assert checks(ALONE, deliver("b", 2, 100), deliver("a", 1, 200 + LOCK_MS)) == ["Q3"]
+
     @pytest.mark.parametrize(("since", "found"), [(150, []), (1_000, ["Q1"])])
     def test_a_session_that_ends_frees_what_its_member_was_given_before(self, since: int, found: list[str]) -> None:
         history = (deliver("a", 1, 100), deliver("b", 2, 200), over("a", since, 1_100))
@@ -143,6 +151,11 @@ class TestReloads:
         found, result = judge(RELOADED, deliver("a", 1, 9_900), deliver("b", 1, 10_020))
         assert found == []
         assert result.overlaps["window loaded anew under one leader epoch"] == 1
+
+    def test_a_release_that_was_sent_to_the_window_before_had_freed_its_record_there(self) -> None:
+        release = acknowledge("a", "release", 9_850, result="unknown") | {"time": 10_150}
+        assert checks(RELOADED, deliver("a", 1, 9_800), deliver("b", 2, 9_900), release) == []
+        assert checks(RELOADED, deliver("a", 1, 9_800), deliver("b", 2, 9_800), release) == ["Q1"]
 
     def test_what_may_be_of_either_window_is_counted_only(self) -> None:
         found, result = judge(RELOADED, deliver("a", 1, 9_900), deliver("b", 1, 9_950, 10_050), deliver("c", 1, 10_100))
