@@ -47,6 +47,8 @@ _SIZES = 10, 1_000, 10_000
 _TAKE_OVER_PARTITIONS = 1000
 _IDLE_SECONDS = 20
 _CHANGES_PER_ROUND = 20
+_STATISTICS_SECONDS = 20
+"""PostgreSQL's statistics are up to ten seconds old, so they say nothing about shorter times."""
 
 Say = Callable[[str, str], None]
 
@@ -170,14 +172,15 @@ class Costs:
         after, elapsed = self._cluster.figures(), time.monotonic() - started
         puts = sum(after[name] - before[name] for name in ("uploads_total", "segments_total"))
         commits = after["commits_total"] - before["commits_total"]
-        requests = after["postgres_transactions"] - before["postgres_transactions"]
         self.text = (
             f"{puts / elapsed:.1f} PUTs/s, {puts / megabytes:.3f} per MB "
             f"(${puts / megabytes * 1e6 * _PUT_DOLLARS:.2f} a TB, "
             f"${puts / elapsed * _MONTH_SECONDS * _PUT_DOLLARS:.2f} a month without a pause); "
-            f"{commits / elapsed:.1f} commits/s, {commits / megabytes:.3f} per MB; "
-            f"{requests / elapsed:.1f} transactions of PostgreSQL/s, {requests / megabytes:.2f} per MB"
+            f"{commits / elapsed:.1f} commits/s, {commits / megabytes:.3f} per MB"
         )
+        if elapsed >= _STATISTICS_SECONDS:
+            requests = after["postgres_transactions"] - before["postgres_transactions"]
+            self.text += f"; {requests / elapsed:.1f} transactions of PostgreSQL/s, {requests / megabytes:.2f} per MB"
 
 
 def _in_turns_with_costs(run: Run, measure: Callable[[Cluster], float], megabytes: float) -> dict[str, list[float]]:
@@ -255,6 +258,8 @@ def row_takeover(run: Run) -> None:
                 pauses = take_over(cluster, topics[name], kind, number * len(run.faults) + kind_number)
                 for probe, seconds in pauses.items():
                     found.setdefault((kind, name, probe), []).append(seconds)
+                so_far = ", ".join(f"{probe} {seconds:.2f} s" for probe, seconds in pauses.items())
+                click.echo(f"{kind}, {name}, round {number + 1}: {so_far}; load {os.getloadavg()[0]:.1f}", err=True)
                 time.sleep(10)
     for (kind, name, probe), values in sorted(found.items(), key=lambda item: (item[0][0], item[0][2])):
         shown = ", ".join(f"{value:.2f}" for value in values)

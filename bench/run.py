@@ -47,8 +47,25 @@ Medians = dict[str, dict[str, Measurement]]
 def measure_rows(
     rows: list[Row], names: list[str], bench: Bench, rounds: int | None, progress: Progress
 ) -> tuple[Medians, dict[str, str]]:
+    """Medians of what was measured, and what failed. An interrupted run keeps the rows that it has ended."""
     medians: Medians = {}
     failures: dict[str, str] = {}
+    try:
+        _measure(rows, names, bench, rounds, progress, medians, failures)
+    except KeyboardInterrupt:
+        failures["not all rows"] = "the run was interrupted"
+    return medians, failures
+
+
+def _measure(
+    rows: list[Row],
+    names: list[str],
+    bench: Bench,
+    rounds: int | None,
+    progress: Progress,
+    medians: Medians,
+    failures: dict[str, str],
+) -> None:
     planned = {row.name: (rounds or row.rounds) + row.warm_up for row in rows}
     task = progress.add_task("starting", total=sum(planned.values()) * len(names))
     for setup, group in groupby(rows, key=lambda row: row.on):
@@ -68,7 +85,6 @@ def measure_rows(
                             taken[peer.name] += [] if warming else [measured]
                         progress.advance(task)
                 medians[row.name] = {name: median(rounds_) for name, rounds_ in taken.items() if rounds_}
-    return medians, failures
 
 
 def figure(value: float) -> str:
@@ -153,6 +169,7 @@ def chosen_rows(families: tuple[str, ...], names: tuple[str, ...]) -> list[Row]:
     help="Measure beside this earlier penstock command (of another checkout) instead of beside Kafka.",
 )
 @click.option("--brokers", type=click.IntRange(2), metavar="N", help="Measure N brokers beside one, both Penstock.")
+@click.option("--rounds", type=click.IntRange(1), metavar="N", help="Rounds of each row, in place of its own number.")
 @click.option("--quick", is_flag=True, help="A tenth of the data and one round: a look, not a verdict.")
 @click.option("--json", "print_json", is_flag=True, help="Print the JSON instead of the table.")
 def main(
@@ -161,6 +178,7 @@ def main(
     only: str | None,
     before: str | None,
     brokers: int | None,
+    rounds: int | None,
     quick: bool,
     print_json: bool,
 ) -> None:
@@ -179,7 +197,7 @@ def main(
     try:
         build_load()
         with Progress(*columns, console=screen, transient=True) as progress:
-            medians, failures = measure_rows(chosen, names, bench, 1 if quick else None, progress)
+            medians, failures = measure_rows(chosen, names, bench, 1 if quick else rounds, progress)
     except PeerError as error:
         raise click.ClickException(str(error)) from error
     result = as_json(chosen, medians, failures, bench)

@@ -27,7 +27,7 @@ from penstock.wire.errors import KafkaError
 
 SIGNALS = {"SIGKILL": signal.SIGKILL, "SIGTERM": signal.SIGTERM, "SIGSTOP": signal.SIGSTOP}
 DRAIN, PARTITION = "drain", "partition"
-FAULTS = (*SIGNALS, PARTITION, DRAIN)
+FAULTS = ("SIGKILL", "SIGTERM", DRAIN, "SIGSTOP", PARTITION)
 PROBES = ("produce", "fetch", "commit", "share")
 _BEFORE_SECONDS = 4.0
 _AFTER_SECONDS = 25.0

@@ -11,7 +11,7 @@ from penstock.broker.leader_moves import LeaderMoves, UnderWay
 from penstock.broker.topics import Topic
 from penstock.catalog.memory import MemoryCatalog
 from penstock.catalog.shared import BrokerRow, Direction, HostAndPort, Move, PartitionRow, Placement
-from penstock.wire.errors import ErrorCode
+from penstock.wire.errors import BrokerIdNotRegistered, ErrorCode, InvalidRequest
 
 ID = bytes(range(16))
 PREFERRED, UNCLEAN = 0, 1
@@ -95,6 +95,20 @@ def test_a_reassignment_is_under_way_until_one_of_the_new_replicas_leads(
     assert moves.under_way(topic, 0) is None
     assert view.assigned(topic, 0) == [2, 1]
     assert moves.reassign(topic, 0, None).code is ErrorCode.NO_REASSIGNMENT_IN_PROGRESS
+
+
+def test_a_broker_that_does_not_come_back_is_replaced_among_the_replicas(
+    moves: LeaderMoves, catalog: MemoryCatalog
+) -> None:
+    with pytest.raises(InvalidRequest, match="Broker 2 is running: stop it first"):
+        moves.retire(2)
+    with pytest.raises(BrokerIdNotRegistered, match="Broker ID 77 is not currently registered"):
+        moves.retire(77)
+    before = catalog.partitions()
+    moves.retire(9)
+    after = catalog.partitions()
+    assert [row.replicas for row in after] == [(2, 3), (2, 3), (2, 1), (3,), (1,)]
+    assert [(row.leader, row.leader_epoch) for row in after] == [(row.leader, row.leader_epoch) for row in before]
 
 
 @pytest.mark.parametrize("replicas", [[], [2, 2], [7]])

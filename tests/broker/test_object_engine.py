@@ -106,6 +106,18 @@ def test_a_cluster_is_refused_with_another_store(process: BrokerProcess, tmp_pat
     assert "correct --store" in refused(process)
 
 
+def test_a_second_cluster_below_the_address_of_another_is_refused(
+    process: BrokerProcess, tmp_path: Path, postgres: PostgresServer
+) -> None:
+    with process:
+        other = BrokerProcess(tmp_path / "other", cluster=postgres.url(f"s{uuid.uuid4().hex}"), store=process.store)
+        assert "holds the objects of another cluster" in refused(other)
+        other.store = f"{process.store}/other"
+        with other:
+            assert other.stop() == 0
+        assert process.stop() == 0
+
+
 def test_a_store_that_does_not_work_is_corrected_at_the_next_start(
     process: BrokerProcess, monkeypatch: pytest.MonkeyPatch
 ) -> None:

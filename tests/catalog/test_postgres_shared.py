@@ -126,6 +126,17 @@ def test_a_node_id_that_another_instance_uses_is_refused_while_its_lease_lasts(
     assert catalog.register_broker(1, "second", None, HERE) == 2
 
 
+def test_a_broker_that_slept_while_the_schema_was_contracted_does_not_register_again(
+    catalog: SharedPostgresCatalog, postgres: PostgresServer, schema: str
+) -> None:
+    catalog.register_broker(1, "first", None, HERE)
+    with psycopg.connect(postgres.url(), autocommit=True) as connection:
+        contracted = psycopg.sql.SQL("UPDATE {}.schema_version SET version = 99, usable_from = 99")
+        connection.execute(contracted.format(psycopg.sql.Identifier(schema)))
+    with pytest.raises(CatalogLost, match=r"changed by a newer Penstock .*usable from 99.*: use that version"):
+        catalog.register_broker(1, "first", None, HERE)
+
+
 def test_a_broker_that_registers_again_leads_what_it_led_under_higher_epochs(catalog: SharedPostgresCatalog) -> None:
     catalog.register_broker(1, "first", None, HERE)
     catalog.create_topic("orders", ID, 2, {}, [Placement(1, (1, 2)), Placement(2, (2, 1))])

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from penstock.checks import check
 from penstock.checks.history import REQUIRED, HistoryError, read_history
 
 
@@ -16,6 +17,7 @@ def test_operations_know_their_lines() -> None:
     ("line", "message"),
     [
         ("{", "line 1 is not JSON"),
+        ("[" * 100_000, "line 1 is not JSON"),
         ("[1]", "line 1 is not a JSON object"),
         ('{"op": "sned"}', "line 1: 'sned' is no operation"),
         ("{}", "line 1: None is no operation"),
@@ -25,6 +27,19 @@ def test_operations_know_their_lines() -> None:
 def test_what_is_no_operation_is_refused_with_its_line(line: str, message: str) -> None:
     with pytest.raises(HistoryError, match=message):
         list(read_history([line]))
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        '{"op": "poll", "process": "c", "records": [["t", 0]]}',
+        '{"op": "poll", "process": "c", "records": [["t", 0, "x", "v"]]}',
+        '{"op": "send", "process": "p", "topic": [], "partition": {}, "value": "v", "result": "ok", "offset": 1}',
+    ],
+)
+def test_a_field_of_another_kind_is_refused_with_its_line(line: str) -> None:
+    with pytest.raises(HistoryError, match=r"line 2: a field of (poll|send) is unfit"):
+        check(read_history(['{"op": "drained"}', line]))
 
 
 def test_every_operation_is_described() -> None:

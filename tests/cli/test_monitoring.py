@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import threading
+import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -102,7 +103,12 @@ def test_a_broker_that_does_not_answer_is_named_and_left_out(pair: Pair, capsys:
 
 
 def test_a_queue_is_advised_on_whichever_broker_coordinates_it(pair: Pair, capsys: pytest.CaptureFixture[str]) -> None:
-    advice = _json(capsys, "share", "advise", GROUP, "--seconds", "1", "--bootstrap", pair.bootstrap)
+    arguments = ["share", "advise", GROUP, "--seconds", "1", "--bootstrap", pair.bootstrap]
+    deadline = time.monotonic() + 60
+    while run([*arguments, "--json"]) != 0:  # until the broker has counted what the queue holds for the first time
+        assert time.monotonic() < deadline
+    capsys.readouterr()
+    advice = _json(capsys, *arguments)
     assert advice["topics"] == ["jobs"]
     assert advice["workers"] == 1
 

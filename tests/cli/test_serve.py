@@ -20,7 +20,9 @@ from penstock.cli.secure import set_up
 from penstock.client.admin import ResourceType
 from penstock.client.sync import Admin
 from tests.broker.process import free_port
+from tests.catalog.postgres_catalogs import open_shared
 from tests.cli.conftest import Run, command, environment
+from tests.postgres import PostgresServer
 
 
 def _serve(folder: Path, *arguments: str, **env: str) -> subprocess.Popen[str]:
@@ -260,7 +262,9 @@ def test_a_lost_password_is_reset_on_the_folder(penstock: Run, tmp_path: Path) -
     assert _stopped(broker)[0] == 0
 
 
-def test_commands_log_in_to_the_monitoring_endpoint_too(penstock: Run, tmp_path: Path) -> None:
+def test_commands_log_in_to_the_monitoring_endpoint_too(
+    penstock: Run, tmp_path: Path, postgres: PostgresServer
+) -> None:
     (tmp_path / "admin").write_text("known")
     set_up(tmp_path / "d", [], {})
     penstock("user", "password", "admin", "--data", "d", env={"PENSTOCK_NEW_PASSWORD": "known"})
@@ -272,6 +276,13 @@ def test_commands_log_in_to_the_monitoring_endpoint_too(penstock: Run, tmp_path:
     assert "No topic is compacted" in shown.stdout, shown.stderr
     refused = penstock("cleaner", *trust, "--security-protocol", "SSL", "--monitoring", f"https://{address}")
     assert "log in with --user NAME" in refused.stderr
+    schema = "watched_from_elsewhere"
+    open_shared(postgres, schema, store=f"file://{tmp_path}/store").close()
+    status = ("cluster", "status", "--cluster", postgres.url(schema), "--metrics", f"https://{address}")
+    anonymous = penstock(*status, *trust[2:])
+    assert "log in with --user NAME" in anonymous.stderr
+    shown = penstock(*status, *trust[2:], "--user", "admin", "--password-file", "admin")
+    assert re.search(rf"^https://{address} +0 B ", shown.stdout, re.MULTILINE), shown.stderr
     assert _stopped(broker)[0] == 0
 
 

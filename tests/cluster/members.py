@@ -27,6 +27,8 @@ INTERNAL: dict[str, Any] = {
 class Members:
     """Brokers 1 to `count`; each keeps its port and its folder when it is started again."""
 
+    broker_class = BrokerProcess
+
     def __init__(
         self, folder: Path, postgres: PostgresServer, count: int = 3, lease_ms: int = 3000, **configs: Any
     ) -> None:
@@ -39,7 +41,7 @@ class Members:
 
     def process(self, node_id: int, folder: str | None = None) -> BrokerProcess:
         data = self.folder / (folder or f"broker-{node_id}")
-        return BrokerProcess(data, cluster=self.cluster, store=self.store, node_id=node_id, **self._configs)
+        return self.broker_class(data, cluster=self.cluster, store=self.store, node_id=node_id, **self._configs)
 
     @property
     def bootstrap(self) -> str:

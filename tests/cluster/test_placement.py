@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from penstock.catalog.shared import NOBODY, BrokerRow, HostAndPort, Move, PartitionRow, Placement
-from penstock.cluster.placement import Node, balance, hand_over, nodes_of, place, rescue, take_over
+from penstock.cluster.placement import Node, balance, hand_over, nodes_of, place, rescue, retire, take_over
 
 ID = bytes(16)
 NODES = [Node(1), Node(2), Node(3)]
@@ -110,6 +110,41 @@ def test_balancing_moves_no_more_than_it_may_and_no_more_than_it_needs(
     if spread(rows, nodes) <= 1:
         assert moves == []
     assert len({move[:2] for move in balance(rows, nodes, 1000)}) == len(balance(rows, nodes, 1000))
+
+
+@given(nodes, st.integers(1, 20), st.integers(2, 4), st.sampled_from(["a", "b", "c"]))
+def test_replicas_stay_in_as_many_racks_when_a_broker_joins(
+    nodes: list[Node], count: int, replication: int, rack: str
+) -> None:
+    nodes = [node._replace(rack=node.rack or "a") for node in nodes]
+    rows = [
+        PartitionRow(ID, index, leader, 0, replicas)
+        for index, (leader, replicas) in enumerate(place(count, replication, nodes, {}))
+    ]
+    nodes = [*nodes, Node(10, rack)]
+    rack_of = {node.node_id: node.rack for node in nodes}
+    for move in balance(rows, nodes, 1000):
+        before, after = rows[move[1]].replicas, move.placement.replicas
+        assert move.placement.leader in after
+        assert len(set(after)) == len(before)
+        assert len({rack_of[each] for each in after}) >= len({rack_of[each] for each in before})
+
+
+@given(nodes, st.integers(1, 20), st.integers(1, 4))
+def test_a_broker_that_is_retired_is_replaced_without_a_move(nodes: list[Node], count: int, replication: int) -> None:
+    nodes = [node._replace(rack=node.rack or "a") for node in nodes]
+    rows = [
+        PartitionRow(ID, index, leader, 0, replicas)
+        for index, (leader, replicas) in enumerate(place(count, replication, [*nodes, Node(10, "c")], {}))
+    ]
+    rack_of = {node.node_id: node.rack for node in nodes}
+    changed = retire(10, rows, nodes)
+    assert [row for row, _ in changed] == [row for row in rows if 10 in row.replicas]
+    for row, replicas in changed:
+        kept = [each for each in row.replicas if each != 10]
+        assert list(replicas[: len(kept)]) == kept
+        assert len(set(replicas)) == len(replicas) == min(len(row.replicas), len(nodes))
+        assert len({rack_of[each] for each in replicas}) == min(len(replicas), len(set(rack_of.values())))
 
 
 def test_a_broker_that_comes_back_gets_the_partitions_that_prefer_it() -> None:

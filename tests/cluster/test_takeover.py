@@ -22,6 +22,7 @@ from penstock.security.acls import AclBinding
 from penstock.wire import messages as m
 from penstock.wire.acls import AclOperation, AclResource
 from penstock.wire.config_resources import ResourceType
+from penstock.wire.errors import ErrorCode
 from tests.broker.process import BrokerProcess
 from tests.broker.raw import RawClient
 from tests.cluster.members import SECONDS, Members, until
@@ -212,6 +213,30 @@ def test_changes_on_one_broker_are_seen_on_all(tmp_path: Path, postgres: Postgre
         assert all(len(admin.describe_cluster().nodes) == 3 for admin in others)
         first.delete_topic(TOPIC)
         seen(lambda admin: TOPIC not in {each.name for each in admin.list_topics()})
+
+
+def test_a_broker_that_is_gone_for_good_is_replaced_among_the_replicas(
+    tmp_path: Path, postgres: PostgresServer
+) -> None:
+    with Members(tmp_path, postgres, auto_leader_rebalance_enable="false") as members:
+        with Admin(bootstrap_servers=members.bootstrap) as admin:
+            admin.create_topic(TOPIC, PARTITIONS, replication_factor=2)
+        assert members.brokers[3].stop() == 0
+        with RawClient(members.brokers[1].port) as client:
+
+            def code(node_id: int) -> int:
+                unregister = m.UnregisterBrokerRequest(broker_id=node_id)
+                return client.ask(unregister, m.UnregisterBrokerResponse, 0).error_code
+
+            assert code(2) == ErrorCode.INVALID_REQUEST, "it runs"
+            assert code(7) == ErrorCode.BROKER_ID_NOT_REGISTERED
+            until(lambda: [1] if code(3) == ErrorCode.NONE else [])  # once the broker that is asked has heard of it
+        with Admin(bootstrap_servers=members.brokers[2].address) as admin:
+            until(lambda: [1] if sorted(_replicas(admin)) == [(1, 2)] * PARTITIONS else [])
+
+
+def _replicas(admin: Admin) -> list[tuple[int, ...]]:
+    return [tuple(sorted(each.replicas)) for each in admin.describe_topic(TOPIC).partitions.values()]
 
 
 @pytest.mark.long

@@ -85,6 +85,8 @@ class Operator(Reader):
         text = text.replace("postgresql://penstock@db.example/penstock?sslmode=verify-full", self.address("alone"))
         text = text.replace("postgresql://penstock@db.example/restored", self.address("restored"))
         text = re.sub(r"--cluster URL|postgresql://penstock@db.example/penstock", self._cluster, text)
+        if self.heading == MOVING:  # another cluster than that of the sections before
+            text = text.replace("s3://bucket/prefix", "s3://bucket/imported")
         text = text.replace("broker-1:9644", "127.0.0.1:9644").replace("/var/lib/penstock", "single")
         return super().place(text.replace("KEY_ID=…", "KEY_ID=key").replace("KEY=…", "KEY=secret").replace("=…", "=x"))
 

@@ -11,20 +11,28 @@ import shutil
 import tempfile
 from collections.abc import Callable
 from contextlib import suppress
+from functools import cache
 from pathlib import Path
 
 from penstock.broker import http
+from penstock.checks import HistoryError, check, read_history
 from penstock.client.types import ConsumerRecord
 from penstock.console import decoders, filters
 from penstock.console.decoders import avro
+from penstock.console.moments import MalformedMoment, milliseconds
 from penstock.console.names import MalformedName, decode_name, encode_name
 from penstock.log.config import LogConfig
 from penstock.log.errors import StorageError
 from penstock.log.partition import PartitionLog
-from penstock.records.batch import CorruptBatch, iter_headers
+from penstock.records.batch import CorruptBatch, iter_headers, parse_header
+from penstock.records.builder import build_batch
 from penstock.records.codecs import decompress
 from penstock.records.record import iter_batches_records
 from penstock.records.validation import ProduceRules, sole_batch, validate_produced
+from penstock.security.failures import AuthenticationFailed
+from penstock.security.scram import ScramMechanism, ScramServer, credential_of
+from penstock.storage.checkpoint import BOOT_ID
+from penstock.storage.local import LocalStorage
 from penstock.wire.api import API_TABLE
 from penstock.wire.codec import MalformedMessage, UnsupportedField, decode, encode
 from penstock.wire.errors import KafkaError
@@ -42,6 +50,7 @@ _FILES = (
     "leader-epoch-checkpoint",
     "partition.metadata",
 )
+_CREDENTIAL = credential_of(ScramMechanism.SCRAM_SHA_256, "secret", b"salt", 4096)
 _APIS = sorted(API_TABLE)
 _TOPICS = ("t", "__consumer_offsets", "__transaction_state", "__share_group_state")
 
@@ -147,6 +156,84 @@ def name(data: bytes) -> None:
         assert encode_name(decode_name(segment)) == segment
 
 
+def moment(data: bytes) -> None:
+    """A time as people write it in the console."""
+    with suppress(MalformedMoment, UnicodeDecodeError):
+        milliseconds(data.decode(), 1_700_000_000.0)
+
+
+def history(data: bytes) -> None:
+    """What `penstock check` is given."""
+    with suppress(HistoryError):
+        check(read_history(data.split(b"\n")))
+
+
+def scram(data: bytes) -> None:
+    """The two messages of a client that logs in, with a zero between them."""
+    first, _, final = data.partition(b"\0")
+    server = ScramServer(ScramMechanism.SCRAM_SHA_256, "server", lambda user: _CREDENTIAL)
+    with suppress(AuthenticationFailed):
+        server.receive(first)
+        server.receive(final)
+        assert not server.complete
+
+
+def damage(data: bytes) -> None:
+    """A data folder with records and transactions, whose files are changed: three bytes say where, one what it is.
+
+    It opens, and all that its log has are batches, or it says why not.
+    """
+    place = Path(tempfile.mkdtemp(dir="/dev/shm" if Path("/dev/shm").is_dir() else None))
+    try:
+        for name, whole in _data_folder().items():
+            (place / name).parent.mkdir(exist_ok=True)
+            (place / name).write_bytes(whole)
+        names = sorted(_data_folder())
+        for at in range(0, len(data) - 3, 4):
+            path = place / names[data[at] % len(names)]
+            contents = bytearray(path.read_bytes())
+            position = int.from_bytes(data[at + 1 : at + 3], "big")
+            if position < len(contents):
+                contents[position] = data[at + 3]
+            else:
+                contents += data[at + 3 : at + 4]
+            path.write_bytes(contents)
+        _open_all(place)
+    finally:
+        shutil.rmtree(place)
+
+
+def _open_all(place: Path) -> None:
+    """As after a power cut: what is behind the recovery point is checked, and so everything here is."""
+    with suppress(StorageError):
+        storage = LocalStorage(place, lambda: 1_700_000_000_000, lambda function: function(), lambda error: None)
+        log = storage.open_log("t", 0, TOPIC_ID, LogConfig())
+        storage.opened()
+        for _, found in iter_headers(log.read(log.log_start_offset, LIMIT).read()):
+            assert found.base_offset <= log.log_end_offset
+        storage.close()
+
+
+@cache
+def _data_folder() -> dict[str, bytes]:
+    """What a killed broker has left: records of a producer, an aborted transaction, and a segment that has rolled."""
+    with tempfile.TemporaryDirectory() as folder:
+        storage = LocalStorage(Path(folder), lambda: 1_700_000_000_000, lambda each: each(), lambda error: None)
+        storage.opened()
+        storage.lost_writes_settled()
+        log = storage.open_log("t", 0, TOPIC_ID, LogConfig())
+        for sequence in range(6):
+            batch = build_batch(
+                [(1_700_000_000_000, b"k", b"v", [])], producer_id=7, producer_epoch=0, base_sequence=sequence
+            )
+            log.append(batch, parse_header(batch), now_ms=1_700_000_000_000)
+            if sequence == 2:
+                log.roll(1_700_000_000_000)
+        storage._checkpoints.save(list(storage.logs()))
+        paths = [each for each in Path(folder).rglob("*") if each.is_file() and each.name != BOOT_ID]
+        return {str(each.relative_to(folder)): each.read_bytes() for each in paths}
+
+
 def monitoring(data: bytes) -> None:
     """The head of a request to the monitoring endpoint."""
     found = http.parse(data)
@@ -159,7 +246,23 @@ def monitoring(data: bytes) -> None:
 
 TARGETS: dict[str, Callable[[bytes], None]] = {
     each.__name__: each
-    for each in (request, header, batch, compressed, folder, telemetry, search, decoder, schema, name, monitoring)
+    for each in (
+        request,
+        header,
+        batch,
+        compressed,
+        folder,
+        damage,
+        telemetry,
+        search,
+        decoder,
+        schema,
+        name,
+        moment,
+        monitoring,
+        history,
+        scram,
+    )
 }
 
 

@@ -3,7 +3,8 @@
 What was synced before is there. Of what was written to a file since, a part is: the first so many writes, and of the
 next one some bytes, or zeros where it should be, because a file's length may reach the disk before its contents. Names
 (created, renamed, removed files) reach the disk in the order of the steps, as a journal writes them; all up to the last
-one whose folder was synced, and some more.
+one whose folder was synced, and some more. Changes of the catalog are on disk when they end; of the one that was being
+made, the end of the write-ahead log may be.
 """
 
 from __future__ import annotations
@@ -11,7 +12,20 @@ from __future__ import annotations
 import random
 from pathlib import Path, PurePath
 
-from tests.images.recorder import Create, Recording, Rename, Step, Sync, SyncFolder, Truncate, Unlink, Write
+from penstock.broker.foundation import CATALOG_FILE
+from tests.images.recorder import (
+    Commit,
+    Create,
+    Recording,
+    Rename,
+    Step,
+    Sync,
+    SyncFolder,
+    Truncate,
+    Unlink,
+    Write,
+    rename,
+)
 
 Names = Create | Rename | Unlink
 
@@ -28,6 +42,21 @@ class Images:
             path = folder / name
             path.parent.mkdir(parents=True, exist_ok=True)
             path.write_bytes(contents[file])
+        for name, data in self._catalog(end, chance).items():
+            (folder / name).write_bytes(data)
+
+    def _catalog(self, end: int, chance: random.Random) -> dict[str, bytes]:
+        commits = [(at, step.files) for at, step in enumerate(self._recording.steps) if isinstance(step, Commit)]
+        files = dict(next((files for at, files in reversed(commits) if at < end), self._recording.catalog))
+        following = next((files for at, files in commits if at >= end), None)
+        before, after = ({} if each is None else each for each in (files, following))
+        log = CATALOG_FILE + "-wal"
+        if len(after.get(log, b"")) > len(before.get(log, b"")) and after[CATALOG_FILE] == before[CATALOG_FILE]:
+            written = bytearray(before.get(log, b""))
+            at = len(written)
+            _tear(written, Write(0, at, after[log][at:]), chance)
+            files[log] = bytes(written)
+        return files
 
     def _names(self, steps: list[Step], chance: random.Random) -> dict[str, int]:
         changes = [(at, step) for at, step in enumerate(steps) if isinstance(step, Names)]
@@ -42,7 +71,7 @@ class Images:
             if isinstance(change, Create):
                 names[change.path] = change.file
             elif isinstance(change, Rename):
-                names[change.target] = names.pop(change.path)
+                rename(names, change.path, change.target)
             else:
                 names.pop(change.path, None)
         return names
@@ -88,6 +117,6 @@ def _tear(data: bytearray, change: Write | Truncate, chance: random.Random) -> N
     if isinstance(change, Truncate):
         return
     part = change.data[: chance.randrange(len(change.data) + 1)]
-    if chance.random() < 0.3:
+    if chance.random() < 0.3 and change.position + len(part) >= len(data):
         part = part + bytes(len(change.data) - len(part))
     _apply(data, Write(change.file, change.position, part))

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import asyncio
 import random
-from functools import partial
 from pathlib import Path
 from typing import NamedTuple
 
+from penstock.client.admin import Admin
 from penstock.client.consumer import Consumer
 from penstock.client.producer import Producer
 from penstock.client.share_consumer import ShareConsumer
@@ -19,7 +19,10 @@ from tests.images.recorder import Recording, recorded
 STREAM, TRANSACTIONS, JOBS, GROUP = "stream", "ledger", "jobs", "readers"
 LATE = "late"
 """A topic that is created while steps are recorded."""
+_PASSING_EVERY = 10
+"""So often is a topic created that is deleted a little later."""
 CONFIGS = {
+    "auto.create.topics.enable": "false",  # a producer still looks for a topic that was deleted
     "penstock.acks.all.flush": "true",
     "penstock.share.flush.interval.ms": "0",
     "log.cleaner.enable": "false",
@@ -36,7 +39,7 @@ class Promise(NamedTuple):
     since: int
     """How many steps had been taken when it was given."""
     kind: str
-    """`record`, `transaction`, `commit` or `accept`."""
+    """`record`, `transaction`, `commit`, `accept`, `created` or `deleted`."""
     topic: str
     partition: int
     offset: int
@@ -57,7 +60,7 @@ class Loaded(NamedTuple):
 
 
 def record_a_load(folder: Path, rounds: int, seed: int = 1) -> Loaded:
-    """Everything but one topic is created first: changes of the catalog are not recorded."""
+    """Used a little first, so that what is recorded does not begin with empty logs."""
     with Broker(CONFIGS, data=folder) as broker:
         for topic in (STREAM, TRANSACTIONS, JOBS):
             broker.create_topic(topic, partitions=1, **_SMALL)
@@ -76,7 +79,7 @@ def record_a_load(folder: Path, rounds: int, seed: int = 1) -> Loaded:
 class _Load:
     def __init__(self, broker: Broker, recording: Recording | None, chance: random.Random) -> None:
         self.promises: list[Promise] = []
-        self._create_late = partial(broker.create_topic, LATE, **_SMALL)
+        self._broker = broker
         self._bootstrap = broker.bootstrap_servers
         self._recording = recording
         self._chance = chance
@@ -97,16 +100,27 @@ class _Load:
             consumer.assign([(STREAM, 0)])
             for number in range(rounds):
                 if self._recording is not None and number == rounds // 3:
-                    self._create_late()
+                    self._broker.create_topic(LATE, **_SMALL)
+                    self._promise("created", LATE, 0)
                 value = b"%d %s" % (number, bytes(self._chance.randrange(10, 400)))
                 record = await producer.send_and_wait(STREAM, value, partition=0)
                 self._promise("record", STREAM, record.offset, value)
                 if self._recording is not None and number >= rounds // 3:
                     late = await producer.send_and_wait(LATE, value, partition=0)
                     self._promise("record", LATE, late.offset, value)
+                if self._recording is not None and number % _PASSING_EVERY == 0:
+                    await self._pass_by(producer, f"passing-{number}")
                 if number % 3 == 2:
                     await consumer.commit({(STREAM, 0): record.offset})
                     self._promise("commit", STREAM, record.offset)
+
+    async def _pass_by(self, producer: Producer, topic: str) -> None:
+        """A topic that is used for a moment."""
+        self._broker.create_topic(topic, **_SMALL)
+        await producer.send_and_wait(topic, b"passing", partition=0)
+        async with Admin(bootstrap_servers=self._bootstrap) as admin:
+            await admin.delete_topic(topic)
+        self._promise("deleted", topic, 0)
 
     async def _transact(self, rounds: int) -> None:
         async with Producer(bootstrap_servers=self._bootstrap, transactional_id="writer") as producer:

@@ -8,6 +8,8 @@ import shutil
 from collections.abc import Iterable
 from pathlib import Path
 
+from penstock.broker.foundation import CATALOG_FILE
+from penstock.catalog.sqlite import SqliteCatalog
 from penstock.client.consumer import Consumer
 from penstock.client.share_consumer import ShareConsumer
 from penstock.records.batch import iter_headers
@@ -16,7 +18,7 @@ from penstock.storage.checkpoint import BOOT_ID
 from penstock.storage.local import LocalStorage
 from penstock.testing import Broker
 from tests.images.images import Images
-from tests.images.load import CONFIGS, GROUP, JOBS, LATE, STREAM, TRANSACTIONS, Loaded, Promise
+from tests.images.load import CONFIGS, GROUP, JOBS, STREAM, Loaded, Promise
 
 _NOW_MS = 1_800_000_000_000
 
@@ -30,11 +32,12 @@ class Opener:
         self._scratch = scratch
 
     def broken_promises(self, seed: int) -> list[str]:
-        """Open one image with the storage engine alone, and read every log to its end."""
+        """Open one image with the catalog and the storage engine alone, and read every log to its end."""
         with self._image(seed) as (folder, promises):
+            topics = _topics(folder)
             found = self._read_logs(folder)
         written = [each for each in promises if each.kind in ("record", "transaction")]
-        return [
+        return [f"image {seed}: {text}" for text in _broken_changes(topics, promises)] + [
             f"image {seed}: {value[:20]!r} of {each.topic} at {each.offset} was promised at step {each.since}"
             for each in written
             for value in each.values
@@ -88,6 +91,22 @@ class _Image:
         shutil.rmtree(self._folder, ignore_errors=True)
 
 
+def _topics(folder: Path) -> set[str]:
+    catalog = SqliteCatalog.open(folder / CATALOG_FILE)
+    try:
+        return {row.name for row in catalog.topics()}
+    finally:
+        catalog.close()
+
+
+def _broken_changes(topics: set[str], promises: Iterable[Promise]) -> list[str]:
+    return [
+        f"topic {each.topic} was {each.kind}, and that is not so"
+        for each in promises
+        if each.kind in ("created", "deleted") and (each.kind == "created") != (each.topic in topics)
+    ]
+
+
 async def _ask(bootstrap: str, promises: list[Promise]) -> list[str]:
     broken = await _missing_values(bootstrap, promises)
     async with Consumer(bootstrap_servers=bootstrap, group_id=GROUP) as consumer:
@@ -104,12 +123,13 @@ async def _ask(bootstrap: str, promises: list[Promise]) -> list[str]:
     return broken
 
 
-async def _missing_values(bootstrap: str, promises: Iterable[Promise]) -> list[str]:
-    seen = {topic: await _read_committed(bootstrap, topic) for topic in (STREAM, TRANSACTIONS)}
+async def _missing_values(bootstrap: str, promises: list[Promise]) -> list[str]:
+    topics = {each.topic for each in promises if each.kind in ("record", "transaction")}
+    seen = {topic: await _read_committed(bootstrap, topic) for topic in topics}
     return [
         f"{value[:20]!r} of {each.topic} was promised at step {each.since}, and is not visible"
         for each in promises
-        if each.kind in ("record", "transaction") and each.topic != LATE  # which the catalog of the image does not know
+        if each.kind in ("record", "transaction")
         for value in each.values
         if value not in seen[each.topic]
     ]

@@ -1,7 +1,7 @@
 """Records what a broker does to the files of a folder, so that the folder can be rebuilt as a power cut leaves it.
 
 The calls of `os` with which the logs, their indexes and the checkpoints are written are replaced by ones that take note
-of what they do. SQLite writes the catalog by itself, in C, and is not recorded: the load leaves the catalog as it is.
+of what they do. SQLite writes the catalog by itself, in C: what its files hold is noted after each change.
 """
 
 from __future__ import annotations
@@ -12,7 +12,17 @@ import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import pytest
+
+from penstock.broker.foundation import CATALOG_FILE
+from penstock.catalog.sqlite import SqliteCatalog
+
+if TYPE_CHECKING:
+    import sqlite3
+
+    from penstock.catalog.shared import Kind
 
 
 class Create(NamedTuple):
@@ -54,7 +64,13 @@ class SyncFolder(NamedTuple):
     before: int
 
 
-Step = Create | Write | Truncate | Rename | Unlink | Sync | SyncFolder
+class Commit(NamedTuple):
+    """A change of the catalog is on disk: what its files hold, by name."""
+
+    files: dict[str, bytes]
+
+
+Step = Create | Write | Truncate | Rename | Unlink | Sync | SyncFolder | Commit
 
 
 class Recording:
@@ -66,9 +82,15 @@ class Recording:
         """The files of the beginning: by path, relative to the folder, with a number."""
         self.contents: dict[int, bytes] = {}
         self.steps: list[Step] = []
-        for path in sorted(each for each in folder.rglob("*") if each.is_file()):
+        self.catalog = self.catalog_now()
+        for path in sorted(each for each in folder.rglob("*") if each.is_file() and CATALOG_FILE not in each.name):
             number = self.files[str(path.relative_to(folder))] = len(self.files)
             self.contents[number] = path.read_bytes()
+
+    def catalog_now(self) -> dict[str, bytes]:
+        """The database and its write-ahead log. What they share in memory is made anew."""
+        paths = [self.folder / (CATALOG_FILE + suffix) for suffix in ("", "-wal")]
+        return {path.name: path.read_bytes() for path in paths if path.exists()}
 
 
 class _Recorder:
@@ -162,8 +184,7 @@ class _Recorder:
             self._saved[call](path, target)
             name, new_name = self._relative(path), self._relative(target)
             if name is not None and new_name is not None:
-                assert name in self._names, f"{name} is renamed, and is no file"
-                self._names[new_name] = self._names.pop(name)
+                rename(self._names, name, new_name)
                 self._recording.steps.append(Rename(name, new_name))
 
     def unlink(self, path: Any, **options: Any) -> None:
@@ -193,6 +214,20 @@ class _Recorder:
             elif file is not None:
                 self._recording.steps.append(Sync(file, before))
 
+    # -- the catalog ---------------------------------------------------------------------------------------------------
+
+    def transaction(self, original: Callable[..., Any]) -> Callable[..., Any]:
+        """That of `SqliteCatalog`, which takes note of what it has left."""
+
+        @contextmanager
+        def transaction(catalog: SqliteCatalog, *kinds: Kind) -> Iterator[sqlite3.Connection]:
+            with original(catalog, *kinds) as connection:
+                yield connection
+            with self._lock:
+                self._recording.steps.append(Commit(self._recording.catalog_now()))
+
+        return transaction
+
     # -- replacing them ------------------------------------------------------------------------------------------------
 
     CALLS = (
@@ -219,11 +254,23 @@ class _Recorder:
                 places += [(vars(module), attribute, name) for name in self.CALLS if value is originals[name]]
         for owner, attribute, name in places:
             owner[attribute] = getattr(self, name)
-        try:
-            yield
-        finally:
-            for owner, attribute, name in places:
-                owner[attribute] = originals[name]
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr(SqliteCatalog, "_transaction", self.transaction(SqliteCatalog._transaction))
+            try:
+                yield
+            finally:
+                for owner, attribute, name in places:
+                    owner[attribute] = originals[name]
+
+
+def rename(names: dict[str, int], path: str, target: str) -> None:
+    """Of a file, or of a folder with all that is in it."""
+    if path in names:
+        names[target] = names.pop(path)
+        return
+    inside = path + os.sep
+    for name in [each for each in names if each.startswith(inside)]:
+        names[target + os.sep + name.removeprefix(inside)] = names.pop(name)
 
 
 @contextmanager

@@ -128,6 +128,20 @@ def test_segments_behind_a_broken_one_are_dropped(tmp_path: Path) -> None:
     assert recovered.log_end_offset == log.segments[3].base_offset - 1
 
 
+def test_what_lies_behind_the_last_batch_that_is_on_disk_is_cut_off_although_a_segment_follows(tmp_path: Path) -> None:
+    """A write that had failed was cut off without a sync, the log rolled, and a power cut brought the bytes back."""
+    log = open_log(tmp_path)
+    append(log, plain("a"))
+    log.sync()
+    log.roll(NOW)
+    append(log, plain("b"))
+    with open(log.folder / f"{0:020d}.log", "ab") as file:
+        file.write(bytes(plain("torn"))[:38])
+    again = reopen(log, recovery_point=1)
+    assert contents(again) == [(0, "a"), (1, "b")]
+    assert again.segments[0].size == log.segments[0].size
+
+
 def test_a_segment_that_lost_whole_batches_ends_the_log_there(tmp_path: Path) -> None:
     log = open_log(tmp_path, TINY)
     for n in range(20):

@@ -203,6 +203,9 @@ def test_what_cannot_be_imported_is_refused_with_what_to_do(full: Path, tmp_path
     other = cluster + "x"
     found = run(*["cluster", "import", str(data), "--cluster", other, "--store", store])
     assert found.returncode == 1
+    assert "holds the objects of another cluster" in " ".join(found.stderr.split())
+    found = run(*["cluster", "import", str(data), "--cluster", other, "--store", f"{store}/other"])
+    assert found.returncode == 1
     assert "is damaged" in " ".join(found.stderr.split())
     with psycopg.connect(cluster.partition("?")[0]) as connection:
         schema = other.rpartition("=")[2]

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import asyncio
 import random
 import re
+from collections.abc import Mapping
 
 from penstock.client.types import TopicPartition
 from penstock.log.segment import LOG_SUFFIX
@@ -130,6 +132,40 @@ class FileRot(FileFollowed):
         for partition, first, _ in damaged - reported:
             self.find("rot", f"the broken batch at offset {first} of partition {partition} was not reported")
         return shown
+
+
+class FileSegments(FileStreams):
+    """Segments of a few records, and checkpoints all the time: what a start believes without looking."""
+
+    name = "files-segments"
+    kinds = ("power-cut", "power-cut", "kill", "clean-stop", "sync-fails", "slow-disk", "disk-full")
+    _PAUSE_SECONDS = 0.15
+
+    async def create_topic(self, name: str, partitions: int, configs: Mapping[str, str] | None = None) -> bytes:
+        return await super().create_topic(name, partitions, {"internal.segment.bytes": "600", **(configs or {})})
+
+    async def load(self) -> None:
+        saving = asyncio.create_task(self._save())
+        await super().load()
+        saving.cancel()
+
+    async def finish(self) -> None:
+        await super().finish()
+        offsets: dict[int, list[int]] = {}
+        for operation in self.history.operations:
+            if operation["op"] == "poll" and operation["process"] == "last-0":
+                for _, partition, offset, _ in operation["records"]:  # type: ignore[attr-defined]
+                    offsets.setdefault(partition, []).append(offset)
+        for partition, seen in offsets.items():
+            if seen != list(range(len(seen))):
+                self.find("hole", f"partition {partition} has no records at some offsets: {seen}")
+
+    async def _save(self) -> None:
+        [node] = self.world.nodes
+        while True:
+            await asyncio.sleep(self._PAUSE_SECONDS)
+            if node.is_serving:
+                self.world.loop.call_soon(node.broker.parts.storage.save_progress, context=node.process.context)
 
 
 class FileTransactions(OnFiles, Transactions):

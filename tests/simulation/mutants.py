@@ -15,7 +15,9 @@ from penstock.coordination.runtime import CoordinatorRuntime
 from penstock.log.producer_state import ProducerEntry, ProducerState
 from penstock.transactions.shard import TransactionShard
 from tests.simulation.mutant import Mutant
+from tests.simulation.mutants_of_clusters import CLUSTERS
 from tests.simulation.mutants_of_copying import CLOSED, COPYING, MIGRATION
+from tests.simulation.mutants_of_files import FILES
 from tests.simulation.mutants_of_groups import GROUPS, QUEUES, TRANSACTIONS
 from tests.simulation.streams import PowerCuts, Streams, Transactions
 
@@ -156,4 +158,6 @@ MUTANTS = [
     *COPYING,
     *MIGRATION,
     *CLOSED,
+    *FILES,
+    *CLUSTERS,
 ]

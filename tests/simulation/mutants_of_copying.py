@@ -7,6 +7,7 @@ from penstock.client.commits import Commits
 from penstock.groups.classic.group import ClassicGroup
 from penstock.groups.consumer import migration
 from penstock.groups.offset_store import OffsetStore
+from penstock.groups.offsets import Offsets
 from penstock.log import producer_state
 from penstock.log.producer_state import ProducerState
 from tests.simulation.copying import Copying
@@ -18,6 +19,8 @@ from tests.simulation.zombies import Zombies
 
 PAUSES = tuple(Fault(at_ms, "pause-client", 900, 0) for at_ms in (400, 900, 1400, 1900))
 """Copiers are expelled, one after the other, and return."""
+OFTEN = tuple(Fault(at_ms, "pause-client", 900, 0) for at_ms in range(300, 2700, 200))
+"""The same all the time, so that partitions change hands while transactions are being ended."""
 
 COPYING = [
     Mutant(
@@ -58,6 +61,17 @@ COPYING = [
         "return self._membership().identity()",
         100,
         plan=PAUSES,
+    ),
+    Mutant(
+        "unstable-offsets-fetched",
+        "offsets that a transaction is about to replace are handed out",
+        Copying,
+        Offsets,
+        "fetch",
+        "unstable = require_stable and self._state.offsets.is_pending(request.group_id, name, index)",
+        "unstable = False",
+        first_seed=12,
+        plan=OFTEN,
     ),
 ]
 

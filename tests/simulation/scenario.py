@@ -18,8 +18,6 @@ from penstock.simulation.world import OneBroker, SimulatedWorld
 from tests.simulation.faults import EVERYWHERE, Crowd, Fault, Stage, carry_out, plan_of
 from tests.simulation.raw import RawClient
 
-_HEALED_SECONDS = 600
-
 
 class History:
     """What clients did and saw, in the order in which it became known."""
@@ -82,6 +80,8 @@ class Scenario:
     name = ""
     kinds: Sequence[str] = EVERYWHERE
     lasts_ms = 3000
+    healed_seconds = 600
+    """How long everything may take once the last fault is healed."""
 
     def __init__(self, world: SimulatedWorld, history: History, seed: int, plan: Sequence[Fault]) -> None:
         self.world = world
@@ -205,7 +205,7 @@ def run(scenario: type[Scenario], seed: int, plan: list[Fault] | None = None) ->
         await running.inject()
         world.tell("world", "all faults are over")
         running.faults_are_over = True
-        async with asyncio.timeout(_HEALED_SECONDS):
+        async with asyncio.timeout(running.healed_seconds):
             await load
             await running.finish()
             await running.settle()

@@ -243,3 +243,12 @@ def test_what_a_broker_gives_out_while_it_stops_need_not_have_been_delivered() -
     """The history: it takes everything back at once, and its answers come in an order of their own."""
     outcome = run(SCENARIOS["files-queues-trimmed"], 2, [Fault(168, "clean-stop", 892, 0)])
     assert not outcome.findings, outcome.story()
+
+
+def test_what_is_over_is_not_confirmed_again_before_that_is_stored() -> None:
+    """A lock ran out for the last time, and the broker that keeps the state never heard of it. The late acceptance was
+    confirmed at once, as everything below the start offset is, and the next window delivered the record again.
+    """
+    plan = [Fault(4616, "half-open", 1099, 47386), Fault(5390, "power-cut", 810, 26403)]
+    outcome = run(SCENARIOS["cluster-queues-delayed"], 6, plan)
+    assert not outcome.findings, outcome.story()

@@ -12,7 +12,9 @@ from typing import Any
 import pytest
 
 from penstock import portable
+from penstock.log import partition, recovery
 from penstock.log.checkpoints import RECOVERY_POINTS, read_checkpoint
+from penstock.log.files import pwrite_all
 from penstock.log.partition import PartitionLog
 from penstock.log.recovery import recover_segments
 from penstock.records.batch import parse_header
@@ -40,7 +42,7 @@ def start(folder: Path, logs: int = 2) -> tuple[LocalStorage, list[PartitionLog]
 
 
 def open_logs(storage: LocalStorage, count: int) -> list[PartitionLog]:
-    return [storage.open_log("t", partition, TOPIC_ID, CONFIG) for partition in range(count)]
+    return [storage.open_log("t", number, TOPIC_ID, CONFIG) for number in range(count)]
 
 
 def append(log: PartitionLog, value: str = "v") -> None:
@@ -65,8 +67,6 @@ def cut_power(folder: Path) -> None:
 
 def recovered(monkeypatch: pytest.MonkeyPatch, open_logs: Callable[[], object]) -> list[str]:
     """The folders of the logs that are checked batch by batch meanwhile."""
-    from penstock.log import partition
-
     folders: list[str] = []
 
     def spy(folder: str, *args: Any, **options: Any) -> object:
@@ -205,6 +205,64 @@ def test_a_disk_that_fails_in_the_last_sync_leaves_no_mark_of_a_clean_stop(
         function()
     assert [str(failure) for failure in failures] == ["input/output error"]
     assert not (tmp_path / BOOT_ID).exists()
+
+
+def test_what_a_failed_sync_may_have_dropped_is_written_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The kernel counts the pages as written, so a later sync of them succeeds, and a power cut takes the records."""
+    storage, (log,) = start(tmp_path, 1)
+    append(log, "a")
+    log.sync()
+    save_progress(storage)
+    append(log, "b")
+    data = (log.folder / f"{0:020d}.log").read_bytes()
+    first = parse_header(data).size
+    written: list[tuple[bytes, int]] = []
+
+    def spy(fd: int, data: bytes, position: int) -> None:
+        written.append((bytes(data), position))
+        pwrite_all(fd, data, position)
+
+    monkeypatch.setattr(recovery, "pwrite_all", spy)
+    start(tmp_path, 1)
+    assert written == []  # a killed broker has lost nothing
+    storage._disk_failed(StorageError("input/output error"))
+    opened: list[PartitionLog] = []
+    reopened = LocalStorage(tmp_path, lambda: NOW, lambda function: function(), lambda error: None)
+    opened += open_logs(reopened, 1)
+    assert written == [(data[first:], first)]
+    assert opened[0].recovery_point == 1
+
+
+def test_after_a_stop_in_which_the_disk_failed_the_same_is_done(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    storage, (log,) = start(tmp_path, 1)
+    append(log)
+
+    def fail(self: PartitionLog) -> None:
+        raise StorageError("input/output error")
+
+    monkeypatch.setattr(PartitionLog, "sync", fail)
+    with pytest.raises(StorageError):
+        storage.close()
+    assert not (tmp_path / BOOT_ID).exists()
+
+
+def test_names_that_a_killed_broker_has_not_synced_are_synced_by_the_next(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its new folders and segments are there, but only in memory: a power cut would take the records in them."""
+    _, (log,) = start(tmp_path, 1)
+    append(log)
+    _, (again,) = start(tmp_path, 1)
+    synced: list[str] = []
+    monkeypatch.setattr(partition, "sync_path", lambda path: synced.append(str(Path(path).relative_to(tmp_path))))
+    append(again)
+    again.sync()
+    assert synced == ["t-0/partition.metadata", ".", "t-0"]
+    append(again)
+    again.sync()
+    assert len(synced) == 3
 
 
 def test_a_folder_of_no_topic_is_set_aside_and_a_half_deleted_one_removed(tmp_path: Path) -> None:

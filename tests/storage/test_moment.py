@@ -88,6 +88,7 @@ def test_compaction_takes_no_step_before_the_moment_has_ended(tmp_path: Path) ->
     log = storage.open_log("t", 0, TOPIC_ID, LogConfig(segment_bytes=100, cleanup_policy="compact"))
     for number in range(5):
         append(log, f"value {number}")
+    log.sync()
     storage.fix_moment()
     compactor.poll(NOW)
     assert not compactor.has_process

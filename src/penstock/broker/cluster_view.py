@@ -20,6 +20,7 @@ from penstock import guard
 from penstock.broker.listeners import Address
 from penstock.broker.topics import Partition, Topic, check_name
 from penstock.catalog.shared import NOBODY, BrokerRow, PartitionRow
+from penstock.cluster.placement import Node
 from penstock.wire.errors import UnknownTopicOrPartition
 
 
@@ -102,6 +103,17 @@ class ClusterView:
     def node_ids(self) -> list[int]:
         """The brokers that are alive, as far as is known here, this one among them."""
         return sorted({self.node_id, *(row.node_id for row in self._others.values() if row.is_live)})
+
+    @property
+    def nodes(self) -> list[Node]:
+        """The same, with their racks."""
+        others = [Node(row.node_id, row.rack) for row in self._others.values() if row.is_live]
+        return sorted([Node(self.node_id, self._rack), *others])
+
+    def has_left(self, node_id: int) -> bool:
+        """Whether a broker was a member of the cluster, and is none now."""
+        row = self._others.get(node_id)
+        return row is not None and not row.is_live
 
     @property
     def replica_ids(self) -> list[int]:
@@ -249,6 +261,10 @@ class ClusterView:
     def led_by(self) -> Counter[int]:
         """How many partitions each broker is to lead, by the catalog."""
         return Counter(row.leader for rows in self._rows.values() for row in rows.values() if row.leader != NOBODY)
+
+    def rows(self) -> list[PartitionRow]:
+        """What the catalog says of all partitions."""
+        return [row for rows in self._rows.values() for row in rows.values()]
 
     def _row(self, topic: Topic, index: int) -> PartitionRow | None:
         rows = self._rows.get(topic.topic_id)

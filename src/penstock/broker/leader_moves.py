@@ -4,7 +4,8 @@ Both are directions in the catalog, of which the brokers hear at once. The leade
 first and then hands over, so that no two brokers serve a partition (`membership`). An election names the broker to hand
 over to. A reassignment names other replicas; a leader that is not among them hands over to the first that is there, and
 until then the reassignment is under way, and can be taken back. Nothing is copied: the records are where all brokers
-can read them.
+can read them. So a broker that is unregistered for good is replaced among the replicas at once, and nobody has to name
+them one by one.
 """
 
 from __future__ import annotations
@@ -15,7 +16,8 @@ from typing import TYPE_CHECKING, NamedTuple, Protocol
 
 from penstock.broker.storage_errors import changing
 from penstock.catalog.shared import Direction
-from penstock.wire.errors import ErrorCode
+from penstock.cluster.placement import retire
+from penstock.wire.errors import BrokerIdNotRegistered, ErrorCode, InvalidRequest
 
 if TYPE_CHECKING:
     from penstock.broker.cluster_view import ClusterView
@@ -86,6 +88,18 @@ class LeaderMoves:
         is_done = leader is not None and leader.node_id in replicas
         before = () if is_done else before or tuple(self._cluster.assigned(topic, index))
         return Verdict(direction=Direction(topic.topic_id, index, tuple(replicas), before))
+
+    def retire(self, node_id: int) -> None:
+        """Give the places among replicas of a broker that has left to others, since it does not come back.
+
+        Raises BrokerIdNotRegistered, InvalidRequest while it runs, or KafkaStorageError.
+        """
+        if node_id in self._cluster.node_ids:
+            raise InvalidRequest(f"Broker {node_id} is running: stop it first.")
+        if not self._cluster.has_left(node_id):
+            raise BrokerIdNotRegistered(f"Broker ID {node_id} is not currently registered")
+        changed = retire(node_id, self._cluster.rows(), self._cluster.nodes)
+        self.give([Direction(*row[:2], replicas, elected=row.elected) for row, replicas in changed])
 
     def under_way(self, topic: Topic, index: int) -> UnderWay | None:
         before, after = self._cluster.replaced(topic, index), self._cluster.assigned(topic, index)

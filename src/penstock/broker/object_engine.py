@@ -40,12 +40,12 @@ def open_commit_log(address: ClusterAddress) -> CommitLog:
 
 
 def open_session(address: ClusterAddress) -> Session:
-    """Of a command that is no broker. Raises CatalogError with what to do."""
+    """Of a command that is no broker. Raises CatalogError with what to do, also for a schema that is too new."""
     try:
-        from penstock.catalog.postgres_session import Session
+        from penstock.catalog.postgres_summary import open_usable
     except ImportError as error:
         raise CatalogError(f"this needs psycopg ({error}): pip install 'penstock[cluster]'") from error
-    return Session(address.conninfo, address.schema, address.shown)
+    return open_usable(address.conninfo, address.schema, address.shown)
 
 
 def open_leases(address: ClusterAddress) -> PostgresMembership:
@@ -87,13 +87,12 @@ def open_records(address: ClusterAddress, store_url: str | None = None) -> Clust
     Raises CatalogError or StorageError with what to do.
     """
     try:
-        from penstock.catalog.postgres_session import Session
         from penstock.catalog.postgres_summary import read_summary
         from penstock.storage.objects.key_space import KeySpace
         from penstock.storage.objects.store import ObjectStore
     except ImportError as error:
         raise CatalogError(f"this needs psycopg and obstore ({error}): pip install 'penstock[cluster]'") from error
-    summary = read_summary(Session(address.conninfo, address.schema, address.shown))
+    summary = read_summary(open_session(address))
     url = store_url or summary.store or (summary.claim or "").removeprefix(_CLAIM)
     if not (store_url or summary.store or (summary.claim or "").startswith(_CLAIM)):
         raise CatalogError(
@@ -106,15 +105,18 @@ def open_records(address: ClusterAddress, store_url: str | None = None) -> Clust
 def checked_keys(store: ObjectStore, address: ClusterAddress, cluster_id: str, node_id: int) -> KeySpace:
     """Where a broker keeps its objects, which were found to be readable and writable there.
 
-    Raises StorageError with what to do.
+    A new cluster claims the address of the store. Raises StorageError with what to do.
     """
     from penstock.catalog.postgres_session import Session
     from penstock.catalog.postgres_summary import read_summary
+    from penstock.storage.objects.address_claim import claim_address
     from penstock.storage.objects.key_space import KeySpace
 
     summary = read_summary(Session(address.conninfo, address.schema, address.shown))
     keys = KeySpace.of(cluster_id, summary.incarnation, summary.owned_incarnations)
     store.check(f"{keys.prefix}/check/{node_id}")
+    if summary.store is None:
+        claim_address(store, cluster_id)
     return keys
 
 

@@ -253,16 +253,12 @@ _WITH_BROKERS = MIGRATIONS.index(_SHARED) + 1
 _WITH_KNOWLEDGE = MIGRATIONS.index(_KNOWLEDGE) + 1
 
 
-def migrate(connection: Any, schema: str, shown: str, migrations: Sequence[Migration] = MIGRATIONS) -> None:
+def migrate(connection: Any, schema: str, shown: str, migrations: Sequence[Migration] | None = None) -> None:
     """Create the schema or bring it up to the latest version. The caller holds the lock of the cluster."""
+    migrations = MIGRATIONS if migrations is None else migrations
     known = len(migrations)
     _create(connection, schema, shown)
-    version, usable_from = _version(connection, schema, shown)
-    if usable_from > known:
-        raise CatalogError(
-            f"the schema {schema!r} at {shown} was changed by a newer Penstock (catalog version {version}, usable from "
-            f"{usable_from}, this one knows {known}): use that version or a later one"
-        )
+    version = check_usable(connection, schema, shown, migrations)
     if version >= known:
         return
     _check_running(connection, version, migrations, f"the schema {schema!r} at {shown}")
@@ -277,6 +273,18 @@ def migrate(connection: Any, schema: str, shown: str, migrations: Sequence[Migra
             """,
             (known, migrations[-1].usable_from),
         )
+
+
+def check_usable(connection: Any, schema: str, shown: str, migrations: Sequence[Migration] | None = None) -> int:
+    """The version of the schema, 0 if it is empty. Raises CatalogError if it has become too new for this Penstock."""
+    known = len(MIGRATIONS if migrations is None else migrations)
+    version, usable_from = _version(connection, schema, shown)
+    if usable_from > known:
+        raise CatalogError(
+            f"the schema {schema!r} at {shown} was changed by a newer Penstock (catalog version {version}, usable from "
+            f"{usable_from}, this one knows {known}): use that version or a later one"
+        )
+    return version
 
 
 def _check_running(connection: Any, version: int, migrations: Sequence[Migration], location: str) -> None:

@@ -27,7 +27,7 @@ from penstock.catalog.identity import new_cluster_id
 from penstock.catalog.leases import NodeIdInUse, NotRegistered
 from penstock.catalog.postgres import PostgresCatalog
 from penstock.catalog.postgres_incarnation import check_lineage, check_place, lineage
-from penstock.catalog.postgres_schema import MIGRATIONS, migrate
+from penstock.catalog.postgres_schema import MIGRATIONS, check_usable, migrate
 from penstock.catalog.postgres_session import Session, one_line
 from penstock.catalog.shared import BrokerRow, Changes, Direction, HostAndPort, Kind, LeaderEpoch, Move, PartitionRow
 
@@ -133,10 +133,16 @@ class SharedPostgresCatalog(PostgresCatalog):
     ) -> int:
         """Begin a lease. Partitions that the broker led before are led by it again, under higher epochs.
 
-        Raises NodeIdInUse if another instance holds a lease under this node id.
+        Raises NodeIdInUse if another instance holds a lease under this node id, and CatalogLost if a newer Penstock
+        has changed the schema meanwhile, so that this broker cannot use it any more: one that had no lease, because it
+        was stopped, kept nobody from that.
         """
 
         def apply(connection: Any) -> None:
+            try:
+                check_usable(connection, self._session.schema, self._shown)
+            except CatalogError as error:
+                raise CatalogLost(str(error)) from error
             row = connection.execute(
                 "SELECT instance_id, endpoints FROM broker WHERE node_id = %s AND is_live AND lease_until > now()",
                 (node_id,),

@@ -7,6 +7,7 @@ from typing import NamedTuple
 import psycopg
 
 from penstock.catalog.contract import CatalogError
+from penstock.catalog.postgres_schema import check_usable
 from penstock.catalog.postgres_session import Session, describe
 
 
@@ -19,6 +20,20 @@ class ClusterSummary(NamedTuple):
     topics: dict[bytes, str]
     incarnation: str
     owned_incarnations: list[str]
+
+
+def open_usable(conninfo: str, schema: str, shown: str) -> Session:
+    """Raises CatalogError with what to do, also for a schema that has become too new for this Penstock."""
+    session = Session(conninfo, schema, shown)
+    try:
+        check_usable(session.connection(), schema, shown)
+    except psycopg.Error as error:
+        session.close()
+        raise describe("read the version of the cluster", session, error) from error
+    except CatalogError:
+        session.close()
+        raise
+    return session
 
 
 def read_summary(session: Session) -> ClusterSummary:

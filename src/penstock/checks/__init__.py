@@ -15,13 +15,25 @@ from penstock.checks.queue_services import QueueServiceChecker
 from penstock.checks.queues import QueueChecker
 from penstock.checks.streams import StreamChecker
 
+_UNFIT = (AssertionError, AttributeError, LookupError, TypeError, ValueError)
+"""What a checker raises when a field is not of the kind that it has to be. Each is looked at millions of times."""
+
 __all__ = ["Finding", "HistoryError", "Operation", "check", "read_history"]
 
 
 def check(history: Iterable[Operation]) -> list[Finding]:
     """The anomalies in a history, in the order of its lines. Raises HistoryError if a line is not an operation."""
     checkers = (StreamChecker(), QueueChecker(), QueueServiceChecker(), GroupChecker())
-    for operation in history:
-        for checker in checkers:
-            checker.add(operation)
-    return sorted((found for checker in checkers for found in checker.finish()), key=lambda each: each.line)
+    operation: Operation = {}
+    try:
+        for operation in history:
+            for checker in checkers:
+                checker.add(operation)
+    except _UNFIT as error:
+        raise HistoryError(
+            f"line {operation.get('line')}: a field of {operation.get('op')} is unfit: {error!r}"
+        ) from error
+    try:
+        return sorted((found for checker in checkers for found in checker.finish()), key=lambda each: each.line)
+    except _UNFIT as error:
+        raise HistoryError(f"the fields of some operations do not fit together: {error!r}") from error

@@ -126,7 +126,7 @@ def read_history(lines: Iterable[str | bytes]) -> Iterator[Operation]:
             continue
         try:
             operation = json.loads(line)
-        except ValueError as error:
+        except (ValueError, RecursionError) as error:
             raise HistoryError(f"line {number} is not JSON: {error}") from error
         yield checked(operation, number)
 

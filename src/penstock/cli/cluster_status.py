@@ -12,7 +12,7 @@ import click
 from penstock.cli.cluster_options import cluster_option, records_of, session_of, store_option
 from penstock.cli.failures import Failure
 from penstock.cli.monitoring import read_samples
-from penstock.cli.options import CONTEXT_SETTINGS, Command, json_option
+from penstock.cli.options import CONTEXT_SETTINGS, Command, json_option, login_options
 from penstock.cli.output import Cell, note, print_json, print_table
 from penstock.cli.top import duration, size
 from penstock.cli.watching import again_and_again, watch_option
@@ -45,12 +45,14 @@ Figures = dict[str, float | str | None]
 )
 @watch_option
 @json_option
+@login_options
 def status(cluster: str, store: str | None, metrics: tuple[str, ...], watch: float | None, as_json: bool) -> None:
     """Show brokers with their leases, who leads how much, and where the records are.
 
     All of it is read from PostgreSQL and the store, whether brokers run or not. What only brokers know (what waits to
-    be committed, segments that wait to be stored, their cache) comes from the addresses in --metrics. The store is
-    listed for orphans: objects that nothing names, older than ten minutes; with --watch once a minute.
+    be committed, segments that wait to be stored, their cache) comes from the addresses in --metrics. Those of other
+    machines are read over TLS; --user and --ca-file are for them. The store is listed for orphans: objects that nothing
+    names, older than ten minutes; with --watch once a minute.
 
     Examples:
 
@@ -79,7 +81,7 @@ def status(cluster: str, store: str | None, metrics: tuple[str, ...], watch: flo
 
 
 def _figures(address: str) -> Figures:
-    """What one broker says of itself; `failure` if it does not answer."""
+    """What one broker says of itself; `failure` if it does not answer, or not to this user."""
     try:
         samples = read_samples(address)
     except Failure as failure:
@@ -133,11 +135,14 @@ def _show(found: ClusterStatus, figures: list[Figures]) -> None:
         ["METRICS", "WAITING", "UPLOADS", "SEGMENTS WAITING", "CACHE", "HITS", "LAST COMMIT"],
         [_figures_row(each) for each in figures],
     )
+    for each in figures:
+        if "failure" in each:
+            note(str(each["failure"]))
 
 
 def _figures_row(each: Figures) -> list[Cell]:
     if "failure" in each:
-        return [str(each["address"]), "does not answer", "", "", "", "", ""]
+        return [str(each["address"]), "not read", "", "", "", "", ""]
 
     def number(name: str) -> float:
         value = each.get(name)

@@ -126,7 +126,7 @@ def _settings(addresses: Sequence[str]) -> dict[str, object]:
 
     if not any(url_of(address).startswith("https:") for address in addresses):
         return {}
-    return connection_settings(str(click.get_current_context().params["bootstrap"]))
+    return connection_settings(str(click.get_current_context().params.get("bootstrap", addresses[0])))
 
 
 def _text(address: str, path: str, query: Mapping[str, str], settings: Mapping[str, object]) -> str:

@@ -196,6 +196,13 @@ def bootstrap_option(function: F) -> F:
     return function
 
 
+def login_options(function: F) -> F:
+    """The same without an address, for a command that knows where it goes."""
+    for add in reversed(_CONNECTION_OPTIONS[1:]):
+        function = add(function)
+    return function
+
+
 def connection_choices(ctx: click.Context) -> dict[str, object]:
     """The values of the connection options that are given, by name."""
     found = ctx.meta.get(_CHOICES)

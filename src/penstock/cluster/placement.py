@@ -1,18 +1,21 @@
 """Who leads which partition: even, sticky, in several racks, and the same answer to the same question.
 
 `place` is for new partitions, `take_over` for those whose leader is gone or leaving, `balance` for leaders that are
-unevenly spread. A partition's replicas are the brokers that would take over, the preferred leader first. The records
-are in the object store, so that any broker can lead any partition, and a move copies nothing: it costs a pause, and the
-reading of what is not yet in segments. So nothing moves without a reason.
+unevenly spread, `retire` for replicas on a broker that does not come back. A partition's replicas are the brokers that
+would take over, the preferred leader first. The records are in the object store, so that any broker can lead any
+partition, and a move copies nothing: it costs a pause, and the reading of what is not yet in segments. So nothing moves
+without a reason.
 """
 
 from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Collection, Iterable, Mapping, Sequence
-from typing import NamedTuple
+from typing import NamedTuple, TypeAlias
 
 from penstock.catalog.shared import NOBODY, BrokerRow, Move, PartitionRow, Placement
+
+Replicas: TypeAlias = tuple[int, ...]
 
 BALANCE_LIMIT = 100
 """How many moves are thought out at a time."""
@@ -125,6 +128,7 @@ def balance(partitions: Sequence[PartitionRow], nodes: Sequence[Node], limit: in
     Afterwards the brokers lead equally many, but for one, if the limit allows it. What is even already stays.
     """
     alive = sorted(node.node_id for node in nodes)
+    racks = {node.node_id: node.rack for node in nodes}
     led: dict[int, list[PartitionRow]] = {node_id: [] for node_id in alive}
     for row in partitions:
         if row.leader in led:
@@ -138,11 +142,37 @@ def balance(partitions: Sequence[PartitionRow], nodes: Sequence[Node], limit: in
         row = min(led[most], key=lambda row: (_wish(row, least), row[:2]))
         led[most].remove(row)
         # Who leads is among the replicas: else the partition would go back to one of them.
-        replicas = row.replicas if least in row.replicas else (*row.replicas[:-1], least)
-        moved = row._replace(leader=least, replicas=replicas)
+        moved = row._replace(leader=least, replicas=_with(least, row.replicas, racks))
         led[least].append(moved)
         moves.append(_to(moved, least))
     return moves
+
+
+def retire(
+    node_id: int, partitions: Iterable[PartitionRow], nodes: Sequence[Node]
+) -> list[tuple[PartitionRow, Replicas]]:
+    """Replicas without a broker that does not come back: where there is another one for its place, it comes last.
+
+    Who leads stays: nothing moves.
+    """
+    rows = list(partitions)
+    keeps = Counter(each for row in rows for each in row.replicas)
+    changed = []
+    for row in rows:
+        if node_id not in row.replicas:
+            continue
+        left = tuple(each for each in row.replicas if each != node_id)
+        racks = Counter(node.rack for node in nodes if node.node_id in left)
+        others = [node for node in nodes if node.node_id != node_id and node.node_id not in left]
+        if others:
+            best = min(
+                others, key=lambda node: (node.rack is not None and racks[node.rack], keeps[node.node_id], node.node_id)
+            )
+            keeps[best.node_id] += 1
+            left = (*left, best.node_id)
+        if left:
+            changed.append((row, left))
+    return changed
 
 
 def _target(row: PartitionRow, node_id: int, alive: Collection[int]) -> int | None:
@@ -152,6 +182,16 @@ def _target(row: PartitionRow, node_id: int, alive: Collection[int]) -> int | No
     if node_id in row.replicas:
         return None
     return next((each for each in row.replicas if each in alive), None)
+
+
+def _with(node_id: int, replicas: tuple[int, ...], racks: Mapping[int, str | None]) -> tuple[int, ...]:
+    """The replicas with this broker among them: in the place of one in its rack if there is one, else of the last."""
+    if node_id in replicas:
+        return replicas
+    rack = racks[node_id]
+    mates = [place for place, each in enumerate(replicas) if rack is not None and racks.get(each) == rack]
+    place = mates[-1] if mates else len(replicas) - 1
+    return (*replicas[:place], node_id, *replicas[place + 1 :])
 
 
 def _to(row: PartitionRow, leader: int) -> Move:

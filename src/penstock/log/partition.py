@@ -162,6 +162,8 @@ class PartitionLog:
             existed, log._created = claim_folder(folder, topic_id)
             if existed:
                 log._load(now_ms, clean, recovery_point, log_start_offset, noted_end, may_have_lost_writes)
+                # Whoever was killed may have created files whose names are not on disk.
+                log._created = log._created or not clean or not log.log_end_offset
             else:
                 log._start_empty(0, now_ms)
         except OSError as error:
@@ -215,7 +217,7 @@ class PartitionLog:
                     state=state,
                     epochs=self.epochs,
                     now_ms=now_ms,
-                    writes_anew=may_have_lost_writes,
+                    writes_again=may_have_lost_writes,
                 )
             end_offset = recovered.log_end_offset
             self.truncated_bytes = recovered.truncated_bytes

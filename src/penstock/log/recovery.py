@@ -7,8 +7,9 @@ suspect. Those batches are read and checked one by one: whole, CRC right, offset
 one that fails; bytes behind it were never acknowledged as durable. Indexes, the transaction index, producer state and
 leader epochs are made anew from what is kept.
 
-After a failed sync the kernel may hold what it has dropped to be on disk, and shows it nevertheless. Where that can be,
-what is kept behind the recovery point is written once more, so that the next sync brings it to the disk.
+After a sync has failed, what can be read need not be on disk: the kernel has dropped what it could not write, counts it
+as written, and a sync of the same pages succeeds. So whatever was kept behind the recovery point is written once more
+(`writes_again`), and then the next sync is about it.
 
 Below the recovery point only headers are walked: that data was on disk before it was acknowledged, and a bit that
 rotted since must not make us throw away everything after it.
@@ -169,14 +170,16 @@ def recover_segments(
     state: ProducerState,
     epochs: LeaderEpochs,
     now_ms: int,
-    writes_anew: bool = False,
+    writes_again: bool = False,
 ) -> Recovered:
     """Check and repair the segments behind the recovery point, and bring the producer state up to the log's end."""
     if len(segments) > 1 and not segments[-1].size:
         # A roll that failed after its first file was created may have been followed by appends to the segment before:
         # the empty one says nothing about where that ends.
         _remove(segments.pop())
-    first_suspect = first_suspect_slot(segments, recovery_point)
+    # Of the segment that ends at the recovery point the batches are on disk. What lay behind them need not be gone: a
+    # write that has failed, or a torn one of an earlier crash, may have been cut off without a sync.
+    first_suspect = first_suspect_slot(segments, max(recovery_point - 1, 0))
     suspect_base = segments[first_suspect].base_offset
     epochs.truncate_end(suspect_base)
 
@@ -199,37 +202,29 @@ def recover_segments(
         next_offset, has_gaps = _recover_segment(
             segment, next_offset, limit, recovery_point, replay_after, state, epochs, now_ms
         )
-        if writes_anew:
-            _write_anew(segment, recovery_point)
         if slot + 1 < len(segments):
             segment.write_indexes()  # The last one's are written when it rolls or the log is closed.
         recovered.truncated_bytes += file_size - segment.size
         # A power cut can take the end of a segment, even to the byte of a batch's end, and leave the one after it: what
         # lies behind such a hole is not a log. Only compaction leaves holes, and it leaves its mark: gaps, or a
         # transaction index, which every cleaned segment has.
-        hole = slot + 1 < len(segments) and next_offset < limit and not (cleaned or has_gaps)
-        if segment.size < file_size or hole:
+        is_cut = segment.size < file_size
+        if slot + 1 < len(segments) and next_offset < limit and (is_cut or not (cleaned or has_gaps)):
             for dropped in segments[slot + 1 :]:
                 recovered.truncated_bytes += dropped.size
                 recovered.dropped_segments += 1
                 _remove(dropped)
             del segments[slot + 1 :]
             break
+    if writes_again:
+        for segment in segments[first_suspect:]:
+            _write_again(segment, recovery_point)
     recovered.log_end_offset = max(next_offset, log_start_offset)
     epochs.truncate_end(recovered.log_end_offset)
     for offset in [each for each in snapshots if each > recovered.log_end_offset]:
         remove_if_there(snapshot_path(folder, offset))
         snapshots.remove(offset)
     return recovered
-
-
-def _write_anew(segment: Segment, recovery_point: int) -> None:
-    file = segment.open_file()
-    position = next((batch.position for batch in segment.batches_from(recovery_point)), segment.size)
-    while position < segment.size:
-        data = pread_all(file, min(_CHUNK, segment.size - position), position)
-        pwrite_all(file.fd, data, position)
-        position += len(data)
 
 
 def first_suspect_slot(segments: list[Segment], recovery_point: int) -> int:
@@ -317,6 +312,13 @@ def _recover_segment(
     segment.finish_rebuild()
     _restore_transaction_index(segment, aborted, replay_from, next_offset)
     return next_offset, has_gaps
+
+
+def _write_again(segment: Segment, recovery_point: int) -> None:
+    """Write what is not known to be on disk as it is, so that the kernel brings it there."""
+    file = segment.open_file()
+    for position in range(segment.position_of(recovery_point), segment.size, _CHUNK):
+        pwrite_all(file.fd, pread_all(file, min(_CHUNK, segment.size - position), position), position)
 
 
 def _restore_transaction_index(

@@ -30,6 +30,7 @@ from penstock.catalog.sqlite import SqliteCatalog
 from penstock.log.errors import StorageError
 from penstock.log.files import FolderLock, write_file
 from penstock.operation.folder import PartitionFiles, SegmentFiles, StoppedFolder
+from penstock.storage.objects.address_claim import claim_address
 from penstock.storage.objects.commit_log import NOBODY, Layout, PartitionKey, PartitionState, SegmentEntry
 from penstock.storage.objects.key_space import KeySpace
 from penstock.storage.objects.postgres_layouts import write_layouts
@@ -149,6 +150,7 @@ def import_folder(
             return found
         keys = KeySpace.of(found.cluster_id, note.incarnation, [])
         store.check(f"{keys.prefix}/check/import")
+        claim_address(store, found.cluster_id)
         note.keep()
         layouts = _upload(found, store, keys, on_progress)
         _write(catalog, found, layouts, session, note.incarnation, store.shown)

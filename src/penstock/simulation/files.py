@@ -9,7 +9,8 @@ their place, since the length of a file may reach the disk before its contents. 
 journal: all up to the last change in a folder that was synced, and some more.
 
 A disk is slow, stands still, is full, refuses to be read, and fails to sync. After a failed sync the kernel has dropped
-what it was to write: it is still to be read, until the power goes, and a later sync says that all is well.
+what it was to write: it is still to be read, until the power goes, and a later sync says that all is well. That a file
+was made shorter is in the journal, and is kept.
 """
 
 from __future__ import annotations
@@ -69,11 +70,10 @@ class _Write(NamedTuple):
             contents += bytes(self.position - len(contents))
         contents[self.position : self.position + len(self.data)] = self.data
 
-    def torn(self, chance: random.Random, before: bytearray) -> _Write:
-        """What is left of it on top of what was there before."""
+    def torn(self, chance: random.Random, length: int) -> _Write:
+        """A part of it, for a file that had some `length`: zeros may follow where there was nothing before."""
         part = self.data[: chance.randrange(len(self.data) + 1)]
-        if chance.random() < 0.3:
-            part += before[self.position + len(part) : self.position + len(self.data)]
+        if chance.random() < 0.3 and self.position + len(part) >= length:
             part += bytes(len(self.data) - len(part))
         return _Write(self.position, part)
 
@@ -84,7 +84,7 @@ class _Truncate(NamedTuple):
     def apply(self, contents: bytearray) -> None:
         contents[self.size :] = bytes(max(0, self.size - len(contents)))
 
-    def torn(self, chance: random.Random, before: bytearray) -> _Truncate | None:
+    def torn(self, chance: random.Random, length: int) -> _Truncate | None:
         return None
 
 
@@ -103,7 +103,7 @@ class _File:
         kept = chance.randint(0, len(self.pending))
         rest = self.pending[kept:]
         self.synced(kept)
-        torn = rest[0].torn(chance, self.durable) if rest else None
+        torn = rest[0].torn(chance, len(self.durable)) if rest else None
         if torn is not None:
             torn.apply(self.durable)
             counts["writes torn"] += 1
@@ -309,7 +309,7 @@ class FileDisk:
             self._folder_synced(known, journal, count)
         elif self.failing_syncs > 0 and self._named(known).path.endswith(".log"):
             self.failing_syncs -= 1
-            del known.pending[:count]
+            known.pending[:count] = [each for each in known.pending[:count] if isinstance(each, _Truncate)]
             self._refuse("syncs failed", errno.EIO)
         else:
             known.synced(count)

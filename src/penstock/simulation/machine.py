@@ -9,7 +9,6 @@ import shutil
 import tempfile
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from itertools import pairwise
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -100,17 +99,19 @@ class MachineSimulation(OneBroker):
 
 
 def _end_offset(folder: Path) -> int:
-    """Where a log ends, as recovery will find it: behind the last batch that is whole, and before a hole.
+    """Where a log ends, as recovery will find it: behind the last batch that is whole, and before the first hole.
 
-    Compaction leaves holes too, and marks them: by gaps between batches, or a transaction index of the segment.
+    Only compaction leaves holes. It leaves others in the same segment, or the index of transactions that every segment
+    has which it has cleaned.
     """
-    end = 0
-    bases = sorted(int(path.stem) for path in folder.glob(f"*{LOG_SUFFIX}"))
-    for base_offset, following in pairwise([*bases, None]):
-        assert base_offset is not None
+    end: int | None = None
+    may_have_holes = True
+    for base_offset in sorted(int(path.stem) for path in folder.glob(f"*{LOG_SUFFIX}")):
+        if end is not None and end < base_offset and not may_have_holes:
+            return end
         stem = file_stem(str(folder), base_offset)
         data = Path(stem + LOG_SUFFIX).read_bytes()
-        end = max(end, base_offset)
+        end = max(end or 0, base_offset)
         may_have_holes = Path(stem + TXN_INDEX_SUFFIX).exists()
         try:
             for position, header in iter_headers(data):
@@ -120,6 +121,4 @@ def _end_offset(folder: Path) -> int:
                 end = header.next_offset
         except CorruptBatch:
             return end
-        if following is not None and end < following and not may_have_holes:
-            return end
-    return end
+    return end or 0

@@ -202,8 +202,12 @@ class LocalStorage:
             return
         # Several at a time: each waits for the disk a few times.
         pool = self._threads.pool("penstock-close", _CLOSING_THREADS)
-        for closing in [pool.submit(each.close) for each in self._logs.values()]:
-            closing.result()
-        pool.shutdown()
-        self._saving.close()
-        self._checkpoints.mark_clean()
+        try:
+            for closing in [pool.submit(each.close) for each in self._logs.values()]:
+                closing.result()
+            pool.shutdown()
+            self._saving.close()
+            self._checkpoints.mark_clean()
+        except (OSError, StorageError):
+            self._checkpoints.forget_boot()  # it may have been a sync that has failed
+            raise

@@ -9,10 +9,13 @@ from collections.abc import Iterator
 import pytest
 
 from penstock.broker.file_range import FileRange
+from penstock.broker.share.coordinator import Outcome, Ownership, ShareCoordinator
+from penstock.queues.transitions import StateWrite
 from penstock.records.builder import build_batch
 from penstock.testing import Broker
 from penstock.wire import messages as m
 from penstock.wire.api import ApiKey
+from penstock.wire.errors import CoordinatorNotAvailable, ErrorCode
 from tests.broker.cold_disk import drop_from_memory
 from tests.broker.share.share_client import (
     ACCEPT,
@@ -81,6 +84,50 @@ def test_the_window_moves_with_the_log_start(broker: Broker, wire: Wire) -> None
     delete_records(wire, "jobs", 6)
     assert ack_errors(worker.acknowledge({0: [(0, 3, ACCEPT)]})) == [0]
     assert acquired(worker.fetch()) == [(6, 9, 1)]
+
+
+def test_what_is_over_is_confirmed_again_only_when_that_is_stored(
+    broker: Broker, wire: Wire, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The write that ended the record is still under way: it may fail, and then the record comes again."""
+    writes: list[StateWrite] = []
+    write, is_under_way = ShareCoordinator.write, threading.Event()
+
+    def watched(
+        self: ShareCoordinator, owner: Ownership, leader_epoch: int, change: StateWrite, outcome: Outcome
+    ) -> bool:
+        writes.append(change)
+        if len(writes) == 1:
+            is_under_way.set()
+            return False  # and nobody ever hears of it
+        if len(writes) == 2:
+            raise CoordinatorNotAvailable
+        return write(self, owner, leader_epoch, change, outcome)
+
+    produce(wire, "jobs", [b"1", b"2"])
+    initialize(wire, "g", topic_id(wire, "jobs"))
+    with Wire(broker) as other:
+        first, second = member(wire), member(other, member_id="m2")
+        first.fetch(max_records=1)
+        assert acquired(second.fetch()) == [(1, 1, 1)]
+        monkeypatch.setattr(ShareCoordinator, "write", watched)
+        first.send_fetch(acks={0: [(0, 0, ACCEPT)]})
+        assert is_under_way.wait(30)
+        assert ack_errors(second.acknowledge({0: [(0, 0, ACCEPT)]})) == [ErrorCode.COORDINATOR_NOT_AVAILABLE]
+        assert ack_errors(second.acknowledge({0: [(0, 0, ACCEPT)]})) == [0]
+        assert [each.start_offset for each in writes] == [1, 1, 1]
+
+
+def test_what_is_over_and_stored_is_confirmed_again_without_a_write(
+    broker: Broker, wire: Wire, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    produce(wire, "jobs", [b"1", b"2"])
+    initialize(wire, "g", topic_id(wire, "jobs"))
+    worker = member(wire)
+    worker.fetch()
+    assert ack_errors(worker.acknowledge({0: [(0, 0, ACCEPT)]})) == [0]
+    monkeypatch.setattr(ShareCoordinator, "write", None)
+    assert ack_errors(worker.acknowledge({0: [(0, 0, ACCEPT)]})) == [0]
 
 
 def test_a_released_record_waits_out_its_backoff(broker: Broker, wire: Wire) -> None:

@@ -118,3 +118,18 @@ def test_what_is_refused_after_the_window_was_thrown_away_is_not_written_over_th
     bench.writes.close()
     bench.waiting.pop()(CoordinatorNotAvailable())
     assert (bench.sent, bench.told, bench.pauses) == ([CHANGE], 1, [])
+
+
+def test_all_is_stored_when_no_write_is_under_way_and_none_was_refused() -> None:
+    bench = Bench(Bench.WAITS, Bench.WAITS, None)
+    heard: list[KafkaError | None] = []
+    assert bench.writes.is_stored
+    assert not bench.writes.send(CHANGE, heard.append)
+    bench.write(CHANGE)
+    assert not bench.writes.is_stored
+    bench.waiting[0](None)
+    assert (heard, bench.writes.is_stored) == ([None], False)
+    bench.waiting[1](CoordinatorNotAvailable())
+    assert not bench.writes.is_stored
+    bench.time_passes()
+    assert (bench.sent, bench.writes.is_stored) == ([CHANGE, CHANGE, WHOLE], True)

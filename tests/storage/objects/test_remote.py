@@ -12,7 +12,8 @@ from pathlib import Path
 import pytest
 
 from penstock.log.errors import ColdRead
-from penstock.storage.objects.remote import AHEAD_CHUNKS, CHUNK_BYTES, CacheFile, SegmentCache
+from penstock.storage.objects.commit_log import SegmentEntry
+from penstock.storage.objects.remote import AHEAD_CHUNKS, CHUNK_BYTES, CacheFile, RemoteSegment, SegmentCache
 from penstock.storage.objects.store import ObjectStore, StoreError
 
 SECONDS = 20
@@ -152,3 +153,22 @@ def test_readers_of_many_segments_do_not_pile_up_requests(cache: SegmentCache, s
     store.fails = True
     store.may_answer.set()
     until(lambda: not cache._ahead_waiting)
+
+
+def test_readers_that_get_the_same_indexes_at_the_same_time_do_not_disturb_each_other(
+    cache: SegmentCache, store: CountingStore, tmp_path: Path
+) -> None:
+    entry = SegmentEntry(0, 1, KEY, 0, 1 << 20, 1 << 20, 1 << 20, 0, 0, 0, 0)
+    for attempt in range(20):
+        folder = tmp_path / str(attempt)
+        folder.mkdir()
+        segment = RemoteSegment(str(folder), entry, cache, 4096)
+        store.may_answer.clear()
+        with ThreadPoolExecutor(4) as readers:
+            fetches = [readers.submit(segment.fetch_sides) for _ in range(4)]
+            until(lambda: store.gets[0] % 4 == 0)
+            store.may_answer.set()
+            for fetch in fetches:
+                fetch.result(SECONDS)
+        segment.require_sides()
+        assert {path.stat().st_size for path in folder.iterdir()} == {1 << 20}

@@ -311,6 +311,12 @@ class ClusterHandlers:
         body = request.body
         if not self._gate.allows_on_cluster(request, AclOperation.ALTER):
             return m.UnregisterBrokerResponse(error_code=_DENIED, error_message=ClusterAuthorizationFailed.what)
+        if self._moves is not None:
+            try:
+                self._moves.retire(body.broker_id)
+            except KafkaError as error:
+                return m.UnregisterBrokerResponse(error_code=error.code, error_message=error.message)
+            return m.UnregisterBrokerResponse()
         if body.broker_id != self._cluster.node_id:
             return m.UnregisterBrokerResponse(
                 error_code=ErrorCode.BROKER_ID_NOT_REGISTERED,

@@ -322,10 +322,12 @@ class LiveSharePartition:
         except KafkaError as error:
             outcome(error)
             return
-        counts = count_by_type(batches, self.core.start_offset)
+        start_offset = self.core.start_offset
+        counts = count_by_type(batches, start_offset)
         self._metrics.acknowledged(counts)
         self.workers.acknowledged(member_id, counts, self._world.monotonic())
-        self._carry_out(transition, settings, outcome)
+        is_over = any(each.first_offset < start_offset for each in batches)
+        self._carry_out(transition, settings, outcome, must_write=is_over and not self._writes.is_stored)
 
     def release(self, member_id: str) -> None:
         """The member's session has ended: its records come back."""
@@ -334,10 +336,12 @@ class LiveSharePartition:
         if transition is not None:
             self._carry_out(transition, settings, _nobody_waits)
 
-    def _carry_out(self, transition: Transition, settings: ShareSettings, outcome: Outcome) -> None:
+    def _carry_out(
+        self, transition: Transition, settings: ShareSettings, outcome: Outcome, *, must_write: bool = False
+    ) -> None:
         """Write, then commit or roll back; whoever waits on this partition may have something to take now."""
         is_done = True
-        if transition.needs_write:
+        if transition.needs_write or must_write:
 
             def written(error: KafkaError | None) -> None:
                 if error is None:
@@ -345,7 +349,7 @@ class LiveSharePartition:
                 outcome(error)
 
             try:
-                is_done = self._send_write(transition.write, written)
+                is_done = self._writes.send(transition.write, written)
             except KafkaError as refused:
                 self.core.rollback(transition, settings)
                 outcome(refused)

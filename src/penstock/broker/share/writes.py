@@ -6,6 +6,10 @@ forgotten. So what was refused is written again, as the whole window by then, an
 not forgotten (`ShareWindows.forget_idle`).
 
 A window that is thrown away writes no more: the next one may know better by then.
+
+An acknowledgement of what lies below the start offset changes nothing, and is confirmed. If the start offset itself is
+not stored yet, it is written once more for that acknowledgement, which is confirmed when that is stored: a record
+whose acknowledgement was confirmed does not come again (`is_stored`).
 """
 
 from __future__ import annotations
@@ -36,12 +40,29 @@ class StateWrites:
         self._whole = whole
         self._refused: Callable[[], StateWrite] | None = None
         self._retries: dict[object, Timer] = {}
+        self._under_way = 0
         self._is_closed = False
 
     @property
     def is_ahead(self) -> bool:
         """Whether the window knows something that the stored state lacks."""
         return self._refused is not None
+
+    @property
+    def is_stored(self) -> bool:
+        """Whether all that the window knows is as durable as configured."""
+        return not self._under_way and not self.is_ahead
+
+    def send(self, write: StateWrite, outcome: Outcome) -> bool:
+        """Hand a write over, once, as `ShareCoordinator.write` does."""
+
+        def written(error: KafkaError | None) -> None:
+            self._under_way -= 1
+            outcome(error)
+
+        is_done = self._send(write, written)
+        self._under_way += not is_done
+        return is_done
 
     def write(self, write: StateWrite, then: Callable[[], None] = lambda: None) -> None:
         """Have a change remembered that has happened in any case; `then` is called when it is, or was refused."""
@@ -53,7 +74,7 @@ class StateWrites:
             then()
 
         try:
-            if self._send(write, written):
+            if self.send(write, written):
                 then()
         except KafkaError as error:
             written(error)

@@ -151,6 +151,8 @@ class SegmentCache:
         self.hits = self.misses = self.fetched_bytes = 0
         self._limit = limit_bytes
         self.lock = threading.Lock()
+        self.sides_lock = threading.Lock()
+        """Held while indexes of a segment are written: several readers may have fetched the same ones."""
         self._pool: Pool | None = None
         self._ahead_waiting = 0
         self._is_closed = False
@@ -292,11 +294,14 @@ class RemoteSegment(Segment):
         data = self._cache.store.get(entry.object_key, entry.log_size, size)
         time_at = entry.index_size
         txn_at = time_at + entry.time_index_size
-        write_file(self.stem + INDEX_SUFFIX, data[:time_at])
-        write_file(self.stem + TIME_INDEX_SUFFIX, data[time_at:txn_at])
-        if entry.txn_index_size:
-            write_file(self.stem + TXN_INDEX_SUFFIX, data[txn_at:])
-        self._has_sides = True
+        with self._cache.sides_lock:
+            if self._has_sides:
+                return
+            write_file(self.stem + INDEX_SUFFIX, data[:time_at])
+            write_file(self.stem + TIME_INDEX_SUFFIX, data[time_at:txn_at])
+            if entry.txn_index_size:
+                write_file(self.stem + TXN_INDEX_SUFFIX, data[txn_at:])
+            self._has_sides = True
 
     def _lookup_index(self) -> OffsetIndex | StoredIndex:
         self.require_sides()

@@ -1,0 +1,131 @@
+"""Mutants of the embedded engine: what it syncs, what it notes, and what it makes of its files after a crash."""
+
+from __future__ import annotations
+
+from penstock.client import fetcher
+from penstock.client.truncation import TruncationCheck
+from penstock.log import recovery, segment
+from penstock.log.flusher import Flusher
+from penstock.log.partition import PartitionLog
+from penstock.storage.checkpoint import Checkpoints
+from tests.simulation.machines import FileFollowed, FileRot, FileSegments, FileStreams, FileTransactions
+from tests.simulation.mutant import Mutant
+
+FILES = [
+    Mutant(
+        "segment-not-synced",
+        "a sync leaves out the batches",
+        FileStreams,
+        PartitionLog,
+        "sync",
+        "active.sync()\n",
+        "pass\n",
+    ),
+    Mutant(
+        "folder-not-synced",
+        "the name of a new segment is not synced with its first records",
+        FileStreams,
+        PartitionLog,
+        "sync",
+        "if created or folder_changed:",
+        "if False:",
+        first_seed=4,
+    ),
+    Mutant(
+        "rolled-not-synced",
+        "a sync leaves out what has rolled since the last one",
+        FileSegments,
+        PartitionLog,
+        "sync",
+        "segment.sync()",
+        "pass",
+    ),
+    Mutant(
+        "checksums-not-looked-at",
+        "recovery keeps a batch whose checksum is wrong",
+        FileStreams,
+        recovery,
+        "_recover_segment",
+        "if last >= recovery_point and crc32c(",
+        "if False and crc32c(",
+        first_seed=5,
+    ),
+    Mutant(
+        "recovery-point-too-far",
+        "the checkpoint says of everything that it is on disk",
+        FileSegments,
+        PartitionLog,
+        "recovery_start",
+        "return self.recovery_point\n",
+        "return self.log_end_offset\n",
+        first_seed=20,
+    ),
+    Mutant(
+        "no-epoch-after-a-power-cut",
+        "what is appended in place of lost records has the epoch of those",
+        FileFollowed,
+        Checkpoints,
+        "_raise_leader_epochs",
+        "",
+        "",
+        first_seed=5,
+    ),
+    Mutant(
+        "failed-sync-forgotten",
+        "a sync that has failed is repeated, and the disk trusted again",
+        FileSegments,
+        Flusher,
+        "_sync",
+        "self.failure = failure",
+        "pass",
+        first_seed=57,
+    ),
+    Mutant(
+        "writes-cut-short",
+        "a write of which the kernel has taken a part counts as done",
+        FileStreams,
+        segment,
+        "pwrite_all",
+        "while written < len(view):",
+        "while False:",
+        first_seed=9,
+    ),
+    Mutant(
+        "aborted-not-restored",
+        "recovery forgets which transactions were aborted",
+        FileTransactions,
+        recovery,
+        "_restore_transaction_index",
+        "kept + replayed",
+        "kept",
+    ),
+    Mutant(
+        "not-written-again",
+        "what a failed sync may have dropped is trusted by the next start",
+        FileSegments,
+        recovery,
+        "_write_again",
+        "",
+        "",
+        first_seed=69,
+    ),
+    Mutant(
+        "truncation-not-noticed",
+        "our own consumer reads on where records were lost that it had read",
+        FileFollowed,
+        TruncationCheck,
+        "_judge",
+        "if is_known and answer.end_offset >= state.fetched_to:",
+        "if True:",
+        first_seed=5,
+    ),
+    Mutant(
+        "rot-not-noticed",
+        "our own consumer does not look at checksums",
+        FileRot,
+        fetcher,
+        "crc_is_valid",
+        "return stored ==",
+        "return True or stored ==",
+    ),
+]
