@@ -252,3 +252,9 @@ def test_what_is_over_is_not_confirmed_again_before_that_is_stored() -> None:
     plan = [Fault(4616, "half-open", 1099, 47386), Fault(5390, "power-cut", 810, 26403)]
     outcome = run(SCENARIOS["cluster-queues-delayed"], 6, plan)
     assert not outcome.findings, outcome.story()
+
+
+def test_an_acknowledgement_of_what_the_log_has_dropped_is_confirmed_when_the_window_has_stored_that() -> None:
+    """The window followed the log, whose new start was not on disk: a power cut brought the record back."""
+    outcome = run(SCENARIOS["files-queues-trimmed"], 9)
+    assert not outcome.findings, outcome.story()
