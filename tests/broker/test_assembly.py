@@ -8,7 +8,7 @@ import sys
 
 import pytest
 
-from penstock.broker.assembly import BUILDERS, HandlerTable
+from penstock.broker.assembly import BUILDERS, HandlerTable, after, before_answering
 from penstock.broker.features import SAFE_DOWNGRADE, SHARE_VERSION, UPGRADE, Update
 from penstock.broker.handlers.disabled import DisabledHandlers
 from penstock.broker.handlers.table import SERVED
@@ -57,6 +57,18 @@ def test_the_apis_of_a_feature_that_is_switched_off_are_refused_until_it_is_on_a
     assert not isinstance(owner(table.find(ApiKey.FETCH)), DisabledHandlers)
     parts.features.update([Update(SHARE_VERSION, 1, UPGRADE)])
     assert not isinstance(owner(table.find(ApiKey.SHARE_FETCH)), DisabledHandlers)
+
+
+def test_the_lease_is_looked_at_before_a_request_and_before_its_answer() -> None:
+    happened: list[str] = []
+
+    def handler(request: str) -> str:
+        happened.append(request)
+        return "answer"
+
+    whole = after(lambda: happened.append("look"), before_answering(lambda: happened.append("look again"), handler))  # type: ignore[arg-type]
+    assert whole("request") == "answer"  # type: ignore[comparison-overlap, arg-type]
+    assert happened == ["look", "request", "look again"]
 
 
 def test_building_a_handler_builds_only_the_parts_that_it_uses(parts: Parts) -> None:

@@ -115,7 +115,7 @@ async def test_without_a_policy_the_program_hears_both_offsets() -> None:
         async with Consumer(QUICK, bootstrap_servers=cluster.bootstrap_servers, auto_offset_reset="none") as consumer:
             await read_all(consumer)
             cluster.epoch, log.ends[5] = 6, (4, 7)
-            with pytest.raises(LogTruncation, match="cut at offset 7, before the position 10") as raised:
+            with pytest.raises(LogTruncation, match="truncated at offset 7, before the position 10") as raised:
                 await until(lambda: False, consumer)
             assert raised.value.position == RECORDS
             assert raised.value.divergent_offset == 7

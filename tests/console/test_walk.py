@@ -349,6 +349,7 @@ def visit(browser: Browser, shop: Broker, pipelines: Path) -> Iterator[tuple[Pag
         page.on("pageerror", lambda error: complaints.append(str(error)))
         page.on("request", lambda made: None if made.url.startswith(f"{address}/") else complaints.append(made.url))
         page.goto("/login")
+        page.locator("[name=user]:focus").wait_for()
         page.keyboard.type("root")
         page.keyboard.press("Tab")
         page.keyboard.type("root")

@@ -40,8 +40,6 @@ class OnCluster(Scenario):
     kinds: Sequence[str] = EVERYWHERE
     lasts_ms = 6_000
     topics: Sequence[str] = (TOPIC,)
-    watches_leases = True
-    """Whether it is looked at that no broker answers as if it held its lease when that is over."""
 
     @classmethod
     def make_world(cls, seed: int) -> ClusterSimulation:
@@ -50,8 +48,7 @@ class OnCluster(Scenario):
     def before_start(self) -> None:
         super().before_start()
         watch(self.world, self.find)
-        if self.watches_leases:
-            watch_leases(self.world, self.find)
+        watch_leases(self.world, self.find)
 
     def expects(self, error: str) -> bool:
         return bool(_OF_SERVERS.search(error) or _OF_A_LOG_THAT_MOVED.search(error))
@@ -198,7 +195,6 @@ class ClusterConfigs(OnCluster, Configs):
 
     name = "cluster-configs"
     is_strict = False
-    watches_leases = False
 
 
 class ClusterRules(OnCluster, Rules):
@@ -206,4 +202,3 @@ class ClusterRules(OnCluster, Rules):
 
     name = "cluster-acls"
     is_strict = False
-    watches_leases = False

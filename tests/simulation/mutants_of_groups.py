@@ -109,7 +109,7 @@ QUEUES = [
         Queues,
         LiveSharePartition,
         "_carry_out",
-        "if transition.needs_write:",
+        "if transition.needs_write or must_write:",
         "if False:",
     ),
     Mutant(

@@ -55,7 +55,7 @@ REMOVAL = [
         FileTrimmedQueues,
         LiveSharePartition,
         "_follow_log",
-        "if self.partition.log.log_start_offset > self.core.start_offset:",
+        "if self._move_start():",
         "if False:",
     ),
     Mutant(

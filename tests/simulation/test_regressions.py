@@ -204,6 +204,13 @@ def test_a_config_is_not_taken_back_by_a_broker_that_had_not_heard_of_it() -> No
     assert not outcome.findings, outcome.story()
 
 
+def test_a_lease_that_is_over_when_the_catalog_answers_is_noticed_before_the_administrator_is_answered() -> None:
+    """A change waited for the database for longer than the lease, and nobody looked at the lease before the answer."""
+    for name in ("cluster-configs", "cluster-acls"):
+        outcome = run(SCENARIOS[name], 9, [Fault(1316, "part-from-catalog", 813, -2543)])
+        assert not outcome.findings, outcome.story()
+
+
 def test_records_that_were_taken_before_a_broken_batch_are_given_out() -> None:
     """`penstock.client`: poll raised that a batch was broken, and what it had taken of others was passed over."""
     outcome = run(SCENARIOS["files-rot"], 0, [])
@@ -244,6 +251,12 @@ def test_what_is_over_is_not_confirmed_again_before_that_is_stored() -> None:
     """
     plan = [Fault(4616, "half-open", 1099, 47386), Fault(5390, "power-cut", 810, 26403)]
     outcome = run(SCENARIOS["cluster-queues-delayed"], 6, plan)
+    assert not outcome.findings, outcome.story()
+
+
+def test_an_acknowledgement_of_what_the_log_has_dropped_is_confirmed_when_the_window_has_stored_that() -> None:
+    """The window followed the log, whose new start was not on disk: a power cut brought the record back."""
+    outcome = run(SCENARIOS["files-queues-trimmed"], 9)
     assert not outcome.findings, outcome.story()
 
 

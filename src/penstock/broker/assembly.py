@@ -38,6 +38,8 @@ class HandlerTable:
         handler = cast(Handler, getattr(self._built[module], key.name.lower()))
         if self._parts.membership is not None:
             handler = after(self._parts.membership.check, handler)
+            if key not in _NEVER_ASK_THE_CATALOG:
+                handler = before_answering(self._parts.membership.check, handler)
         if self._parts.storage.can_lose_appends and key in _FROM_MEMORY:
             from penstock.broker.settled_answers import settled
 
@@ -86,6 +88,22 @@ def after(look: Callable[[], object], handler: Handler) -> Handler:
         return handler(request)
 
     return handle
+
+
+def before_answering(look: Callable[[], object], handler: Handler) -> Handler:
+    """A handler after which something is looked at: the lease, which is over if the catalog has taken too long."""
+
+    @wraps(handler)
+    def handle(request: Any) -> Any:
+        answer = handler(request)
+        look()
+        return answer
+
+    return handle
+
+
+_NEVER_ASK_THE_CATALOG = frozenset({ApiKey.PRODUCE, ApiKey.FETCH, ApiKey.SHARE_FETCH, ApiKey.SHARE_ACKNOWLEDGE})
+"""What makes up the load, and is spared a second look."""
 
 
 # What the audit log tells of.

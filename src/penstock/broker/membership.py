@@ -5,9 +5,9 @@ what has changed and hands it to the loop; notices brokers that are gone, and en
 away when this broker stops, or leads too many. The loop never waits for it.
 
 **The lease.** It counts from before the renewal was sent, by a clock that also runs while the machine sleeps. `check`
-is called before every request and, for answers that come late, before the answer: a broker that was stopped for longer
-than its lease suspends its logs before it says anything that may not be true any more. Commits need no lease: they are
-guarded by the leader epoch.
+is called before every request and, for answers that come late or had to wait for the catalog, before the answer: a
+broker that was stopped for longer than its lease suspends its logs before it says anything that may not be true any
+more. Commits need no lease: they are guarded by the leader epoch.
 
 **Who is gone.** A broker whose lease is over, or one whose database session has ended and whose listeners refuse
 connections: that is a process which has died, and its partitions move at once. Nobody's lease is ended by a broker that

@@ -133,3 +133,16 @@ def test_all_is_stored_when_no_write_is_under_way_and_none_was_refused() -> None
     assert not bench.writes.is_stored
     bench.time_passes()
     assert (bench.sent, bench.writes.is_stored) == ([CHANGE, CHANGE, WHOLE], True)
+
+
+def test_a_window_that_has_moved_with_its_log_is_stored_with_the_next_write() -> None:
+    bench = Bench(None, Bench.WAITS)
+    heard: list[KafkaError | None] = []
+    bench.writes.has_moved()
+    assert not bench.writes.is_stored
+    assert bench.writes.send(CHANGE, heard.append)
+    assert bench.writes.is_stored
+    bench.writes.has_moved()
+    bench.writes.send(CHANGE, heard.append)
+    bench.waiting[0](CoordinatorNotAvailable())
+    assert not bench.writes.is_stored

@@ -169,8 +169,7 @@ class LiveSharePartition:
         return partition_log.last_stable_offset if self._isolation else partition_log.high_watermark
 
     def _follow_log(self, settings: ShareSettings) -> None:
-        if self.partition.log.log_start_offset > self.core.start_offset:
-            self.core.move_start(self.partition.log.log_start_offset)
+        if self._move_start():
             self._cache_follows()
         if _isolation(settings) != self._isolation:
             self.core.forget_undelivered_tail()
@@ -242,10 +241,19 @@ class LiveSharePartition:
                 self.core.delay_delivery(offset, offset, steady_ms(self._world) + ready_ms - now_ms)
         self._arm()
 
+    def _move_start(self) -> bool:
+        """Begin where the log begins, if that is later."""
+        log_start_offset = self.partition.log.log_start_offset
+        if log_start_offset <= self.core.start_offset:
+            return False
+        self.core.move_start(log_start_offset)
+        self._writes.has_moved()
+        return True
+
     def _begin_to_look_over(self, settings: ShareSettings) -> None:
         """Find out anew which offsets of the window hold no record: after a restart, or under another isolation."""
         self._isolation = _isolation(settings)
-        self.core.move_start(self.partition.log.log_start_offset)
+        self._move_start()
         self._unknown_from = self.core.start_offset
         self._look_over(settings)
 

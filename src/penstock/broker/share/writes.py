@@ -41,6 +41,7 @@ class StateWrites:
         self._refused: Callable[[], StateWrite] | None = None
         self._retries: dict[object, Timer] = {}
         self._under_way = 0
+        self._has_moved = False
         self._is_closed = False
 
     @property
@@ -51,16 +52,24 @@ class StateWrites:
     @property
     def is_stored(self) -> bool:
         """Whether all that the window knows is as durable as configured."""
-        return not self._under_way and not self.is_ahead
+        return not self._under_way and not self._has_moved and not self.is_ahead
+
+    def has_moved(self) -> None:
+        """The window begins later than it did, because the log does: that alone is not worth a write."""
+        self._has_moved = True
 
     def send(self, write: StateWrite, outcome: Outcome) -> bool:
         """Hand a write over, once, as `ShareCoordinator.write` does."""
 
+        had_moved = self._has_moved
+
         def written(error: KafkaError | None) -> None:
             self._under_way -= 1
+            self._has_moved |= had_moved and error is not None
             outcome(error)
 
         is_done = self._send(write, written)
+        self._has_moved = False
         self._under_way += not is_done
         return is_done
 
