@@ -183,7 +183,7 @@ class _Partition:
     def _in_its_turn(self, entry: _Entry) -> _Entry:
         """A fetch that brings acknowledgements is answered when they are stored, and the records that it was given may
         have gone to others by then: their answers may come first, with higher delivery counts."""
-        window, time_ms, comes_later, _, operation = entry
+        window, _, comes_later, _, operation = entry
         if operation["op"] != "deliver":
             return entry
         earlier = [
@@ -191,7 +191,8 @@ class _Partition:
             for each in self._in_order
             if each[4]["op"] == "deliver"
             and (each[0], each[4]["offset"]) == (window, operation["offset"])
-            and _number(operation, "sent") <= each[1] <= time_ms
+            and each[:4] < entry[:4]
+            and _number(operation, "sent") <= each[1]
             and _number(each[4], "count") > _number(operation, "count")
         ]
         if not earlier:
