@@ -2,15 +2,22 @@
 
 from __future__ import annotations
 
+import importlib
 import inspect
+import pkgutil
 import sys
 import textwrap
 from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any, NamedTuple
 
+from penstock import broker
 from tests.simulation.faults import Fault
 from tests.simulation.scenario import Outcome, Scenario, run
+
+# A broker imports much of itself when it is first needed. What is imported from a mutated module keeps the mutant.
+for _module in pkgutil.walk_packages(broker.__path__, f"{broker.__name__}."):
+    importlib.import_module(_module.name)
 
 
 class Mutant(NamedTuple):
