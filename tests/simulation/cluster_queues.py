@@ -24,6 +24,8 @@ from tests.simulation.queue_services import BuriedQueues, CommittedQueues, Delay
 from tests.simulation.queues import LOCK_MS, PARTITIONS, TOPIC, Queues
 from tests.simulation.scenario import History
 
+_ROUNDED_MS = 1
+"""All clocks of the world are one."""
 _LOADED = "loaded the window of group"
 
 
@@ -115,7 +117,7 @@ class Leaders(logging.Handler):
             self._loaded.append(Loaded((str(topic), int(str(partition))), node, self._now_ms, int(str(epoch))))
 
     def judged(self, history: History, lock_ms: int) -> Judged:
-        return judged(history.operations, leaderships(self._changes), self._loaded, lock_ms)
+        return judged(history.operations, leaderships(self._changes), self._loaded, lock_ms, _ROUNDED_MS)
 
 
 class ClusterQueueHistory(QueueHistory):

@@ -126,7 +126,7 @@ class QueueHistory:
         Somebody else may have ended it and not know it yet: then nobody can tell who it was.
         """
         record = (group, *place, offset)
-        may_be = others or record in self._ended
+        may_be = others or record in self._ended or kind == _RENEW  # what is held is not below it
         node = self.node(exchange.connection)
         is_old = may_be and node.is_serving and offset < self._start_offset(node, group, *place)
         if kind not in (_RELEASE, _RENEW) and not (others and is_old):

@@ -270,6 +270,24 @@ def test_queues_of_a_cluster_are_judged_by_when_things_were_sent() -> None:
         assert not outcome.findings, outcome.story()
 
 
+def test_times_of_one_clock_are_compared_without_tolerance() -> None:
+    """The history: two deliveries of a window that was loaded 2 ms before seemed to be of it or of the one before."""
+    outcome = run(SCENARIOS["cluster-queues-dead-letters"], 107)
+    assert not outcome.findings, outcome.story()
+
+
+def test_a_renewal_of_what_is_over_holds_nothing() -> None:
+    """The history: it is confirmed and ignored, and seemed to hold the record."""
+    outcome = run(SCENARIOS["cluster-queues-read-committed"], 41)
+    assert not outcome.findings, outcome.story()
+
+
+def test_the_last_worker_waits_until_a_broker_finds_out_that_another_was_replaced() -> None:
+    """The scenario: the first read of a queue's state went through a connection to the machine before."""
+    outcome = run(SCENARIOS["cluster-queues"], 94)
+    assert not outcome.findings, outcome.story()
+
+
 def test_all_faults_of_a_cluster_end() -> None:
     """The world: the database stayed slow after two faults that overlapped, and a broker that was drained while it had
     no lease was waited for without end.

@@ -72,7 +72,13 @@ def leaderships(changes: Iterable[tuple[Place, int, int, float]]) -> list[Led]:
     return [*found, *latest.values()]
 
 
-def judged(operations: Sequence[Operation], led: Sequence[Led], loaded: Sequence[Loaded], lock_ms: int) -> Judged:
+def judged(
+    operations: Sequence[Operation],
+    led: Sequence[Led],
+    loaded: Sequence[Loaded],
+    lock_ms: int,
+    tolerance_ms: int = TOLERANCE_MS,
+) -> Judged:
     """The operations as the checkers take them: those of queues in the order of the windows that they belong to."""
     result = Judged()
     queued: dict[Place, list[Operation]] = {}
@@ -90,7 +96,7 @@ def judged(operations: Sequence[Operation], led: Sequence[Led], loaded: Sequence
     sessions = _Sessions(operations, lock_ms)
     for place, of_place in queued.items():
         leaders = [each for each in led if each.place == place]
-        windows = _Windows(place, loaded, leaders)
+        windows = _Windows(place, loaded, leaders, tolerance_ms)
         result.overlaps["window loaded anew under one leader epoch"] += windows.reloads
         _Partition(place, windows, leaders, sessions, result).judge(of_place)
     result.operations += last
@@ -119,7 +125,8 @@ class _Sessions:
 class _Windows:
     """All windows of a partition, in the order in which they were loaded."""
 
-    def __init__(self, place: Place, loaded: Iterable[Loaded], led: Sequence[Led]) -> None:
+    def __init__(self, place: Place, loaded: Iterable[Loaded], led: Sequence[Led], tolerance_ms: int) -> None:
+        self.tolerance_ms = tolerance_ms
         self._of: dict[int, list[_Window]] = {}
         self._all: list[_Window] = []
         self.reloads = 0
@@ -135,12 +142,12 @@ class _Windows:
 
     def of(self, operation: Operation) -> list[int]:
         """The numbers of the windows that an operation may belong to."""
-        sent, came = _number(operation, "sent") - TOLERANCE_MS, _number(operation, "time") + TOLERANCE_MS
+        sent, came = _number(operation, "sent") - self.tolerance_ms, _number(operation, "time") + self.tolerance_ms
         windows = self._of.get(int(str(operation["node"])), ())
         return [each.number for each in windows if each.at_ms <= came and each.end_ms > sent]
 
     def latest(self, at_ms: float) -> int:
-        return max((each.number for each in self._all if each.at_ms <= at_ms + TOLERANCE_MS), default=0)
+        return max((each.number for each in self._all if each.at_ms <= at_ms + self.tolerance_ms), default=0)
 
 
 _Entry = tuple[float, int, bool, float, Operation]
@@ -203,8 +210,8 @@ class _Partition:
         sent, came = _number(operation, "sent"), _number(operation, "time")
         return any(
             each.node == operation["node"]
-            and each.since_ms <= came + TOLERANCE_MS
-            and each.until_ms >= sent - TOLERANCE_MS
+            and each.since_ms <= came + self._windows.tolerance_ms
+            and each.until_ms >= sent - self._windows.tolerance_ms
             for each in self._led
         )
 
