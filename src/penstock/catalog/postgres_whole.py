@@ -66,6 +66,8 @@ def new_cluster(session: Session, made: NewCluster) -> Iterator[WholeCatalog]:
         connection = session.connection()
         with connection.transaction():
             _lock(connection, session)
+            # The block may be busy with where the contents come from.
+            connection.execute("SET LOCAL idle_in_transaction_session_timeout = 0")
             found = _cluster(connection, session)
             if found is not None:
                 raise CatalogError(
