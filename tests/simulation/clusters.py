@@ -29,8 +29,6 @@ from tests.simulation.streams import Transactions
 from tests.simulation.zombies import Zombies
 
 _OF_SERVERS = re.compile(r"(catalog|store)(: the connection was lost| is away| does not answer)")
-_OF_A_LOG_THAT_MOVED = re.compile(r"the compaction of .* cannot put a cleaned segment into .*: No such file")
-"""Somebody else leads it, so the folder of its cache is gone. Nothing is lost, though it is reported as an error."""
 
 
 class OnCluster(Scenario):
@@ -51,7 +49,7 @@ class OnCluster(Scenario):
         watch_leases(self.world, self.find)
 
     def expects(self, error: str) -> bool:
-        return bool(_OF_SERVERS.search(error) or _OF_A_LOG_THAT_MOVED.search(error))
+        return bool(_OF_SERVERS.search(error))
 
     @property
     def catalog(self) -> MemoryCatalog:

@@ -304,3 +304,11 @@ def test_what_was_acquired_for_an_answer_that_may_not_be_given_any_more_was_deli
     plan = [Fault(1662, "part-from-catalog", 1478, -59514), Fault(2900, "catalog-away", 334, -719)]
     outcome = run(SCENARIOS["cluster-queues"], 57, plan)
     assert not outcome.findings, outcome.story()
+
+
+def test_a_compaction_is_given_up_with_the_log_that_another_broker_has_come_to_lead() -> None:
+    """The cleaner went on, and failed to put a segment into a folder that was gone."""
+    moved = [Fault(919, "rolling-restart", 293, 50796)]
+    for name, seed, plan in (("cluster-compacted", 1, None), ("cluster-transactions", 300002, moved)):
+        outcome = run(SCENARIOS[name], seed, plan)
+        assert not outcome.findings, outcome.story()
