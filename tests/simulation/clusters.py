@@ -20,6 +20,7 @@ from tests.simulation.followers import Followed
 from tests.simulation.groups import TOPIC as EVENTS
 from tests.simulation.groups import ConsumerGroups, Groups, Migration, StaticMembers
 from tests.simulation.leases import watch_leases
+from tests.simulation.quotas import Quotas
 from tests.simulation.raw import Lost, RawClient
 from tests.simulation.removal import Compacting, Trimming
 from tests.simulation.scenario import Scenario
@@ -192,6 +193,13 @@ class ClusterConfigs(OnCluster, Configs):
     """`configs`, of which every broker hears from the catalog: they agree in the end."""
 
     name = "cluster-configs"
+    is_strict = False
+
+
+class ClusterQuotas(OnCluster, Quotas):
+    """`quotas`, in the same way."""
+
+    name = "cluster-quotas"
     is_strict = False
 
 

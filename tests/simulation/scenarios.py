@@ -16,6 +16,7 @@ from tests.simulation.clusters import (
     ClusterCopying,
     ClusterGroups,
     ClusterMigration,
+    ClusterQuotas,
     ClusterRules,
     ClusterStaticMembers,
     ClusterStreams,
@@ -48,6 +49,7 @@ from tests.simulation.queue_services import (
     UnreadableQueues,
 )
 from tests.simulation.queues import FlushedQueues, Queues
+from tests.simulation.quotas import Quotas
 from tests.simulation.scenario import Scenario
 from tests.simulation.streams import PowerCuts, PowerCutsAtSyncs, Streams, Transactions
 from tests.simulation.zombies import Zombies
@@ -74,6 +76,7 @@ SCENARIOS: dict[str, type[Scenario]] = {
         ClockJumps,
         StaticMembers,
         Configs,
+        Quotas,
         Rules,
         FileStreams,
         FileFollowed,
@@ -99,6 +102,7 @@ SCENARIOS: dict[str, type[Scenario]] = {
         ClusterMigration,
         ClusterStaticMembers,
         ClusterConfigs,
+        ClusterQuotas,
         ClusterRules,
         ClusterQueues,
         ClusterBuriedQueues,
@@ -127,6 +131,7 @@ SEEDS = {
     "clock-jumps": 20,
     "static-members": 30,
     "configs": 10,
+    "quotas": 10,
     "acls": 10,
     "files-streams": 40,
     "files-followed": 20,
@@ -152,6 +157,7 @@ SEEDS = {
     "cluster-migration": 10,
     "cluster-static-members": 10,
     "cluster-configs": 10,
+    "cluster-quotas": 10,
     "cluster-acls": 10,
     "cluster-queues": 20,
     "cluster-queues-dead-letters": 10,

@@ -6,6 +6,7 @@ import asyncio
 import random
 from typing import Any
 
+from penstock.catalog.contract import replaced_by
 from penstock.checks import Finding
 from penstock.client.accumulator import Delivery
 from penstock.client.producer import Producer
@@ -181,7 +182,7 @@ class Transactions(Streams):
     name = "transactions"
 
     def before_start(self) -> None:
-        self.catalog.set_features({"transaction.version": 1 + self.seed % 2})
+        self.catalog.change_features(replaced_by({"transaction.version": 1 + self.seed % 2}))
 
     async def load(self) -> None:
         names = ("a", "a-again", "b")
