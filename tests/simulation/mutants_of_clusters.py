@@ -185,7 +185,7 @@ CLUSTERS = [
         "a segment takes the place of extents that it does not cover",
         Hasty,
         MemoryCommitLog,
-        "add_segment",
+        "_drop_covered",
         "not segment.base_offset < each.end_offset <= segment.end_offset",
         "not segment.base_offset < each.end_offset",
     ),

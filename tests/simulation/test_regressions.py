@@ -312,3 +312,15 @@ def test_a_compaction_is_given_up_with_the_log_that_another_broker_has_come_to_l
     for name, seed, plan in (("cluster-compacted", 1, None), ("cluster-transactions", 300002, moved)):
         outcome = run(SCENARIOS[name], seed, plan)
         assert not outcome.findings, outcome.story()
+
+
+def test_what_compaction_has_merged_before_it_was_stored_leaves_the_commit_log_and_the_store() -> None:
+    """A compacted segment took the place of segments, and not of the extents that it was made from as well."""
+    outcome = run(SCENARIOS["cluster-compacted"], 52, [Fault(964, "part-from-catalog", 349, 67127)])
+    assert not outcome.findings, outcome.story()
+
+
+def test_an_upload_that_was_given_up_is_removed_although_nothing_else_happens() -> None:
+    """Whoever had doomed it looked for something to do only minutes later."""
+    outcome = run(SCENARIOS["cluster-compacted"], 55)
+    assert not outcome.findings, outcome.story()
