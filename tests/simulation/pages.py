@@ -35,6 +35,8 @@ FAULTS = {
     "part-brokers": "a broker and the others cannot reach each other",
     "part-from-catalog": "a broker cannot reach the database",
     "part-from-store": "a broker cannot reach the object store",
+    "coordinator-cut-off": "the other brokers cannot reach a coordinator of transactions, and then it cannot reach the "
+    "database; what it has sent arrives when others lead what it led",
     "catalog-away": "the database is down",
     "catalog-slow": "the database takes up to 1.7 s to answer",
     "catalog-refuses": "the next requests to the database fail",

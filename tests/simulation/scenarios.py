@@ -26,6 +26,7 @@ from tests.simulation.clusters import (
 )
 from tests.simulation.copying import Copying
 from tests.simulation.groups import ClockJumps, ConsumerGroups, Groups, Migration, StaticMembers
+from tests.simulation.late_markers import ClusterLateMarkers
 from tests.simulation.machines import (
     FileCompactedGroups,
     FileCompactedQueues,
@@ -50,6 +51,7 @@ from tests.simulation.queue_services import (
 )
 from tests.simulation.queues import FlushedQueues, Queues
 from tests.simulation.quotas import Quotas
+from tests.simulation.repeats import Repeats
 from tests.simulation.scenario import Scenario
 from tests.simulation.streams import PowerCuts, PowerCutsAtSyncs, Streams, Transactions
 from tests.simulation.zombies import Zombies
@@ -94,6 +96,8 @@ SCENARIOS: dict[str, type[Scenario]] = {
         ClusterStreams,
         ClusterTransactions,
         ClusterZombies,
+        Repeats,
+        ClusterLateMarkers,
         ClusterCopying,
         ClusterTrimming,
         ClusterCompacting,
@@ -149,6 +153,8 @@ SEEDS = {
     "cluster-streams": 40,
     "cluster-transactions": 20,
     "cluster-zombies": 10,
+    "cluster-repeats": 20,
+    "cluster-late-markers": 10,
     "cluster-exactly-once": 20,
     "cluster-trimmed": 10,
     "cluster-compacted": 10,

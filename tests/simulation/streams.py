@@ -180,6 +180,10 @@ class Transactions(Streams):
     transaction.version 1 and 2 by turns."""
 
     name = "transactions"
+    pause_seconds = 0.08
+    """How long a producer waits after a record, at the most."""
+    commits = 0.65
+    """Which part of the transactions is to be committed."""
 
     def before_start(self) -> None:
         self.catalog.change_features(replaced_by({"transaction.version": 1 + self.seed % 2}))
@@ -216,8 +220,8 @@ class Transactions(Streams):
             for number in range(chance.randint(1, 4)):
                 value, partition = f"{txn}-{number}", chance.randrange(PARTITIONS)
                 pending.append((value, partition, await producer.send(TOPIC, value, partition=partition)))
-                await asyncio.sleep(chance.uniform(0, 0.08))
-            if chance.random() < 0.65:
+                await asyncio.sleep(chance.uniform(0, self.pause_seconds))
+            if chance.random() < self.commits:
                 outcome = "unknown"
                 await producer.commit_transaction()
                 outcome = "committed"

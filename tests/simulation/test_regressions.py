@@ -324,3 +324,11 @@ def test_an_upload_that_was_given_up_is_removed_although_nothing_else_happens() 
     """Whoever had doomed it looked for something to do only minutes later."""
     outcome = run(SCENARIOS["cluster-compacted"], 55)
     assert not outcome.findings, outcome.story()
+
+
+def test_a_read_that_waits_for_indexes_of_a_log_that_is_given_up_is_no_failure() -> None:
+    """A thread wrote the indexes into a folder that was gone, and the connection was closed with an error."""
+    plan = [Fault(500 + 13_000 * number, "coordinator-cut-off", 700, number) for number in range(3)]
+    for seed in (22, 34):
+        outcome = run(SCENARIOS["cluster-late-markers"], seed, plan)
+        assert not outcome.findings, outcome.story()

@@ -224,6 +224,23 @@ def test_a_segment_that_was_compacted_after_a_take_over_takes_the_place_of_the_o
     assert read(again, 0) == [b"d"]
 
 
+def test_what_is_fetched_for_a_log_that_was_given_up_is_no_failure(world: World) -> None:
+    log = world.start().open_log("t", 0, TOPIC_ID, SMALL)
+    for value in "abc":
+        append(log, plain(value))
+    until(lambda: len(segments(world)) == 2)
+    storage = world.start()
+    again = storage.open_log("t", 0, TOPIC_ID, SMALL)
+    with pytest.raises(ColdRead) as cold:
+        again.read(0, 1000)
+    storage.resign(again)
+    until(lambda: not again.folder.exists())
+    for fetch in cold.value.fetches:
+        fetch()
+    with pytest.raises(NotLeaderOrFollower):
+        again.read(0, 1000)
+
+
 def test_a_compaction_is_given_up_with_its_log(world: World, caplog: pytest.LogCaptureFixture) -> None:
     batches = [build_batch([(NOW, b"key", value.encode(), [])]) for value in "abcde"]
     storage = world.start()
