@@ -11,9 +11,9 @@ import asyncio
 import random
 
 from penstock.catalog.contract import replaced_by
-from penstock.client.producer import Producer
 from penstock.wire.errors import KafkaError
 from tests.simulation.clusters import ClusterTransactions
+from tests.simulation.transacting import transactional
 
 _TRANSACTIONS_MAX = 250
 _PRODUCERS = 5
@@ -42,13 +42,7 @@ class ClusterLateMarkers(ClusterTransactions):
         number = 0
         while number < _TRANSACTIONS_MAX and not self.faults_are_over:
             try:
-                async with Producer(
-                    bootstrap_servers=self.world.bootstrap,
-                    transactional_id=transactional_id,
-                    request_timeout_ms=2_000,
-                    delivery_timeout_ms=60_000,
-                    transaction_timeout_ms=50_000,
-                ) as producer:
+                async with transactional(self.world, transactional_id, transaction_timeout_ms=50_000) as producer:
                     while number < _TRANSACTIONS_MAX and not self.faults_are_over:
                         number += 1
                         await self._transaction(producer, name, f"{name}-{number}", chance)

@@ -148,7 +148,7 @@ def test_a_broker_knows_once_that_a_connection_is_over_also_if_it_closed_it_itse
         for who in ("client", "broker"):
             client, _ = await stage.connect()
             await asyncio.sleep(0.1)
-            stage.network.connections[-1].on_heard = lambda who=who: known.append(who)  # type: ignore[misc]
+            stage.network.connections[-1].on_heard = lambda who=who: known.append(who)
             if who == "client":
                 client.close()
                 assert not known

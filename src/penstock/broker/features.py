@@ -110,7 +110,7 @@ class Features:
             return
 
         def change(found: Mapping[str, int]) -> Mapping[str, int]:
-            levels = _INITIAL | found
+            levels = {**_INITIAL, **found}
             _check(latest, levels)
             return {
                 update.feature: update.level for update in latest.values() if update.level != levels[update.feature]
