@@ -253,7 +253,9 @@ async def _cut_off(stage: ClusterStage, fault: Fault) -> None:
     catalog = stage.world.database.catalog
     ids = {row.topic_id for row in catalog.topics() if row.name == TRANSACTIONS_TOPIC}
     coordinators = sorted({row.leader for row in catalog.partitions() if row.topic_id in ids})
-    node = stage.node(fault._replace(size=coordinators[fault.size % len(coordinators)] - 1)) if coordinators else None
+    if coordinators:  # else there are no transactions, and it may be any broker
+        fault = fault._replace(size=coordinators[fault.size % len(coordinators)] - 1)
+    node = stage.node(fault)
     if node is None:
         return
     network, others = stage.world.network, [each.name for each in stage.world.nodes if each is not node]
