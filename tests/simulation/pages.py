@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import inspect
-from collections.abc import Collection
+from collections.abc import Callable, Collection, Iterable
 from pathlib import Path
 
 from tests.simulation import cluster_faults, faults
 from tests.simulation.clusters import OnCluster
 from tests.simulation.machines import OnFiles, OnStalledFiles
+from tests.simulation.mutant import Mutant
+from tests.simulation.mutants import MUTANTS
 from tests.simulation.mutants_of_removal import REMOVAL
 from tests.simulation.scenario import Scenario
 from tests.simulation.scenarios import SCENARIOS, SEEDS
@@ -35,6 +37,8 @@ FAULTS = {
     "part-brokers": "a broker and the others cannot reach each other",
     "part-from-catalog": "a broker cannot reach the database",
     "part-from-store": "a broker cannot reach the object store",
+    "coordinator-cut-off": "the other brokers cannot reach a coordinator of transactions, and then it cannot reach the "
+    "database; what it has sent arrives when others lead what it led",
     "catalog-away": "the database is down",
     "catalog-slow": "the database takes up to 1.7 s to answer",
     "catalog-refuses": "the next requests to the database fail",
@@ -75,15 +79,20 @@ def fault_kinds() -> str:
     return "\n".join(["| fault | what happens | where |", "|---|---|---|", *rows])
 
 
-def mutants_of_removal() -> str:
+def mutants(some: Iterable[Mutant]) -> str:
     rows = [
         f"| `{each.name}` | {each.what} | `{each.scenario.name}` | {each.tried.start} to {each.tried.stop - 1} |"
-        for each in REMOVAL
+        for each in some
     ]
     return "\n".join(["| mutant | what it does | found by | within seeds |", "|---|---|---|---|", *rows])
 
 
-TABLES = {"scenarios": scenarios, "faults": fault_kinds, "mutants of removal": mutants_of_removal}
+TABLES: dict[str, Callable[[], str]] = {
+    "scenarios": scenarios,
+    "faults": fault_kinds,
+    "mutants": lambda: mutants(MUTANTS),
+    "mutants of removal": lambda: mutants(REMOVAL),
+}
 
 
 def _what(scenario: type[Scenario]) -> str:

@@ -16,6 +16,7 @@ from tests.simulation.clusters import (
     ClusterCopying,
     ClusterGroups,
     ClusterMigration,
+    ClusterQuotas,
     ClusterRules,
     ClusterStaticMembers,
     ClusterStreams,
@@ -25,6 +26,7 @@ from tests.simulation.clusters import (
 )
 from tests.simulation.copying import Copying
 from tests.simulation.groups import ClockJumps, ConsumerGroups, Groups, Migration, StaticMembers
+from tests.simulation.late_markers import ClusterLateMarkers
 from tests.simulation.machines import (
     FileCompactedGroups,
     FileCompactedQueues,
@@ -48,6 +50,8 @@ from tests.simulation.queue_services import (
     UnreadableQueues,
 )
 from tests.simulation.queues import FlushedQueues, Queues
+from tests.simulation.quotas import Quotas
+from tests.simulation.repeats import Repeats
 from tests.simulation.scenario import Scenario
 from tests.simulation.streams import PowerCuts, PowerCutsAtSyncs, Streams, Transactions
 from tests.simulation.zombies import Zombies
@@ -74,6 +78,7 @@ SCENARIOS: dict[str, type[Scenario]] = {
         ClockJumps,
         StaticMembers,
         Configs,
+        Quotas,
         Rules,
         FileStreams,
         FileFollowed,
@@ -91,6 +96,8 @@ SCENARIOS: dict[str, type[Scenario]] = {
         ClusterStreams,
         ClusterTransactions,
         ClusterZombies,
+        Repeats,
+        ClusterLateMarkers,
         ClusterCopying,
         ClusterTrimming,
         ClusterCompacting,
@@ -99,6 +106,7 @@ SCENARIOS: dict[str, type[Scenario]] = {
         ClusterMigration,
         ClusterStaticMembers,
         ClusterConfigs,
+        ClusterQuotas,
         ClusterRules,
         ClusterQueues,
         ClusterBuriedQueues,
@@ -127,6 +135,7 @@ SEEDS = {
     "clock-jumps": 20,
     "static-members": 30,
     "configs": 10,
+    "quotas": 10,
     "acls": 10,
     "files-streams": 40,
     "files-followed": 20,
@@ -144,6 +153,8 @@ SEEDS = {
     "cluster-streams": 40,
     "cluster-transactions": 20,
     "cluster-zombies": 10,
+    "cluster-repeats": 20,
+    "cluster-late-markers": 10,
     "cluster-exactly-once": 20,
     "cluster-trimmed": 10,
     "cluster-compacted": 10,
@@ -152,6 +163,7 @@ SEEDS = {
     "cluster-migration": 10,
     "cluster-static-members": 10,
     "cluster-configs": 10,
+    "cluster-quotas": 10,
     "cluster-acls": 10,
     "cluster-queues": 20,
     "cluster-queues-dead-letters": 10,

@@ -164,7 +164,7 @@ class Connection:
         self.on_over: Callable[[], object] | None = None
         """Called once, when the connection is cut or one end closes it; not when it falls silent."""
         self.on_heard: Callable[[], object] | None = None
-        """Called when the broker hears of that, which may be much later: until then it does what it is sent."""
+        """Called once, when the broker hears of that, which may be much later: until then it does what it is sent."""
         self._network = network
         self._loop = loop
         self._arrivals = {True: 0.0, False: 0.0}
@@ -212,6 +212,8 @@ class Connection:
     def end(self, to_broker: bool) -> None:
         """One end has closed; the other hears of it after what is under way."""
         self._tell_over()
+        if not to_broker:
+            self._tell_heard()
         if not self.is_silent and not self.is_over:
             self._later(to_broker, self._peer_closed, to_broker)
 
@@ -228,14 +230,18 @@ class Connection:
         if ended is not None:
             ended()
 
+    def _tell_heard(self) -> None:
+        heard, self.on_heard = self.on_heard, None
+        if heard is not None:
+            heard()
+
     def fall_silent(self) -> None:
         self.is_silent = True
 
     def _peer_closed(self, to_broker: bool) -> None:
         if to_broker:
             self.broker_end.end()
-            if self.on_heard is not None:
-                self.on_heard()
+            self._tell_heard()
         else:
             self.is_over = True
             self.client_end.lost(ConnectionResetError("the connection was reset"))
