@@ -34,8 +34,6 @@ KINDS = ("killed", "hung", "reviewed", "survived", "untested", "not tried")
 _AGAIN = {"survived": ("survived",), "left": ("survived", "untested"), "all": KINDS}
 _HANGS = {24, -24, 152, 255, -9, -11}
 """Exit codes of a test run that was stopped: an endless loop, or memory without end."""
-
-
 _HYPOTHESIS = ("--hypothesis-seed=0", "--hypothesis-profile=mutants")
 
 
