@@ -272,3 +272,9 @@ def test_entries_have_as_many_records_as_fit(
     span: tuple[int, int], batch_size: int, entries: list[tuple[int, int]]
 ) -> None:
     assert split_entries(acquired(span), batch_size) == acquired(*entries)
+
+
+def test_a_record_counts_with_a_byte_at_least() -> None:
+    stored = build_batch([(0, None, b"", ())] * 1_000, codec=Codec.ZSTD)
+    done = BatchCache().assemble(acquired((0, 998)), 600, FakeLog(stored).load)
+    assert done.ranges == acquired((0, 599))

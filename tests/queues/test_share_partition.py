@@ -676,3 +676,68 @@ def test_a_delayed_record_that_compaction_took_backs_off_no_more() -> None:
     partition.delay_delivery(1, 1, 30)
     partition.mark_absent([(1, 1)])
     assert sorted(partition.counts()) == [("ARCHIVED", 1, 1, None), ("AVAILABLE", 1, 2, None)]
+
+
+def test_the_last_attempt_of_three_is_made_alone() -> None:
+    settings = ShareSettings(delivery_count_limit=3)
+    partition = window_of(4)
+    for _ in range(2):
+        assert [chosen[:2] for chosen in fetch(partition, "a", 4, settings)] == [(0, 3)]
+        answer(partition, "a", 0, 3, RELEASE, settings=settings)
+    assert fetch(partition, "a", 4, settings) == [(0, 0, 3)]
+
+
+@pytest.mark.parametrize(("records", "count", "taken"), [(8, 3, 4), (8, 4, 2), (3, 4, 1), (2, 4, 1)])
+def test_suspects_of_before_a_restart_travel_in_parts_of_their_row(records: int, count: int, taken: int) -> None:
+    """Who travelled with them is not stored."""
+    settings = ShareSettings(delivery_count_limit=6)
+    partition = SharePartition.restore(100, [StateBatch(100, 99 + records, RecordState.AVAILABLE, count)])
+    assert partition.select(100, settings) == [(100, 99 + taken, count + 1)]
+
+
+def test_two_suspects_travel_one_by_one() -> None:
+    settings = ShareSettings(delivery_count_limit=8)
+    partition = window_of(2)
+    for _ in range(4):
+        fetch(partition, "a", 2, settings)
+        answer(partition, "a", 0, 1, RELEASE, settings=settings)
+    assert partition.select(100, settings) == [(0, 0, 5)]
+
+
+@pytest.mark.parametrize("ran_out", [False, True])
+def test_a_write_that_fails_gives_back_what_the_log_still_has(ran_out: bool) -> None:
+    partition = window_of(8, start=100)
+    fetch(partition, "a", 6)
+    fetch(partition, "b", 2)
+    batches = [AcknowledgementBatch(100, 101, bytes((ACCEPT,))), AcknowledgementBatch(102, 105, bytes((RELEASE,)))]
+    staged = partition.acknowledge("a", batches, SETTINGS)
+    partition.move_start(103)
+    if ran_out:
+        partition.tick(30_000, SETTINGS)
+    partition.rollback(staged, SETTINGS)
+    state = "AVAILABLE" if ran_out else "ACQUIRED"
+    assert states(partition) == [(offset, state, 1) for offset in range(103, 108)]
+    assert partition.held_by_member() == ({} if ran_out else {"a": 3, "b": 2})
+
+
+def test_a_renewed_lock_runs_out_too() -> None:
+    partition = window_of(4, start=100)
+    fetch(partition, "a", 4)
+    answer(partition, "a", 101, 102, RENEW, now_ms=10_000)
+    assert partition.tick(30_000, SETTINGS) is not None
+    assert partition.held_by_member() == {"a": 2}
+    ended = partition.tick(40_000, SETTINGS)
+    assert ended is not None
+    assert [(change.first_offset, change.last_offset) for change in ended.changes] == [(101, 102)]
+    assert partition.held_by_member() == {}
+
+
+def test_a_renewal_that_comes_too_late_takes_nothing_from_the_next_holder() -> None:
+    partition = window_of(2)
+    fetch(partition, "a", 2)
+    staged = partition.acknowledge("a", [AcknowledgementBatch(0, 1, bytes((RENEW,)))], SETTINGS)
+    partition.tick(30_000, SETTINGS)
+    fetch(partition, "b", 2, now_ms=30_000)
+    partition.commit(staged, 30_000, SETTINGS)
+    assert partition.held_by_member() == {"b": 2}
+    assert partition.next_deadline_ms() == 60_000

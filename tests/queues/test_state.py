@@ -459,7 +459,9 @@ def test_the_end_of_each_log_is_looked_at() -> None:
     log.write(10, StateBatch(12, 15, 2, 1), StateBatch(16, 16, 0, 1))
     log.run(log.shard.write(log.results.append, OTHER, **late_write(20)))
     assert log.shard.bring_back({KEY: 17, OTHER: 20}.get, 3_000).records == []
-    log.run(log.shard.bring_back({OTHER: 19}.get, 3_000))
+    shortened = log.shard.bring_back({OTHER: 19}.get, 3_000)
+    assert len(shortened.records) == 1, "the end of the other log is not known"
+    log.run(shortened)
     log.run(log.shard.bring_back({KEY: 16, OTHER: 19}.get, 3_000))
     state, other = log.shard.get(KEY), log.shard.get(OTHER)
     assert state is not None
