@@ -37,7 +37,7 @@ class Change:
 def change_between(mutant: str, original: str, mutated: str) -> Change:
     """What makes the source of a mutant differ from that of its function."""
     module, _, mangled = mutant.rpartition(".")
-    name = mangled.partition("__mutmut_")[0].replace("xǁ", "").replace("ǁ", ".")
+    name = mangled.partition("__mutmut_")[0].removeprefix("xǁ").replace("ǁ", ".")
     function = f"{module}.{name.removeprefix('x_')}"
     before, after = _plain(original), _plain(mutated)
     lines = tuple(

@@ -36,6 +36,11 @@ def test_a_change_is_known_by_its_function_and_its_lines() -> None:
     assert not change.is_message
 
 
+def test_a_class_whose_name_ends_with_an_x_keeps_it() -> None:
+    change = change_between("a.b.xǁIndexǁadd__mutmut_1", "def add(): return 1", "def add(): return 2")
+    assert change.function == "a.b.Index.add"
+
+
 def test_a_function_of_a_module_has_its_plain_name() -> None:
     change = change_between(
         "a.b.x_add__mutmut_1", "def x_add__mutmut_orig(): return 1", "def x_add__mutmut_1(): return 2"
