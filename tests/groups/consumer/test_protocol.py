@@ -6,6 +6,8 @@ import pytest
 
 from penstock.coordination.context import TopicView
 from penstock.groups import records
+from penstock.groups.consumer.group import ConsumerGroup
+from penstock.groups.consumer.member import ConsumerMember
 from penstock.groups.settings import GroupSettings
 from penstock.groups.timers import TimerKey, TimerKind
 from penstock.wire import messages as m
@@ -410,3 +412,18 @@ def test_a_static_member_that_returns_has_all_it_had(returns_as: str) -> None:
     assert known == {"A": None, "B": None} | {returns_as: shell.now_ms + 45_000}
     shell.restart()
     assert shell.shard.state.consumer("group").members[returns_as] == member
+
+
+def test_a_member_waits_for_others_while_one_of_them_holds_a_part_of_its_target() -> None:
+    topic = b"t" * 16
+    group = ConsumerGroup("group")
+    waiting = ConsumerMember("B", 2, assigned={topic: {1: 2}})
+    group.put(waiting)
+    group.put(ConsumerMember("A", 1, assigned={topic: {0: 1, 3: 1}}))
+    group.target["A"] = {topic: frozenset({3})}
+    group.target["B"] = {topic: frozenset({0, 1, 2})}
+    assert group.waits_for_others(waiting)
+    group.put(ConsumerMember("A", 2, assigned={topic: {3: 1}}, pending_revocation={topic: {0: 1}}))
+    assert group.waits_for_others(waiting)
+    group.put(ConsumerMember("A", 2, assigned={topic: {3: 1}}))
+    assert not group.waits_for_others(waiting)
