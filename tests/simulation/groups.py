@@ -12,7 +12,7 @@ from penstock.client.consumer import Consumer
 from penstock.client.producer import Producer
 from penstock.simulation.door import Door
 from penstock.wire.errors import KafkaError
-from tests.simulation.group_history import GroupHistory
+from tests.simulation.group_history import LISTENED, GroupHistory
 from tests.simulation.queues import PATIENT, started
 from tests.simulation.scenario import Scenario
 
@@ -50,7 +50,7 @@ class Groups(Scenario):
     async def prepare(self) -> None:
         topic_id = await self.create_topic(TOPIC, PARTITIONS)
         self.stopped = False
-        recorded = GroupHistory(self.history, Door(self.world), self.world, {topic_id: TOPIC}, SESSION_MS)
+        recorded = GroupHistory(self.history, Door(self.world, LISTENED), self.world, {topic_id: TOPIC}, SESSION_MS)
         # With KIP-848 a static member that was killed has to wait until it is expelled (UNRELEASED_INSTANCE_ID).
         if self.is_static and self.protocol == "classic":
             self.crowd.on_killed = lambda name: recorded.static_member_is_away(GROUP, name, _MEMBERS)

@@ -17,7 +17,7 @@ from penstock.wire import messages as m
 from penstock.wire.config_resources import ResourceType
 from penstock.wire.errors import CoordinatorLoadInProgress, KafkaError
 from tests.simulation.faults import EVERYWHERE
-from tests.simulation.queue_history import QueueHistory
+from tests.simulation.queue_history import LISTENED, QueueHistory
 from tests.simulation.raw import Lost, RawClient
 from tests.simulation.scenario import Scenario
 
@@ -75,7 +75,7 @@ class Queues(Scenario):
 
     async def prepare(self) -> None:
         self.topic_id = await self.create_topic(TOPIC, PARTITIONS, self.topic_configs())
-        self.record(Door(self.world), {self.topic_id: TOPIC})
+        self.record(Door(self.world, LISTENED), {self.topic_id: TOPIC})
         tolerance = self.flush_ms + 50 if self.flush_ms else 0
         self.history.add(
             "share-settings",

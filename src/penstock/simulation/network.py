@@ -104,7 +104,7 @@ class Network:
 
     def arrived(self, data: bytes) -> None:
         self.delivered_bytes += len(data)
-        self.digest = zlib.crc32(data, zlib.crc32(b"%.9f" % self._loop.time(), self.digest))
+        self.digest = zlib.crc32(data, self.digest ^ hash(self._loop.time()) & 0xFFFFFFFF)
 
     # -- what can happen to connections ----------------------------------------------------------------------------
 
@@ -258,7 +258,8 @@ class _Outgoing(MemoryClient):
         del self.received[: len(piece)]
         connection = self._connection
         connection.client_end.received(piece)
-        connection._loop.call_soon(connection.broker_end.look, context=connection.broker.context)
+        if connection.broker_end.waits_for_room:
+            connection._loop.call_soon(connection.broker_end.look, context=connection.broker.context)
 
     def end(self) -> None:
         self.is_closed = True
