@@ -70,7 +70,8 @@ class Network:
         return None if listener is None or listener.process.is_dead else listener
 
     def latency(self) -> float:
-        return self._chance.uniform(*self.latency_seconds)
+        low, high = self.latency_seconds
+        return low + (high - low) * self._chance.random()
 
     async def _connect(
         self, protocol_factory: Callable[[], asyncio.BaseProtocol], host: str, port: int
@@ -130,7 +131,7 @@ class Network:
 
     def is_parted(self, process: Process | None, machine: str) -> bool:
         """Whether nothing passes between a process and a machine."""
-        return process is not None and _pair(process.machine, machine) in self._parted
+        return bool(self._parted) and process is not None and _pair(process.machine, machine) in self._parted
 
     def is_silent(self, process: Process | None, machine: str) -> bool:
         """Whether a process hears nothing from a machine, not even that nobody listens there."""
