@@ -135,7 +135,6 @@ class SimulatedLoop(asyncio.BaseEventLoop):
         self._soon: deque[tuple[Process | None, Entry]] = deque()
         self._timers: list[tuple[float, int, Process | None, Entry]] = []
         self._timers_set = 0
-        self._callbacks_at_once = 0
         self.callbacks = 0
         """How many callbacks have run: a measure of how much has happened."""
         self.connector: Callable[..., Coroutine[Any, Any, tuple[asyncio.Transport, asyncio.BaseProtocol]]] | None = None
@@ -257,43 +256,53 @@ class SimulatedLoop(asyncio.BaseEventLoop):
     def _run_once(self) -> None:
         """Run until somebody stops the loop: it has nothing to do in between that asyncio would have to do."""
         soon, timers = self._soon, self._timers
+        ran_at_once = 0
         while True:
-            while timers and (timers[0][0] <= self._now or timers[0][3]._cancelled):
-                _, _, owner, entry = heappop(timers)
+            now = self._now
+            while timers:
+                when, _, owner, entry = timers[0]
+                if when > now and not entry._cancelled:
+                    break
+                heappop(timers)
                 if not entry._cancelled:
                     soon.append((owner, entry))
             if not soon:
                 if not timers:
                     raise Stuck("nothing is left that could happen, and somebody waits")
-                self._now = max(self._now, timers[0][0])
-                self._callbacks_at_once = 0
+                self._now = timers[0][0]
+                ran_at_once = 0
                 continue
-            self._run_soon()
-            if self._callbacks_at_once > _CALLBACKS_AT_ONCE_MAX:
-                raise Stuck(f"{self._callbacks_at_once} callbacks have run, and no time has passed")
+            ran = self._run_soon(soon)
+            self.callbacks += ran
+            ran_at_once += ran
+            if ran_at_once > _CALLBACKS_AT_ONCE_MAX:
+                raise Stuck(f"{ran_at_once} callbacks have run, and no time has passed")
             if self._stopping:
                 return
 
-    def _run_soon(self) -> None:
-        """Run what is to run now, and not what that sets off."""
-        soon = self._soon
+    def _run_soon(self, soon: deque[tuple[Process | None, Entry]]) -> int:
+        """Run what is to run now, and not what that sets off. Returns how many callbacks that were."""
+        ran = 0
         for _ in range(len(soon)):
             owner, entry = soon.popleft()
-            if entry._cancelled or (owner is not None and owner.is_dead):
+            if entry._cancelled:
                 continue
-            if owner is not None and owner.is_paused:
-                owner.held.append(entry)
-                continue
-            if owner is None or not owner.has_threads or not isinstance(entry, _Handle):
-                self.callbacks += 1
-                self._callbacks_at_once += 1
-                entry._run()
-            elif owner.is_waiting:
-                owner.waiting.append(entry)
-            else:
-                self.callbacks += 1
-                self._callbacks_at_once += 1
-                self.strands.call(owner, entry)
+            if owner is not None:
+                if owner.is_dead:
+                    continue
+                if owner.is_paused:
+                    owner.held.append(entry)
+                    continue
+                if owner.has_threads and isinstance(entry, _Handle):
+                    if owner.is_waiting:
+                        owner.waiting.append(entry)
+                    else:
+                        ran += 1
+                        self.strands.call(owner, entry)
+                    continue
+            ran += 1
+            entry._run()
+        return ran
 
     def _process_events(self, event_list: object) -> None:
         """There are no descriptors."""
