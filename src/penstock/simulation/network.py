@@ -70,7 +70,8 @@ class Network:
         return None if listener is None or listener.process.is_dead else listener
 
     def latency(self) -> float:
-        return self._chance.uniform(*self.latency_seconds)
+        low, high = self.latency_seconds
+        return low + (high - low) * self._chance.random()
 
     async def _connect(
         self, protocol_factory: Callable[[], asyncio.BaseProtocol], host: str, port: int
@@ -104,7 +105,7 @@ class Network:
 
     def arrived(self, data: bytes) -> None:
         self.delivered_bytes += len(data)
-        self.digest = zlib.crc32(data, zlib.crc32(b"%.9f" % self._loop.time(), self.digest))
+        self.digest = zlib.crc32(data, self.digest ^ hash(self._loop.time()) & 0xFFFFFFFF)
 
     # -- what can happen to connections ----------------------------------------------------------------------------
 
@@ -130,7 +131,7 @@ class Network:
 
     def is_parted(self, process: Process | None, machine: str) -> bool:
         """Whether nothing passes between a process and a machine."""
-        return process is not None and _pair(process.machine, machine) in self._parted
+        return bool(self._parted) and process is not None and _pair(process.machine, machine) in self._parted
 
     def is_silent(self, process: Process | None, machine: str) -> bool:
         """Whether a process hears nothing from a machine, not even that nobody listens there."""
@@ -264,7 +265,8 @@ class _Outgoing(MemoryClient):
         del self.received[: len(piece)]
         connection = self._connection
         connection.client_end.received(piece)
-        connection._loop.call_soon(connection.broker_end.look, context=connection.broker.context)
+        if connection.broker_end.waits_for_room:
+            connection._loop.call_soon(connection.broker_end.look, context=connection.broker.context)
 
     def end(self) -> None:
         self.is_closed = True
