@@ -18,6 +18,7 @@ from penstock.broker.foundation import BACKUP_FOLDER
 from penstock.catalog.contract import CatalogError
 from penstock.client.sync import Admin, Consumer, Producer
 from penstock.client.types import TopicPartition
+from penstock.log.cleaner.manager import JOB_FILE
 from penstock.log.errors import StorageError
 from penstock.operation import make_backup
 from penstock.operation.backup_folder import verify
@@ -84,8 +85,10 @@ def test_everything_comes_back_from_the_backup_of_a_stopped_broker(data: Path, t
     backup, copy = tmp_path / "backup", tmp_path / "copy"
     (data / "tls").mkdir()
     (data / "tls" / "ca.pem").write_text("certificate")
+    (data / JOB_FILE).write_text("comes and goes while the cleaner works")
     done("backup", "create", str(backup), "--data", str(data))
     restored = done("backup", "restore", str(backup), "--data", str(copy), "--new-cluster")
+    assert not (copy / JOB_FILE).exists()
     assert restored["cluster"] != done("backup", "check", str(backup))["cluster"]
     assert (copy / "tls" / "ca.pem").read_text() == "certificate"
     with broker(data) as original, broker(copy) as process:

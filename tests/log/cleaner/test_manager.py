@@ -13,7 +13,7 @@ import psutil
 import pytest
 
 from penstock.log.checkpoints import CLEANER_OFFSETS, read_checkpoint
-from penstock.log.cleaner.manager import CleanerConfig, CleanerManager
+from penstock.log.cleaner.manager import JOB_FILE, CleanerConfig, CleanerManager
 from penstock.log.config import LogConfig
 from penstock.log.files import OpenFiles
 from penstock.log.partition import PartitionLog
@@ -21,6 +21,9 @@ from tests.log.cleaner.clean_helpers import latest, records, write
 from tests.log.log_helpers import NOW, TOPIC_ID, append, open_log, plain
 
 COMPACT = LogConfig(cleanup_policy="compact", segment_bytes=2000, index_interval_bytes=100)
+
+
+_IS_CLEANER = "penstock.log.cleaner.process"
 
 
 def fill(log: PartitionLog, count: int = 100) -> None:
@@ -84,7 +87,7 @@ def test_a_dirty_log_is_cleaned_and_the_process_ends_when_nothing_is_left(
     status = manager.status(NOW)
     assert (status.logs[0].dirty_bytes, status.last_success_ms, status.last_error) == (0, NOW, None)
     assert status.bytes_read > status.bytes_written > 0
-    assert not (tmp_path / ".cleaner-job").exists()
+    assert not (tmp_path / JOB_FILE).exists()
 
 
 def test_nothing_is_started_without_work(manager: CleanerManager, log: PartitionLog) -> None:
@@ -284,8 +287,11 @@ def test_a_process_that_hangs_makes_work_wait(tmp_path: Path, log: PartitionLog)
     manager = manager_of(tmp_path, lambda: [log])
     fill(log)
     manager.poll(NOW)
-    [process] = [each for each in psutil.Process().children() if "penstock.log.cleaner.process" in each.cmdline()]
-    process.suspend()
+    while not (
+        found := [each for each in psutil.Process().children() if "penstock.log.cleaner" in str(each.cmdline())]
+    ):
+        time.sleep(0.01)  # forked, and not begun yet
+    found[0].suspend()
     for seconds in range(1, 1_000, 100):
         manager.poll(NOW + 1000 * seconds)
     assert manager.waiting_ms(NOW + 1_000_000) >= 999_000

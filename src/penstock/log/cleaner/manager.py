@@ -32,7 +32,8 @@ from penstock.threads import THREADS, Helper, Thread, Threads
 
 logger = logging.getLogger("penstock.log")
 
-_JOB_FILE = ".cleaner-job"
+JOB_FILE = ".penstock_cleaner_job"
+"""In the data folder while a log is cleaned."""
 _KILL_SECONDS = 0.1
 
 
@@ -112,7 +113,7 @@ class CleanerManager:
         replaced now."""
         self._is_held = is_held
         self._checkpoint_path = data_folder / CLEANER_OFFSETS
-        self._job_path = str(data_folder / _JOB_FILE)
+        self._job_path = str(data_folder / JOB_FILE)
         self._logs = logs
         self._config = config if config is not None else CleanerConfig()
         self._on_progress = on_progress
