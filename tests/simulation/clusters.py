@@ -43,7 +43,8 @@ class OnCluster(Scenario):
 
     @classmethod
     def make_world(cls, seed: int) -> ClusterSimulation:
-        return ClusterSimulation(seed, {**STORES[seed % len(STORES)], **cls.configs(seed)})
+        configs = {**STORES[seed % len(STORES)], **cls.configs(seed)}
+        return ClusterSimulation(seed, configs, protocol=cls.protocol(seed))
 
     def before_start(self) -> None:
         super().before_start()
@@ -65,7 +66,7 @@ class OnCluster(Scenario):
 
     async def create_topic(self, name: str, partitions: int, configs: Mapping[str, str] | None = None) -> bytes:
         async def create() -> None:
-            async with Admin(bootstrap_servers=self.world.bootstrap) as admin:
+            async with Admin(**self.world.access) as admin:
                 await admin.create_topic(name, partitions, replication_factor=3, configs=dict(configs or {}))
 
         await self.world.spawn("creator", create).task

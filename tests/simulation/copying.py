@@ -78,7 +78,7 @@ class Copying(Transactions):
 
     def _producer(self, name: str) -> Producer:
         return Producer(
-            bootstrap_servers=self.world.bootstrap,
+            **self.world.access,
             transactional_id=name,
             request_timeout_ms=2_000,
             delivery_timeout_ms=20_000,
@@ -89,7 +89,7 @@ class Copying(Transactions):
         classic = self.seed % 4 < 2
         more: dict[str, Any] = {"session_timeout_ms": 4_000, "heartbeat_interval_ms": 500} if classic else {}
         return Consumer(
-            bootstrap_servers=self.world.bootstrap,
+            **self.world.access,
             group_id=GROUP,
             group_protocol="classic" if classic else "consumer",
             isolation_level="read_committed",

@@ -17,7 +17,7 @@ _QUIET_POLLS = 3
 class Followed(Streams):
     def _follower(self, isolation: int) -> Consumer[bytes, bytes]:
         return Consumer(
-            bootstrap_servers=self.world.bootstrap,
+            **self.world.access,
             auto_offset_reset="none",
             isolation_level=("read_uncommitted", "read_committed")[isolation],
             request_timeout_ms=2_000,

@@ -62,7 +62,7 @@ class Groups(Scenario):
 
     async def _produce(self) -> None:
         chance = random.Random(f"producer of {self.seed}")
-        async with await started(Producer(bootstrap_servers=self.world.bootstrap, **PATIENT)) as producer:
+        async with await started(Producer(**self.world.access, **PATIENT)) as producer:
             for number in range(_RECORDS):
                 partition = chance.randrange(PARTITIONS)
                 delivery = await producer.send(TOPIC, str(number), partition=partition)

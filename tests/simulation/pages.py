@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import inspect
-from collections.abc import Collection
+from collections.abc import Collection, Sequence
+from functools import partial
 from pathlib import Path
 
 from tests.simulation import cluster_faults, faults
 from tests.simulation.clusters import OnCluster
 from tests.simulation.machines import OnFiles, OnStalledFiles
+from tests.simulation.mutant import Mutant
+from tests.simulation.mutants_of_logins import LOGINS
 from tests.simulation.mutants_of_removal import REMOVAL
 from tests.simulation.scenario import Scenario
 from tests.simulation.scenarios import SCENARIOS, SEEDS
@@ -75,15 +78,20 @@ def fault_kinds() -> str:
     return "\n".join(["| fault | what happens | where |", "|---|---|---|", *rows])
 
 
-def mutants_of_removal() -> str:
+def mutants(of: Sequence[Mutant]) -> str:
     rows = [
         f"| `{each.name}` | {each.what} | `{each.scenario.name}` | {each.tried.start} to {each.tried.stop - 1} |"
-        for each in REMOVAL
+        for each in of
     ]
     return "\n".join(["| mutant | what it does | found by | within seeds |", "|---|---|---|---|", *rows])
 
 
-TABLES = {"scenarios": scenarios, "faults": fault_kinds, "mutants of removal": mutants_of_removal}
+TABLES = {
+    "scenarios": scenarios,
+    "faults": fault_kinds,
+    "mutants of removal": partial(mutants, REMOVAL),
+    "mutants of logins": partial(mutants, LOGINS),
+}
 
 
 def _what(scenario: type[Scenario]) -> str:

@@ -102,7 +102,7 @@ class Queues(Scenario):
 
     async def _produce(self) -> None:
         chance = random.Random(f"producer of {self.seed}")
-        async with await started(Producer(bootstrap_servers=self.world.bootstrap, **PATIENT)) as producer:
+        async with await started(Producer(**self.world.access, **PATIENT)) as producer:
             number = 0
             while number < _RECORDS:
                 pending = []
@@ -121,7 +121,7 @@ class Queues(Scenario):
         while not self.stopped:
             try:
                 async with ShareConsumer(
-                    bootstrap_servers=self.world.bootstrap,
+                    **self.world.access,
                     group_id=GROUP,
                     share_acknowledgement_mode="explicit",
                     fetch_max_wait_ms=200,
@@ -221,7 +221,7 @@ class Queues(Scenario):
 
     async def _take_the_rest(self) -> None:
         async with ShareConsumer(
-            bootstrap_servers=self.world.bootstrap,
+            **self.world.access,
             group_id=GROUP,
             share_acknowledgement_mode="explicit",
             fetch_max_wait_ms=200,

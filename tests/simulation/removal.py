@@ -261,7 +261,7 @@ class Compacting(Trimming):
 
     async def _overwrite(self, name: str) -> None:
         chance = random.Random(f"{name} of {self.seed}")
-        async with await self._started(Producer(bootstrap_servers=self.world.bootstrap, **PATIENT)) as producer:
+        async with await self._started(Producer(**self.world.access, **PATIENT)) as producer:
             number = 0
             while number < 60:
                 pending = []
@@ -284,7 +284,7 @@ class Compacting(Trimming):
         for number in range(3):
             try:
                 async with Producer(
-                    bootstrap_servers=self.world.bootstrap,
+                    **self.world.access,
                     transactional_id=name,
                     request_timeout_ms=2_000,
                     delivery_timeout_ms=60_000,

@@ -13,6 +13,7 @@ from penstock.broker.server import Broker
 from penstock.catalog.memory import MemoryCatalog
 from penstock.checks import Finding, check
 from penstock.checks.history import Operation, checked
+from penstock.security.protocols import SecurityProtocol
 from penstock.simulation import Simulation
 from penstock.simulation.world import OneBroker, SimulatedWorld
 from tests.simulation.faults import EVERYWHERE, Crowd, Fault, Stage, carry_out, plan_of
@@ -102,11 +103,16 @@ class Scenario:
     def configs(cls, seed: int) -> dict[str, str]:
         return {}
 
+    @classmethod
+    def protocol(cls, seed: int) -> SecurityProtocol:
+        """Of the brokers' listeners."""
+        return SecurityProtocol.PLAINTEXT
+
     # -- the world, for loads that do not care what it is ------------------------------------------------------------
 
     @classmethod
     def make_world(cls, seed: int) -> SimulatedWorld:
-        return Simulation(seed, cls.configs(seed))
+        return Simulation(seed, cls.configs(seed), cls.protocol(seed))
 
     @property
     def alone(self) -> OneBroker:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from tests.simulation.administration import Configs, Rules
+from tests.simulation.cluster_logins import ClusterLogins
 from tests.simulation.cluster_queues import (
     ClusterBuriedQueues,
     ClusterCommittedQueues,
@@ -25,6 +26,7 @@ from tests.simulation.clusters import (
 )
 from tests.simulation.copying import Copying
 from tests.simulation.groups import ClockJumps, ConsumerGroups, Groups, Migration, StaticMembers
+from tests.simulation.logins import LoggedInQueues, LoggedInTransactions, Logins
 from tests.simulation.machines import (
     FileCompactedGroups,
     FileCompactedQueues,
@@ -75,6 +77,9 @@ SCENARIOS: dict[str, type[Scenario]] = {
         StaticMembers,
         Configs,
         Rules,
+        Logins,
+        LoggedInTransactions,
+        LoggedInQueues,
         FileStreams,
         FileFollowed,
         FileRot,
@@ -100,6 +105,7 @@ SCENARIOS: dict[str, type[Scenario]] = {
         ClusterStaticMembers,
         ClusterConfigs,
         ClusterRules,
+        ClusterLogins,
         ClusterQueues,
         ClusterBuriedQueues,
         ClusterDelayedQueues,
@@ -128,6 +134,9 @@ SEEDS = {
     "static-members": 30,
     "configs": 10,
     "acls": 10,
+    "logins": 30,
+    "logins-transactions": 10,
+    "logins-queues": 10,
     "files-streams": 40,
     "files-followed": 20,
     "files-rot": 10,
@@ -153,6 +162,7 @@ SEEDS = {
     "cluster-static-members": 10,
     "cluster-configs": 10,
     "cluster-acls": 10,
+    "cluster-logins": 20,
     "cluster-queues": 20,
     "cluster-queues-dead-letters": 10,
     "cluster-queues-delayed": 10,

@@ -89,7 +89,7 @@ class Streams(Scenario):
             "request_timeout_ms": 2_000,
             "linger_ms": chance.choice([0, 5]),
         }
-        async with await self._started(Producer(bootstrap_servers=self.world.bootstrap, **settings)) as producer:
+        async with await self._started(Producer(**self.world.access, **settings)) as producer:
             number = 0
             while number < 40:
                 pending = []
@@ -195,7 +195,7 @@ class Transactions(Streams):
         for number in range(4):
             try:
                 async with Producer(
-                    bootstrap_servers=self.world.bootstrap,
+                    **self.world.access,
                     transactional_id=transactional_id,
                     request_timeout_ms=2_000,
                     delivery_timeout_ms=60_000,

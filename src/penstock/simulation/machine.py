@@ -14,7 +14,6 @@ from typing import TYPE_CHECKING
 
 from penstock import portable
 from penstock.broker.foundation import Foundation
-from penstock.broker.listeners import Address
 from penstock.catalog.memory import MemoryCatalog
 from penstock.log.segment import LOG_SUFFIX, TXN_INDEX_SUFFIX, file_stem
 from penstock.records.batch import CorruptBatch, crc_is_valid, iter_headers
@@ -81,7 +80,7 @@ class MachineSimulation(OneBroker):
         self.over.callback(shutil.rmtree, self.folder, ignore_errors=True)
         self.disk: FileDisk = FileDisk(self.loop, self.chance, self.folder)
         self.catalog = MemoryCatalog()
-        return [Node(self, Address("PLAINTEXT", "broker", 9092), FileGround(self), configs)]
+        return [Node(self, self.address("broker"), FileGround(self), configs)]
 
     @property
     def figures(self) -> dict[str, int]:

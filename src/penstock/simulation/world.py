@@ -2,7 +2,7 @@
 
 One seed decides all of it. Brokers are those of production; what they stand on and their `World` are handed in.
 Programs see the world's time too: while it runs, `time.time`, `time.monotonic`, `uuid.uuid4` and the functions of
-`random` answer from it.
+`random` and `secrets` answer from it.
 """
 
 from __future__ import annotations
@@ -10,6 +10,7 @@ from __future__ import annotations
 import asyncio
 import contextvars
 import random
+import secrets
 import time
 import uuid
 from abc import ABC, abstractmethod
@@ -17,7 +18,7 @@ from collections import Counter
 from collections.abc import Callable, Coroutine, Iterator, Mapping
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Generic, TypeVar, TypeVarTuple
+from typing import TYPE_CHECKING, Any, Generic, TypeVar, TypeVarTuple
 
 from penstock.broker.config import BrokerConfig
 from penstock.broker.foundation import Foundation, OnFailure
@@ -25,6 +26,7 @@ from penstock.broker.listeners import Address
 from penstock.broker.server import Broker
 from penstock.broker.world import World
 from penstock.catalog.memory import MemoryCatalog
+from penstock.security.protocols import SecurityProtocol
 from penstock.simulation.disk import Disk
 from penstock.simulation.loop import Process, SimulatedLoop
 from penstock.simulation.network import Network, SimulatedListener
@@ -37,6 +39,7 @@ T = TypeVar("T")
 Ts = TypeVarTuple("Ts")
 
 BOOTSTRAP = "broker:9092"
+PORT = 9092
 
 CONFIGS = {
     "group.initial.rebalance.delay.ms": "0",
@@ -73,9 +76,18 @@ class DiskGround:
 class SimulatedWorld(ABC):
     """Time, chance, a network, programs, and the machines of brokers, which subclasses make."""
 
-    def __init__(self, seed: int, configs: Mapping[str, str] | None = None) -> None:
-        """`configs` are the brokers', on top of what keeps their internal topics small."""
+    def __init__(
+        self,
+        seed: int,
+        configs: Mapping[str, str] | None = None,
+        protocol: SecurityProtocol = SecurityProtocol.PLAINTEXT,
+    ) -> None:
+        """`configs` are the brokers', on top of what keeps their internal topics small; `protocol` is that of their
+        listeners."""
         self.seed = seed
+        self.protocol = protocol
+        self.login: Mapping[str, Any] = {}
+        """As whom programs log in: settings of `penstock.client`."""
         self.chance = random.Random(seed)
         self.loop = SimulatedLoop(self.chance)
         self.network = Network(self.loop, self.chance)
@@ -117,6 +129,15 @@ class SimulatedWorld(ABC):
     def bootstrap(self) -> str:
         """The value for a client's `bootstrap.servers`."""
         return ",".join(str(node.address) for node in self.nodes)
+
+    @property
+    def access(self) -> dict[str, Any]:
+        """The settings with which a client of `penstock.client` reaches the brokers."""
+        return {"bootstrap_servers": self.bootstrap, **self.login}
+
+    def address(self, host: str) -> Address:
+        """Of a broker's listener."""
+        return Address(self.protocol.value, host, PORT, self.protocol)
 
     async def start(self) -> None:
         """Start all brokers, one after the other."""
@@ -166,14 +187,18 @@ class SimulatedWorld(ABC):
     def _standard_library(self) -> Iterator[None]:
         state = random.getstate()
         saved = time.time, time.monotonic, uuid.uuid4
+        secret = secrets.token_bytes, secrets.token_hex, secrets.token_urlsafe
         random.seed(self.seed)
         time.time = lambda: EPOCH_MS / 1000 + self.loop.time()
         time.monotonic = self.loop.time
         uuid.uuid4 = lambda: uuid.UUID(int=self.chance.getrandbits(128), version=4)
+        secrets.token_bytes = lambda nbytes=None: self.chance.randbytes(nbytes or 32)
+        secrets.token_hex = secrets.token_urlsafe = lambda nbytes=None: self.chance.randbytes(nbytes or 32).hex()
         try:
             yield
         finally:
             time.time, time.monotonic, uuid.uuid4 = saved
+            secrets.token_bytes, secrets.token_hex, secrets.token_urlsafe = secret
             random.setstate(state)
 
 
@@ -234,7 +259,7 @@ class Simulation(OneBroker):
         self.disk: Disk = Disk(self.chance)
         self.catalog = MemoryCatalog()
         ground = DiskGround(self.network, self.catalog, self.disk)
-        return [Node(self, Address("PLAINTEXT", "broker", 9092), ground, configs)]
+        return [Node(self, self.address("broker"), ground, configs)]
 
     @property
     def figures(self) -> dict[str, int]:
