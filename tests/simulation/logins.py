@@ -36,6 +36,7 @@ from penstock.wire import messages as m
 from penstock.wire.acls import AclOperation, AclPermission, AclResource, PatternType
 from penstock.wire.errors import ErrorCode, KafkaError
 from tests.simulation.administration import Setting
+from tests.simulation.certificates import pem
 from tests.simulation.queues import Queues
 from tests.simulation.raw import Lost, RawClient, Refused
 from tests.simulation.scenario import Scenario
@@ -119,12 +120,14 @@ class LoggedIn(Scenario):
 
     @classmethod
     def protocol(cls, seed: int) -> SecurityProtocol:
-        return SecurityProtocol.SASL_PLAINTEXT
+        return (SecurityProtocol.SASL_PLAINTEXT, SecurityProtocol.SASL_SSL)[seed // len(_MECHANISMS) % 2]
 
     @classmethod
     def configs(cls, seed: int) -> dict[str, str]:
+        protocol = cls.protocol(seed)
         return {
             **super().configs(seed),
+            **(pem().configs(protocol.value) if protocol.has_tls else {}),
             "authorizer.class.name": "org.apache.kafka.metadata.authorizer.StandardAuthorizer",
             "super.users": f"User:{_ADMIN}",
             "sasl.enabled.mechanisms": ",".join(_MECHANISMS),
@@ -134,6 +137,7 @@ class LoggedIn(Scenario):
     def before_start(self) -> None:
         super().before_start()
         self._compute_once()
+        self._context = pem().context()
         self.tokens = Tokens()
         self._publish_keys()
         scrams = tuple(ScramMechanism)
@@ -164,7 +168,9 @@ class LoggedIn(Scenario):
 
     def settings(self, login: Mapping[str, Any]) -> dict[str, Any]:
         """Of a client that logs in."""
-        return {"security_protocol": self.world.protocol.value.lower(), **login}
+        protocol = self.world.protocol
+        tls = {"ssl_context": self._context} if protocol.has_tls else {}
+        return {"security_protocol": protocol.value.lower(), **tls, **login}
 
     def _publish_keys(self) -> None:
         folder = tempfile.TemporaryDirectory()
@@ -561,8 +567,9 @@ class _Visit:
 
 
 class Logins(LoggedIn, Streams):
-    """`streams` on a listener with SASL: SCRAM-SHA-256, SCRAM-SHA-512, PLAIN and OAUTHBEARER by turns. Users come, go
-    and get other passwords, rules change, and sessions end and are renewed."""
+    """`streams` on a listener with SASL (SCRAM-SHA-256, SCRAM-SHA-512, PLAIN and OAUTHBEARER by turns), four seeds
+    without TLS and four with it. Users come, go and get other passwords, rules change, and sessions end and are
+    renewed."""
 
     name = "logins"
 

@@ -82,7 +82,9 @@ class RawClient(asyncio.Protocol):
         """
         host, port = (address.host, address.port) if address else (world.nodes[0].address.host, 9092)
         try:
-            transport, client = await world.loop.create_connection(lambda: cls(name, at_the_door), host, port)
+            transport, client = await world.loop.create_connection(
+                lambda: cls(name, at_the_door), host, port, ssl=world.login.get("ssl_context")
+            )
         except OSError as error:
             raise Lost from error
         listening = transport.connection.tap

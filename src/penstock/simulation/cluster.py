@@ -20,10 +20,10 @@ from penstock.security.protocols import SecurityProtocol
 from penstock.simulation.bucket import Bucket, SimulatedStore
 from penstock.simulation.database import Database
 from penstock.simulation.links import CatalogLink, CommitLink, HeldCatalogLink, LeaseLink, Link
-from penstock.simulation.network import SimulatedListener
 from penstock.simulation.node import EPOCH_MS, Loss, Node
 from penstock.simulation.remote import Server
 from penstock.simulation.strands import Wait
+from penstock.simulation.tls import listener_of
 from penstock.simulation.world import SimulatedWorld
 from penstock.storage.objects.key_space import KeySpace
 
@@ -91,7 +91,7 @@ class ClusterGround:
             ),
             self._instance_id,
             open_storage,
-            lambda: [SimulatedListener(cluster.network, process, node.address)],
+            lambda: [listener_of(cluster.network, process, node.address, config)],
             config,
             world,
             on_failure,

@@ -157,7 +157,7 @@ class SimulatedLoop(asyncio.BaseEventLoop):
 
     async def create_connection(self, protocol_factory: Any, host: Any = None, port: Any = None, **options: Any) -> Any:
         assert self.connector is not None, "this loop has no network"
-        return await self.connector(protocol_factory, host, port)
+        return await self.connector(protocol_factory, host, port, options.get("ssl"))
 
     # -- processes -------------------------------------------------------------------------------------------------
 

@@ -18,8 +18,8 @@ from penstock.catalog.memory import MemoryCatalog
 from penstock.log.segment import LOG_SUFFIX, TXN_INDEX_SUFFIX, file_stem
 from penstock.records.batch import CorruptBatch, crc_is_valid, iter_headers
 from penstock.simulation.files import FileDisk
-from penstock.simulation.network import SimulatedListener
 from penstock.simulation.node import Loss, Node
+from penstock.simulation.tls import listener_of
 from penstock.simulation.world import OneBroker
 from penstock.storage.local import LocalStorage
 
@@ -54,7 +54,7 @@ class FileGround:
             new_id=world.new_id,
         )
         network = self._world.network
-        return Foundation(self._world.catalog, storage, lambda: [SimulatedListener(network, process, node.address)])
+        return Foundation(self._world.catalog, storage, lambda: [listener_of(network, process, node.address, config)])
 
     def process_died(self, node: Node, now_ms: int) -> None:
         """The operating system keeps what was written."""

@@ -29,8 +29,9 @@ from penstock.catalog.memory import MemoryCatalog
 from penstock.security.protocols import SecurityProtocol
 from penstock.simulation.disk import Disk
 from penstock.simulation.loop import Process, SimulatedLoop
-from penstock.simulation.network import Network, SimulatedListener
+from penstock.simulation.network import Network
 from penstock.simulation.node import EPOCH_MS, Loss, Node
+from penstock.simulation.tls import listener_of
 
 if TYPE_CHECKING:
     from penstock.simulation.files import FileDisk
@@ -64,7 +65,9 @@ class DiskGround:
         self, node: Node, process: Process, config: BrokerConfig, world: World, on_failure: OnFailure
     ) -> Foundation:
         self._disk.attach(world.call_soon_threadsafe, world.call_later)
-        return Foundation(self._catalog, self._disk, lambda: [SimulatedListener(self._network, process, node.address)])
+        return Foundation(
+            self._catalog, self._disk, lambda: [listener_of(self._network, process, node.address, config)]
+        )
 
     def process_died(self, node: Node, now_ms: int) -> None:
         self._disk.process_died(now_ms)
