@@ -47,8 +47,8 @@ def pem(hosts: Sequence[str] = _HOSTS) -> Pem:
         return Ed25519PrivateKey.from_private_bytes(bytes([number]) * 32)
 
     def certificate(name: str, number: int, issuer: str, extensions: Sequence[x509.ExtensionType]) -> str:
-        named = [x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, each)]) for each in (name, issuer)]
-        builder = x509.CertificateBuilder(*reversed(named), key(number).public_key(), number, _FROM, _UNTIL)
+        subject, signer = (x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, each)]) for each in (name, issuer))
+        builder = x509.CertificateBuilder(signer, subject, key(number).public_key(), number, _FROM, _UNTIL)
         for extension in extensions:
             builder = builder.add_extension(extension, critical=isinstance(extension, x509.BasicConstraints))
         signed = builder.sign(key(1), None)

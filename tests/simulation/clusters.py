@@ -8,7 +8,7 @@ import re
 from collections.abc import Mapping, Sequence
 
 from penstock.broker.server import Broker
-from penstock.catalog.memory import MemoryCatalog
+from penstock.catalog.contract import Catalog
 from penstock.client.admin import Admin
 from penstock.simulation.cluster import ClusterSimulation
 from penstock.storage.objects.commit_log import PartitionKey
@@ -44,7 +44,7 @@ class OnCluster(Scenario):
     @classmethod
     def make_world(cls, seed: int) -> ClusterSimulation:
         configs = {**STORES[seed % len(STORES)], **cls.configs(seed)}
-        return ClusterSimulation(seed, configs, protocol=cls.protocol(seed))
+        return ClusterSimulation(seed, configs, protocol=cls.security_protocol(seed))
 
     def before_start(self) -> None:
         super().before_start()
@@ -55,7 +55,7 @@ class OnCluster(Scenario):
         return bool(_OF_SERVERS.search(error) or _OF_A_LOG_THAT_MOVED.search(error))
 
     @property
-    def catalog(self) -> MemoryCatalog:
+    def catalog(self) -> Catalog:
         return self.world.catalog
 
     async def settle(self) -> None:

@@ -47,6 +47,8 @@ _ENDED_SECONDS = 1.0
 """How long after a change, as the manual has it, a session may last that rests on what was changed."""
 _VISITORS = 2
 _PASSWORDS_KEPT = 500
+_IMPOSTORS = 0.2
+"""How often a client authenticates again as somebody else."""
 _FORGETFUL = 0.3
 """How many visitors do not authenticate again before their sessions are over."""
 _RETRY_SECONDS = 0.05
@@ -119,12 +121,12 @@ class LoggedIn(Scenario):
     # -- what there is at the beginning --------------------------------------------------------------------------------
 
     @classmethod
-    def protocol(cls, seed: int) -> SecurityProtocol:
+    def security_protocol(cls, seed: int) -> SecurityProtocol:
         return (SecurityProtocol.SASL_PLAINTEXT, SecurityProtocol.SASL_SSL)[seed // len(_MECHANISMS) % 2]
 
     @classmethod
     def configs(cls, seed: int) -> dict[str, str]:
-        protocol = cls.protocol(seed)
+        protocol = cls.security_protocol(seed)
         return {
             **super().configs(seed),
             **(pem().configs(protocol.value) if protocol.has_tls else {}),
@@ -307,7 +309,7 @@ class LoggedIn(Scenario):
         while not self.is_over:
             await asyncio.sleep(chance.uniform(0, 0.2))
             partition = chance.randrange(PARTITIONS)
-            node = self.home(partition) if chance.random() < 0.7 else chance.choice(self.world.nodes)
+            node = self.home(partition) if chance.random() < 0.4 else chance.choice(self.world.nodes)
             visit = _Visit(self, name, user, node, partition, chance)
             try:
                 await visit.make()
@@ -416,6 +418,7 @@ class _Visit:
         self._partition = partition
         self._chance = chance
         self._password = _NONE
+        self._is_impostor = False
         self._began_at = 0.0
         self._until = 0.0
         """When the session ends, as the broker has said."""
@@ -455,6 +458,8 @@ class _Visit:
         if self._user == _ROBOT:
             return await self._show_token(client)
         scenario, user = self._scenario, self._user
+        if self._password and self._chance.random() < _IMPOSTORS:
+            return await self._pose_as_another(client)
         setting = scenario.passwords[user]
         password = self._choose(setting)
         mechanism = scenario.mechanisms[user].sasl_name if self._mechanism == "SCRAM" else "PLAIN"
@@ -470,6 +475,18 @@ class _Visit:
             return False
         scenario.figures["sessions renewed" if before else "logins"] += 1
         return True
+
+    async def _pose_as_another(self, client: RawClient) -> bool:
+        """A session stays that of its user, whoever's password is shown."""
+        self._is_impostor = True
+        [other] = [each for each in _GUESTS if each != self._user]
+        password = self._scenario.passwords[other].changes[-1].value or _NEVER_ISSUED
+        mechanism = self._scenario.mechanisms[other].sasl_name if self._mechanism == "SCRAM" else "PLAIN"
+        try:
+            await client.log_in(self._scenario.settings(with_password(other, password, mechanism)))
+        except Refused:
+            self._scenario.figures["impostors refused"] += 1
+        return False
 
     def _is_too_soon(self, error: Refused) -> bool:
         """Brokers refuse it within a second of the last time, as Kafka does."""
@@ -561,6 +578,9 @@ class _Visit:
         self._until = until
         if self._user != _ROBOT:
             scenario, password = self._scenario, self._password
+            if self._is_impostor:
+                scenario.find("let-in", f"{self._node.name} let {self._name} go on as somebody else")
+                return
             what = f"{self._node.name} let {self._name} in with the password {password}"
             setting = scenario.passwords[self._user]
             scenario.judge(self._node, setting, self._began_at, "let-in", what, lambda each: each == password)

@@ -84,6 +84,15 @@ LOGINS = [
         "if authorizer.allows(self.__dict__.setdefault('whoever', connection.principal), connection",
     ),
     Mutant(
+        "somebody-else-goes-on",
+        "a client may authenticate again as another user",
+        Logins,
+        Authentication,
+        "_take",
+        "elif self._principal is not None and self._principal.name != step.user:",
+        "elif False:",
+    ),
+    Mutant(
         "users-of-others-unseen",
         "a broker does not hear of users that another one has changed",
         ClusterLogins,

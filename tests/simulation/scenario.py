@@ -10,7 +10,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 
 from penstock.broker.server import Broker
-from penstock.catalog.memory import MemoryCatalog
+from penstock.catalog.contract import Catalog
 from penstock.checks import Finding, check
 from penstock.checks.history import Operation, checked
 from penstock.security.protocols import SecurityProtocol
@@ -104,7 +104,7 @@ class Scenario:
         return {}
 
     @classmethod
-    def protocol(cls, seed: int) -> SecurityProtocol:
+    def security_protocol(cls, seed: int) -> SecurityProtocol:
         """Of the brokers' listeners."""
         return SecurityProtocol.PLAINTEXT
 
@@ -112,7 +112,7 @@ class Scenario:
 
     @classmethod
     def make_world(cls, seed: int) -> SimulatedWorld:
-        return Simulation(seed, cls.configs(seed), cls.protocol(seed))
+        return Simulation(seed, cls.configs(seed), cls.security_protocol(seed))
 
     @property
     def alone(self) -> OneBroker:
@@ -121,7 +121,7 @@ class Scenario:
         return self.world
 
     @property
-    def catalog(self) -> MemoryCatalog:
+    def catalog(self) -> Catalog:
         return self.alone.catalog
 
     async def inject(self) -> None:

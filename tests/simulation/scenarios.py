@@ -52,6 +52,8 @@ from tests.simulation.queue_services import (
 from tests.simulation.queues import FlushedQueues, Queues
 from tests.simulation.scenario import Scenario
 from tests.simulation.streams import PowerCuts, PowerCutsAtSyncs, Streams, Transactions
+from tests.simulation.upgrades import FileUpgrades
+from tests.simulation.whole_machines import FileConfigs, FileLogins, FileRules
 from tests.simulation.zombies import Zombies
 
 SCENARIOS: dict[str, type[Scenario]] = {
@@ -93,6 +95,10 @@ SCENARIOS: dict[str, type[Scenario]] = {
         FileCompactedTransactions,
         FileCompactedQueues,
         FileCompactedGroups,
+        FileConfigs,
+        FileRules,
+        FileLogins,
+        FileUpgrades,
         ClusterStreams,
         ClusterTransactions,
         ClusterZombies,
@@ -150,6 +156,10 @@ SEEDS = {
     "files-transactions-compacted": 10,
     "files-queues-compacted": 10,
     "files-groups-compacted": 10,
+    "files-configs": 20,
+    "files-acls": 20,
+    "files-logins": 20,
+    "files-upgrades": 30,
     "cluster-streams": 40,
     "cluster-transactions": 20,
     "cluster-zombies": 10,

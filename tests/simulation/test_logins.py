@@ -18,6 +18,7 @@ _HAPPENS = (
     "tokens taken",
     "tokens refused",
     "producers refused",
+    "impostors refused",
     "strangers turned away",
     "changes of users",
     "changes of rules",

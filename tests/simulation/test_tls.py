@@ -64,6 +64,7 @@ def test_two_runs_are_the_same_but_for_the_bytes() -> None:
 
 
 def test_a_client_that_does_not_know_the_authority_is_told_so() -> None:
+    world = _world([])
+    stranger = ssl.create_default_context(cadata=pem(("elsewhere",)).certificate)
     with pytest.raises(TlsFailed, match="certificate"):
-        world = _world([])
-        world.run(_send(world, ssl.create_default_context(cadata=pem(("elsewhere",)).certificate)))
+        world.run(_send(world, stranger))

@@ -115,7 +115,7 @@ class _Watched:
         self._end.remove_writer()
 
 
-class _ClientTransport(sslproto._SSLProtocolTransport):  # type: ignore[misc,name-defined]
+class _ClientTransport(sslproto._SSLProtocolTransport):
     connection: Connection
 
     def __del__(self) -> None:

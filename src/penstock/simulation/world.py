@@ -1,14 +1,15 @@
 """The simulated world as a whole: brokers, the programs that talk to them, and everything that can happen to them.
 
 One seed decides all of it. Brokers are those of production; what they stand on and their `World` are handed in.
-Programs see the world's time too: while it runs, `time.time`, `time.monotonic`, `uuid.uuid4` and the functions of
-`random` and `secrets` answer from it.
+Programs see the world's time too: while it runs, `time.time`, `time.monotonic`, `uuid.uuid4`, `os.urandom` and the
+functions of `random` and `secrets` answer from it.
 """
 
 from __future__ import annotations
 
 import asyncio
 import contextvars
+import os
 import random
 import secrets
 import time
@@ -34,6 +35,7 @@ from penstock.simulation.node import EPOCH_MS, Loss, Node
 from penstock.simulation.tls import listener_of
 
 if TYPE_CHECKING:
+    from penstock.catalog.contract import Catalog
     from penstock.simulation.files import FileDisk
 
 T = TypeVar("T")
@@ -89,6 +91,8 @@ class SimulatedWorld(ABC):
         listeners."""
         self.seed = seed
         self.protocol = protocol
+        self.begins_ms = EPOCH_MS
+        """What time it is when the world begins."""
         self.login: Mapping[str, Any] = {}
         """As whom programs log in: settings of `penstock.client`."""
         self.chance = random.Random(seed)
@@ -189,18 +193,19 @@ class SimulatedWorld(ABC):
     @contextmanager
     def _standard_library(self) -> Iterator[None]:
         state = random.getstate()
-        saved = time.time, time.monotonic, uuid.uuid4
+        saved = time.time, time.monotonic, uuid.uuid4, os.urandom
         secret = secrets.token_bytes, secrets.token_hex, secrets.token_urlsafe
         random.seed(self.seed)
-        time.time = lambda: EPOCH_MS / 1000 + self.loop.time()
+        time.time = lambda: self.begins_ms / 1000 + self.loop.time()
         time.monotonic = self.loop.time
         uuid.uuid4 = lambda: uuid.UUID(int=self.chance.getrandbits(128), version=4)
+        os.urandom = self.chance.randbytes
         secrets.token_bytes = lambda nbytes=None: self.chance.randbytes(nbytes or 32)
         secrets.token_hex = secrets.token_urlsafe = lambda nbytes=None: self.chance.randbytes(nbytes or 32).hex()
         try:
             yield
         finally:
-            time.time, time.monotonic, uuid.uuid4 = saved
+            time.time, time.monotonic, uuid.uuid4, os.urandom = saved
             secrets.token_bytes, secrets.token_hex, secrets.token_urlsafe = secret
             random.setstate(state)
 
@@ -208,7 +213,7 @@ class SimulatedWorld(ABC):
 class OneBroker(SimulatedWorld):
     """One broker, whatever it stands on."""
 
-    catalog: MemoryCatalog
+    catalog: Catalog
     disk: Disk | FileDisk
 
     @property
@@ -260,8 +265,8 @@ class Simulation(OneBroker):
 
     def _build(self, configs: Mapping[str, str]) -> list[Node]:
         self.disk: Disk = Disk(self.chance)
-        self.catalog = MemoryCatalog()
-        ground = DiskGround(self.network, self.catalog, self.disk)
+        catalog = self.catalog = MemoryCatalog()
+        ground = DiskGround(self.network, catalog, self.disk)
         return [Node(self, self.address("broker"), ground, configs)]
 
     @property
