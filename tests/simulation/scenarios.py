@@ -25,6 +25,7 @@ from tests.simulation.clusters import (
     ClusterZombies,
 )
 from tests.simulation.copying import Copying
+from tests.simulation.feature_upgrades import ClusterUpgradedTransactions, UpgradedTransactions
 from tests.simulation.groups import ClockJumps, ConsumerGroups, Groups, Migration, StaticMembers
 from tests.simulation.logins import LoggedInQueues, LoggedInTransactions, Logins
 from tests.simulation.machines import (
@@ -61,6 +62,7 @@ SCENARIOS: dict[str, type[Scenario]] = {
     for each in (
         Streams,
         Transactions,
+        UpgradedTransactions,
         Zombies,
         PowerCuts,
         PowerCutsAtSyncs,
@@ -101,6 +103,7 @@ SCENARIOS: dict[str, type[Scenario]] = {
         FileUpgrades,
         ClusterStreams,
         ClusterTransactions,
+        ClusterUpgradedTransactions,
         ClusterZombies,
         ClusterCopying,
         ClusterTrimming,
@@ -122,6 +125,7 @@ SCENARIOS: dict[str, type[Scenario]] = {
 SEEDS = {
     "streams": 60,
     "transactions": 40,
+    "transactions-upgraded": 20,
     "zombies": 20,
     "power-cuts": 30,
     "power-cuts-at-syncs": 30,
@@ -162,6 +166,7 @@ SEEDS = {
     "files-upgrades": 30,
     "cluster-streams": 40,
     "cluster-transactions": 20,
+    "cluster-transactions-upgraded": 10,
     "cluster-zombies": 10,
     "cluster-exactly-once": 20,
     "cluster-trimmed": 10,
