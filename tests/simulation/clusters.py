@@ -20,7 +20,7 @@ from tests.simulation.followers import Followed
 from tests.simulation.groups import TOPIC as EVENTS
 from tests.simulation.groups import ConsumerGroups, Groups, Migration, StaticMembers
 from tests.simulation.leases import watch_leases
-from tests.simulation.raw import Lost, RawClient
+from tests.simulation.raw import Lost, RawClient, access
 from tests.simulation.removal import Compacting, Trimming
 from tests.simulation.scenario import Scenario
 from tests.simulation.stores import REMOVED_SOON, STORES, settle, watch
@@ -66,7 +66,7 @@ class OnCluster(Scenario):
 
     async def create_topic(self, name: str, partitions: int, configs: Mapping[str, str] | None = None) -> bytes:
         async def create() -> None:
-            async with Admin(**self.world.access) as admin:
+            async with Admin(**access(self.world)) as admin:
                 await admin.create_topic(name, partitions, replication_factor=3, configs=dict(configs or {}))
 
         await self.world.spawn("creator", create).task

@@ -17,6 +17,7 @@ from penstock.client.producer import Producer
 from penstock.client.types import ConsumerRecord
 from penstock.wire.errors import KafkaError
 from tests.simulation.faults import EVERYWHERE
+from tests.simulation.raw import access
 from tests.simulation.stream_requests import PARTITIONS, TOPIC
 from tests.simulation.streams import Transactions
 
@@ -78,7 +79,7 @@ class Copying(Transactions):
 
     def _producer(self, name: str) -> Producer:
         return Producer(
-            **self.world.access,
+            **access(self.world),
             transactional_id=name,
             request_timeout_ms=2_000,
             delivery_timeout_ms=20_000,
@@ -89,7 +90,7 @@ class Copying(Transactions):
         classic = self.seed % 4 < 2
         more: dict[str, Any] = {"session_timeout_ms": 4_000, "heartbeat_interval_ms": 500} if classic else {}
         return Consumer(
-            **self.world.access,
+            **access(self.world),
             group_id=GROUP,
             group_protocol="classic" if classic else "consumer",
             isolation_level="read_committed",

@@ -38,7 +38,7 @@ from penstock.wire.errors import ErrorCode, KafkaError
 from tests.simulation.administration import Setting
 from tests.simulation.certificates import pem
 from tests.simulation.queues import Queues
-from tests.simulation.raw import Lost, RawClient, Refused
+from tests.simulation.raw import Lost, RawClient, Refused, access
 from tests.simulation.scenario import Scenario
 from tests.simulation.stream_requests import PARTITIONS, TOPIC, fetch_request, produce_request
 from tests.simulation.streams import Streams, Transactions
@@ -328,7 +328,7 @@ class LoggedIn(Scenario):
             password, since = setting.changes[-1].value, self.world.loop.time()
             if password == _NONE:
                 continue
-            settings: dict[str, Any] = self.world.access | with_password(user, password, mechanism)
+            settings: dict[str, Any] = access(self.world) | with_password(user, password, mechanism)
             settings.pop("sasl_oauth_token_provider", None)
             try:
                 producer = Producer(**settings, request_timeout_ms=2_000, delivery_timeout_ms=30_000)

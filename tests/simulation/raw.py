@@ -27,6 +27,11 @@ R = TypeVar("R", bound=m.Message)
 TIMEOUT_SECONDS = 3.0
 
 
+def access(world: SimulatedWorld) -> dict[str, Any]:
+    """The settings with which a client of `penstock.client` reaches the brokers."""
+    return {"bootstrap_servers": world.bootstrap, **world.login}
+
+
 class Lost(Exception):
     """The connection is gone, or nobody answers: what became of the request is unknown."""
 

@@ -16,7 +16,7 @@ from penstock.wire.errors import ErrorCode, KafkaError
 from tests.simulation.queue_history import QueueHistory, ShareRequest
 from tests.simulation.queues import LOCK_MS, PATIENT, Queues, start_offset
 from tests.simulation.queues import TOPIC as JOBS
-from tests.simulation.raw import Lost, RawClient
+from tests.simulation.raw import Lost, RawClient, access
 from tests.simulation.scenario import Scenario
 from tests.simulation.stream_requests import PARTITIONS, TOPIC, fetch_request, value_of, visible
 from tests.simulation.streams import Streams
@@ -261,7 +261,7 @@ class Compacting(Trimming):
 
     async def _overwrite(self, name: str) -> None:
         chance = random.Random(f"{name} of {self.seed}")
-        async with await self._started(Producer(**self.world.access, **PATIENT)) as producer:
+        async with await self._started(Producer(**access(self.world), **PATIENT)) as producer:
             number = 0
             while number < 60:
                 pending = []
@@ -284,7 +284,7 @@ class Compacting(Trimming):
         for number in range(3):
             try:
                 async with Producer(
-                    **self.world.access,
+                    **access(self.world),
                     transactional_id=name,
                     request_timeout_ms=2_000,
                     delivery_timeout_ms=60_000,

@@ -12,6 +12,7 @@ from penstock.security.protocols import SecurityProtocol
 from penstock.simulation import Simulation
 from penstock.simulation.network import Connection
 from tests.simulation.certificates import pem
+from tests.simulation.raw import access
 
 
 async def _send(world: Simulation, context: ssl.SSLContext) -> int:
@@ -19,7 +20,7 @@ async def _send(world: Simulation, context: ssl.SSLContext) -> int:
     world.broker.parts.topics.create("t", 1, {})
 
     async def program() -> int:
-        async with Producer(**world.access, ssl_context=context) as producer:
+        async with Producer(**access(world), ssl_context=context) as producer:
             return (await producer.send_and_wait("t", "value of a record", partition=0)).offset
 
     return await world.spawn("program", program).task

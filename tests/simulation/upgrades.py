@@ -31,7 +31,7 @@ from penstock.wire import messages as m
 from penstock.wire.errors import KafkaError
 from tests.operation.earlier_versions import EARLIER, Earlier
 from tests.simulation.queues import PATIENT, started
-from tests.simulation.raw import Lost, RawClient
+from tests.simulation.raw import Lost, RawClient, access
 from tests.simulation.streams import Streams
 from tests.simulation.whole_machines import OnWholeMachine
 
@@ -129,7 +129,7 @@ class FileUpgrades(OnWholeMachine, Streams):
     async def _append(self) -> None:
         """To a topic of the recorded folder."""
         chance = random.Random(f"appender of {self.seed}")
-        async with await started(Producer(**self.world.access, **PATIENT)) as producer:
+        async with await started(Producer(**access(self.world), **PATIENT)) as producer:
             for number in range(40):
                 value, partition = f"appended {number}", chance.randrange(_ORDERS_PARTITIONS)
                 sent = {"process": "appender", "topic": _ORDERS, "partition": partition, "value": value}
@@ -173,7 +173,7 @@ class FileUpgrades(OnWholeMachine, Streams):
         for topic in (_ORDERS, _JOBS):
             for partition in range(_TOPICS[topic]):
                 await self._repeat(topic, partition)
-        async with Admin(**self.world.access) as admin:
+        async with Admin(**access(self.world)) as admin:
             for group in _GROUPS:
                 found = await admin.list_group_offsets(group)
                 offsets = {place.partition: committed.offset for place, committed in found.items()}
@@ -223,7 +223,7 @@ class FileUpgrades(OnWholeMachine, Streams):
     async def _read_everything(self, topic: str, partitions: int, isolation: str) -> list[Any]:
         seen: list[Any] = []
         settings = {"auto_offset_reset": "none", "isolation_level": isolation, "fetch_max_wait_ms": 100}
-        async with Consumer(self.world.access | settings) as consumer:
+        async with Consumer(access(self.world) | settings) as consumer:
             places = [TopicPartition(topic, index) for index in range(partitions)]
             consumer.assign(places)
             for place in places:
@@ -256,7 +256,7 @@ class FileUpgrades(OnWholeMachine, Streams):
     async def _deliveries(self) -> list[list[int]]:
         seen: list[list[int]] = []
         async with ShareConsumer(
-            **self.world.access, group_id=_QUEUE, share_acknowledgement_mode="explicit", fetch_max_wait_ms=100
+            **access(self.world), group_id=_QUEUE, share_acknowledgement_mode="explicit", fetch_max_wait_ms=100
         ) as worker:
             worker.subscribe([_JOBS])
             quiet = 0
@@ -270,7 +270,7 @@ class FileUpgrades(OnWholeMachine, Streams):
 
     async def _end_transaction(self, committed: int) -> None:
         """The producer whose transaction was left open goes on."""
-        async with Producer(**self.world.access, transactional_id="left-open", **PATIENT) as producer:
+        async with Producer(**access(self.world), transactional_id="left-open", **PATIENT) as producer:
             producer.begin_transaction()
             await producer.send(_PAYMENTS, "decided", partition=0)
             await producer.commit_transaction()

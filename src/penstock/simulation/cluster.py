@@ -140,7 +140,7 @@ class ClusterSimulation(SimulatedWorld):
             name = f"broker-{node_id}"
             ground = self._grounds[name] = ClusterGround(self, self.folder / name, self.chance.randbytes(16).hex())
             its_own = {"node.id": str(node_id), **self._configs_of(node_id)}
-            nodes.append(Node(self, self.address(name), ground, {**configs, **its_own}))
+            nodes.append(Node(self, self._address(name), ground, {**configs, **its_own}))
         return nodes
 
     @property

@@ -84,7 +84,7 @@ class MachineSimulation(OneBroker):
         self.over.callback(shutil.rmtree, self.folder, ignore_errors=True)
         self.disk: FileDisk = FileDisk(self.loop, self.chance, self.folder)
         self.catalog = MemoryCatalog()
-        return [Node(self, self.address("broker"), FileGround(self), configs)]
+        return [Node(self, self._address("broker"), FileGround(self), configs)]
 
     def open_catalog(self) -> Catalog:
         """What a broker keeps its metadata in."""

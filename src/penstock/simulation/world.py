@@ -137,12 +137,7 @@ class SimulatedWorld(ABC):
         """The value for a client's `bootstrap.servers`."""
         return ",".join(str(node.address) for node in self.nodes)
 
-    @property
-    def access(self) -> dict[str, Any]:
-        """The settings with which a client of `penstock.client` reaches the brokers."""
-        return {"bootstrap_servers": self.bootstrap, **self.login}
-
-    def address(self, host: str) -> Address:
+    def _address(self, host: str) -> Address:
         """Of a broker's listener."""
         return Address(self.protocol.value, host, PORT, self.protocol)
 
@@ -267,7 +262,7 @@ class Simulation(OneBroker):
         self.disk: Disk = Disk(self.chance)
         catalog = self.catalog = MemoryCatalog()
         ground = DiskGround(self.network, catalog, self.disk)
-        return [Node(self, self.address("broker"), ground, configs)]
+        return [Node(self, self._address("broker"), ground, configs)]
 
     @property
     def figures(self) -> dict[str, int]:
