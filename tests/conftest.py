@@ -9,7 +9,7 @@ from importlib.util import find_spec
 from pathlib import Path
 
 import pytest
-from hypothesis import settings
+from hypothesis import HealthCheck, Phase, settings
 
 from tests.engine import brokers
 from tests.postgres import PostgresServer
@@ -17,6 +17,15 @@ from tests.postgres import PostgresServer
 # Shared machines pause at will: how long an example takes says nothing about it.
 settings.register_profile("penstock", deadline=None)
 settings.load_profile("penstock")
+# For tests.mutation: that an example fails is all it wants to know, and the search for a smaller one takes minutes. It
+# runs the same tests several times in one process.
+settings.register_profile(
+    "mutants",
+    deadline=None,
+    database=None,
+    phases=[Phase.explicit, Phase.generate],
+    suppress_health_check=[HealthCheck.differing_executors],
+)
 
 # Modules that cannot even be imported without Spark, which takes a gigabyte: `make spark` installs it and runs them.
 # The default run leaves them out whether or not it is installed, so that it is the same everywhere.

@@ -81,7 +81,6 @@ ELSEWHERE = {
     "groups/consumer/classic_members.py": "groups/consumer/test_migration.py",
     "groups/consumer/group.py": "groups/consumer/test_protocol.py",
     "groups/consumer/member.py": "groups/consumer/test_protocol.py",
-    "groups/consumer/reconciliation.py": "groups/consumer/test_protocol.py",
     "groups/consumer/target.py": "groups/consumer/test_protocol.py",
     "groups/describe.py": "groups/consumer/test_protocol.py",
     "groups/offset_store.py": "groups/test_offsets.py",

@@ -27,7 +27,7 @@ class Stage:
 
     def set(self, quota: str, value: float, **entity: str | None) -> None:
         key: QuotaEntity = tuple(sorted((kind.replace("_", "-"), name) for kind, name in entity.items()))
-        self.quotas.change({key: {**self.quotas.entities.get(key, {}), quota: value}})
+        self.quotas.change({key: lambda found: {**found, quota: value}})
 
     def client(self, client_id: str = "app") -> Client:
         before = set(self.parts.dispatcher.connections)

@@ -19,6 +19,7 @@ from penstock.broker.listeners import Address, ListenError
 from penstock.broker.newcomers import Newcomers
 from penstock.broker.quotas import Quotas
 from penstock.broker.requests import Handler
+from penstock.catalog.contract import replaced_by
 from penstock.catalog.memory import MemoryCatalog
 from penstock.testing.memory import MemoryClient, MemoryListener
 from penstock.wire import messages as m
@@ -232,7 +233,7 @@ class TestRates:
 
     async def test_an_address_that_comes_too_often_is_held_and_closed(self) -> None:
         shell = Shell()
-        shell.quotas.change({(("ip", "10.0.0.1"),): {"connection_creation_rate": 1}})
+        shell.quotas.change({(("ip", "10.0.0.1"),): replaced_by({"connection_creation_rate": 1})})
         shell.start()
         clients = [shell.connect() for _ in range(11)]
         other = shell.connect("10.0.0.2")
@@ -245,7 +246,7 @@ class TestRates:
     async def test_so_many_are_held(self, monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.setattr(acceptor_module, "MAX_HELD", 2)
         shell = Shell()
-        shell.quotas.change({(("ip", None),): {"connection_creation_rate": 1}})
+        shell.quotas.change({(("ip", None),): replaced_by({"connection_creation_rate": 1})})
         shell.start()
         clients = [shell.connect() for _ in range(13)]
         assert [each.is_closed for each in clients[10:]] == [False, False, True]

@@ -44,7 +44,7 @@ def test_changes_are_applied_within_a_poll_and_once() -> None:
     stage.world.pass_ms(int(POLL_SECONDS * 1000) * 3)
     assert stage.applied == [Kind.CONFIGS]
     stage.follower.stop()
-    stage.catalog.set_features({"share.version": 1})
+    stage.catalog.change_features(replaced_by({"share.version": 1}))
     stage.world.pass_ms(int(POLL_SECONDS * 1000) * 3)
     assert stage.applied == [Kind.CONFIGS]
 
@@ -65,7 +65,7 @@ def test_leaders_are_applied_with_the_topics_after_brokers_and_configs() -> None
 def test_what_could_not_be_applied_is_tried_again() -> None:
     stage = Stage()
     stage.failing = {Kind.FEATURES}
-    stage.catalog.set_features({"share.version": 1})
+    stage.catalog.change_features(replaced_by({"share.version": 1}))
     stage.catalog.change_configs(ResourceType.GROUP, "g", replaced_by({"a": "b"}))
     stage.follower.look()
     stage.follower.look()
@@ -78,7 +78,7 @@ def test_what_could_not_be_applied_is_tried_again() -> None:
 def test_a_catalog_that_is_away_is_asked_again(monkeypatch: pytest.MonkeyPatch) -> None:
     stage = Stage()
     stage.follower.start()
-    stage.catalog.set_features({"share.version": 1})
+    stage.catalog.change_features(replaced_by({"share.version": 1}))
 
     def away(version: int) -> Changes:
         raise CatalogError("away")
@@ -94,7 +94,7 @@ def test_a_catalog_that_is_away_is_asked_again(monkeypatch: pytest.MonkeyPatch) 
 def test_where_looking_costs_something_it_is_not_done_for_every_request() -> None:
     stage = Stage(max_age_seconds=10.0)
     stage.follower.look()
-    stage.catalog.set_features({"share.version": 1})
+    stage.catalog.change_features(replaced_by({"share.version": 1}))
     stage.follower.look()
     assert stage.applied == []
     stage.world.pass_ms(10_000)

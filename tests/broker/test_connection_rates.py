@@ -5,6 +5,7 @@ from __future__ import annotations
 from penstock.broker.config import BrokerConfig
 from penstock.broker.connection_rates import ConnectionRates
 from penstock.broker.quotas import Quotas
+from penstock.catalog.contract import replaced_by
 from penstock.catalog.memory import MemoryCatalog
 from penstock.security.quotas import Quota
 from tests.broker.simulated_world import SimulatedWorld
@@ -20,7 +21,7 @@ class Rates:
         self.rates = ConnectionRates(config, self.quotas)
 
     def limit(self, address: str | None, rate: float) -> None:
-        self.quotas.change({(("ip", address),): {"connection_creation_rate": rate}})
+        self.quotas.change({(("ip", address),): replaced_by({"connection_creation_rate": rate})})
 
     def opened(self, number: int, listener: str = LISTENER) -> list[int]:
         return [self.rates.opened(listener) for _ in range(number)]

@@ -111,6 +111,16 @@ def test_a_broker_that_does_not_come_back_is_replaced_among_the_replicas(
     assert [(row.leader, row.leader_epoch) for row in after] == [(row.leader, row.leader_epoch) for row in before]
 
 
+def test_replicas_that_another_broker_has_chosen_a_moment_ago_stay(
+    moves: LeaderMoves, catalog: MemoryCatalog, view: ClusterView, topic: Topic
+) -> None:
+    catalog.direct_partitions([Direction(ID, 2, (3, 9), ())])
+    view.on_missing = lambda: view.set_rows(topic, catalog.partitions())
+    moves.retire(9)
+    assert 9 not in catalog.partitions()[2].replicas
+    assert catalog.partitions()[2].replicas[0] == 3
+
+
 @pytest.mark.parametrize("replicas", [[], [2, 2], [7]])
 def test_replicas_that_cannot_be_are_refused(moves: LeaderMoves, topic: Topic, replicas: list[int]) -> None:
     assert moves.reassign(topic, 0, replicas).code is ErrorCode.INVALID_REPLICA_ASSIGNMENT

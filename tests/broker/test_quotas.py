@@ -6,6 +6,7 @@ import asyncio
 
 import pytest
 
+from penstock.catalog.contract import replaced_by
 from penstock.security.principals import user
 from penstock.wire import messages as m
 from penstock.wire.errors import ErrorCode
@@ -133,7 +134,7 @@ class TestWhoShares:
         assert await client.produce(90_000) == 0
         stage.set("producer_byte_rate", 1000, client_id="app")
         assert await client.produce(90_000) > 0
-        stage.quotas.change({(("client-id", "app"),): {}})
+        stage.quotas.change({(("client-id", "app"),): replaced_by({})})
         assert not stage.quotas.active
         assert await stage.client().produce(90_000) == 0
 

@@ -11,6 +11,7 @@ import confluent_kafka
 from confluent_kafka import Consumer, KafkaException, Producer, TopicPartition
 
 from penstock.broker.topics import OFFSETS_TOPIC, TRANSACTIONS_TOPIC
+from penstock.catalog.contract import replaced_by
 from tests.broker.hand_made_cluster import HandMadeCluster
 
 T = TypeVar("T")
@@ -105,7 +106,7 @@ async def test_a_transaction_is_whole_when_its_coordinator_and_its_records_are_o
 async def test_the_classic_protocol_is_verified_by_the_coordinator_elsewhere() -> None:
     """Without transaction.version=2 the broker of the records asks whether the partition was added."""
     made = HandMadeCluster(apart, {"orders": 3})
-    made.catalog.set_features({"transaction.version": 1})
+    made.catalog.change_features(replaced_by({"transaction.version": 1}))
     async with made as cluster:
 
         def work() -> list[bytes]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import partial
 from pathlib import Path
 
@@ -246,8 +246,9 @@ def test_a_change_of_configs_that_raises_changes_nothing(catalog: Catalog) -> No
 
 
 def test_features_that_were_changed_are_kept_and_their_changes_counted(catalog: Catalog, reopen: OpenCatalog) -> None:
-    assert catalog.set_features({"share.version": 0, "group.version": 0}) == 2
-    assert catalog.set_features({"share.version": 1}) == 3
+    assert catalog.change_features(replaced_by({"share.version": 0, "group.version": 0})) == 2
+    assert catalog.change_features(replaced_by({"share.version": 1})) == 3
+    assert catalog.change_features(replaced_by({"share.version": 1})) == 3  # nothing has changed
     catalog.close()
     again = reopen()
     assert (again.features(), again.features_epoch()) == ({"group.version": 0, "share.version": 1}, 3)
@@ -266,7 +267,7 @@ def test_producer_ids_are_never_given_twice(catalog: Catalog, reopen: OpenCatalo
 def test_what_was_read_can_be_changed_without_changing_the_catalog(catalog: Catalog) -> None:
     catalog.create_topic("orders", ID, 1, {"a": "1"})
     catalog.change_configs(ResourceType.GROUP, "g", replaced_by({"a": "1"}))
-    catalog.set_features({"share.version": 0})
+    catalog.change_features(replaced_by({"share.version": 0}))
     before = everything(catalog)
     catalog.topics()[0].configs["b"] = "2"
     catalog.config_resources(ResourceType.GROUP)["g"]["b"] = "2"
@@ -296,10 +297,11 @@ def test_what_was_written_can_be_changed_without_changing_the_catalog(catalog: C
             lambda catalog: catalog.change_configs(ResourceType.GROUP, "g", replaced_by({"b": "2"})),
             id="change_configs",
         ),
-        pytest.param(lambda catalog: catalog.set_features({"share.version": 1}), id="set_features"),
+        pytest.param(lambda catalog: catalog.change_features(replaced_by({"share.version": 1})), id="change_features"),
         pytest.param(lambda catalog: catalog.change_acls([DENY_ALL], [READ_ORDERS]), id="change_acls"),
+        pytest.param(lambda catalog: catalog.delete_acls(lambda rules: rules), id="delete_acls"),
         pytest.param(lambda catalog: catalog.change_credentials([BOB], [("alice", 1)]), id="change_credentials"),
-        pytest.param(lambda catalog: catalog.set_quotas({EVERYBODY: {"b": 2.0}}), id="set_quotas"),
+        pytest.param(lambda catalog: catalog.change_quotas({EVERYBODY: replaced_by({"b": 2.0})}), id="change_quotas"),
         pytest.param(lambda catalog: catalog.allocate_producer_id_block(), id="allocate_producer_id_block"),
     ],
 )
@@ -308,7 +310,7 @@ def test_a_change_that_fails_changes_nothing_and_can_be_repeated(catalog: Catalo
     catalog.change_configs(ResourceType.GROUP, "g", replaced_by({"a": "1"}))
     catalog.change_acls([READ_ORDERS], [])
     catalog.change_credentials([ALICE], [])
-    catalog.set_quotas({EVERYBODY: {"a": 1.0}})
+    catalog.change_quotas({EVERYBODY: replaced_by({"a": 1.0})})
     before = everything(catalog)
     let_changes_fail(catalog)
     with pytest.raises(CatalogError, match="cannot change the catalog"):
@@ -344,6 +346,30 @@ def test_a_removed_rule_is_gone_and_one_that_is_absent_is_passed_over(catalog: C
     assert catalog.acls() == [DENY_ALL]
 
 
+def test_rules_to_delete_are_chosen_from_those_that_there_are(catalog: Catalog) -> None:
+    catalog.change_acls([DENY_ALL, READ_ORDERS], [])
+    given: list[list[AclBinding]] = []
+
+    def choose(rules: Sequence[AclBinding]) -> list[AclBinding]:
+        given.append(list(rules))
+        return [rule for rule in rules if rule == DENY_ALL]
+
+    catalog.delete_acls(choose)
+    catalog.delete_acls(choose)
+    assert given == [[READ_ORDERS, DENY_ALL], [READ_ORDERS]]
+    assert catalog.acls() == [READ_ORDERS]
+
+
+def test_a_choice_of_rules_that_raises_deletes_none(catalog: Catalog) -> None:
+    def refuse(rules: Sequence[AclBinding]) -> list[AclBinding]:
+        raise ValueError(rules[0].resource_name)
+
+    catalog.change_acls([READ_ORDERS], [])
+    with pytest.raises(ValueError, match="orders"):
+        catalog.delete_acls(refuse)
+    assert catalog.acls() == [READ_ORDERS]
+
+
 def test_credentials_are_replaced_by_user_and_mechanism(catalog: Catalog, reopen: OpenCatalog) -> None:
     stronger = ALICE._replace(mechanism=2)
     catalog.change_credentials([ALICE, stronger], [])
@@ -354,13 +380,19 @@ def test_credentials_are_replaced_by_user_and_mechanism(catalog: Catalog, reopen
 
 def test_deleted_credentials_are_gone(catalog: Catalog) -> None:
     catalog.change_credentials([ALICE, BOB], [])
-    catalog.change_credentials([], [("alice", 1)])
+    assert catalog.change_credentials([], [("alice", 1), ("alice", 2), ("carol", 1)]) == {("alice", 1)}
     assert [row.user for row in catalog.credentials()] == ["bob"]
+    assert catalog.change_credentials([ALICE], [("alice", 1)]) == frozenset()
 
 
 def test_quotas_are_replaced_per_entity(catalog: Catalog, reopen: OpenCatalog) -> None:
-    catalog.set_quotas({EVERY_CLIENT_OF_ALICE: {"producer_byte_rate": 1024.0}, EVERYBODY: {"request_percentage": 50.5}})
-    catalog.set_quotas({EVERY_CLIENT_OF_ALICE: {"consumer_byte_rate": 2.0}})
+    catalog.change_quotas(
+        {
+            EVERY_CLIENT_OF_ALICE: replaced_by({"producer_byte_rate": 1024.0}),
+            EVERYBODY: replaced_by({"request_percentage": 50.5}),
+        }
+    )
+    catalog.change_quotas({EVERY_CLIENT_OF_ALICE: replaced_by({"consumer_byte_rate": 2.0})})
     catalog.close()
     assert reopen().quotas() == {
         EVERY_CLIENT_OF_ALICE: {"consumer_byte_rate": 2.0},
@@ -368,7 +400,23 @@ def test_quotas_are_replaced_per_entity(catalog: Catalog, reopen: OpenCatalog) -
     }
 
 
+def test_a_change_of_quotas_is_given_what_is_set_and_made_for_all_entities_or_none(catalog: Catalog) -> None:
+    def double(found: Mapping[str, float]) -> Mapping[str, float]:
+        return {name: 2 * value for name, value in found.items()} or {"producer_byte_rate": 1.0}
+
+    def refuse(found: Mapping[str, float]) -> Mapping[str, float]:
+        raise ValueError(*found)
+
+    catalog.change_quotas({EVERYBODY: double})
+    catalog.change_quotas({EVERYBODY: double, EVERY_CLIENT_OF_ALICE: double})
+    both = {EVERYBODY: {"producer_byte_rate": 2.0}, EVERY_CLIENT_OF_ALICE: {"producer_byte_rate": 1.0}}
+    assert catalog.quotas() == both
+    with pytest.raises(ValueError, match="producer_byte_rate"):
+        catalog.change_quotas({EVERYBODY: double, EVERY_CLIENT_OF_ALICE: refuse})
+    assert catalog.quotas() == both
+
+
 def test_an_entity_without_quotas_is_forgotten(catalog: Catalog) -> None:
-    catalog.set_quotas({EVERYBODY: {"producer_byte_rate": 1.0}})
-    catalog.set_quotas({EVERYBODY: {}, EVERY_CLIENT_OF_ALICE: {}})
+    catalog.change_quotas({EVERYBODY: replaced_by({"producer_byte_rate": 1.0})})
+    catalog.change_quotas({EVERYBODY: replaced_by({}), EVERY_CLIENT_OF_ALICE: replaced_by({})})
     assert catalog.quotas() == {}

@@ -28,10 +28,10 @@ CHANGES = [
     pytest.param(
         lambda catalog: catalog.change_configs(ResourceType.GROUP, "g", replaced_by({"b": "2"})), id="change_configs"
     ),
-    pytest.param(lambda catalog: catalog.set_features({"share.version": 1}), id="set_features"),
+    pytest.param(lambda catalog: catalog.change_features(replaced_by({"share.version": 1})), id="change_features"),
     pytest.param(lambda catalog: catalog.change_acls([DENY_ALL], [READ_ORDERS]), id="change_acls"),
     pytest.param(lambda catalog: catalog.change_credentials([BOB], [("alice", 1)]), id="change_credentials"),
-    pytest.param(lambda catalog: catalog.set_quotas({EVERYBODY: {"b": 2.0}}), id="set_quotas"),
+    pytest.param(lambda catalog: catalog.change_quotas({EVERYBODY: replaced_by({"b": 2.0})}), id="change_quotas"),
     pytest.param(lambda catalog: catalog.allocate_producer_id_block(), id="allocate_producer_id_block"),
 ]
 
@@ -70,7 +70,7 @@ def fill(catalog: PostgresCatalog) -> None:
     catalog.change_configs(ResourceType.GROUP, "g", replaced_by({"a": "1"}))
     catalog.change_acls([READ_ORDERS], [])
     catalog.change_credentials([ALICE], [])
-    catalog.set_quotas({EVERYBODY: {"a": 1.0}})
+    catalog.change_quotas({EVERYBODY: replaced_by({"a": 1.0})})
 
 
 @pytest.mark.parametrize("change", CHANGES)

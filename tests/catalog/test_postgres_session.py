@@ -106,7 +106,7 @@ def test_waits_are_bounded_on_the_server_too(postgres: PostgresServer) -> None:
     connection = session.connection()
     assert connection.execute("SHOW statement_timeout").fetchone() == ("3s",)
     assert connection.execute("SHOW lock_timeout").fetchone() == ("2500ms",)
-    assert connection.execute("SHOW idle_in_transaction_session_timeout").fetchone() == ("10s",)
+    assert connection.execute("SHOW idle_in_transaction_session_timeout").fetchone() == ("2s",)
     assert connection.execute("SHOW tcp_keepalives_idle").fetchone() == ("5",)
     session.close()
 

@@ -9,7 +9,7 @@ from collections.abc import Iterator
 import psycopg
 import pytest
 
-from penstock.catalog.contract import CatalogError, CatalogLost, TopicExists
+from penstock.catalog.contract import CatalogError, CatalogLost, TopicExists, replaced_by
 from penstock.catalog.leases import NodeIdInUse
 from penstock.catalog.postgres_shared import SharedPostgresCatalog, channel
 from penstock.catalog.shared import Direction, HostAndPort, Kind, Move, PartitionRow, Placement
@@ -96,7 +96,7 @@ def test_those_who_listen_are_notified(postgres: PostgresServer, schema: str, ca
     with psycopg.connect(postgres.url(), autocommit=True) as listener:
         listener.execute(psycopg.sql.SQL("LISTEN {}").format(psycopg.sql.Identifier(channel(schema))))
         catalog.allocate_producer_id_block()
-        catalog.set_features({"share.version": 1})
+        catalog.change_features(replaced_by({"share.version": 1}))
         assert len(list(listener.notifies(timeout=5, stop_after=1))) == 1
         assert len(list(listener.notifies(timeout=0))) == 0
 
@@ -104,7 +104,7 @@ def test_those_who_listen_are_notified(postgres: PostgresServer, schema: str, ca
 def test_a_catalog_that_went_back_stops_the_broker(postgres: PostgresServer, schema: str) -> None:
     lost: list[CatalogLost] = []
     catalog = open_shared(postgres, schema, on_lost=lost.append)
-    catalog.set_features({"share.version": 1})
+    catalog.change_features(replaced_by({"share.version": 1}))
     with pytest.raises(CatalogLost, match="is at version 1, and this broker has seen 2: it was restored"):
         catalog.changes_since(2)
     with pytest.raises(CatalogLost):

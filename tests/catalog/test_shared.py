@@ -80,12 +80,21 @@ def test_a_new_catalog_has_no_brokers_and_no_partitions(pair: tuple[SharedCatalo
             {Kind.CONFIGS},
             id="change_configs",
         ),
-        pytest.param(lambda catalog: catalog.set_features({"share.version": 1}), {Kind.FEATURES}, id="set_features"),
+        pytest.param(
+            lambda catalog: catalog.change_features(replaced_by({"share.version": 1})),
+            {Kind.FEATURES},
+            id="change_features",
+        ),
         pytest.param(lambda catalog: catalog.change_acls([RULE], []), {Kind.ACLS}, id="change_acls"),
+        pytest.param(lambda catalog: catalog.delete_acls(lambda rules: rules), {Kind.ACLS}, id="delete_acls"),
         pytest.param(
             lambda catalog: catalog.change_credentials([ALICE], []), {Kind.CREDENTIALS}, id="change_credentials"
         ),
-        pytest.param(lambda catalog: catalog.set_quotas({(("user", None),): {"a": 1.0}}), {Kind.QUOTAS}, id="quotas"),
+        pytest.param(
+            lambda catalog: catalog.change_quotas({(("user", None),): replaced_by({"a": 1.0})}),
+            {Kind.QUOTAS},
+            id="quotas",
+        ),
         pytest.param(lambda catalog: catalog.register_broker(1, "i", None, ENDPOINTS), {Kind.BROKERS}, id="register"),
         pytest.param(lambda catalog: catalog.unregister_broker(7, 1), {Kind.BROKERS}, id="unregister"),
         pytest.param(
@@ -111,7 +120,7 @@ def test_a_change_by_one_broker_is_seen_by_the_others_with_what_it_is_about(
 
 def test_all_that_changed_since_a_version_is_seen_at_once(pair: tuple[SharedCatalog, SharedCatalog]) -> None:
     one, two = pair
-    one.set_features({"share.version": 1})
+    one.change_features(replaced_by({"share.version": 1}))
     before = two.version()
     one.change_acls([RULE], [])
     two.change_configs(ResourceType.GROUP, "g", replaced_by({"a": "b"}))
@@ -136,6 +145,34 @@ def test_brokers_that_change_different_configs_of_a_resource_do_not_undo_each_ot
     both = {"a": "of one", "b": "of two"}
     assert two.change_topic_configs(ID, change) == two.change_configs(ResourceType.GROUP, "g", change) == both
     assert one.topics()[0].configs == one.config_resources(ResourceType.GROUP)["g"] == both
+
+
+def test_brokers_that_change_different_quotas_of_an_entity_do_not_undo_each_others_changes(
+    pair: tuple[SharedCatalog, SharedCatalog],
+) -> None:
+    one, two = pair
+    entity = (("user", None),)
+    assert one.quotas() == two.quotas() == {}  # from here on neither looks
+    one.change_quotas({entity: lambda found: {**found, "a": 1.0}})
+    two.change_quotas({entity: lambda found: {**found, "b": 2.0}})
+    assert one.quotas() == {entity: {"a": 1.0, "b": 2.0}}
+
+
+def test_features_are_changed_from_the_levels_that_the_other_broker_has_set(
+    pair: tuple[SharedCatalog, SharedCatalog],
+) -> None:
+    one, two = pair
+    assert one.features() == two.features() == {}
+    one.change_features(replaced_by({"share.version": 0}))
+    given: list[dict[str, int]] = []
+
+    def change(found: Mapping[str, int]) -> Mapping[str, int]:
+        given.append(dict(found))
+        return found
+
+    epoch = one.features_epoch()
+    assert two.change_features(change) == epoch
+    assert given == [{"share.version": 0}]
 
 
 def test_a_change_that_is_refused_is_none(pair: tuple[SharedCatalog, SharedCatalog]) -> None:

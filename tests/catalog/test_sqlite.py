@@ -99,7 +99,7 @@ def test_importing_the_engine_does_not_load_sqlite() -> None:
 
 
 def test_only_the_owner_can_read_the_files(catalog: SqliteCatalog, path: Path) -> None:
-    catalog.set_features({"f": 1})
+    catalog.change_features(replaced_by({"f": 1}))
     modes = {file.name: file.stat().st_mode & 0o777 for file in path.parent.iterdir()}
     assert modes == {path.name: 0o600, f"{path.name}-wal": 0o600, f"{path.name}-shm": 0o600}
 

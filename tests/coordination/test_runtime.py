@@ -285,7 +285,7 @@ def test_commands_are_refused_until_the_shard_is_loaded() -> None:
     assert loaded == ["loaded", "at once"]
 
 
-def test_a_record_that_cannot_be_read_is_left_out_and_counted() -> None:
+def test_a_record_that_cannot_be_read_is_left_out_and_counted(caplog: pytest.LogCaptureFixture) -> None:
     before = World()
     before.handle()
     for key in (b"good", b"bad", b"better"):
@@ -294,6 +294,25 @@ def test_a_record_that_cannot_be_read_is_left_out_and_counted() -> None:
     world.time.run_tasks()
     assert world.handle().shard.notes == {b"good": b"v", b"better": b"v"}
     assert world.runtime.skipped_records == 1
+    assert f"skipped offset 1 of __state-{before.log.index}: not a note" in caplog.text
+
+
+def test_what_is_read_at_once_is_replayed_batch_by_batch() -> None:
+    before = World()
+    handle = before.handle()
+    handle.run(handle.shard.note(b"a", b"1", before.answers))
+    before.log.append(end_marker_batch(ControlType.ABORT, 7, 0, 0, 0), 0)
+    handle.run(handle.shard.note(b"b", b"2", before.answers))
+    before.log.append(end_marker_batch(ControlType.COMMIT, 8, 0, 0, 0), 0)
+
+    async def all_of_it(offset: int, max_bytes: int) -> bytes:
+        assert offset == 0
+        return b"".join(before.log.batches)
+
+    before.log.read = all_of_it  # type: ignore[method-assign]
+    shard = restarted_handle(before).shard
+    assert shard.notes == {b"a": b"1", b"b": b"2"}
+    assert shard.ended == [(7, False), (8, True)]
 
 
 def test_broken_batches_are_left_out_counted_and_named(caplog: pytest.LogCaptureFixture) -> None:
@@ -381,6 +400,43 @@ def test_a_log_that_could_not_be_read_is_read_again_from_the_beginning() -> None
     world.time.run_tasks()
     assert world.handle().shard.notes == {b"k": b"v"}
     assert waited == ["until it was loaded"]
+    assert world.handle().shard.index == before.log.index
+    assert (world.runtime.loads.count, world.runtime.loads.total_ms) == (1, 0)
+
+
+def test_the_pauses_between_attempts_to_read_a_log_grow(caplog: pytest.LogCaptureFixture) -> None:
+    before = World(SimulatedTopic(1))
+    handle = before.handle()
+    handle.run(handle.shard.note(b"k", b"v", before.answers))
+    world = World(before.topic)
+    start_ms = world.time.now_ms()
+    attempts: list[int] = []
+
+    async def failing_read(offset: int, max_bytes: int) -> bytes:
+        attempts.append((world.time.now_ms() - start_ms) // 1000)
+        raise NO_DISK
+
+    before.log.read = failing_read  # type: ignore[method-assign]
+    world.runtime.start()
+    for _ in range(150):
+        world.time.run_tasks()
+        world.time.pass_ms(1_000)
+    assert attempts == [0, 2, 6, 14, 30, 62, 122]
+    assert "cannot load __state-0; it is tried again in 2 seconds" in [record.message for record in caplog.records]
+    assert world.runtime.loaded_count == 0
+
+
+def test_what_waited_for_the_load_and_fails_is_logged_by_name(caplog: pytest.LogCaptureFixture) -> None:
+    before = World()
+    before.handle().run(Effects([CoordinatorRecord(b"k", b"v")]))
+    world = restarted(before)
+
+    def fail() -> None:
+        raise RuntimeError("gone")
+
+    world.runtime.when_loaded(fail)
+    world.time.run_tasks()
+    assert "what waited until __state was loaded failed" in caplog.text
 
 
 def test_what_follows_from_loading_is_tried_again_until_it_is_written() -> None:
@@ -432,6 +488,52 @@ def test_a_deadline_that_is_taken_back_does_not_ring() -> None:
     handle.run(Effects())
     world.time.pass_ms(1_000)
     assert handle.shard.rang_at_ms == []
+
+
+def test_a_deadline_after_one_that_was_taken_back_rings() -> None:
+    world = World()
+    handle = world.handle()
+    start_ms = world.time.now_ms()
+    for deadline_ms in (start_ms + 500, None, start_ms + 700):
+        handle.shard.deadline_ms = deadline_ms
+        handle.run(Effects())
+    world.time.pass_ms(1_000)
+    assert handle.shard.rang_at_ms == [start_ms + 700]
+
+
+def test_what_has_stopped_can_be_stopped_again() -> None:
+    before = World()
+    handle = before.handle()
+    handle.shard.deadline_ms = before.time.now_ms() + 500
+    handle.run(handle.shard.note(b"k", b"v", before.answers))
+    before.runtime.stop()
+    before.runtime.stop()
+    loading = restarted(before)
+    loading.topic.refuse(before.log)
+    loading.topic.delete()
+    loading.runtime.stop()
+    loading.time.run_tasks()
+    assert loading.runtime.loaded_handles() == []
+
+
+def test_nobody_is_asked_about_lost_records_for_which_nobody_waits() -> None:
+    world = World(actions_wait=True)
+    handle = world.handle()
+    world.log.syncs_at_once = False
+    handle.run(Effects([CoordinatorRecord(b"k", b"v")]))
+    world.log.sync(NO_DISK)
+    assert handle.shard.failed_effects == []
+
+
+def test_actions_happen_at_once_unless_they_are_to_wait() -> None:
+    acted: list[object] = []
+    topic = SimulatedTopic(1)
+    runtime = CoordinatorRuntime(SimulatedTime(), topic, Notes, lambda handle, action: acted.append(action))
+    handle = runtime.find("anything")
+    assert topic.logs is not None
+    topic.logs[0].syncs_at_once = False
+    handle.run(Effects([CoordinatorRecord(b"k", b"v")], actions=["act"]))
+    assert acted == ["act"]
 
 
 def test_a_timer_that_fails_is_tried_again_and_is_named(caplog: pytest.LogCaptureFixture) -> None:

@@ -147,3 +147,18 @@ def test_range_puts_static_members_first() -> None:
 def test_an_empty_group_gets_nothing() -> None:
     for assign in ASSIGNORS.values():
         assert assign([], {}) == {}
+
+
+def test_range_goes_by_instance_ids_and_then_by_member_ids() -> None:
+    topic = TOPICS[0]
+
+    def member(member_id: str, instance_id: str | None = None) -> AssignorMember:
+        return AssignorMember(member_id, frozenset({topic}), {}, instance_id=instance_id)
+
+    members = [member("c"), member("d", "1"), member("a", "2"), member("b")]
+    assert range_(members, {topic: 3}) == {
+        "d": {topic: frozenset({0})},
+        "a": {topic: frozenset({1})},
+        "b": {topic: frozenset({2})},
+        "c": {},
+    }

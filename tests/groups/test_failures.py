@@ -1,7 +1,15 @@
 from __future__ import annotations
 
 from penstock.coordination.effects import Effects
-from penstock.groups.failures import commit_error, join_error, reply_join, reply_sync, txn_commit_error
+from penstock.groups.failures import (
+    commit_error,
+    join_error,
+    leave_error,
+    offset_delete_error,
+    reply_join,
+    reply_sync,
+    txn_commit_error,
+)
 from penstock.wire import messages as m
 from penstock.wire.errors import ErrorCode
 
@@ -42,3 +50,8 @@ def test_nobody_gets_an_assignment_that_could_not_be_written() -> None:
     reply_sync(effects, responses.append, m.SyncGroupResponse(assignment=b"all of it"))
     effects.fail(ERROR)
     assert [(response.error_code, response.assignment) for response in responses] == [(ERROR, b"")]
+
+
+def test_what_fails_as_a_whole_has_one_error() -> None:
+    assert leave_error(ERROR) == m.LeaveGroupResponse(error_code=ERROR)
+    assert offset_delete_error(ERROR) == m.OffsetDeleteResponse(error_code=ERROR)

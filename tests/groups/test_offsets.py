@@ -6,9 +6,10 @@ from typing import Any
 
 import pytest
 
+from penstock.groups import records
 from penstock.groups.settings import GroupSettings
 from penstock.wire import messages as m
-from penstock.wire.codec import MalformedMessage
+from penstock.wire.codec import MalformedMessage, encode_versioned
 from penstock.wire.errors import ErrorCode
 from tests.groups.group_shell import Shell, assigned, subscription
 
@@ -317,3 +318,62 @@ def test_a_broken_record_is_refused_and_changes_nothing(shell: Shell) -> None:
         with pytest.raises(MalformedMessage):
             shell.shard.replay(key, value)
     assert shell.fetch("foo", 0).committed_offset == 1
+
+
+class TestDetails:
+    def test_a_deletion_names_what_it_was_about(self, shell: Shell) -> None:
+        shell.commit("foo", 1, 7)
+        request = m.OffsetDeleteRequest
+        topic = request.OffsetDeleteRequestTopic(
+            name="foo", partitions=[request.OffsetDeleteRequestPartition(partition_index=index) for index in (1, 2)]
+        )
+        answers: list[m.OffsetDeleteResponse] = []
+        effects = shell.shard.offset_delete(answers.append, shell.context(0), request(group_id="group", topics=[topic]))
+        effects.fail(ErrorCode.NOT_COORDINATOR)
+        shell.apply(effects)
+        assert answers[0] == m.OffsetDeleteResponse(error_code=ErrorCode.NOT_COORDINATOR)
+        (answered,) = answers[1].topics
+        assert (answered.name, [each.partition_index for each in answered.partitions]) == ("foo", [1, 2])
+        assert len(effects.records) == 1, "there was nothing at 2"
+        assert shell.fetch("foo", 1).committed_offset == -1
+
+    def test_offsets_of_an_open_transaction_are_deleted_too(self, shell: Shell) -> None:
+        shell.txn_commit("foo", 1, 7)
+        request = m.OffsetDeleteRequest
+        partitions = [request.OffsetDeleteRequestPartition(partition_index=index) for index in (0, 1)]
+        topics = [request.OffsetDeleteRequestTopic(name=name, partitions=partitions) for name in ("foo", "bar")]
+        effects = shell.shard.offset_delete(
+            shell.respond()[1], shell.context(0), request(group_id="group", topics=topics)
+        )
+        assert effects.records == [records.offset_commit_tombstone("group", "foo", 1)]
+        other = shell.shard.offset_delete(shell.respond()[1], shell.context(0), request(group_id="", topics=topics))
+        shell.apply(other)
+        assert list(shell.replies.values())[-1] == m.OffsetDeleteResponse(error_code=ErrorCode.INVALID_GROUP_ID)
+
+    def test_a_deleted_group_takes_the_offsets_of_open_transactions_along(self, shell: Shell) -> None:
+        shell.commit("foo", 0, 1)
+        shell.txn_commit("foo", 1, 7)
+        assert shell.delete_groups("group") == {"group": ErrorCode.NONE}
+        shell.shard.replay_end_marker(1, commit=True)
+        assert len(shell.shard.state.offsets) == 0
+
+    def test_the_end_of_a_transaction_without_offsets_changes_nothing(self, shell: Shell) -> None:
+        shell.commit("foo", 0, 1)
+        shell.shard.replay_end_marker(99, commit=True)
+        assert shell.fetch("foo", 0).committed_offset == 1
+
+    def test_a_group_that_cannot_be_fetched_is_named(self, shell: Shell) -> None:
+        shell.consumer_join("A", "foo")
+        request = m.OffsetFetchRequest.OffsetFetchRequestGroup(group_id="group", member_id="B", member_epoch=2)
+        answered = shell.shard.offset_fetch(request)
+        assert (answered.group_id, answered.error_code) == ("group", ErrorCode.UNKNOWN_MEMBER_ID)
+
+    def test_offsets_in_the_oldest_form_of_their_key_are_read(self, shell: Shell) -> None:
+        key = encode_versioned(m.LegacyOffsetCommitKey(group="group", topic="foo", partition=3), 0)
+        value = m.LegacyOffsetCommitValue(offset=42, metadata="note", commit_timestamp=1_000)
+        shell.shard.replay(key, encode_versioned(value, 0))
+        offset = shell.shard.state.offsets.get("group", "foo", 3)
+        assert offset is not None
+        assert (offset.offset, offset.metadata, offset.commit_timestamp_ms) == (42, "note", 1_000)
+        shell.shard.replay(key, None)
+        assert shell.shard.state.offsets.get("group", "foo", 3) is None

@@ -54,6 +54,19 @@ def test_truncation_at_both_ends(epochs: LeaderEpochs) -> None:
     assert epochs.entries == [(3, 25)]
 
 
+def test_a_start_before_the_first_epoch_forgets_nothing(epochs: LeaderEpochs) -> None:
+    epochs.truncate_start(5)
+    assert epochs.entries == [(1, 10), (3, 20), (4, 30)]
+
+
+def test_of_epochs_that_began_at_the_new_start_the_last_one_counts(tmp_path: Path) -> None:
+    path = tmp_path / "leader-epoch-checkpoint"
+    path.write_text("0\n3\n1 10\n3 10\n4 30\n")
+    epochs = LeaderEpochs(str(path))
+    epochs.truncate_start(10)
+    assert epochs.entries == LeaderEpochs(str(path)).entries == [(3, 10), (4, 30)]
+
+
 @pytest.mark.parametrize("text", ["", "1\n0\n", "0\n2\n1 10\n", "0\n1\nx y\n", "0\n2\n3 10\n1 20\n"])
 def test_a_senseless_file_counts_as_empty(tmp_path: Path, text: str) -> None:
     path = tmp_path / "leader-epoch-checkpoint"

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from penstock.log.files import DiskReader
+from penstock.log.files import DiskReader, SegmentFile
 from penstock.log.offset_index import OffsetIndex, StoredIndex
 
 
@@ -91,3 +91,25 @@ def test_a_last_entry_beyond_the_segment_is_implausible() -> None:
     assert filled((4, 100)).is_plausible(101)
     assert not filled((4, 100)).is_plausible(100)
     assert OffsetIndex().is_plausible(0)
+    assert filled((0, 0)).is_plausible(1)
+    assert not filled((-1, 0)).is_plausible(1)
+    assert not filled((0, -1)).is_plausible(1)
+
+
+def test_the_page_that_was_used_last_is_not_read_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    path = str(tmp_path / "x.index")
+    Path(path).write_bytes(filled(*((slot, 10 * slot) for slot in range(1200))).to_bytes())
+    reader = DiskReader()
+    stored = StoredIndex.opened(path, reader)
+    assert stored is not None
+    reads: list[int] = []
+    read = DiskReader.read
+
+    def counted(self: DiskReader, file: SegmentFile, size: int, position: int) -> bytes:
+        reads.append(position)
+        return read(self, file, size, position)
+
+    monkeypatch.setattr(DiskReader, "read", counted)
+    for offset in (5, 600, 601, 1100, 1101, 6, 7):
+        assert stored.lookup(offset) == (offset, 10 * offset)
+    assert reads == [512 * 8, 1024 * 8, 0]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import pytest
 from hypothesis import given
@@ -13,14 +14,19 @@ from penstock.log.partition import PartitionLog
 from penstock.log.producer_state import (
     AppendOrigin,
     BatchMetadata,
+    CompletedTransaction,
     CorruptSnapshot,
+    EndMarker,
     ProducerEntry,
     ProducerState,
     parse_snapshot,
     snapshot_bytes,
 )
-from penstock.log.results import IsolationLevel
+from penstock.log.results import ActiveProducer, IsolationLevel
+from penstock.log.transaction_index import AbortedTransaction
+from penstock.records.batch import BatchHeader, parse_header
 from penstock.records.checksum import crc32c
+from penstock.records.control import ControlType, end_marker_batch
 from penstock.wire.errors import (
     InvalidProducerEpoch,
     InvalidTxnState,
@@ -316,3 +322,188 @@ def test_open_transactions_keep_their_order_through_a_snapshot(tmp_path: Path) -
     (tmp_path / "x.snapshot").write_bytes(snapshot_bytes(entries))
     state.load_snapshot(str(tmp_path / "x.snapshot"), NOW)
     assert state.first_unstable_offset == 20
+
+
+# The state alone, without a log
+
+
+def header(sequence: int, *values: str, **fields: Any) -> BatchHeader:
+    return parse_header(produced(sequence, *values, **fields))
+
+
+def known(*, first_offset: int = 100, **fields: Any) -> ProducerState:
+    """A producer with one batch of two records, at sequences 0 and 1."""
+    state = ProducerState()
+    state.apply_data(header(0, "a", "b", **fields), first_offset, NOW)
+    return state
+
+
+def check(state: ProducerState, batch: BatchHeader, version: int = 0) -> BatchMetadata | None:
+    return state.check(batch, AppendOrigin.CLIENT, None, version)
+
+
+def test_what_is_known_of_a_producer_is_told_to_administrators() -> None:
+    state = known(timestamp=NOW + 3, epoch=4, transactional=True)
+    assert state.active_producers() == [ActiveProducer(7, 4, 1, NOW + 3, -1, 100)]
+    state.apply_marker(header(-1, epoch=4, timestamp=NOW + 9), EndMarker(True, 6), 102, NOW)
+    assert state.active_producers() == [ActiveProducer(7, 4, 1, NOW + 9, 6, -1)]
+    assert state.entries[7].last_data_offset == 101
+
+
+def test_a_producer_of_which_only_a_marker_is_known_has_written_nothing() -> None:
+    state = ProducerState()
+    assert state.apply_marker(header(-1, epoch=4), EndMarker(True, 6), 102, NOW) is None
+    assert state.active_producers() == [ActiveProducer(7, 4, -1, NOW, 6, -1)]
+    assert state.entries[7].last_data_offset == -1
+    assert (state.entries[7].next_sequence, state.entries[7].seen_ms) == (0, NOW)
+
+
+def test_a_transaction_is_open_for_the_epoch_that_began_it() -> None:
+    state = known(epoch=4, transactional=True)
+    assert state.has_open_transaction(7, 4)
+    assert not state.has_open_transaction(7, 3)
+    assert not state.has_open_transaction(8, 4)
+    assert not known(epoch=4).has_open_transaction(7, 4)
+    at_the_beginning = known(epoch=4, transactional=True, first_offset=0)
+    assert at_the_beginning.has_open_transaction(7, 4)
+    assert at_the_beginning.first_unstable_offset == 0
+
+
+def test_the_end_of_a_transaction_says_what_is_stable_then() -> None:
+    state = known(transactional=True, first_offset=0)
+    state.apply_data(header(0, producer_id=8, transactional=True), 2, NOW)
+    state.apply_data(header(2, transactional=True), 3, NOW)
+    marker = header(-1, producer_id=7)
+    assert state.apply_marker(marker, EndMarker(True, 0), 4, NOW) == CompletedTransaction(7, 0, 4, False, 2)
+    other = state.apply_marker(header(-1, producer_id=8), EndMarker(False, 0), 5, NOW)
+    assert other == CompletedTransaction(8, 2, 5, True, 6)
+    assert other.index_entry() == AbortedTransaction(8, 2, 5, 6)
+
+
+def test_a_marker_of_the_next_epoch_forgets_the_batches_of_the_one_before() -> None:
+    state = known(transactional=True)
+    state.apply_marker(header(-1, epoch=1), EndMarker(True, 0), 102, NOW)
+    entry = state.entries[7]
+    assert (entry.producer_epoch, entry.batches, entry.next_sequence) == (1, [], 0)
+    state = known(transactional=True)
+    state.apply_marker(header(-1, epoch=0), EndMarker(True, 0), 102, NOW)
+    assert (len(state.entries[7].batches), state.entries[7].next_sequence) == (1, 2)
+
+
+def test_a_batch_repeats_another_if_it_is_the_same_from_first_to_last() -> None:
+    state = known()
+    state.apply_data(header(2, "c", "d", "e"), 102, NOW)
+    assert check(state, header(0, "a", "b")) == BatchMetadata(1, 101, 1, NOW)
+    assert check(state, header(2, "c", "d", "e")) == BatchMetadata(4, 104, 2, NOW)
+    assert state.entries[7].batches[1].first_offset == 102
+    for other in (header(1), header(3, "x", "y"), header(2, "c"), header(0, "a", "b", "c")):
+        with pytest.raises(OutOfOrderSequenceNumber):
+            check(state, other)
+    assert check(state, header(5)) is None
+
+
+def test_the_next_sequence_of_another_epoch_is_not_the_next() -> None:
+    state = known(epoch=3)
+    assert check(state, header(2, epoch=3)) is None
+    with pytest.raises(OutOfOrderSequenceNumber):
+        check(state, header(2, epoch=4))
+    assert check(state, header(0, epoch=4)) is None
+    with pytest.raises(InvalidProducerEpoch):
+        check(state, header(2, epoch=2))
+
+
+def test_the_next_plain_batch_is_refused_while_a_transaction_is_open() -> None:
+    for first_offset in (0, 100):
+        state = known(transactional=True, first_offset=first_offset)
+        with pytest.raises(InvalidTxnState):
+            check(state, header(2))
+        assert check(state, header(2, transactional=True)) is None
+    state.apply_marker(header(-1), EndMarker(True, 0), 102, NOW)
+    assert check(state, header(2)) is None
+
+
+def test_the_rule_for_the_first_write_of_a_transaction_holds_for_that_alone() -> None:
+    unknown = ProducerState()
+    assert check(unknown, header(5), 2) is None, "it is no transaction"
+    assert check(unknown, header(5, transactional=True), 1) is None, "the producer is an older one"
+    coordinators = unknown.check(header(5, transactional=True), AppendOrigin.COORDINATOR, None, 2)
+    assert coordinators is None
+    with pytest.raises(OutOfOrderSequenceNumber):
+        check(unknown, header(5, transactional=True), 2)
+    assert check(known(transactional=True), header(2, transactional=True), 2) is None
+
+
+def test_a_marker_of_the_last_epoch_ends_an_open_transaction() -> None:
+    """That epoch cannot be raised any more."""
+    state = known(epoch=32767, transactional=True)
+    assert state.check(header(-1, epoch=32767), AppendOrigin.MARKER, EndMarker(False, 0), 2) is None
+    state = known(epoch=32766, transactional=True)
+    with pytest.raises(InvalidProducerEpoch):
+        state.check(header(-1, epoch=32766), AppendOrigin.MARKER, EndMarker(False, 0), 2)
+    assert state.check(header(-1, epoch=32767), AppendOrigin.MARKER, EndMarker(False, 0), 2) is None
+    assert state.check(header(-1, epoch=32766), AppendOrigin.MARKER, EndMarker(False, 0), 1) is None
+
+
+def test_a_batch_of_nobody_is_not_remembered_when_a_log_is_read() -> None:
+    state = ProducerState()
+    assert state.replay(parse_header(plain("a")), None, NOW) is None
+    assert state.entries == {}
+    batch = bytearray(produced(3, "a", "b", transactional=True, producer_id=0))
+    batch[0:8] = (50).to_bytes(8, "big")
+    assert state.replay(parse_header(batch), None, NOW + 1) is None
+    assert state.entries[0].batches == [BatchMetadata(4, 51, 1, NOW)]
+    assert (state.entries[0].seen_ms, state.first_unstable_offset) == (NOW + 1, 50)
+    marker = end_marker_batch(ControlType.ABORT, 0, 0, 0, NOW)
+    marker[0:8] = (52).to_bytes(8, "big")
+    assert state.replay(parse_header(marker), None, NOW) is None, "compaction has emptied it"
+    ended = state.replay(parse_header(marker), EndMarker(False, 0), NOW)
+    assert ended == CompletedTransaction(0, 50, 52, True, 53)
+
+
+def test_producers_are_forgotten_when_they_have_been_silent_for_so_long() -> None:
+    state = known()
+    state.remove_expired(NOW + 999, 1_000)
+    assert list(state.entries) == [7]
+    state.remove_expired(NOW + 1_000, 1_000)
+    assert state.entries == {}
+    open_ones = known(transactional=True, first_offset=0)
+    open_ones.remove_expired(NOW + 1_000, 1_000)
+    assert list(open_ones.entries) == [7]
+
+
+def test_a_loaded_snapshot_takes_the_place_of_all_that_was_known(tmp_path: Path) -> None:
+    path = str(tmp_path / "x.snapshot")
+    state = known(transactional=True, first_offset=0)
+    state.write_snapshot(path)
+    state.apply_data(header(0, producer_id=8, transactional=True), 2, NOW)
+    state.load_snapshot(path, NOW + 5)
+    assert (list(state.entries), state.entries[7].seen_ms) == ([7], NOW + 5)
+    assert state.first_unstable_offset == 0
+    (tmp_path / "x.snapshot").write_bytes(b"torn")
+    with pytest.raises(CorruptSnapshot):
+        state.load_snapshot(path, NOW)
+    assert (state.entries, state.first_unstable_offset) == ({}, None)
+
+
+def test_a_snapshot_of_nobody_is_read_back() -> None:
+    data = snapshot_bytes([])
+    assert len(data) == 10
+    assert parse_snapshot(data) == []
+    entry = ProducerEntry(1, 0)
+    entry.coordinator_epoch = 3
+    entry.last_timestamp = NOW
+    (read,) = parse_snapshot(snapshot_bytes([entry]))
+    assert (read.batches, read.next_sequence, read.last_timestamp, read.coordinator_epoch) == ([], 0, NOW, 3)
+
+
+@pytest.mark.parametrize(("earlier", "fits"), [(b"\0", True), (b"\x05", False), (b"\xff", False), (b"\x01", False)])
+def test_earlier_batches_that_do_not_fit_are_refused(earlier: bytes, fits: bool) -> None:
+    entry = ProducerEntry(1, 0)
+    entry.add_batch(BatchMetadata(1, 11, 0, NOW))
+    data = snapshot_bytes([entry])[6:] + b"penstock\0\1" + earlier
+    snapshot = b"\0\1" + crc32c(data).to_bytes(4, "big") + data
+    if fits:
+        assert parse_snapshot(snapshot)[0].batches == entry.batches
+    else:
+        with pytest.raises(CorruptSnapshot):
+            parse_snapshot(snapshot)

@@ -13,6 +13,7 @@ from penstock import portable
 from penstock.log.config import LogConfig
 from penstock.log.errors import StorageError
 from penstock.log.partition import PartitionLog
+from penstock.log.producer_state import snapshot_bytes
 from penstock.log.results import IsolationLevel
 from penstock.wire.errors import OutOfOrderSequenceNumber
 from tests.log.log_helpers import (
@@ -505,3 +506,26 @@ def test_a_producer_is_known_by_batches_below_the_log_start_too(tmp_path: Path) 
     again = reopen(log, log_start_offset=1)
     assert 7 in again.producer_state.entries
     assert (again.log_start_offset, again.log_end_offset) == (1, 1)
+
+
+@pytest.mark.parametrize("kept", [0, 1, 2])
+def test_whole_segments_are_replayed_from_the_last_snapshot_on(tmp_path: Path, kept: int) -> None:
+    """Data, the markers of transactions, and the first batch behind the snapshot."""
+    log = open_log(tmp_path, TINY, leader_epoch=4)
+    for n in range(8):
+        append(log, produced(n, f"value {n}", transactional=True))
+        if n in (1, 6):
+            end_transaction(log, n == 6, coordinator_epoch=n)
+    append(log, produced(0, "open", producer_id=8, transactional=True))
+    log.close()
+    snapshots = sorted(log.folder.glob("*.snapshot"))
+    assert len(snapshots) == 3
+    for path in snapshots[kept:]:
+        path.unlink()
+    if not kept:
+        (log.folder / "leader-epoch-checkpoint").unlink()
+    again = open_log(tmp_path, TINY, clean=True, recovery_point=log.recovery_point, leader_epoch=4)
+    assert snapshot_bytes(again.producer_state.entries.values()) == snapshot_bytes(log.producer_state.entries.values())
+    assert again.last_stable_offset == log.last_stable_offset
+    assert {entry.seen_ms for entry in again.producer_state.entries.values()} == {NOW}
+    assert again.epochs.entries == [(4, 0)]

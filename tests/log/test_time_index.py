@@ -23,6 +23,8 @@ def test_only_growing_timestamps_are_added() -> None:
     index = filled((-1, 0), (10, 1), (10, 5), (9, 6), (11, 7))
     assert len(index) == 2
     assert index.last() == (11, 7)
+    assert filled((10, 1)).last() == (10, 1)
+    assert filled((10, 1), (11, 2), (12, 3)).last() == (12, 3)
     assert TimeIndex().last() == (-1, -1)
 
 

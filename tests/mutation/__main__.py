@@ -2,7 +2,7 @@
 
 python -m tests.mutation queues --seconds 600        goes on where the last run stopped
 python -m tests.mutation queues --modules locks      only the mutants of queues/locks.py
-python -m tests.mutation queues --again survived     tries those once more, after tests were added
+python -m tests.mutation queues --again left         tries what is left once more, after tests were added
 python -m tests.mutation queues --report             what is known, without running anything
 
 mutmut makes the mutants and runs, for each, the tests of the package that reach the function, in a forked process. What
@@ -31,8 +31,10 @@ from tests.mutation.sifting import Change, change_between, read_reviewed
 ROOT = Path(__file__).parents[2]
 _STATUS = {1: "killed", 3: "killed", 0: "survived", 5: "untested", 33: "untested", None: "not tried", 36: "hung"}
 KINDS = ("killed", "hung", "reviewed", "survived", "untested", "not tried")
+_AGAIN = {"survived": ("survived",), "left": ("survived", "untested"), "all": KINDS}
 _HANGS = {24, -24, 152, 255, -9, -11}
 """Exit codes of a test run that was stopped: an endless loop, or memory without end."""
+_HYPOTHESIS = ("--hypothesis-seed=0", "--hypothesis-profile=mutants")
 
 
 def main() -> int:
@@ -40,7 +42,7 @@ def main() -> int:
     options.add_argument("package", choices=sorted(PACKAGES))
     options.add_argument("--seconds", type=int, default=600)
     options.add_argument("--modules", nargs="*", default=[], help="their names, without .py")
-    options.add_argument("--again", choices=("survived", "untested", "all"), help="forget these results first")
+    options.add_argument("--again", choices=sorted(_AGAIN), help="forget these results first")
     options.add_argument("--workers", type=int, default=2)
     options.add_argument("--report", action="store_true")
     chosen = options.parse_args()
@@ -62,7 +64,7 @@ def prepare(work: Path, name: str, package: Package) -> None:
         if not (work / folder).is_symlink():
             (work / folder).symlink_to(ROOT / folder)
     left_out = [f"--deselect={test}" if "::" in test else f"--ignore={test}" for test in package.left_out]
-    arguments = [*left_out, "-p", "no:cacheprovider", "-p", "no:xdist", "--hypothesis-seed=0"]
+    arguments = [*left_out, "-p", "no:cacheprovider", "-p", "no:xdist", *_HYPOTHESIS]
     settings = {
         "source_paths": ["src"],
         "only_mutate": [f"src/penstock/{name}/*"],
@@ -93,7 +95,7 @@ def make_and_run(seconds: int, workers: int, modules: list[str], again: str | No
     for _, data, changes in mutants_of(modules):
         for name, code in data["exit_code_by_key"].items():
             change = changes.get(name)
-            retry = again is not None and again in ("all", status_of(code))
+            retry = again is not None and status_of(code) in _AGAIN[again]
             if change is not None and not change.is_message and (code in (None, 2) or retry):
                 names.append(name)
     if not names:

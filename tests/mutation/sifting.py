@@ -10,6 +10,10 @@ from dataclasses import dataclass
 from pathlib import Path
 
 _LOGGERS = ("_log", "log", "logger", "_logger")
+_ERRORS_OF_KAFKA = re.findall(
+    r"^class (\w+)\(", (Path(__file__).parents[2] / "src/penstock/wire/errors.py").read_text(), re.MULTILINE
+)
+"""Read and not imported: what is imported before mutmut begins stays as it is, without mutants."""
 
 
 @dataclass(frozen=True)
@@ -20,7 +24,7 @@ class Change:
     lines: tuple[str, ...]
     """As in a diff: the lines that go, with `-`, and those that come, with `+`."""
     is_message: bool
-    """Whether it only changes what an error, a log or an assertion says."""
+    """Whether it only changes what an error, a log or an assertion says, or names a default."""
 
     @property
     def key(self) -> tuple[str, ...]:
@@ -33,7 +37,7 @@ class Change:
 def change_between(mutant: str, original: str, mutated: str) -> Change:
     """What makes the source of a mutant differ from that of its function."""
     module, _, mangled = mutant.rpartition(".")
-    name = mangled.partition("__mutmut_")[0].replace("xǁ", "").replace("ǁ", ".")
+    name = mangled.partition("__mutmut_")[0].removeprefix("xǁ").replace("ǁ", ".")
     function = f"{module}.{name.removeprefix('x_')}"
     before, after = _plain(original), _plain(mutated)
     lines = tuple(
@@ -68,7 +72,7 @@ def _plain(source: str) -> str:
 
 
 def _is_message(before: ast.AST, after: ast.AST) -> bool:
-    """Whether the trees differ only inside of the message of an error, a log or an assertion."""
+    """Whether the trees differ only inside of the message of an error, a log or an assertion, or by a default."""
     if ast.dump(before) == ast.dump(after):
         return True
     if type(before) is not type(after):
@@ -79,8 +83,13 @@ def _is_message(before: ast.AST, after: ast.AST) -> bool:
         )
     if isinstance(before, ast.Assert):
         return True
-    if isinstance(before, ast.Call) and isinstance(after, ast.Call) and _is_log(before):
-        return _is_log(after)
+    if isinstance(before, ast.Call) and isinstance(after, ast.Call):
+        if _is_log(before):
+            return _is_log(after)
+        if _is_error(before) and _is_error(after):
+            return _called(before) == _called(after)
+        if _without_defaults(before) == _without_defaults(after):
+            return True
     mine, theirs = list(ast.iter_child_nodes(before)), list(ast.iter_child_nodes(after))
     if len(mine) != len(theirs):
         return False
@@ -90,6 +99,21 @@ def _is_message(before: ast.AST, after: ast.AST) -> bool:
 
 def _called(expression: ast.expr | None) -> str | None:
     return ast.dump(expression.func) if isinstance(expression, ast.Call) else None
+
+
+def _is_error(call: ast.Call) -> bool:
+    """Whether an error of Kafka's is made, whose one argument is its message."""
+    return isinstance(call.func, ast.Name) and call.func.id in _ERRORS_OF_KAFKA
+
+
+def _without_defaults(call: ast.Call) -> str:
+    """A call without `strict` of zip, which asserts what holds, and without the None of `get(key, None)`."""
+    arguments, keywords = call.args, call.keywords
+    if isinstance(call.func, ast.Name) and call.func.id == "zip":
+        keywords = []
+    elif isinstance(call.func, ast.Attribute) and call.func.attr in ("get", "setdefault") and len(arguments) == 2:
+        arguments = [each for each in arguments if ast.dump(each) != "Constant(value=None)"]
+    return ast.dump(ast.Call(call.func, arguments, keywords))
 
 
 def _is_log(call: ast.Call) -> bool:

@@ -17,6 +17,11 @@ def xǁLocksǁadd__mutmut_orig(self, until):
         raise ValueError(f"{until} is in the past")
     assert until, "never"
     self.first = min(self.first, until)
+    self.refused(until, InvalidRequest("No lock ends then."))
+    self.ends.get(until, None)
+    self.ends.get(until, 0)
+    self.ends.pop(until, None)
+    zip(self.ends, self.locks, strict=True)
 """
 
 
@@ -29,6 +34,11 @@ def test_a_change_is_known_by_its_function_and_its_lines() -> None:
     change = change_between("a.b.xǁLocksǁadd__mutmut_7", ORIGINAL, mutated("until < 0", "until <= 0"))
     assert change.key == ("a.b.Locks.add", "- if until < 0:", "+ if until <= 0:")
     assert not change.is_message
+
+
+def test_a_class_whose_name_ends_with_an_x_keeps_it() -> None:
+    change = change_between("a.b.xǁIndexǁadd__mutmut_1", "def add(): return 1", "def add(): return 2")
+    assert change.function == "a.b.Index.add"
 
 
 def test_a_function_of_a_module_has_its_plain_name() -> None:
@@ -46,9 +56,23 @@ def test_a_function_of_a_module_has_its_plain_name() -> None:
         ("is in the past", "XXis in the pastXX"),
         ('"never"', '"NEVER"'),
         ('f"{until} is in the past"', "None"),
+        ('"No lock ends then."', "None"),
+        ('"No lock ends then."', '"XXNo lock ends then.XX"'),
     ],
 )
 def test_what_is_said_does_not_matter(before: str, after: str) -> None:
+    assert change_between("a.b.xǁLocksǁadd__mutmut_7", ORIGINAL, mutated(before, after)).is_message
+
+
+@pytest.mark.parametrize(
+    ("before", "after"),
+    [
+        ("get(until, None)", "get(until, )"),
+        ("strict=True", "strict=False"),
+        ("self.locks, strict=True", "self.locks, "),
+    ],
+)
+def test_a_default_that_is_named_does_not_matter(before: str, after: str) -> None:
     assert change_between("a.b.xǁLocksǁadd__mutmut_7", ORIGINAL, mutated(before, after)).is_message
 
 
@@ -59,6 +83,12 @@ def test_what_is_said_does_not_matter(before: str, after: str) -> None:
         ("min(self.first, until)", "min(until)"),
         ("min(self.first, until)", "None"),
         ("log.error", "self.error"),
+        ("InvalidRequest(", "InvalidRecordState("),
+        ('InvalidRequest("No lock ends then.")', "None"),
+        ("get(until, None)", "get(None)"),
+        ("get(until, 0)", "get(until, )"),
+        ("pop(until, None)", "pop(until, )"),
+        ("zip(self.ends, self.locks", "zip(self.ends, None"),
     ],
 )
 def test_what_is_done_does(before: str, after: str) -> None:

@@ -56,7 +56,7 @@ def fill(data: Path, brokers: int | None = None) -> None:
     with open_catalog(data) as catalog:
         set_password(catalog, "ann", "secret")
         catalog.change_acls([RULE], [])
-        catalog.set_quotas({(("user", "ann"),): {"producer_byte_rate": 1e9}})
+        catalog.change_quotas({(("user", "ann"),): replaced_by({"producer_byte_rate": 1e9})})
         catalog.change_configs(ResourceType.GROUP, "queue", replaced_by({"share.auto.offset.reset": "earliest"}))
         catalog.allocate_producer_id_block()
     with BrokerProcess(data, brokers=brokers, **INTERNAL) as process:

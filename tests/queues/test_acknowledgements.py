@@ -64,3 +64,13 @@ def test_what_was_over_before_is_not_counted() -> None:
         AcknowledgeType.REJECT: 1,
     }
     assert count_by_type(batches, 12) == {AcknowledgeType.RELEASE: 1, AcknowledgeType.REJECT: 1}
+
+
+def test_a_batch_may_begin_where_the_one_before_ended_and_none_below_the_log() -> None:
+    assert check(wire(0, 4, 1), wire(4, 5, 1)) == [AcknowledgementBatch(0, 4, b"\1"), AcknowledgementBatch(4, 5, b"\1")]
+    with pytest.raises(InvalidRequest):
+        check(wire(-2, -2, 1))
+
+
+def test_a_batch_that_ends_at_the_start_offset_counts_with_its_last_record() -> None:
+    assert count_by_type(check(wire(0, 4, 1), wire(5, 9, 1)), 4) == {AcknowledgeType.ACCEPT: 6}

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import re
 
 import pytest
 from hypothesis import given
@@ -37,6 +38,32 @@ def test_a_step_moves_one_state_and_leaves_the_others(table: bytes, source: Reco
         before = bytes((c.cell(state, 3),))
         expected = c.cell(target if state is source else state, 3)
         assert before.translate(table) == bytes((expected,))
+
+
+def test_a_class_of_cells_has_each_delivery_count_of_its_states() -> None:
+    found = c.cells_in(RecordState.ACQUIRED, RecordState.DELAYED)
+    assert sorted(found) == [value for value in range(256) if value & c.STATE_MASK in (1, 6)]
+
+
+@pytest.mark.parametrize(
+    ("table", "source", "target"),
+    [
+        (c.ARCHIVE, RecordState.ACQUIRED, RecordState.ARCHIVED),
+        (c.BECOME_AVAILABLE, RecordState.DELAYED, RecordState.AVAILABLE),
+    ],
+)
+def test_the_table_of_a_step_keeps_delivery_counts_and_every_other_byte(
+    table: bytes, source: RecordState, target: RecordState
+) -> None:
+    moved = {c.cell(source, count): c.cell(target, count) for count in range(c.MAX_DELIVERY_COUNT + 1)}
+    assert c._moves(source, target) == table == bytes(moved.get(value, value) for value in range(256))
+
+
+def test_a_class_of_cells_is_searched_for_whatever_its_bytes_mean_in_a_pattern() -> None:
+    """Each byte is one of a pattern's own signs too: brackets, a backslash, a hyphen."""
+    for wanted in (b"]", b"\\", b"-", b"^", b"[", b"\n"):
+        pattern = re.compile(c._one_of(b"a" + wanted + b"z"), re.DOTALL)
+        assert [value for value in range(256) if pattern.fullmatch(bytes((value,)))] == sorted(b"az" + wanted)
 
 
 def test_acquiring_counts_the_delivery() -> None:

@@ -32,4 +32,7 @@ def test_letters_are_recognized_by_where_they_came_from() -> None:
 
 
 def test_what_is_buried_already_is_left_out() -> None:
-    assert [dead[:2] for dead in without([DEAD], {8})] == [(7, 7), (9, 9)]
+    assert without([DEAD], {8}) == [
+        DeadLetterRange(7, 7, 5, DeadLetterCause.EXHAUSTED),
+        DeadLetterRange(9, 9, 5, DeadLetterCause.EXHAUSTED),
+    ]

@@ -7,6 +7,7 @@ from typing import NamedTuple
 import pytest
 
 from penstock.queues.discovery import delivery_times, discover
+from penstock.queues.transitions import Unreadable
 from penstock.records.batch import CorruptBatch
 from penstock.records.builder import build_batch
 from penstock.records.control import ControlType, end_marker_batch
@@ -41,13 +42,34 @@ def marker(offset: int, kind: ControlType, producer_id: int) -> bytes:
 def test_dense_batches_hold_a_record_at_each_offset() -> None:
     found = discover(batch(0, 5) + batch(5, 3), 0)
     assert (found.end_offset, found.absent) == (8, [])
+    assert [(batch.header.base_offset, batch.position, batch.holes) for batch in found.batches] == [
+        (0, 0, ()),
+        (5, len(batch(0, 5)), ()),
+    ]
+
+
+def test_a_look_ends_at_the_stop_offset() -> None:
+    found = discover(batch(0, 5) + batch(5, 3), 0, stop_offset=5)
+    assert (found.end_offset, len(found.batches)) == (5, 1)
+
+
+def test_a_read_from_the_last_offset_of_a_batch_finds_the_batch() -> None:
+    found = discover(batch(0, 5) + batch(5, 3), 4)
     assert [batch.header.base_offset for batch in found.batches] == [0, 5]
+
+
+def test_a_batch_without_holes_is_not_opened() -> None:
+    rotten = bytearray(batch(0, 5))
+    rotten[-1] ^= 1
+    assert discover(bytes(rotten), 0).unreadable == []
 
 
 def test_offsets_between_and_inside_batches_may_be_lost_to_compaction() -> None:
     found = discover(batch(2, 2) + batch(10, 3, deltas=[0, 3, 5]), 0)
     assert found.absent == [(0, 1), (4, 9), (11, 12), (14, 14)]
     assert found.end_offset == 16
+    assert [batch.holes for batch in found.batches] == [(), [(11, 12), (14, 14)]]
+    assert discover(batch(0, 3, deltas=[0, 3, 4]), 0).absent == [(1, 2)]
 
 
 def test_control_records_are_handed_out_for_the_client_to_skip() -> None:
@@ -81,7 +103,7 @@ def test_a_batch_with_holes_that_cannot_be_opened_is_unreadable() -> None:
     rotten = bytearray(batch(10, 3, deltas=[0, 3, 5]))
     rotten[-1] ^= 1
     found = discover(batch(0, 10) + bytes(rotten), 0)
-    assert [(first, last) for first, last, _ in found.unreadable] == [(10, 15)]
+    assert found.unreadable == [Unreadable(10, 15, "the stored checksum does not match the batch")]
     assert (found.end_offset, found.absent) == (16, [])
 
 

@@ -125,3 +125,46 @@ def test_a_partition_that_was_served_goes_to_the_end() -> None:
 def test_ids_are_checked(group: str | None, member: str | None) -> None:
     with pytest.raises(InvalidRequest):
         check_ids(group, member)
+
+
+def test_ids_of_the_greatest_length_are_accepted() -> None:
+    assert check_ids("g", "x" * 36) == ("g", "x" * 36)
+
+
+def test_two_partitions_take_turns_with_the_epoch() -> None:
+    sessions = ShareSessions()
+    session = fetch(sessions, 0, A, B)
+    assert session.in_fetch_order() == [B, A]
+    fetch(sessions, 1)
+    assert session.in_fetch_order() == [A, B]
+
+
+def test_forgetting_what_was_never_added_is_fine() -> None:
+    session = fetch(ShareSessions(), 0, A, forgotten=())
+    session.update((), (B,))
+    assert list(session.partitions) == [A]
+
+
+@pytest.mark.parametrize(("has_records", "has_error"), [(True, False), (False, True), (False, False)])
+def test_a_partition_outside_of_the_session_is_named_when_there_is_something_to_say(
+    has_records: bool, has_error: bool
+) -> None:
+    session = fetch(ShareSessions(), 0, A)
+    assert session.answered(B, has_records=has_records, has_error=has_error) == (has_records or has_error)
+    assert list(session.partitions) == [A]
+
+
+def test_the_sessions_of_a_group_are_counted_as_they_come_and_go() -> None:
+    sessions = ShareSessions()
+    opened = [fetch(sessions, 0, A, B, member=member) for member in ("m", "n", "o")]
+    assert (sessions.all(), sessions.partitions(), sessions.in_group("g"), sessions.in_group("h")) == (opened, 6, 3, 0)
+    assert sessions.close(opened[0])
+    assert (sessions.all(), sessions.partitions(), sessions.in_group("g")) == (opened[1:], 4, 2)
+    assert sessions.disconnected("c1") == opened[1:], "the connection still has its other sessions"
+    assert sessions.in_group("g") == 0
+
+
+def test_what_is_closed_leaves_nothing_behind() -> None:
+    sessions = ShareSessions()
+    sessions.close(fetch(sessions, 0, A))
+    assert (sessions._by_connection, sessions._in_group) == ({}, {})

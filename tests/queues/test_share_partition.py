@@ -12,7 +12,9 @@ from penstock.queues.transitions import (
     AcknowledgeType,
     AcquiredRange,
     DeadLetterCause,
+    DeadLetterRange,
     StateBatch,
+    StateWrite,
     Transition,
 )
 from penstock.wire.errors import InvalidRecordState, InvalidRequest
@@ -566,3 +568,176 @@ def test_the_whole_state_is_what_the_writes_together_would_have_left() -> None:
         (3, "AVAILABLE", 0),
         (4, "ARCHIVED", 1),
     ]
+
+
+def test_what_can_be_acquired_now_is_counted() -> None:
+    partition = window_of(10, start=100)
+    assert partition.available(SETTINGS) == 10
+    assert partition.available(ShareSettings(max_record_locks=4)) == 4
+    fetch(partition, "a", 3)
+    assert partition.available(SETTINGS) == 7
+    answer(partition, "a", 101, 101, RELEASE)
+    assert partition.available(SETTINGS) == 8
+    partition.extend(112, [(111, 111)])
+    assert partition.available(SETTINGS) == 9
+    assert SharePartition(100).available(SETTINGS) == 0
+
+
+def test_a_window_of_which_nothing_was_acquired_forgets_all_of_it() -> None:
+    partition = window_of(10, start=100)
+    partition.forget_undelivered_tail()
+    assert partition.end_offset == 100
+    partition.extend(110)
+    fetch(partition, "a", 3)
+    partition.forget_undelivered_tail()
+    assert (partition.end_offset, partition.acquired_end_offset) == (103, 103)
+
+
+@pytest.mark.parametrize(
+    ("first", "last", "acquirable"),
+    [(103, 109, [(100, 102)]), (100, 101, [(102, 109)]), (105, 105, [(100, 104), (106, 109)])],
+)
+def test_a_delay_is_about_the_named_offsets(first: int, last: int, acquirable: list[tuple[int, int]]) -> None:
+    partition = window_of(10, start=100)
+    partition.delay_delivery(first, last, ready_ms=50)
+    assert [chosen[:2] for chosen in partition.select(100, SETTINGS)] == acquirable
+    assert partition.next_deadline_ms() == 50
+
+
+@pytest.mark.parametrize(("first", "last"), [(99, 100), (109, 110), (105, 104), (100, 104)])
+def test_what_is_held_or_outside_of_the_window_is_not_delayed(first: int, last: int) -> None:
+    partition = window_of(10, start=100)
+    fetch(partition, "a", 1, now_ms=1_000)
+    partition.delay_delivery(first, last, ready_ms=50)
+    assert partition.next_deadline_ms() == 31_000, "the only deadline is that of the lock"
+    assert [chosen[:2] for chosen in partition.select(100, SETTINGS)] == [(101, 109)]
+
+
+def test_a_window_that_waits_for_nothing_has_no_deadline() -> None:
+    assert window_of(10).next_deadline_ms() is None
+
+
+def test_the_end_of_one_dead_letter_leaves_the_records_beside_it_to_their_holders() -> None:
+    settings = ShareSettings(dead_letter_topic="dead")
+    partition = window_of(3, start=100)
+    fetch(partition, "a", 3, settings)
+    answer(partition, "a", 100, 101, REJECT, settings=settings)
+    assert partition.archiving() == [DeadLetterRange(100, 101, 1, DeadLetterCause.EXHAUSTED)]
+    done = partition.finish_archiving(101, 101)
+    assert done is not None
+    assert [(change.first_offset, change.last_offset) for change in done.changes] == [(101, 101)]
+    assert done.write == StateWrite(100, 1, [StateBatch(101, 101, RecordState.ARCHIVED, 1)])
+    partition.commit(done, 0, settings)
+    assert states(partition) == [(100, "ARCHIVING", 1), (101, "ARCHIVED", 1), (102, "ACQUIRED", 1)]
+    answer(partition, "a", 102, 102, ACCEPT, settings=settings)
+    assert partition.finish_archiving(98, 99) is None
+
+
+def test_the_transition_of_unreadable_records_says_what_changed() -> None:
+    partition = window_of(4)
+    done = partition.archive_unreadable(1, 2, SETTINGS)
+    assert done is not None
+    assert [(change.first_offset, change.last_offset) for change in done.changes] == [(1, 2)]
+    assert done.write == StateWrite(0, 2, [StateBatch(1, 2, RecordState.ARCHIVED, 0)])
+
+
+def test_a_session_that_ends_buries_what_was_delivered_too_often_and_skips_the_backoff() -> None:
+    settings = ShareSettings(
+        delivery_count_limit=2, dead_letter_topic="dead", retry_backoff=RetryBackoff(initial_ms=1_000)
+    )
+    partition = window_of(2)
+    fetch(partition, "a", 1, settings)
+    returned = partition.release_member("a", settings)
+    assert returned is not None
+    assert (returned.member_id, returned.renewals, returned.dead_letters) == ("a", [], [])
+    partition.commit(returned, 0, settings)
+    assert fetch(partition, "a", 1, settings) == [(0, 0, 2)]
+    returned = partition.release_member("a", settings)
+    assert returned is not None
+    assert returned.dead_letters == [DeadLetterRange(0, 0, 2, DeadLetterCause.EXHAUSTED)]
+    partition.commit(returned, 0, settings)
+    assert states(partition)[0] == (0, "ARCHIVING", 2)
+
+
+@pytest.mark.parametrize("times", [(30, 70), (70, 30)])
+def test_the_counts_name_the_first_of_several_delays(times: tuple[int, int]) -> None:
+    partition = window_of(3)
+    fetch(partition, "a", 3)
+    answer(partition, "a", 0, 2, RELEASE)
+    for offset, ready_ms in enumerate(times):
+        partition.delay_delivery(offset, offset, ready_ms)
+    assert sorted(partition.counts()) == [("AVAILABLE", 1, 1, None), ("DELAYED", 1, 2, 30)]
+
+
+def test_a_delayed_record_that_compaction_took_backs_off_no_more() -> None:
+    partition = window_of(3)
+    fetch(partition, "a", 3)
+    answer(partition, "a", 0, 2, RELEASE)
+    partition.delay_delivery(1, 1, 30)
+    partition.mark_absent([(1, 1)])
+    assert sorted(partition.counts()) == [("ARCHIVED", 1, 1, None), ("AVAILABLE", 1, 2, None)]
+
+
+def test_the_last_attempt_of_three_is_made_alone() -> None:
+    settings = ShareSettings(delivery_count_limit=3)
+    partition = window_of(4)
+    for _ in range(2):
+        assert [chosen[:2] for chosen in fetch(partition, "a", 4, settings)] == [(0, 3)]
+        answer(partition, "a", 0, 3, RELEASE, settings=settings)
+    assert fetch(partition, "a", 4, settings) == [(0, 0, 3)]
+
+
+@pytest.mark.parametrize(("records", "count", "taken"), [(8, 3, 4), (8, 4, 2), (3, 4, 1), (2, 4, 1)])
+def test_suspects_of_before_a_restart_travel_in_parts_of_their_row(records: int, count: int, taken: int) -> None:
+    """Who travelled with them is not stored."""
+    settings = ShareSettings(delivery_count_limit=6)
+    partition = SharePartition.restore(100, [StateBatch(100, 99 + records, RecordState.AVAILABLE, count)])
+    assert partition.select(100, settings) == [(100, 99 + taken, count + 1)]
+
+
+def test_two_suspects_travel_one_by_one() -> None:
+    settings = ShareSettings(delivery_count_limit=8)
+    partition = window_of(2)
+    for _ in range(4):
+        fetch(partition, "a", 2, settings)
+        answer(partition, "a", 0, 1, RELEASE, settings=settings)
+    assert partition.select(100, settings) == [(0, 0, 5)]
+
+
+@pytest.mark.parametrize("ran_out", [False, True])
+def test_a_write_that_fails_gives_back_what_the_log_still_has(ran_out: bool) -> None:
+    partition = window_of(8, start=100)
+    fetch(partition, "a", 6)
+    fetch(partition, "b", 2)
+    batches = [AcknowledgementBatch(100, 101, bytes((ACCEPT,))), AcknowledgementBatch(102, 105, bytes((RELEASE,)))]
+    staged = partition.acknowledge("a", batches, SETTINGS)
+    partition.move_start(103)
+    if ran_out:
+        partition.tick(30_000, SETTINGS)
+    partition.rollback(staged, SETTINGS)
+    state = "AVAILABLE" if ran_out else "ACQUIRED"
+    assert states(partition) == [(offset, state, 1) for offset in range(103, 108)]
+    assert partition.held_by_member() == ({} if ran_out else {"a": 3, "b": 2})
+
+
+def test_a_renewed_lock_runs_out_too() -> None:
+    partition = window_of(4, start=100)
+    fetch(partition, "a", 4)
+    answer(partition, "a", 101, 102, RENEW, now_ms=10_000)
+    assert partition.tick(30_000, SETTINGS) is not None
+    assert partition.held_by_member() == {"a": 2}
+    ended = partition.tick(40_000, SETTINGS)
+    assert ended is not None
+    assert [(change.first_offset, change.last_offset) for change in ended.changes] == [(101, 102)]
+    assert partition.held_by_member() == {}
+
+
+def test_a_renewal_that_comes_too_late_takes_nothing_from_the_next_holder() -> None:
+    partition = window_of(2)
+    fetch(partition, "a", 2)
+    staged = partition.acknowledge("a", [AcknowledgementBatch(0, 1, bytes((RENEW,)))], SETTINGS)
+    partition.tick(30_000, SETTINGS)
+    fetch(partition, "b", 2, now_ms=30_000)
+    partition.commit(staged, 30_000, SETTINGS)
+    assert partition.held_by_member() == {"b": 2}
+    assert partition.next_deadline_ms() == 60_000

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
-from penstock.coordination.effects import Effects
+import pytest
+
+from penstock.coordination.effects import Effects, Respond
 from penstock.queues.state import ShareStateShard
 from penstock.queues.transitions import StateBatch
 from penstock.wire import messages as m
-from penstock.wire.codec import decode_versioned
+from penstock.wire.codec import decode_key, decode_versioned
 from penstock.wire.errors import ErrorCode
 
 KEY = ("g", bytes(15) + b"\1", 0)
@@ -296,3 +299,236 @@ def test_what_completes_no_delivery_is_no_progress() -> None:
         assert state is not None
         assert state.progress_ms == 3_000
         log.reload()
+
+
+def commands(shard: ShareStateShard, key: tuple[str, bytes, int]) -> list[Callable[[Respond[Any]], Effects]]:
+    """Each command, with what a state that begins at 0 under the epochs 5 and 7 accepts."""
+    return [
+        lambda respond: shard.initialize(respond, key, 5, 0, 1_000),
+        lambda respond: shard.initialize(respond, key, 5, 0, 1_000, anew=False),
+        lambda respond: shard.read(respond, key, 7),
+        lambda respond: shard.write(
+            respond,
+            key,
+            state_epoch=5,
+            leader_epoch=7,
+            start_offset=1,
+            delivery_complete_count=0,
+            batches=(),
+            now_ms=2_000,
+        ),
+        lambda respond: shard.delete(respond, key),
+        lambda respond: shard.read_summary(respond, key),
+    ]
+
+
+def with_epochs(log: Log, key: tuple[str, bytes, int] = OTHER) -> None:
+    log.run(log.shard.initialize(log.results.append, key, 5, 0, 1_000))
+    log.run(log.shard.read(log.results.append, key, 7))
+
+
+@pytest.mark.parametrize("command", range(6))
+def test_whoever_is_answered_or_failed_learns_which_partition_it_is_about(command: int) -> None:
+    log = Log()
+    with_epochs(log)
+    sent: list[Any] = []
+    effects = commands(log.shard, OTHER)[command](sent.append)
+    effects.fail(ErrorCode.NOT_COORDINATOR)
+    effects.send()
+    assert [(each.partition, each.error_code) for each in sent] == [(1, ErrorCode.NOT_COORDINATOR), (1, 0)]
+
+
+def test_deleting_what_is_not_there_names_its_partition_too() -> None:
+    sent: list[Any] = []
+    effects = Log().shard.delete(sent.append, OTHER)
+    effects.fail(ErrorCode.NOT_COORDINATOR)
+    effects.send()
+    assert [(each.partition, each.error_code) for each in sent] == [(1, ErrorCode.NOT_COORDINATOR), (1, 0)]
+
+
+@pytest.mark.parametrize("command", [0, 2, 3])
+def test_the_state_of_a_deleted_topic_is_refused_with_a_reason(command: int) -> None:
+    log = Log()
+    with_epochs(log)
+    log.partitions = 1
+    result = log.run(commands(log.shard, OTHER)[command](log.results.append))
+    assert (result.partition, result.error_code) == (1, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
+    assert result.error_message == "The partition does not exist."
+
+
+def test_a_partition_is_looked_up_in_its_topic() -> None:
+    shard = ShareStateShard(lambda topic_id, index: (topic_id, index) == OTHER[1:])
+    log = Log()
+    log.shard = shard
+    with_epochs(log)
+    for command in (0, 2, 3):
+        assert log.run(commands(shard, OTHER)[command](log.results.append)).error_code == ErrorCode.NONE
+    assert log.initialize() == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+
+
+def test_an_administrator_may_begin_anew_under_the_same_epoch() -> None:
+    log = Log()
+    log.initialize(state_epoch=5, start=-1)
+    state = log.shard.get(KEY)
+    assert state is not None
+    assert (state.snapshot_epoch, state.start_offset, state.delivery_complete_count) == (0, -1, -1)
+    assert log.initialize(state_epoch=5, start=3) == ErrorCode.NONE
+    state = log.shard.get(KEY)
+    assert state is not None
+    assert (state.snapshot_epoch, state.start_offset, state.delivery_complete_count) == (1, 3, 0)
+
+
+def test_each_update_is_followed_by_a_snapshot_if_that_is_configured() -> None:
+    log = Log(updates_per_snapshot=1)
+    log.initialize()
+    for offset in range(1, 4):
+        log.write(offset)
+    assert [int.from_bytes(key[:2], "big") for key, _ in log.records] == [0, 1, 0, 1]
+
+
+def test_the_summary_has_the_epochs() -> None:
+    log = Log()
+    with_epochs(log)
+    summary = log.run(log.shard.read_summary(log.results.append, OTHER))
+    assert (summary.partition, summary.state_epoch, summary.leader_epoch) == (1, 5, 7)
+
+
+def test_records_name_their_partition_and_the_snapshot_they_belong_to() -> None:
+    log = Log(updates_per_snapshot=2)
+    with_epochs(log)
+    for _ in range(3):
+        log.run(commands(log.shard, OTHER)[3](log.results.append))
+    keys = [decode_key(key, {0: m.ShareSnapshotKey, 1: m.ShareUpdateKey}) for key, _ in log.records]
+    assert keys == [
+        m.ShareSnapshotKey(group_id="g", topic_id=OTHER[1], partition=1),
+        m.ShareUpdateKey(group_id="g", topic_id=OTHER[1], partition=1),
+        m.ShareUpdateKey(group_id="g", topic_id=OTHER[1], partition=1),
+        m.ShareSnapshotKey(group_id="g", topic_id=OTHER[1], partition=1),
+        m.ShareUpdateKey(group_id="g", topic_id=OTHER[1], partition=1),
+    ]
+    snapshot, update = log.records[3][1], log.records[4][1]
+    assert snapshot is not None
+    assert update is not None
+    assert decode_versioned(m.ShareSnapshotValue, snapshot).leader_epoch == 7
+    assert decode_versioned(m.ShareUpdateValue, update).snapshot_epoch == 1
+
+
+def test_a_write_with_the_same_start_offset_never_uncounts_what_is_done() -> None:
+    log = Log()
+    log.initialize(start=0)
+    for complete, expected in ((4, 4), (2, 4), (5, 5)):
+        log.write(10, complete=complete)
+        state = log.shard.get(KEY)
+        assert state is not None
+        assert state.delivery_complete_count == expected
+
+
+def test_a_cold_snapshot_keeps_all_that_is_known() -> None:
+    log = Log()
+    log.initialize(start=0)
+    log.run(log.shard.initialize(log.results.append, OTHER, 1, 0, 3_000))
+    log.write(1, StateBatch(2, 3, 2, 1), complete=2)
+    assert log.shard.cold_snapshots(300_999, 300_000).records == []
+    log.run(log.shard.cold_snapshots(301_000, 300_000))
+    state, other = log.shard.get(KEY), log.shard.get(OTHER)
+    assert state is not None
+    assert other is not None
+    assert (state.snapshot_epoch, state.start_offset, state.batches) == (1, 1, [StateBatch(2, 3, 2, 1)])
+    assert (state.created_ms, state.written_ms) == (1_000, 301_000)
+    assert other.snapshot_epoch == 0
+
+
+def test_cold_snapshots_are_written_once_in_an_interval() -> None:
+    log = Log()
+    shard = ShareStateShard(lambda *_: True, cold_interval_ms=100)
+    log.shard = shard
+    assert shard.loaded(1_000) == Effects()
+    assert shard.next_deadline_ms() is None, "there is nothing to do without a state"
+    log.initialize()
+    assert shard.next_deadline_ms() == 1_100
+    assert shard.tick(1_099) == Effects()
+    log.run(shard.tick(1_100))
+    assert len(log.records) == 2
+    assert shard.next_deadline_ms() == 1_200
+
+
+def test_the_end_of_each_log_is_looked_at() -> None:
+    log = Log()
+    log.initialize(start=0)
+    log.run(log.shard.initialize(log.results.append, OTHER, 1, 0, 1_000))
+    log.write(10, StateBatch(12, 15, 2, 1), StateBatch(16, 16, 0, 1))
+    log.run(log.shard.write(log.results.append, OTHER, **late_write(20)))
+    assert log.shard.bring_back({KEY: 17, OTHER: 20}.get, 3_000).records == []
+    shortened = log.shard.bring_back({OTHER: 19}.get, 3_000)
+    assert len(shortened.records) == 1, "the end of the other log is not known"
+    log.run(shortened)
+    log.run(log.shard.bring_back({KEY: 16, OTHER: 19}.get, 3_000))
+    state, other = log.shard.get(KEY), log.shard.get(OTHER)
+    assert state is not None
+    assert other is not None
+    assert (state.snapshot_epoch, state.start_offset, state.batches) == (1, 10, [StateBatch(12, 15, 2, 1)])
+    assert (other.snapshot_epoch, other.start_offset, other.batches) == (1, 19, [])
+
+
+def late_write(start: int) -> dict[str, Any]:
+    return {
+        "state_epoch": 1,
+        "leader_epoch": 0,
+        "start_offset": start,
+        "delivery_complete_count": 0,
+        "batches": (),
+        "now_ms": 2_000,
+    }
+
+
+def test_the_records_that_a_restart_needs_are_counted_exactly() -> None:
+    log = Log()
+    assert log.shard.records_needed() == 0
+    log.initialize()
+    assert log.shard.records_needed() == 1
+    log.write(1)
+    log.shard.replay_end_marker(7, commit=True)
+    log.shard.replay_end_marker(7, commit=True)
+    assert log.shard.records_needed() == 4
+    log.initialize()
+    assert log.shard.records_needed() == 1
+    log.run(log.shard.initialize(log.results.append, OTHER, 1, 0, 1_000))
+    assert log.shard.records_needed() == 2
+
+
+def test_a_tombstone_of_what_is_not_known_is_fine() -> None:
+    """What it deleted was in records that are gone."""
+    log = Log()
+    log.initialize()
+    log.run(log.shard.delete(log.results.append, KEY))
+    log.reload(after=1)
+    assert len(log.shard) == 0
+
+
+def test_the_states_are_found_by_topic() -> None:
+    log = Log()
+    log.initialize()
+    log.run(log.shard.initialize(log.results.append, OTHER, 1, 0, 1_000))
+    assert log.shard.states_by_topic() == {KEY[:2]: {0: log.shard.get(KEY), 1: log.shard.get(OTHER)}}
+    log.run(log.shard.delete(log.results.append, KEY))
+    assert log.shard.states_by_topic() == {KEY[:2]: {1: log.shard.get(OTHER)}}
+    log.run(log.shard.delete(log.results.append, OTHER))
+    assert log.shard.states_by_topic() == {}
+
+
+def test_until_a_delivery_is_completed_the_first_snapshot_tells_the_time() -> None:
+    log = Log()
+    log.initialize()
+    state = log.shard.get(KEY)
+    assert state is not None
+    assert (state.written_ms, state.progress_ms) == (1_000, 1_000)
+
+
+def test_the_lag_is_what_the_log_has_beyond_what_is_done() -> None:
+    log = Log()
+    log.initialize(start=-1)
+    state = log.shard.get(KEY)
+    assert state is not None
+    assert state.lag(100) is None
+    log.write(10, StateBatch(12, 15, 2, 1), complete=4)
+    assert [state.lag(high_watermark) for high_watermark in (100, 15, 14, 5)] == [86, 1, 0, 0]

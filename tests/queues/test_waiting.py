@@ -31,3 +31,10 @@ def test_one_who_comes_shares_with_those_who_wait() -> None:
     waiting.leave("a")
     waiting.leave("never came")
     assert len(waiting) == 0
+
+
+def test_an_uneven_part_is_rounded_up() -> None:
+    waiting: WaitingFetches[str] = WaitingFetches()
+    waiting.join("a")
+    assert waiting.fair_part("b", 500, 11) == 6
+    assert waiting.all() == ["a"]

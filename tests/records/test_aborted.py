@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from penstock.records.aborted import BatchFilter
-from penstock.records.batch import iter_headers, patch_append
+from penstock.records.batch import HEADER_SIZE, iter_headers, patch_append, write_crc
 from penstock.records.builder import build_batch
 from penstock.records.control import ControlType, end_marker_batch
 
@@ -69,3 +69,11 @@ def test_a_fetch_may_begin_inside_an_aborted_transaction() -> None:
 
 def test_batches_outside_transactions_are_shown_whoever_wrote_them() -> None:
     assert _shown(_log(_data(1, transactional=False), _data(-1, transactional=False)), [(0, 1)]) == [0, 2]
+
+
+def test_a_marker_that_compaction_has_emptied_ends_nothing() -> None:
+    emptied = _marker(ControlType.ABORT, 1)[:HEADER_SIZE]
+    emptied[8:12] = (HEADER_SIZE - 12).to_bytes(4, "big")
+    emptied[57:61] = bytes(4)
+    write_crc(emptied, 0, len(emptied))
+    assert _shown(_log(_data(1), emptied, _data(1), _data(2)), [(0, 1)]) == [5]

@@ -127,3 +127,40 @@ def test_a_magic_that_never_was_is_a_corrupt_batch(magic: int) -> None:
     with pytest.raises(CorruptBatch) as raised:
         parse_header(PLAIN_BATCH[:16] + magic.to_bytes(1, "big", signed=True) + PLAIN_BATCH[17:])
     assert not isinstance(raised.value, UnsupportedMagic)
+
+
+def test_a_header_is_shown_with_its_fields() -> None:
+    shown = repr(parse_header(PLAIN_BATCH))
+    assert shown.startswith("BatchHeader(")
+    assert f"base_offset=0, base_sequence=-1, base_timestamp={NOW_MS}, batch_length=58, " in shown
+
+
+@pytest.mark.parametrize("magic", [0, 1])
+@pytest.mark.parametrize("size", [26, 60, 70])
+@pytest.mark.parametrize("pos", [0, 5])
+def test_a_batch_of_an_old_format_is_named_as_such_however_short(magic: int, size: int, pos: int) -> None:
+    old = b"\x07" * 16 + bytes((magic,)) + b"\x07" * (size - 17)
+    with pytest.raises(UnsupportedMagic, match=f"magic {magic}; only magic 2"):
+        parse_header(b"\x07" * pos + old, pos)
+
+
+@pytest.mark.parametrize(("size", "pos", "left"), [(25, 0, 25), (30, 5, 25), (3, 5, 0), (0, 0, 0)])
+def test_what_is_too_short_for_any_format_is_corrupt(size: int, pos: int, left: int) -> None:
+    with pytest.raises(CorruptBatch, match=f"^{left} bytes are too few for a batch header of 61$") as raised:
+        parse_header(bytes(size), pos)
+    assert not isinstance(raised.value, UnsupportedMagic)
+
+
+def test_a_format_that_nobody_knows_is_corrupt() -> None:
+    changed = bytearray(PLAIN_BATCH)
+    changed[16] = 3
+    with pytest.raises(CorruptBatch, match="invalid magic 3") as raised:
+        parse_header(changed)
+    assert not isinstance(raised.value, UnsupportedMagic)
+
+
+def test_a_max_timestamp_is_written_into_one_batch_of_several() -> None:
+    batches = bytearray(PLAIN_BATCH * 3)
+    patch_max_timestamp(batches, len(PLAIN_BATCH), NOW_MS + 7, True)
+    assert [header.max_timestamp for _, header in iter_headers(batches)] == [NOW_MS, NOW_MS + 7, NOW_MS]
+    assert all(crc_is_valid(batches, position, header.size) for position, header in iter_headers(batches))

@@ -7,7 +7,7 @@ from aiokafka.record.default_records import DefaultRecordBatch as AiokafkaBatch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from penstock.records.batch import CorruptBatch, crc_is_valid, parse_header, patch_append
+from penstock.records.batch import CorruptBatch, crc_is_valid, parse_header, patch_append, write_crc
 from penstock.records.builder import NewRecord, build_batch
 from penstock.records.codecs import Codec, DecompressionLimit
 from penstock.records.cutting import OpenedBatch, cut_batch
@@ -110,3 +110,11 @@ def test_an_opened_batch_names_the_offsets_that_compaction_emptied() -> None:
     patch_append(batch, 0, 100, 4)
     assert OpenedBatch(batch).holes() == [(100, 100), (102, 102), (104, 105)]
     assert OpenedBatch(_batch()).holes() == []
+
+
+def test_holes_reach_to_the_last_offset_of_the_batch() -> None:
+    batch = build_batch([(0, None, b"a", ()), (0, None, b"b", ())], base_offset=10, offset_deltas=[1, 3])
+    assert OpenedBatch(batch).holes() == [(10, 10), (12, 12)]
+    batch[23:27] = (6).to_bytes(4, "big")
+    write_crc(batch, 0, len(batch))
+    assert OpenedBatch(batch).holes() == [(10, 10), (12, 12), (14, 16)]

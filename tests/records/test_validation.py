@@ -60,6 +60,34 @@ class TestTheOneBatchOfAPartition:
     def test_may_be_followed_by_a_piece_of_another(self) -> None:
         batch = build_batch(KEYED)
         assert sole_batch(batch + batch[:40], 9).size == len(batch)
+        gzip, zstd = build_batch(KEYED, codec=Codec.GZIP), build_batch(KEYED, codec=Codec.ZSTD)
+        assert sole_batch(gzip + gzip[:40], 6).codec == Codec.GZIP
+        assert sole_batch(zstd + zstd[:40], 7).codec == Codec.ZSTD
+        with pytest.raises(UnsupportedCompressionType, match="Produce requests with version 6 are not allowed to use"):
+            sole_batch(zstd + zstd[:40], 6)
+
+    def test_names_an_unknown_codec_only_since_version_7(self) -> None:
+        batch = _patched(build_batch(KEYED), 21, ">h", 6)
+        for records in (batch, batch + batch[:40]):
+            assert sole_batch(records, 7).codec == 6
+            with pytest.raises(UnknownServerError, match="Unknown compression type id: 6"):
+                sole_batch(records, 6)
+
+    @pytest.mark.parametrize("size", [16, 17, 25])
+    def test_is_not_there_when_not_even_its_size_can_be_known(self, size: int) -> None:
+        with pytest.raises(
+            InvalidRecord, match=r"^Produce requests with version 9 must have at least one record batch"
+        ):
+            sole_batch(build_batch(KEYED)[:size], 9)
+
+    def test_that_says_it_is_larger_than_the_request_is_not_there(self) -> None:
+        with pytest.raises(InvalidRecord, match="must have at least one record batch per partition"):
+            sole_batch(_patched(build_batch(KEYED), 8, ">i", (1 << 24) + 60, crc=False), 9)
+
+    def test_of_the_smallest_old_size_is_still_one_of_an_old_format(self) -> None:
+        old = bytes(8) + (14).to_bytes(4, "big") + bytes(14)
+        with pytest.raises(InvalidRecord, match="magic version 2"):
+            sole_batch(old, 9)
 
     @pytest.mark.parametrize("magic", [0, 1])
     def test_of_an_old_format_is_refused(self, magic: int) -> None:
@@ -113,7 +141,7 @@ class TestTheHeader:
             (23, -1, "invalid offset range"),
             (57, 0, "Invalid reported count for record batch: 0"),
             (57, -5, "Invalid reported count for record batch: -5"),
-            (57, 4, "Inconsistent batch offset range"),
+            (57, 4, r"Inconsistent batch offset range \[0, 4\] and count of records 4 in topic partition t-3"),
             (23, 7, "Inconsistent batch offset range"),
         ],
     )
@@ -122,12 +150,21 @@ class TestTheHeader:
             _validate(_patched(build_batch(KEYED), at, ">i", value))
 
     def test_of_a_client_is_no_control_batch(self) -> None:
-        with pytest.raises(InvalidRecord, match="control records in topic partition t-3"):
+        with pytest.raises(
+            InvalidRecord, match=r"^Clients are not allowed to write control records in topic partition"
+        ):
             _validate(end_marker_batch(ControlType.COMMIT, 1, 0, 0, NOW_MS))
 
     def test_with_a_producer_id_needs_a_sequence(self) -> None:
         with pytest.raises(InvalidRecord, match="Invalid sequence number -1 in record batch with producerId 7"):
             _validate(build_batch(KEYED, producer_id=7, producer_epoch=0))
+        with pytest.raises(InvalidRecord, match="Invalid sequence number -1 in record batch with producerId 0"):
+            _validate(build_batch(KEYED, producer_id=0, producer_epoch=0))
+
+    def test_of_no_records_at_all_is_refused(self) -> None:
+        batch = _patched(_patched(build_batch(KEYED), 57, ">i", 0), 23, ">i", -1)
+        with pytest.raises(InvalidRecord, match="invalid offset range"):
+            _validate(batch)
 
     def test_size_is_looked_at_before_the_crc_and_the_crc_before_the_count(self) -> None:
         batch = _patched(build_batch(KEYED), 57, ">i", 4, crc=False)
@@ -151,22 +188,37 @@ class TestTimestamps:
         with pytest.raises(TimestampsRejected) as raised:
             _validate(build_batch(KEYED, log_append_time=NOW_MS), LOG_APPEND)
         assert [index for index, _ in raised.value.record_errors] == [0, 1, 2, 3, 4]
+        assert raised.value.record_errors[1][1] == (
+            "Invalid timestamp type in message with offset 1. Producer should not set timestamp type to LogAppendTime."
+        )
         assert raised.value.code == ErrorCode.INVALID_TIMESTAMP
 
     def test_set_by_a_producer_as_log_append_time_become_create_time_elsewhere(self) -> None:
         _, header = _validate(build_batch(KEYED, log_append_time=NOW_MS))
         assert not header.is_log_append_time
 
+    def test_set_by_a_producer_as_log_append_time_are_those_of_all_its_records(self) -> None:
+        old = build_batch([(NOW_MS - HOUR_MS, None, b"a", ())], log_append_time=NOW_MS)
+        _, header = _validate(old, ProduceRules(timestamp_before_max_ms=1000))
+        assert header.max_timestamp == NOW_MS
+
     def test_up_to_an_hour_ahead_are_taken(self) -> None:
-        _validate(build_batch([(NOW_MS + HOUR_MS, None, b"a", ())]))
+        latest = build_batch([(NOW_MS + HOUR_MS, None, b"a", ())])
+        _validate(latest)
+        _validate(latest, ProduceRules(timestamp_before_max_ms=1000))
 
     @pytest.mark.parametrize("codec", [Codec.NONE, Codec.ZSTD])
     def test_further_ahead_are_rejected_with_the_records_at_fault(self, codec: Codec) -> None:
         late = (NOW_MS + HOUR_MS + 1, None, b"late", ())
-        with pytest.raises(TimestampsRejected, match="rejected due to invalid timestamp") as raised:
+        with pytest.raises(
+            TimestampsRejected, match=r"^One or more records have been rejected due to invalid timestamp$"
+        ) as raised:
             _validate(build_batch([KEYED[0], late, KEYED[1], late], codec=codec))
         assert [index for index, _ in raised.value.record_errors] == [1, 3]
-        assert f"[{NOW_MS - (2**63 - 1)}, {NOW_MS + HOUR_MS}]" in raised.value.record_errors[0][1]
+        assert raised.value.record_errors[0][1] == (
+            f"Timestamp {NOW_MS + HOUR_MS + 1} of message with offset 1 is out of range. "
+            f"The timestamp should be within [{NOW_MS - (2**63 - 1)}, {NOW_MS + HOUR_MS}]"
+        )
 
     def test_before_the_configured_past_are_rejected(self) -> None:
         rules = ProduceRules(timestamp_before_max_ms=1000)
@@ -198,6 +250,17 @@ class TestACompactedTopic:
         assert raised.value.record_errors == [
             (5, "Compacted topic cannot accept message without key in topic partition t-3")
         ]
+
+    def test_shows_the_first_three_faults(self) -> None:
+        batch = build_batch([(NOW_MS, None, b"v", ())] * 4)
+        with pytest.raises(RecordsRejected) as raised:
+            _validate(batch, COMPACTED)
+        fault = "message='Compacted topic cannot accept message without key in topic partition t-3'"
+        shown = ", ".join(f"RecordError(batchIndex={index}, {fault})" for index in range(3))
+        assert raised.value.message == (
+            "One or more records have been rejected due to 4 record errors in total, "
+            f"and only showing the first three errors at most: [{shown}]"
+        )
 
     def test_rejects_records_that_are_no_records(self) -> None:
         with pytest.raises(InvalidRecord):
@@ -231,6 +294,13 @@ class TestACodecOfTheTopic:
     def test_goes_with_log_append_time(self) -> None:
         batch, _ = _validate(build_batch(KEYED), ProduceRules(codec=Codec.ZSTD, level=9, log_append_time=True))
         assert [record.timestamp for record in iter_records(batch)] == [NOW_MS] * 5
+
+    def test_is_used_at_the_level_of_the_topic(self) -> None:
+        values = [(NOW_MS, None, b"%d and %d" % (n, n * n), ()) for n in range(500)]
+        sizes = [
+            len(_validate(build_batch(values), ProduceRules(codec=Codec.GZIP, level=level))[0]) for level in (1, 9)
+        ]
+        assert sizes[0] > sizes[1]
 
     def test_may_not_make_the_batch_too_large(self) -> None:
         packed = build_batch([(NOW_MS, None, bytes(5000), ())], codec=Codec.ZSTD)
@@ -268,6 +338,8 @@ def test_the_rules_come_from_a_topics_configs() -> None:
         level=4,
     )
     assert ProduceRules.from_configs({"compression.type": "uncompressed"}).codec is Codec.NONE
+    as_text = {"max.message.bytes": "77", "compression.type": "gzip", "compression.gzip.level": "fast"}
+    assert ProduceRules.from_configs(as_text) == ProduceRules(max_message_bytes=77, codec=Codec.GZIP)
 
 
 def test_records_survive_validation_as_they_were() -> None:

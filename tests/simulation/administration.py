@@ -26,6 +26,9 @@ from tests.simulation.stream_requests import PARTITIONS, TOPIC, fetch_request, p
 _GROUP = "readers"
 _CHANGES = 25
 _SETTLED_SECONDS = 15.0
+_ROUNDS = 8
+_HEARD_SECONDS = 2.0
+"""Within which a change is known to all brokers when there are no faults."""
 _RETRY_SECONDS = 0.05
 _DEFAULTS = ""
 """The name of all brokers together."""
@@ -104,23 +107,25 @@ class Administered(Scenario):
             await asyncio.sleep(chance.uniform(0, 0.4))
             setting = self.settings[chance.choice(list(self.settings))]
             value = self.next_value(setting, number, chance)
-            sent = self.world.loop.time()
-            setting.changed(value, sent)
+            setting.changed(value, self.world.loop.time())
             try:
                 client = await self.somewhere("administrator", chance)
-                sent = self.world.loop.time()
-                error = await self.change(client, setting, value)
+                await self._request(client, setting)
                 client.close()
             except Lost:
                 self.world.tell("administrator", f"does not know whether {setting.name} is {value}")
-                continue
-            if error == 0:
-                setting.changes.pop()
-                setting.changed(value, sent, self.world.loop.time())
-                self.figures["changes confirmed"] += 1
-                self.world.tell("administrator", f"{setting.name} is {value}")
-            else:
-                self.world.tell("administrator", f"{setting.name} may be {value}: error {error}")
+
+    async def _request(self, client: RawClient, setting: Setting) -> None:
+        """Have a setting changed as noted down last. Raises Lost."""
+        value, sent = setting.changes[-1].value, self.world.loop.time()
+        error = await self.change(client, setting, value)
+        if error == 0:
+            setting.changes.pop()
+            setting.changed(value, sent, self.world.loop.time())
+            self.figures["changes confirmed"] += 1
+            self.world.tell("administrator", f"{setting.name} is {value}")
+        else:
+            self.world.tell("administrator", f"{setting.name} may be {value}: error {error}")
 
     def next_value(self, setting: Setting, number: int, chance: random.Random) -> str:
         raise NotImplementedError
@@ -169,6 +174,25 @@ class Administered(Scenario):
     async def finish(self) -> None:
         await asyncio.sleep(_SETTLED_SECONDS)
         self.at_rest = True
+        await self._agree()
+        chance = random.Random(f"last changes of {self.seed}")
+        for number in range(_CHANGES, _CHANGES + _ROUNDS):
+            await self._change_in_a_row(number, chance)
+            await asyncio.sleep(_HEARD_SECONDS)
+            await self._agree()
+
+    async def _change_in_a_row(self, number: int, chance: random.Random) -> None:
+        """Changes through one broker after the other, which has hardly had the time to hear of the change before."""
+        clients = [await RawClient.connect(self.world, "last", address=node.address) for node in self.world.nodes]
+        for client in chance.sample(clients, len(clients)):
+            setting = self.settings[chance.choice(list(self.settings))]
+            setting.changed(self.next_value(setting, number, chance), self.world.loop.time())
+            await self._request(client, setting)
+        for client in clients:
+            client.close()
+
+    async def _agree(self) -> None:
+        """Look at what all brokers show."""
         shown = [await self.look(node.address) for node in self.world.nodes]
         for name in self.settings:
             if len({each[name] for each in shown}) > 1:

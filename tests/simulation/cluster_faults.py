@@ -10,6 +10,7 @@ import random
 from collections.abc import Awaitable, Callable, Sequence
 from contextlib import suppress
 
+from penstock.broker.topics import TRANSACTIONS_TOPIC
 from penstock.catalog.contract import CatalogError
 from penstock.simulation import Process
 from penstock.simulation.cluster import ClusterSimulation
@@ -244,6 +245,28 @@ async def _part_clients(stage: ClusterStage, fault: Fault) -> None:
         await _part(stage, fault, [node.name], names, "part-clients")
 
 
+async def _cut_off(stage: ClusterStage, fault: Fault) -> None:
+    """First the other brokers cannot reach a coordinator of transactions, then it cannot reach the database either.
+
+    What it has sent before its lease ended arrives when others lead what it led.
+    """
+    catalog = stage.world.database.catalog
+    ids = {row.topic_id for row in catalog.topics() if row.name == TRANSACTIONS_TOPIC}
+    coordinators = sorted({row.leader for row in catalog.partitions() if row.topic_id in ids})
+    if coordinators:  # else there are no transactions, and it may be any broker
+        fault = fault._replace(size=coordinators[fault.size % len(coordinators)] - 1)
+    node = stage.node(fault)
+    if node is None:
+        return
+    network, others = stage.world.network, [each.name for each in stage.world.nodes if each is not node]
+    stage.world.fault("coordinator-cut-off", f"{node.name}")
+    network.part_between([node.name], others)
+    await asyncio.sleep(0.3 + fault.for_ms / 1000)
+    network.part_between([node.name], ["catalog"])
+    await asyncio.sleep(2 * LEASE_SECONDS + fault.for_ms / 500)
+    network.heal([node.name], [*others, "catalog"])
+
+
 async def _cut(stage: ClusterStage, fault: Fault) -> None:
     node = stage.node(fault)
     for connection in stage.world.network.of(node.process) if node is not None else ():
@@ -375,6 +398,7 @@ KINDS: dict[str, Carry] = {
     "part-from-store": _part_from_store,
     "part-brokers": _part_brokers,
     "part-clients": _part_clients,
+    "coordinator-cut-off": _cut_off,
     "cut": _cut,
     "half-open": _half_open,
     "slow-network": _slow_network,
@@ -390,4 +414,4 @@ KINDS: dict[str, Carry] = {
     "kill-client": _kill_client,
     "pause-client": _pause_client,
 }
-EVERYWHERE = tuple(KINDS)
+EVERYWHERE = tuple(kind for kind in KINDS if kind != "coordinator-cut-off")

@@ -20,6 +20,7 @@ from tests.simulation.followers import Followed
 from tests.simulation.groups import TOPIC as EVENTS
 from tests.simulation.groups import ConsumerGroups, Groups, Migration, StaticMembers
 from tests.simulation.leases import watch_leases
+from tests.simulation.quotas import Quotas
 from tests.simulation.raw import Lost, RawClient, access
 from tests.simulation.removal import Compacting, Trimming
 from tests.simulation.scenario import Scenario
@@ -29,8 +30,6 @@ from tests.simulation.streams import Transactions
 from tests.simulation.zombies import Zombies
 
 _OF_SERVERS = re.compile(r"(catalog|store)(: the connection was lost| is away| does not answer)")
-_OF_A_LOG_THAT_MOVED = re.compile(r"the compaction of .* cannot put a cleaned segment into .*: No such file")
-"""Somebody else leads it, so the folder of its cache is gone. Nothing is lost, though it is reported as an error."""
 
 
 class OnCluster(Scenario):
@@ -52,7 +51,7 @@ class OnCluster(Scenario):
         watch_leases(self.world, self.find)
 
     def expects(self, error: str) -> bool:
-        return bool(_OF_SERVERS.search(error) or _OF_A_LOG_THAT_MOVED.search(error))
+        return bool(_OF_SERVERS.search(error))
 
     @property
     def catalog(self) -> Catalog:
@@ -195,6 +194,13 @@ class ClusterConfigs(OnCluster, Configs):
     """`configs`, of which every broker hears from the catalog: they agree in the end."""
 
     name = "cluster-configs"
+    is_strict = False
+
+
+class ClusterQuotas(OnCluster, Quotas):
+    """`quotas`, in the same way."""
+
+    name = "cluster-quotas"
     is_strict = False
 
 

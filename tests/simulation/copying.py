@@ -19,7 +19,8 @@ from penstock.wire.errors import KafkaError
 from tests.simulation.faults import EVERYWHERE
 from tests.simulation.raw import access
 from tests.simulation.stream_requests import PARTITIONS, TOPIC
-from tests.simulation.streams import Transactions
+from tests.simulation.streams import Pending, Transactions
+from tests.simulation.transacting import Outcome, transaction, transactional
 
 OUT = "copies"
 GROUP = "copiers"
@@ -78,13 +79,7 @@ class Copying(Transactions):
                 await asyncio.sleep(0.05)
 
     def _producer(self, name: str) -> Producer:
-        return Producer(
-            **access(self.world),
-            transactional_id=name,
-            request_timeout_ms=2_000,
-            delivery_timeout_ms=20_000,
-            transaction_timeout_ms=10_000,
-        )
+        return transactional(self.world, name, delivery_timeout_ms=20_000, transaction_timeout_ms=10_000)
 
     def _consumer(self, chance: random.Random) -> Consumer[bytes, bytes]:
         classic = self.seed % 4 < 2
@@ -115,28 +110,23 @@ class Copying(Transactions):
         values = [(bytes(each.value or b"").decode(), each) for each in records]
         seen = [[TOPIC, each.partition, each.offset, value] for value, each in values]
         self.history.add("poll", process=name, records=seen, how="subscribe", isolation="read_committed", txn=txn)
-        pending, outcome = [], "aborted"
-        producer.begin_transaction()
+        pending, outcome = [], Outcome()
         try:
-            for value, record in values:
-                copy = f"{value}={txn}"
-                pending.append((copy, record.partition, await producer.send(OUT, copy, partition=record.partition)))
-                await asyncio.sleep(chance.choice([0, 0, 0.01, 0.1]))
-            offsets = {(TOPIC, record.partition): record.offset + 1 for record in records}
-            await producer.send_offsets_to_transaction(offsets, consumer)
-            if chance.random() < 0.8:
-                outcome = "unknown"
-                await producer.commit_transaction()
-                outcome = "committed"
-            else:
-                await producer.abort_transaction()
+            async with transaction(producer, lambda: chance.random() < 0.8) as outcome:
+                for value, record in values:
+                    copy, partition = f"{value}={txn}", record.partition
+                    pending.append(Pending(OUT, partition, copy, await producer.send(OUT, copy, partition=partition)))
+                    await asyncio.sleep(chance.choice([0, 0, 0.01, 0.1]))
+                offsets = {(TOPIC, record.partition): record.offset + 1 for record in records}
+                await producer.send_offsets_to_transaction(offsets, consumer)
+            if outcome.result == "aborted":
                 for record in reversed(records):
                     if (TOPIC, record.partition) in consumer.assignment():
                         consumer.seek((TOPIC, record.partition), record.offset)
         finally:
-            for copy, partition, delivery in pending:
-                await self._written(name, copy, partition, delivery, txn, outcome, OUT)
-            self.history.add("txn-end", process=name, txn=txn, result=outcome)
+            for each in pending:
+                await self._written(name, each, txn, outcome.result)
+            self.history.add("txn-end", process=name, txn=txn, result=outcome.result)
 
     # -- the end -------------------------------------------------------------------------------------------------------
 

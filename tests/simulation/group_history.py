@@ -12,9 +12,20 @@ from collections.abc import Iterable
 from penstock.simulation.door import Door, Exchange
 from penstock.simulation.world import SimulatedWorld
 from penstock.wire import messages as m
+from penstock.wire.api import ApiKey
 from penstock.wire.codec import decode_versioned
 from penstock.wire.errors import ErrorCode
 from tests.simulation.scenario import History
+
+LISTENED = (
+    ApiKey.CONSUMER_GROUP_HEARTBEAT,
+    ApiKey.JOIN_GROUP,
+    ApiKey.SYNC_GROUP,
+    ApiKey.HEARTBEAT,
+    ApiKey.LEAVE_GROUP,
+    ApiKey.OFFSET_COMMIT,
+)
+"""What a door is to listen for."""
 
 Place = tuple[str, int]
 

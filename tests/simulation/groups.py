@@ -12,7 +12,7 @@ from penstock.client.consumer import Consumer
 from penstock.client.producer import Producer
 from penstock.simulation.door import Door
 from penstock.wire.errors import KafkaError
-from tests.simulation.group_history import GroupHistory
+from tests.simulation.group_history import LISTENED, GroupHistory
 from tests.simulation.queues import PATIENT, started
 from tests.simulation.raw import access
 from tests.simulation.scenario import Scenario
@@ -23,7 +23,9 @@ PARTITIONS = 4
 SESSION_MS = 6_000
 _MEMBERS = 3
 _RECORDS = 40
-_SETTLED_SECONDS = 15
+_SETTLED_SECONDS = 10
+"""Longer than a session: whoever is dead is expelled, and the others have what it had."""
+_SETTLING_SECONDS = 0.5
 _CAUGHT_UP_ROUNDS = 300
 _GIVE_UP_SECONDS = 400
 
@@ -50,8 +52,8 @@ class Groups(Scenario):
 
     async def prepare(self) -> None:
         topic_id = await self.create_topic(TOPIC, PARTITIONS)
-        self.stopped = False
-        recorded = GroupHistory(self.history, Door(self.world), self.world, {topic_id: TOPIC}, SESSION_MS)
+        self.stopped = self.is_settling = False
+        recorded = GroupHistory(self.history, Door(self.world, LISTENED), self.world, {topic_id: TOPIC}, SESSION_MS)
         # With KIP-848 a static member that was killed has to wait until it is expelled (UNRELEASED_INSTANCE_ID).
         if self.is_static and self.protocol == "classic":
             self.crowd.on_killed = lambda name: recorded.static_member_is_away(GROUP, name, _MEMBERS)
@@ -103,7 +105,7 @@ class Groups(Scenario):
         if records:
             seen = [[TOPIC, each.partition, each.offset, bytes(each.value or b"").decode()] for each in records]
             self.history.add("poll", process=name, records=seen, how="subscribe", isolation="read_uncommitted")
-        await asyncio.sleep(chance.choice([0, 0.01, 0.2]))
+        await asyncio.sleep(chance.choice([0, 0.01, 0.2]) + self.is_settling * _SETTLING_SECONDS)
         if chance.random() < 0.7 or self.faults_are_over:
             try:
                 await consumer.commit(timeout_ms=2_000)
@@ -139,6 +141,7 @@ class Groups(Scenario):
     # -- the end -------------------------------------------------------------------------------------------------------
 
     async def finish(self) -> None:
+        self.is_settling = True
         await asyncio.sleep(_SETTLED_SECONDS)
         for _ in range(_CAUGHT_UP_ROUNDS):
             if self._is_caught_up():

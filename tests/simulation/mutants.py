@@ -21,16 +21,6 @@ from tests.simulation.mutants_of_files import FILES
 from tests.simulation.mutants_of_groups import GROUPS, QUEUES, TRANSACTIONS
 from tests.simulation.streams import PowerCuts, Streams, Transactions
 
-
-def table() -> str:
-    """The mutants as a table of docs/explanation/proof.md."""
-    rows = [
-        f"| `{each.name}` | {each.what} | `{each.scenario.name}` | {each.tried.start} to {each.tried.stop - 1} |"
-        for each in MUTANTS
-    ]
-    return "\n".join(["| mutant | what it does | found by | within seeds |", "|---|---|---|---|", *rows])
-
-
 MUTANTS = [
     Mutant(
         "missing-sync",

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 from penstock.broker.membership import Membership
 from penstock.broker.share.writes import StateWrites
+from penstock.log import producer_state
 from penstock.storage.objects import memory_commit_log
 from penstock.storage.objects.committer import _Job
 from penstock.storage.objects.log import ObjectLog
 from penstock.storage.objects.memory_commit_log import MemoryCommitLog
 from penstock.storage.objects.storage import ObjectStorage
 from penstock.storage.objects.sweep import Sweep
+from penstock.storage.objects.takeover import TakeOver
 from penstock.transactions.shard import TransactionShard
 from tests.simulation.cluster_queues import ClusterQueues
 from tests.simulation.clusters import (
@@ -17,7 +19,9 @@ from tests.simulation.clusters import (
     ClusterTransactions,
 )
 from tests.simulation.faults import Fault
+from tests.simulation.late_markers import ClusterLateMarkers
 from tests.simulation.mutant import Mutant
+from tests.simulation.repeats import Repeats
 
 
 class Hasty(ClusterStreams):
@@ -33,6 +37,8 @@ SLOW_AND_PARTED = (
     Fault(2400, "part-from-catalog", 1200, 2),
 )
 """Renewals are answered late, and then no more."""
+
+CUT_OFF_IN_TURN = tuple(Fault(500 + 13_000 * number, "coordinator-cut-off", 700, number) for number in range(3))
 
 CLUSTERS = [
     Mutant(
@@ -185,9 +191,27 @@ CLUSTERS = [
         "a segment takes the place of extents that it does not cover",
         Hasty,
         MemoryCommitLog,
-        "add_segment",
+        "_drop_covered",
         "not segment.base_offset < each.end_offset <= segment.end_offset",
         "not segment.base_offset < each.end_offset",
+    ),
+    Mutant(
+        "producers-of-segments-forgotten",
+        "whoever takes over does not know the producers of what is in segments",
+        Repeats,
+        TakeOver,
+        "_read_snapshot",
+        "",
+        "",
+    ),
+    Mutant(
+        "extents-mixed-up",
+        "whoever takes over puts extents of one object into the places of each other",
+        Repeats,
+        TakeOver,
+        "_read_run",
+        "start = place.extent.position - run.start",
+        "start = run.places[run.places.index(place) - 1].extent.position - run.start",
     ),
     Mutant(
         "thrown-away-writes",
@@ -197,6 +221,16 @@ CLUSTERS = [
         "close",
         "",
         "",
+    ),
+    Mutant(
+        "late-markers-taken",
+        "a marker of a coordinator that was replaced ends the transaction that is open by then",
+        ClusterLateMarkers,
+        producer_state,
+        "_check_marker",
+        "if marker.coordinator_epoch < entry.coordinator_epoch:",
+        "if False:",
+        plan=CUT_OFF_IN_TURN,
     ),
     Mutant(
         "complete-after-the-first-marker",

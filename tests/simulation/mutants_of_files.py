@@ -2,14 +2,35 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 from penstock.client import fetcher
 from penstock.client.truncation import TruncationCheck
 from penstock.log import recovery, segment
 from penstock.log.flusher import Flusher
 from penstock.log.partition import PartitionLog
 from penstock.storage.checkpoint import Checkpoints
+from tests.simulation.faults import Fault
 from tests.simulation.machines import FileFollowed, FileRot, FileSegments, FileStreams, FileTransactions
 from tests.simulation.mutant import Mutant
+
+
+class Rolling(FileStreams):
+    """With segments of some ten records, so that a broker is now and then killed between a new one and its sync."""
+
+    async def create_topic(self, name: str, partitions: int, configs: Mapping[str, str] | None = None) -> bytes:
+        return await super().create_topic(name, partitions, {"internal.segment.bytes": "1000", **(configs or {})})
+
+
+def _killed_then_cut(at_ms: int) -> tuple[Fault, ...]:
+    """The broker is killed when no sync has ended for a while, and the power goes moments after the next one serves."""
+    return Fault(at_ms, "slow-disk", 150, 0), Fault(at_ms + 150, "kill", 1, 0), Fault(at_ms + 350, "power-cut", 30, 0)
+
+
+KILLED_THEN_CUT = (
+    Fault(150, "kill", 1, 0),  # from then on the checkpoints name the logs, and syncing them syncs no names
+    *(fault for at_ms in range(300, 3900, 600) for fault in _killed_then_cut(at_ms)),
+)
 
 FILES = [
     Mutant(
@@ -30,6 +51,16 @@ FILES = [
         "if created or folder_changed:",
         "if False:",
         first_seed=4,
+    ),
+    Mutant(
+        "names-of-the-killed-not-synced",
+        "names that a killed broker has left unsynced are not synced by the next one",
+        Rolling,
+        PartitionLog,
+        "open",
+        "log._created or not clean or",
+        "log._created or",
+        plan=KILLED_THEN_CUT,
     ),
     Mutant(
         "rolled-not-synced",

@@ -2,15 +2,20 @@
 
 from __future__ import annotations
 
+from penstock.broker import quotas
 from penstock.broker.durability import Durability
 from penstock.broker.gate import Gate
+from penstock.broker.handlers.acls import AclHandlers
+from penstock.broker.handlers.client_quotas import ClientQuotaHandlers
 from penstock.broker.share.live import LiveSharePartition
 from penstock.broker.topic_manager import TopicManager
 from penstock.log import partition
 from penstock.log.cleaner import rounds
 from tests.simulation.administration import Configs, Rules
+from tests.simulation.clusters import ClusterQuotas, ClusterRules
 from tests.simulation.machines import FileCompacting, FileTrimmedQueues, FileTrimming
 from tests.simulation.mutant import Mutant
+from tests.simulation.quotas import Quotas
 
 REMOVAL = [
     Mutant(
@@ -65,6 +70,33 @@ REMOVAL = [
         Gate,
         "change_rules",
         "self.authorizer.remove(removed)",
+        "",
+    ),
+    Mutant(
+        "rules-deleted-by-hearsay",
+        "a broker deletes the access rules that it knows of, not those that there are",
+        ClusterRules,
+        AclHandlers,
+        "_delete",
+        "if acl_filter.matches(rule)]",
+        "if acl_filter.matches(rule) and rule in self._gate.authorizer]",
+    ),
+    Mutant(
+        "quotas-by-hearsay",
+        "a broker writes all quotas of an entity as it knows them",
+        ClusterQuotas,
+        ClientQuotaHandlers,
+        "alter_client_quotas",
+        "partial(_altered, requested.ops)",
+        "partial(lambda known, found: known, _altered(requested.ops, self._quotas.entities.get(entity, {})))",
+    ),
+    Mutant(
+        "quota-without-effect",
+        "a changed quota has no effect until the next start",
+        Quotas,
+        quotas.Quotas,
+        "change",
+        "self.apply(self._catalog.quotas())",
         "",
     ),
     Mutant(

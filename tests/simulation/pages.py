@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Collection, Iterable
 from functools import partial
 from pathlib import Path
 
@@ -11,6 +11,7 @@ from tests.simulation import cluster_faults, faults
 from tests.simulation.clusters import OnCluster
 from tests.simulation.machines import OnFiles, OnStalledFiles
 from tests.simulation.mutant import Mutant
+from tests.simulation.mutants import MUTANTS
 from tests.simulation.mutants_of_logins import LOGINS
 from tests.simulation.mutants_of_removal import REMOVAL
 from tests.simulation.mutants_of_upgrades import UPGRADES
@@ -40,6 +41,8 @@ FAULTS = {
     "part-brokers": "a broker and the others cannot reach each other",
     "part-from-catalog": "a broker cannot reach the database",
     "part-from-store": "a broker cannot reach the object store",
+    "coordinator-cut-off": "the other brokers cannot reach a coordinator of transactions, and then it cannot reach the "
+    "database; what it has sent arrives when others lead what it led",
     "catalog-away": "the database is down",
     "catalog-slow": "the database takes up to 1.7 s to answer",
     "catalog-refuses": "the next requests to the database fail",
@@ -82,10 +85,10 @@ def fault_kinds() -> str:
     return "\n".join(["| fault | what happens | where |", "|---|---|---|", *rows])
 
 
-def mutants(of: Sequence[Mutant]) -> str:
+def mutants(some: Iterable[Mutant]) -> str:
     rows = [
         f"| `{each.name}` | {each.what} | `{each.scenario.name}` | {each.tried.start} to {each.tried.stop - 1} |"
-        for each in of
+        for each in some
     ]
     return "\n".join(["| mutant | what it does | found by | within seeds |", "|---|---|---|---|", *rows])
 
@@ -93,6 +96,7 @@ def mutants(of: Sequence[Mutant]) -> str:
 TABLES: dict[str, Callable[[], str]] = {
     "scenarios": scenarios,
     "faults": fault_kinds,
+    "mutants": partial(mutants, MUTANTS),
     "mutants of removal": partial(mutants, REMOVAL),
     "mutants of logins": partial(mutants, LOGINS),
     "mutants of upgrades": partial(mutants, UPGRADES),

@@ -15,8 +15,12 @@ from penstock.simulation.network import Connection
 from penstock.simulation.node import Node
 from penstock.simulation.world import SimulatedWorld
 from penstock.wire import messages as m
+from penstock.wire.api import ApiKey
 from penstock.wire.errors import ErrorCode
 from tests.simulation.scenario import History
+
+LISTENED = (ApiKey.SHARE_FETCH, ApiKey.SHARE_ACKNOWLEDGE)
+"""What a door is to listen for."""
 
 _ROUNDED_MS = 1
 _GAP, _RELEASE, _RENEW = 0, 2, 4

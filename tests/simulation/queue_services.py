@@ -23,7 +23,7 @@ from penstock.simulation.door import Door, Exchange
 from penstock.simulation.node import EPOCH_MS
 from penstock.simulation.world import SimulatedWorld
 from penstock.wire import messages as m
-from penstock.wire.errors import CorruptMessage, KafkaError
+from penstock.wire.errors import CorruptMessage
 from tests.broker.share.share_client import broken_batch
 from tests.simulation.faults import EVERYWHERE
 from tests.simulation.queue_history import QueueHistory, ShareRequest
@@ -42,6 +42,7 @@ from tests.simulation.queues import (
 )
 from tests.simulation.raw import Lost, RawClient, access
 from tests.simulation.stream_requests import fetch_request
+from tests.simulation.transacting import Course, Outcome, transact, transaction
 
 LETTERS = "dlq.jobs"
 WAKES_WITHIN_MS = 250
@@ -242,40 +243,24 @@ class CommittedQueues(Queues):
 
     async def _transact(self, name: str) -> None:
         chance = random.Random(f"{name} of {self.seed}")
-        for number in range(6):
-            try:
-                async with Producer(
-                    **access(self.world),
-                    transactional_id=name,
-                    request_timeout_ms=_REQUEST_TIMEOUT_MS,
-                    delivery_timeout_ms=60_000,
-                    transaction_timeout_ms=10_000,
-                ) as producer:
-                    for count in range(chance.randint(1, 4)):
-                        await self._transaction(producer, f"{name}-{number}-{count}", chance)
-            except KafkaError as error:
-                self.world.tell(name, f"gives up this producer: {error!r}")
-                await asyncio.sleep(chance.uniform(0.1, 0.5))
+        course = Course(producers=6, fewest=1, most=4, transaction_timeout_ms=10_000)
+        await transact(
+            self.world, name, name, course, chance, lambda producer, txn: self._transaction(producer, txn, chance)
+        )
 
     async def _transaction(self, producer: Producer, txn: str, chance: random.Random) -> None:
-        producer.begin_transaction()
-        outcome = "aborted"  # nobody has asked for anything else
+        outcome = Outcome()
         try:
-            for number in range(chance.randint(1, 4)):
-                value, partition = f"{txn}-{number}", chance.randrange(PARTITIONS)
-                record = await (await producer.send(TOPIC, value, partition=partition))
-                # Only the end of a transaction waits for the disk: a write alone promises nothing.
-                sent = {"process": txn, "topic": TOPIC, "partition": partition, "value": value, "txn": txn}
-                self.history.add("send", **sent, result="unknown", offset=record.offset)
-                await asyncio.sleep(chance.uniform(0, 0.05))
-            if chance.random() < 0.5:
-                outcome = "unknown"
-                await producer.commit_transaction()
-                outcome = "committed"
-            else:
-                await producer.abort_transaction()
+            async with transaction(producer, lambda: chance.random() < 0.5) as outcome:
+                for number in range(chance.randint(1, 4)):
+                    value, partition = f"{txn}-{number}", chance.randrange(PARTITIONS)
+                    record = await (await producer.send(TOPIC, value, partition=partition))
+                    # Only the end of a transaction waits for the disk: a write alone promises nothing.
+                    sent = {"process": txn, "topic": TOPIC, "partition": partition, "value": value, "txn": txn}
+                    self.history.add("send", **sent, result="unknown", offset=record.offset)
+                    await asyncio.sleep(chance.uniform(0, 0.05))
         finally:
-            self.history.add("txn-end", txn=txn, result=outcome)
+            self.history.add("txn-end", txn=txn, result=outcome.result)
 
     async def expected(self, ends: Mapping[int, int]) -> list[list[object]]:
         """What read_committed readers see."""

@@ -7,19 +7,19 @@ import random
 from collections.abc import Mapping
 from typing import NamedTuple
 
-from penstock.client.accumulator import Delivery
 from penstock.client.producer import Producer
 from penstock.records.record import Record
 from penstock.simulation.door import Door, Exchange
 from penstock.wire import messages as m
-from penstock.wire.errors import ErrorCode, KafkaError
+from penstock.wire.errors import ErrorCode
 from tests.simulation.queue_history import QueueHistory, ShareRequest
 from tests.simulation.queues import LOCK_MS, PATIENT, Queues, start_offset
 from tests.simulation.queues import TOPIC as JOBS
 from tests.simulation.raw import Lost, RawClient, access
 from tests.simulation.scenario import Scenario
 from tests.simulation.stream_requests import PARTITIONS, TOPIC, fetch_request, value_of, visible
-from tests.simulation.streams import Streams
+from tests.simulation.streams import Pending, Streams
+from tests.simulation.transacting import Course, transact
 from tests.wire.records_field import records_of
 
 _RETRY_SECONDS = 0.05
@@ -231,6 +231,9 @@ class Trimming(Streams):
 class Compacting(Trimming):
     """Records of few keys, tombstones among them, in transactions and outside of them; compacted all the time."""
 
+    course = Course(producers=3, fewest=2, most=5)
+    pause_seconds = 0.05
+
     @staticmethod
     def known_by(record: Record) -> str:
         return (dict(record.headers)[_IDENTITY] or b"").decode()
@@ -266,62 +269,25 @@ class Compacting(Trimming):
             while number < 60:
                 pending = []
                 for _ in range(chance.randint(1, 8)):
-                    pending.append(await self._send(producer, f"{name}-{number}", chance))
+                    pending.append(await self._send_record(producer, f"{name}-{number}", chance))
                     number += 1
                     await asyncio.sleep(chance.uniform(0, 0.02))
-                for value, partition, delivery, keyed in pending:
-                    sent = {"process": name, "topic": TOPIC, "partition": partition, "value": value, **keyed}
-                    try:
-                        record = await delivery
-                    except KafkaError:
-                        self.history.add("send", **sent, result="unknown")
-                    else:
-                        self.history.add("send", **sent, result="ok", offset=record.offset)
+                for each in pending:
+                    await self._delivered(name, each)
                 await asyncio.sleep(chance.uniform(0, 0.2))
 
     async def _overwrite_together(self, name: str) -> None:
         chance = random.Random(f"{name} of {self.seed}")
-        for number in range(3):
-            try:
-                async with Producer(
-                    **access(self.world),
-                    transactional_id=name,
-                    request_timeout_ms=2_000,
-                    delivery_timeout_ms=60_000,
-                    transaction_timeout_ms=20_000,
-                ) as producer:
-                    for count in range(chance.randint(2, 5)):
-                        await self._transaction(producer, name, f"{name}-{number}-{count}", chance)
-            except KafkaError as error:
-                self.world.tell(name, f"gives up this producer: {error!r}")
-                await asyncio.sleep(chance.uniform(0.1, 0.5))
+        await transact(
+            self.world,
+            name,
+            name,
+            self.course,
+            chance,
+            lambda producer, txn: self._transaction(producer, name, txn, chance),
+        )
 
-    async def _transaction(self, producer: Producer, name: str, txn: str, chance: random.Random) -> None:
-        producer.begin_transaction()
-        pending = []
-        outcome = "aborted"  # nobody has asked for anything else
-        try:
-            for number in range(chance.randint(1, 4)):
-                pending.append(await self._send(producer, f"{txn}-{number}", chance))
-                await asyncio.sleep(chance.uniform(0, 0.05))
-            if chance.random() < 0.65:
-                outcome = "unknown"
-                await producer.commit_transaction()
-                outcome = "committed"
-            else:
-                await producer.abort_transaction()
-        finally:
-            for value, partition, delivery, keyed in pending:
-                sent = {"process": name, "topic": TOPIC, "partition": partition, "value": value, "txn": txn, **keyed}
-                promised: dict[str, object] = {"result": "unknown"}
-                if outcome == "committed":
-                    promised = {"result": "ok", "offset": (await delivery).offset}
-                self.history.add("send", **sent, **promised)
-            self.history.add("txn-end", process=name, txn=txn, result=outcome)
-
-    async def _send(
-        self, producer: Producer, value: str, chance: random.Random
-    ) -> tuple[str, int, Delivery, dict[str, object]]:
+    async def _send_record(self, producer: Producer, value: str, chance: random.Random) -> Pending:
         number, is_tombstone = chance.randrange(_KEYS), chance.random() < 0.15
         delivery = await producer.send(
             TOPIC,
@@ -330,7 +296,7 @@ class Compacting(Trimming):
             partition=number % PARTITIONS,
             headers=[(_IDENTITY, value.encode())],
         )
-        return value, number % PARTITIONS, delivery, {"key": f"k{number}", "tombstone": is_tombstone}
+        return Pending(TOPIC, number % PARTITIONS, value, delivery, {"key": f"k{number}", "tombstone": is_tombstone})
 
     def _judge(self, partition: int, scanned: _Scanned) -> None:
         self.figures["offsets without a record"] += scanned.end - scanned.start - len(scanned.records)

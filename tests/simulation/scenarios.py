@@ -17,6 +17,7 @@ from tests.simulation.clusters import (
     ClusterCopying,
     ClusterGroups,
     ClusterMigration,
+    ClusterQuotas,
     ClusterRules,
     ClusterStaticMembers,
     ClusterStreams,
@@ -27,6 +28,7 @@ from tests.simulation.clusters import (
 from tests.simulation.copying import Copying
 from tests.simulation.feature_upgrades import ClusterUpgradedTransactions, UpgradedTransactions
 from tests.simulation.groups import ClockJumps, ConsumerGroups, Groups, Migration, StaticMembers
+from tests.simulation.late_markers import ClusterLateMarkers
 from tests.simulation.logins import LoggedInQueues, LoggedInTransactions, Logins
 from tests.simulation.machines import (
     FileCompactedGroups,
@@ -51,6 +53,8 @@ from tests.simulation.queue_services import (
     UnreadableQueues,
 )
 from tests.simulation.queues import FlushedQueues, Queues
+from tests.simulation.quotas import Quotas
+from tests.simulation.repeats import Repeats
 from tests.simulation.scenario import Scenario
 from tests.simulation.streams import PowerCuts, PowerCutsAtSyncs, Streams, Transactions
 from tests.simulation.upgrades import FileUpgrades
@@ -80,6 +84,7 @@ SCENARIOS: dict[str, type[Scenario]] = {
         ClockJumps,
         StaticMembers,
         Configs,
+        Quotas,
         Rules,
         Logins,
         LoggedInTransactions,
@@ -105,6 +110,8 @@ SCENARIOS: dict[str, type[Scenario]] = {
         ClusterTransactions,
         ClusterUpgradedTransactions,
         ClusterZombies,
+        Repeats,
+        ClusterLateMarkers,
         ClusterCopying,
         ClusterTrimming,
         ClusterCompacting,
@@ -113,6 +120,7 @@ SCENARIOS: dict[str, type[Scenario]] = {
         ClusterMigration,
         ClusterStaticMembers,
         ClusterConfigs,
+        ClusterQuotas,
         ClusterRules,
         ClusterLogins,
         ClusterQueues,
@@ -143,6 +151,7 @@ SEEDS = {
     "clock-jumps": 20,
     "static-members": 30,
     "configs": 10,
+    "quotas": 10,
     "acls": 10,
     "logins": 30,
     "logins-transactions": 10,
@@ -168,6 +177,8 @@ SEEDS = {
     "cluster-transactions": 20,
     "cluster-transactions-upgraded": 10,
     "cluster-zombies": 10,
+    "cluster-repeats": 20,
+    "cluster-late-markers": 10,
     "cluster-exactly-once": 20,
     "cluster-trimmed": 10,
     "cluster-compacted": 10,
@@ -176,6 +187,7 @@ SEEDS = {
     "cluster-migration": 10,
     "cluster-static-members": 10,
     "cluster-configs": 10,
+    "cluster-quotas": 10,
     "cluster-acls": 10,
     "cluster-logins": 20,
     "cluster-queues": 20,

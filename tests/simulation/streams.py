@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import asyncio
 import random
-from typing import Any
+from collections.abc import Mapping
+from typing import Any, NamedTuple
 
+from penstock.catalog.contract import replaced_by
 from penstock.checks import Finding
 from penstock.client.accumulator import Delivery
 from penstock.client.producer import Producer
@@ -14,10 +16,25 @@ from penstock.wire.errors import KafkaError
 from tests.simulation.raw import Lost, RawClient, access
 from tests.simulation.scenario import Scenario
 from tests.simulation.stream_requests import PARTITIONS, TOPIC, fetch_request, produce_request, visible
+from tests.simulation.transacting import Course, Outcome, transact, transaction
 
 _RETRY_SECONDS = 0.05
 _GIVE_UP_SECONDS = 400
 _UNCOMMITTED, _COMMITTED = 0, 1
+
+
+class Pending(NamedTuple):
+    """A record that was sent, and what is told of it when its fate is known."""
+
+    topic: str
+    partition: int
+    value: str
+    delivery: Delivery
+    more: Mapping[str, object] = {}
+
+    def told(self, process: str) -> dict[str, object]:
+        place = {"topic": self.topic, "partition": self.partition, "value": self.value}
+        return {"process": process, **place, **self.more}
 
 
 class Streams(Scenario):
@@ -94,13 +111,12 @@ class Streams(Scenario):
             while number < 40:
                 pending = []
                 for _ in range(chance.randint(1, 6)):
-                    value, partition = f"{name}-{number}", chance.randrange(PARTITIONS)
-                    pending.append((value, partition, await producer.send(TOPIC, value, partition=partition)))
+                    pending.append(await self._send_record(producer, f"{name}-{number}", chance))
                     number += 1
                     if chance.random() < 0.3:
                         await asyncio.sleep(chance.uniform(0, 0.02))
-                for value, partition, delivery in pending:
-                    await self._delivered(name, value, partition, delivery)
+                for each in pending:
+                    await self._delivered(name, each)
                 await asyncio.sleep(chance.uniform(0, 0.3))
 
     async def _started(self, producer: Producer) -> Producer:
@@ -110,15 +126,52 @@ class Streams(Scenario):
             except KafkaError:
                 await asyncio.sleep(_RETRY_SECONDS)
 
-    async def _delivered(self, name: str, value: str, partition: int, delivery: Delivery) -> None:
-        sent = {"process": name, "topic": TOPIC, "partition": partition, "value": value}
+    async def _delivered(self, name: str, pending: Pending) -> None:
+        sent = pending.told(name)
         try:
             async with asyncio.timeout(_GIVE_UP_SECONDS):
-                record = await delivery
+                record = await pending.delivery
         except (KafkaError, TimeoutError) as error:
             self.history.add("send", **sent, result="unknown", error=type(error).__name__)
         else:
             self.history.add("send", **sent, result="ok", offset=record.offset)
+
+    # -- transactional producers -----------------------------------------------------------------------------------
+
+    course = Course(producers=4, fewest=2, most=5)
+    pause_seconds = 0.08
+    """How long a producer waits after a record of a transaction, at the most."""
+    commits = 0.65
+    """Which part of the transactions is to be committed."""
+
+    async def _transaction(self, producer: Producer, name: str, txn: str, chance: random.Random) -> None:
+        pending: list[Pending] = []
+        outcome = Outcome()
+        try:
+            async with transaction(producer, lambda: chance.random() < self.commits) as outcome:
+                for number in range(chance.randint(1, 4)):
+                    pending.append(await self._send_record(producer, f"{txn}-{number}", chance))
+                    await asyncio.sleep(chance.uniform(0, self.pause_seconds))
+        finally:
+            for each in pending:
+                await self._written(name, each, txn, outcome.result)
+            self.history.add("txn-end", process=name, txn=txn, result=outcome.result)
+
+    async def _send_record(self, producer: Producer, value: str, chance: random.Random) -> Pending:
+        partition = chance.randrange(PARTITIONS)
+        return Pending(TOPIC, partition, value, await producer.send(TOPIC, value, partition=partition))
+
+    async def _written(self, name: str, pending: Pending, txn: str, outcome: str) -> None:
+        """Only the end of a transaction waits for the disk, so a write alone promises nothing."""
+        sent = {**pending.told(name), "txn": txn}
+        try:
+            async with asyncio.timeout(_GIVE_UP_SECONDS):
+                record = await pending.delivery
+        except (KafkaError, TimeoutError):
+            self.history.add("send", **sent, result="unknown")
+            return
+        promised = {"result": "ok", "offset": record.offset} if outcome == "committed" else {"result": "unknown"}
+        self.history.add("send", **sent, **promised, is_written=True)
 
     # -- readers ---------------------------------------------------------------------------------------------------
 
@@ -181,7 +234,7 @@ class Transactions(Streams):
     name = "transactions"
 
     def before_start(self) -> None:
-        self.catalog.set_features({"transaction.version": 1 + self.seed % 2})
+        self.catalog.change_features(replaced_by({"transaction.version": 1 + self.seed % 2}))
 
     async def load(self) -> None:
         names = ("a", "a-again", "b")
@@ -192,54 +245,14 @@ class Transactions(Streams):
         chance = random.Random(f"{name} of {self.seed}")
         if name == "a-again":
             await asyncio.sleep(chance.uniform(0.3, 2.5))
-        for number in range(4):
-            try:
-                async with Producer(
-                    **access(self.world),
-                    transactional_id=transactional_id,
-                    request_timeout_ms=2_000,
-                    delivery_timeout_ms=60_000,
-                    transaction_timeout_ms=20_000,
-                ) as producer:
-                    for count in range(chance.randint(2, 5)):
-                        await self._transaction(producer, name, f"{name}-{number}-{count}", chance)
-            except KafkaError as error:
-                self.world.tell(name, f"gives up this producer: {error!r}")
-                await asyncio.sleep(chance.uniform(0.1, 0.5))
-
-    async def _transaction(self, producer: Producer, name: str, txn: str, chance: random.Random) -> None:
-        producer.begin_transaction()
-        pending = []
-        outcome = "aborted"  # nobody has asked for anything else
-        try:
-            for number in range(chance.randint(1, 4)):
-                value, partition = f"{txn}-{number}", chance.randrange(PARTITIONS)
-                pending.append((value, partition, await producer.send(TOPIC, value, partition=partition)))
-                await asyncio.sleep(chance.uniform(0, 0.08))
-            if chance.random() < 0.65:
-                outcome = "unknown"
-                await producer.commit_transaction()
-                outcome = "committed"
-            else:
-                await producer.abort_transaction()
-        finally:
-            for value, partition, delivery in pending:
-                await self._written(name, value, partition, delivery, txn, outcome)
-            self.history.add("txn-end", process=name, txn=txn, result=outcome)
-
-    async def _written(
-        self, name: str, value: str, partition: int, delivery: Delivery, txn: str, outcome: str, topic: str = TOPIC
-    ) -> None:
-        """Only the end of a transaction waits for the disk, so a write alone promises nothing."""
-        sent = {"process": name, "topic": topic, "partition": partition, "value": value, "txn": txn}
-        try:
-            async with asyncio.timeout(_GIVE_UP_SECONDS):
-                record = await delivery
-        except (KafkaError, TimeoutError):
-            self.history.add("send", **sent, result="unknown")
-            return
-        promised = {"result": "ok", "offset": record.offset} if outcome == "committed" else {"result": "unknown"}
-        self.history.add("send", **sent, **promised, is_written=True)
+        await transact(
+            self.world,
+            name,
+            transactional_id,
+            self.course,
+            chance,
+            lambda producer, txn: self._transaction(producer, name, txn, chance),
+        )
 
     async def finish(self) -> None:
         await super().finish()

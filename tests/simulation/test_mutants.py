@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-
 import pytest
 
 from tests.simulation.mutant import Mutant
-from tests.simulation.mutants import MUTANTS, table
+from tests.simulation.mutants import MUTANTS
+from tests.simulation.mutants_of_removal import REMOVAL
 from tests.simulation.scenario import run, shrink
 
 
-@pytest.mark.parametrize("mutant", MUTANTS, ids=lambda each: each.name)
+@pytest.mark.parametrize("mutant", [*MUTANTS, *REMOVAL], ids=lambda each: each.name)
 def test_a_mutant_is_found(mutant: Mutant) -> None:
     with mutant.applied():
         found = next((seed for seed in mutant.tried if mutant.run(seed).findings), None)
@@ -28,10 +27,3 @@ def test_what_a_mutant_does_is_shrunk_and_told() -> None:
     assert {fault.kind for fault in smallest.plan} == {"power-cut"}
     assert "lost offsets" in smallest.story()
     assert "power-cut" in smallest.story()
-
-
-def test_the_page_lists_every_mutant() -> None:
-    page = (Path(__file__).parents[2] / "docs" / "explanation" / "proof.md").read_text()
-    _, _, rest = page.partition("<!-- mutants -->\n")
-    listed, _, _ = rest.partition("\n<!-- /mutants -->")
-    assert listed == table()

@@ -140,6 +140,29 @@ def test_a_client_that_closes_is_heard_of_after_what_it_sent() -> None:
     stage.run(main())
 
 
+def test_a_broker_knows_once_that_a_connection_is_over_also_if_it_closed_it_itself() -> None:
+    stage = Stage()
+    known: list[str] = []
+
+    async def main() -> None:
+        for who in ("client", "broker"):
+            client, _ = await stage.connect()
+            await asyncio.sleep(0.1)
+            stage.network.connections[-1].on_heard = lambda who=who: known.append(who)
+            if who == "client":
+                client.close()
+                assert not known
+            else:
+                stage.transports[-1].close()
+                assert known == ["client", "broker"]
+            await asyncio.sleep(1)
+        stage.network.connections[-1].cut()
+        await asyncio.sleep(1)
+
+    stage.run(main())
+    assert known == ["client", "broker"]
+
+
 def test_what_the_broker_sends_is_tapped_whether_it_arrives_or_not() -> None:
     stage = Stage()
     tapped: list[bytes] = []

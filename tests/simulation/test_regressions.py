@@ -295,3 +295,40 @@ def test_all_faults_of_a_cluster_end() -> None:
     for seed in (76, 86):
         outcome = run(SCENARIOS["cluster-queues-delayed"], seed)
         assert not outcome.findings, outcome.story()
+
+
+def test_what_was_acquired_for_an_answer_that_may_not_be_given_any_more_was_delivered() -> None:
+    """The history: a broker whose lease was over closed the connection instead of answering. The records of the answer
+    had been counted, as they are in Kafka where a connection breaks, and nobody had seen them.
+    """
+    plan = [Fault(1662, "part-from-catalog", 1478, -59514), Fault(2900, "catalog-away", 334, -719)]
+    outcome = run(SCENARIOS["cluster-queues"], 57, plan)
+    assert not outcome.findings, outcome.story()
+
+
+def test_a_compaction_is_given_up_with_the_log_that_another_broker_has_come_to_lead() -> None:
+    """The cleaner went on, and failed to put a segment into a folder that was gone."""
+    moved = [Fault(919, "rolling-restart", 293, 50796)]
+    for name, seed, plan in (("cluster-compacted", 1, None), ("cluster-transactions", 300002, moved)):
+        outcome = run(SCENARIOS[name], seed, plan)
+        assert not outcome.findings, outcome.story()
+
+
+def test_what_compaction_has_merged_before_it_was_stored_leaves_the_commit_log_and_the_store() -> None:
+    """A compacted segment took the place of segments, and not of the extents that it was made from as well."""
+    outcome = run(SCENARIOS["cluster-compacted"], 52, [Fault(964, "part-from-catalog", 349, 67127)])
+    assert not outcome.findings, outcome.story()
+
+
+def test_an_upload_that_was_given_up_is_removed_although_nothing_else_happens() -> None:
+    """Whoever had doomed it looked for something to do only minutes later."""
+    outcome = run(SCENARIOS["cluster-compacted"], 55)
+    assert not outcome.findings, outcome.story()
+
+
+def test_a_read_that_waits_for_indexes_of_a_log_that_is_given_up_is_no_failure() -> None:
+    """A thread wrote the indexes into a folder that was gone, and the connection was closed with an error."""
+    plan = [Fault(500 + 13_000 * number, "coordinator-cut-off", 700, number) for number in range(3)]
+    for seed in (22, 34):
+        outcome = run(SCENARIOS["cluster-late-markers"], seed, plan)
+        assert not outcome.findings, outcome.story()

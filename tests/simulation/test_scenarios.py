@@ -11,6 +11,7 @@ from tests.simulation.scenario import run, shrink
 from tests.simulation.scenarios import SCENARIOS, SEEDS
 
 _SEEDS_AT_A_TIME = 10
+_RUN_AGAIN = (3, 4)
 _OF_FILES = (
     "writes lost",
     "writes torn",
@@ -28,16 +29,12 @@ _OF_FILES = (
     ("name", "first"),
     [(name, first) for name, count in SEEDS.items() for first in range(0, count, _SEEDS_AT_A_TIME)],
 )
-def test_no_seed_finds_anything(name: str, first: int) -> None:
+def test_no_seed_finds_anything_and_some_are_seen_to_do_the_same_again(name: str, first: int) -> None:
     for seed in range(first, first + _SEEDS_AT_A_TIME):
         outcome = run(SCENARIOS[name], seed)
         assert not outcome.findings, shrink(SCENARIOS[name], outcome).story()
-
-
-@pytest.mark.parametrize("name", SCENARIOS)
-def test_the_same_seed_gives_the_same_trace(name: str) -> None:
-    for seed in (3, 4):
-        assert run(SCENARIOS[name], seed).world.trace == run(SCENARIOS[name], seed).world.trace
+        if seed in _RUN_AGAIN:
+            assert run(SCENARIOS[name], seed).world.trace == outcome.world.trace
 
 
 def test_what_a_plan_of_ones_own_may_lose_is_not_promised() -> None:

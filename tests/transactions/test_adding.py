@@ -22,6 +22,7 @@ def test_adding_what_is_there_already_writes_nothing() -> None:
     coordinator.add(pid, epoch, A, B)
     length = len(coordinator.log)
     assert coordinator.add(pid, epoch, B) == ErrorCode.NONE
+    assert coordinator.add(pid, epoch, A, B) == ErrorCode.NONE
     assert len(coordinator.log) == length
 
 

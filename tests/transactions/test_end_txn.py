@@ -6,6 +6,7 @@ import pytest
 
 from penstock.transactions.metadata import NO_PRODUCER_EPOCH, TransactionMetadata
 from penstock.transactions.records import key_of, value_of
+from penstock.transactions.shard import TransactionSettings, TransactionShard
 from penstock.transactions.states import TransactionState
 from penstock.wire.errors import ErrorCode
 from tests.transactions.harness import TV_0, TV_2, Coordinator
@@ -200,3 +201,35 @@ def test_markers_of_an_older_transaction_complete_nothing() -> None:
     coordinator.end(pid, epoch + 1, commit=False)
     coordinator.do(coordinator.shard.markers_written(old, old.partitions, coordinator.now_ms))
     assert coordinator.state() == S.PREPARE_ABORT
+
+
+def test_the_first_epoch_of_a_producer_id_is_not_taken_for_the_one_after_a_rotation() -> None:
+    assert in_state(S.ONGOING, epoch=0).end(PID + 1, 0, commit=True)[2] == MAPPING
+    assert in_state(S.COMPLETE_COMMIT, epoch=0, previous_pid=PID - 1).end(PID - 1, 7, commit=True)[2] == MAPPING
+
+
+def test_an_abort_over_the_producers_head_at_its_last_epoch_leads_to_a_new_producer_id() -> None:
+    replaced, timed_out = in_state(S.ONGOING, epoch=32766), in_state(S.ONGOING, epoch=32766)
+    assert replaced.init()[2] == CONCURRENT
+    timed_out.tick()
+    for coordinator in (replaced, timed_out):
+        assert coordinator.state() == S.PREPARE_ABORT
+        coordinator.finish()
+        assert coordinator.marked == [(PARTITION, PID, 32767, False)]
+        assert (coordinator.entry.producer_id, coordinator.entry.producer_epoch) == (1000, 0)
+
+
+def test_the_last_marker_of_a_producer_id_has_the_epoch_with_which_its_transaction_may_still_be_written() -> None:
+    assert in_state(S.PREPARE_COMMIT, epoch=32767).shard.holds(PID, 32767, PARTITION)
+    assert not in_state(S.PREPARE_COMMIT, epoch=32766).shard.holds(PID, 32766, PARTITION)
+
+
+def test_markers_carry_the_epoch_of_the_coordinator() -> None:
+    coordinator = Coordinator()
+    coordinator.shard = TransactionShard(
+        coordinator_epoch=7, settings=TransactionSettings(), new_producer_id=lambda: PID
+    )
+    pid, epoch, _ = coordinator.init()
+    coordinator.add(pid, epoch)
+    coordinator.end(pid, epoch, commit=True)
+    assert [markers.coordinator_epoch for markers in coordinator.to_mark] == [7]

@@ -1,9 +1,11 @@
 from __future__ import annotations
 
 from penstock.transactions.expiry import NEVER_MS, abort_deadline_ms, is_expired
-from penstock.transactions.metadata import TransactionMetadata
+from penstock.transactions.metadata import TransactionMetadata, TransactionVersion
+from penstock.transactions.records import key_of, value_of
+from penstock.transactions.shard import RETRY_MS
 from penstock.transactions.states import TransactionState
-from penstock.wire.errors import ErrorCode
+from penstock.wire.errors import CoordinatorLoadInProgress, ErrorCode
 from tests.transactions.harness import TV_0, Coordinator
 
 WEEK_MS = 604_800_000
@@ -92,3 +94,51 @@ def test_expiry_is_looked_at_once_an_hour() -> None:
     assert coordinator.shard.next_deadline_ms() == coordinator.now_ms + 3_600_000
     coordinator.crash()
     assert coordinator.shard.next_deadline_ms() == coordinator.now_ms + 3_600_000
+    coordinator.now_ms += 3_600_000
+    coordinator.tick()
+    assert coordinator.shard.next_deadline_ms() == coordinator.now_ms + 3_600_000
+
+
+def test_each_open_transaction_is_aborted_at_its_own_time() -> None:
+    coordinator = Coordinator()
+    for transactional_id, timeout_ms in (("t", 5_000), ("soon", 1_000), ("late", 9_000)):
+        pid, epoch, _ = coordinator.init(transactional_id, timeout_ms=timeout_ms)
+        coordinator.add(pid, epoch, transactional_id=transactional_id)
+    began_ms = coordinator.now_ms
+    for passed_ms, aborted in ((1_001, ["soon"]), (5_001, ["soon", "t"]), (9_001, ["soon", "t", "late"])):
+        assert coordinator.shard.next_deadline_ms() == began_ms + passed_ms
+        coordinator.now_ms = began_ms + passed_ms
+        coordinator.tick()
+        assert [markers.transactional_id for markers in coordinator.to_mark] == aborted
+    assert coordinator.shard.next_deadline_ms() == began_ms + 3_600_000
+
+
+def test_an_abort_that_needs_a_producer_id_is_tried_again_until_there_is_one() -> None:
+    coordinator = Coordinator()
+    used_up = TransactionMetadata("t", 77, 32766, 1_000, TransactionState.ONGOING, frozenset({("a", 0)}), 0)
+    coordinator.shard.replay(key_of("t"), value_of(used_up, TransactionVersion.TV_2))
+    give = coordinator.shard._new_producer_id
+
+    def none_left() -> int:
+        raise CoordinatorLoadInProgress
+
+    coordinator.shard._new_producer_id = none_left
+    coordinator.tick()
+    assert coordinator.state() == TransactionState.ONGOING
+    coordinator.now_ms += RETRY_MS
+    assert coordinator.shard.next_deadline_ms() == coordinator.now_ms
+    coordinator.shard._new_producer_id = give
+    coordinator.tick()
+    assert coordinator.state() == TransactionState.PREPARE_ABORT
+
+
+def test_a_tombstone_ends_all_that_is_known_of_an_id() -> None:
+    coordinator = Coordinator()
+    coordinator.shard.replay(key_of("t"), None)
+    pid, epoch, _ = coordinator.init(timeout_ms=1_000)
+    coordinator.add(pid, epoch)
+    coordinator.shard.replay(key_of("t"), None)
+    coordinator.now_ms += 1_001
+    coordinator.tick()
+    assert coordinator.shard.metadata("t") is None
+    assert coordinator.to_mark == []

@@ -3,6 +3,8 @@ from __future__ import annotations
 import pytest
 
 from penstock.transactions.listing import list_filter
+from penstock.transactions.metadata import TransactionMetadata
+from penstock.transactions.states import TransactionState
 from penstock.wire import messages as m
 from penstock.wire.errors import ErrorCode, InvalidRegularExpression
 from tests.transactions.harness import Coordinator
@@ -51,6 +53,9 @@ def test_by_age(coordinator: Coordinator) -> None:
     assert names(coordinator, duration_filter=5_000) == ["idle", "open-1"]
     assert names(coordinator, duration_filter=10_000, state_filters=["Ongoing"]) == []
     assert names(coordinator, duration_filter=9_999, state_filters=["Ongoing"]) == ["open-1"]
+    pid, epoch, _ = coordinator.init("open-2")
+    coordinator.add(pid, epoch, transactional_id="open-2")
+    assert names(coordinator, duration_filter=0, state_filters=["Ongoing"]) == ["open-1"], "it began this millisecond"
 
 
 def test_by_pattern_which_must_match_the_whole_id(coordinator: Coordinator) -> None:
@@ -72,6 +77,7 @@ def test_the_state_is_shown_by_its_name(coordinator: Coordinator) -> None:
 
 def test_a_description_has_the_partitions_by_topic(coordinator: Coordinator) -> None:
     state = coordinator.shard.describe("open-1")
+    assert state.transactional_id == "open-1"
     assert (state.error_code, state.transaction_state, state.producer_id, state.producer_epoch) == (
         0,
         "Ongoing",
@@ -88,5 +94,19 @@ def test_an_id_without_a_transaction_has_no_start(coordinator: Coordinator) -> N
 
 
 def test_an_unknown_id_is_said_to_be_unknown(coordinator: Coordinator) -> None:
-    assert coordinator.shard.describe("nobody").error_code == ErrorCode.TRANSACTIONAL_ID_NOT_FOUND
+    nobody = coordinator.shard.describe("nobody")
+    assert (nobody.transactional_id, nobody.error_code) == ("nobody", ErrorCode.TRANSACTIONAL_ID_NOT_FOUND)
     assert coordinator.shard.describe("").error_code == ErrorCode.INVALID_REQUEST
+
+
+def test_an_id_whose_tombstone_is_being_written_is_not_listed() -> None:
+    dead = TransactionMetadata("t", 1000, 0, state=TransactionState.DEAD)
+    assert not list_filter(m.ListTransactionsRequest()).lets_pass(dead, 0)
+
+
+def test_the_summary_counts_states_and_finds_the_oldest_open_transaction(coordinator: Coordinator) -> None:
+    pid, epoch, _ = coordinator.init("open-2")
+    coordinator.add(pid, epoch, transactional_id="open-2")
+    states = {TransactionState.EMPTY: 1, TransactionState.ONGOING: 2, TransactionState.COMPLETE_COMMIT: 1}
+    assert coordinator.shard.summary() == (states, 1_000_000)
+    assert Coordinator().shard.summary() == ({}, None)

@@ -54,6 +54,12 @@ def test_the_classic_protocol_keeps_the_epoch_at_the_end_and_kip_890_moves_it() 
     assert completed(modern, 30).producer_epoch == 1
 
 
+def test_the_end_of_a_transaction_keeps_its_beginning_until_the_next_producer_comes() -> None:
+    done = completed(prepared(OPEN, commit=True, version=TV_2, next_producer_id=NO_PRODUCER_ID, now_ms=20), 30)
+    assert (done.start_timestamp_ms, done.last_update_timestamp_ms) == (10, 30)
+    assert next_epoch(done, timeout_ms=100, expected_epoch=None, now_ms=40).start_timestamp_ms == -1
+
+
 def test_a_producer_id_with_used_up_epochs_is_replaced_only_after_the_markers() -> None:
     old = TransactionMetadata(
         "t", 1000, 32766, state=TransactionState.ONGOING, partitions=frozenset({("a", 0)}), start_timestamp_ms=10
@@ -78,13 +84,17 @@ def test_an_abort_without_any_partition_starts_when_it_is_asked_for() -> None:
 
 
 def test_fencing_forgets_the_epoch_before_so_that_a_retry_of_the_fenced_producer_is_refused() -> None:
-    assert (fenced(OPEN).producer_epoch, fenced(OPEN).last_producer_epoch) == (1, NO_PRODUCER_EPOCH)
+    again = fenced(OPEN._replace(producer_epoch=4, last_producer_epoch=3))
+    assert (again.producer_epoch, again.last_producer_epoch) == (5, NO_PRODUCER_EPOCH)
 
 
 def test_rotation_gives_a_fresh_producer_id_at_epoch_zero() -> None:
     old = TransactionMetadata("t", 1000, 32766)
     fresh = rotate_producer_id(old, producer_id=2000, timeout_ms=5, remember_epoch=True, now_ms=9)
     assert (fresh.producer_id, fresh.producer_epoch, fresh.last_producer_epoch) == (2000, 0, 32766)
+    assert fresh.timeout_ms == 5
+    anew = rotate_producer_id(old, producer_id=2000, timeout_ms=5, remember_epoch=False, now_ms=9)
+    assert anew.last_producer_epoch == NO_PRODUCER_EPOCH
     assert fresh.previous_producer_id == 1000
 
 
@@ -98,6 +108,7 @@ def test_a_step_that_the_table_does_not_know_is_a_bug() -> None:
 def test_the_end_of_a_session_leaves_an_epoch_that_nobody_was_told() -> None:
     over = session_over(EMPTY, 5)
     assert (over.state, over.producer_id, over.producer_epoch) == (TransactionState.EMPTY, 1000, 1)
+    assert over.last_producer_epoch == NO_PRODUCER_EPOCH
     with pytest.raises(ProducerFenced):
         next_epoch(over, timeout_ms=100, expected_epoch=0, now_ms=6)
     last = session_over(EMPTY._replace(producer_epoch=32767), 5)

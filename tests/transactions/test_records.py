@@ -86,3 +86,7 @@ metadata = st.builds(
 def test_what_is_written_is_read_back(meta: TransactionMetadata) -> None:
     assert transactional_id_of(key_of(meta.transactional_id)) == meta.transactional_id
     assert metadata_of(meta.transactional_id, value_of(meta, TV_1)) == meta
+
+
+def test_a_long_transactional_id_is_a_transactional_id() -> None:
+    assert transactional_id_of(key_of("t" * 300)) == "t" * 300

@@ -5,8 +5,9 @@ from __future__ import annotations
 import pytest
 
 from penstock.coordination.context import RequestContext
+from penstock.coordination.effects import Effects
 from penstock.transactions.metadata import TransactionVersion
-from penstock.transactions.shard import MAX_WAITING, RETRY_MS, AddPartitions
+from penstock.transactions.shard import MAX_WAITING, RETRY_MS, AddPartitions, TransactionSettings
 from penstock.transactions.states import TransactionState
 from penstock.wire import messages as m
 from penstock.wire.errors import CoordinatorLoadInProgress, ErrorCode
@@ -261,3 +262,110 @@ def test_a_classic_addition_that_waited_for_the_end_before_it_waits_for_the_disk
     served = coordinator.shard.markers_written(markers, markers.partitions, coordinator.now_ms)
     assert served.replies
     assert served.replies_wait
+
+
+def test_an_outcome_without_partitions_is_complete_after_a_crash() -> None:
+    coordinator = Coordinator()
+    pid, epoch, _ = coordinator.init()
+    coordinator.end(pid, epoch, commit=False)
+    del coordinator.log[-1]
+    coordinator.now_ms += 5
+    coordinator.crash()
+    assert coordinator.state() == TransactionState.COMPLETE_ABORT
+    assert coordinator.entry.last_update_timestamp_ms == coordinator.now_ms
+
+
+def test_an_open_transaction_without_partitions_is_complete_when_its_time_is_over() -> None:
+    coordinator = Coordinator()
+    pid, epoch, _ = coordinator.init(timeout_ms=1_000)
+    nothing = AddPartitions("t", pid, epoch, frozenset(), TV_2)
+    coordinator.do(coordinator.shard.add_partitions(coordinator.respond()[1], coordinator.now_ms, nothing))
+    coordinator.now_ms += 1_001
+    coordinator.tick()
+    assert coordinator.state() == TransactionState.COMPLETE_ABORT
+    assert coordinator.entry.last_update_timestamp_ms == coordinator.now_ms
+
+
+def test_an_addition_that_is_to_wait_for_the_disk_does() -> None:
+    coordinator = Coordinator()
+    pid, epoch, _ = coordinator.init()
+    add = AddPartitions("t", pid, epoch, frozenset({("a", 0)}), TV_2, waits=True)
+    effects = coordinator.shard.add_partitions(coordinator.respond()[1], coordinator.now_ms, add)
+    assert effects.replies_wait is True
+
+
+def test_additions_that_wait_are_given_up_one_by_one() -> None:
+    coordinator = Coordinator(concurrent_wait_ms=1)
+    pid, epoch, _ = coordinator.init()
+    coordinator.add(pid, epoch)
+    coordinator.end(pid, epoch, commit=True)
+    first = coordinator.add(pid, epoch + 1)
+    assert coordinator.shard.next_deadline_ms() == coordinator.now_ms + 1
+    coordinator.now_ms += 1
+    second = coordinator.add(pid, epoch + 1)
+    assert (first, second) == (None, None)
+    assert coordinator.shard.next_deadline_ms() == coordinator.now_ms
+    coordinator.tick()
+    assert coordinator.shard.next_deadline_ms() == coordinator.now_ms + 1
+    assert list(coordinator.replies.values()).count(ErrorCode.CONCURRENT_TRANSACTIONS) == 1
+    coordinator.finish()
+    assert list(coordinator.replies.values())[-1] == ErrorCode.NONE
+
+
+def test_what_comes_first_is_the_next_deadline() -> None:
+    coordinator = Coordinator(concurrent_wait_ms=100)
+    pid, epoch, _ = coordinator.init("short", timeout_ms=50)
+    coordinator.add(pid, epoch, transactional_id="short")
+    pid, epoch, _ = coordinator.init()
+    coordinator.add(pid, epoch)
+    coordinator.end(pid, epoch, commit=True)
+    assert coordinator.add(pid, epoch + 1) is None
+    assert coordinator.shard.next_deadline_ms() == coordinator.now_ms + 51
+
+
+@pytest.mark.parametrize("what", ["refused", "added", "given up"])
+def test_whoever_adds_partitions_learns_that_what_was_before_it_is_lost(what: str) -> None:
+    coordinator = Coordinator(concurrent_wait_ms=100)
+    pid, epoch, _ = coordinator.init()
+    answers: list[ErrorCode] = []
+    add = AddPartitions("t", pid, epoch if what != "refused" else 7, frozenset({("a", 0)}), TV_2)
+    if what == "given up":
+        coordinator.add(pid, epoch)
+        coordinator.end(pid, epoch, commit=True)
+    effects = coordinator.shard.add_partitions(answers.append, coordinator.now_ms, add)
+    if what == "given up":
+        effects = coordinator.shard.tick(coordinator.now_ms + 100)
+    effects.fail(ErrorCode.NOT_COORDINATOR)
+    assert answers == [ErrorCode.NOT_COORDINATOR]
+
+
+def test_a_shard_that_is_given_up_sends_those_who_wait_elsewhere() -> None:
+    coordinator = Coordinator(concurrent_wait_ms=100)
+    pid, epoch, _ = coordinator.init()
+    coordinator.add(pid, epoch)
+    coordinator.end(pid, epoch, commit=True)
+    answers: list[ErrorCode] = []
+    add = AddPartitions("t", pid, epoch + 1, frozenset({("a", 0)}), TV_2)
+    coordinator.shard.add_partitions(answers.append, coordinator.now_ms, add)
+    effects = coordinator.shard.unload(ErrorCode.NOT_COORDINATOR)
+    effects.send()
+    effects.fail(ErrorCode.COORDINATOR_NOT_AVAILABLE)
+    assert answers == [ErrorCode.NOT_COORDINATOR, ErrorCode.COORDINATOR_NOT_AVAILABLE]
+    assert coordinator.shard.unload(ErrorCode.NOT_COORDINATOR).replies == []
+
+
+def test_a_completion_that_was_tried_again_leaves_no_deadline() -> None:
+    coordinator = Coordinator()
+    coordinator.init()
+    coordinator.shard.append_failed(Effects())
+    assert coordinator.shard.next_deadline_ms() == coordinator.now_ms + RETRY_MS
+    coordinator.now_ms += RETRY_MS
+    coordinator.tick()
+    assert coordinator.shard.next_deadline_ms() == coordinator.now_ms - RETRY_MS + 3_600_000
+
+
+def test_other_settings_hold_from_now_on() -> None:
+    coordinator = Coordinator()
+    coordinator.shard.use(TransactionSettings(transaction_max_timeout_ms=10))
+    assert coordinator.init(timeout_ms=11)[2] == ErrorCode.INVALID_TRANSACTION_TIMEOUT
+    assert coordinator.init(timeout_ms=10)[2] == ErrorCode.NONE

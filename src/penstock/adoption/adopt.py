@@ -66,8 +66,8 @@ def _write_catalog(plan: Plan, path: Path) -> None:
     catalog = SqliteCatalog.open(path)
     try:
         catalog.become(plan.folders[0].cluster_id, image.next_producer_id)
-        catalog.set_features(
-            {name: level for name, level in image.features.items() if SUPPORTED[name].initial or not level}
+        catalog.change_features(
+            replaced_by({name: level for name, level in image.features.items() if SUPPORTED[name].initial or not level})
         )
         for topic in image.topics_by_name():
             configs = _kept(plan, ResourceType.TOPIC, topic.name)
@@ -84,7 +84,7 @@ def _write_catalog(plan: Plan, path: Path) -> None:
             ],
             [],
         )
-        catalog.set_quotas(image.quotas)
+        catalog.change_quotas({entity: replaced_by(values) for entity, values in image.quotas.items()})
     finally:
         catalog.close()
     sync_path(str(path))

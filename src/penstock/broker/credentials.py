@@ -91,18 +91,23 @@ class Users:
         mechanism = next(common, best_first[0])
         return Stored(mechanism, self.look_up(user, mechanism))
 
-    def change(self, upserted: Collection[CredentialRow], deleted: Collection[tuple[str, ScramMechanism]] = ()) -> None:
-        """Write changes to the catalog, then let them count. Raises KafkaError if that fails."""
+    def change(
+        self, upserted: Collection[CredentialRow], deleted: Collection[tuple[str, ScramMechanism]] = ()
+    ) -> frozenset[str]:
+        """Write changes to the catalog, then let them count. Returns the users of whom there was nothing to delete.
+        Raises KafkaError if that fails."""
+        keys = [(user, int(mechanism)) for user, mechanism in deleted]
         with changing("credentials"):
-            self._catalog.change_credentials(upserted, [(user, int(mechanism)) for user, mechanism in deleted])
+            found = self._catalog.change_credentials(upserted, keys)
         replaced = {row.user for row in upserted if (row.user, ScramMechanism(row.mechanism)) in self._credentials}
-        for key in deleted:
-            self._credentials.pop(key, None)
+        for user, mechanism in deleted:
+            self._credentials.pop((user, mechanism), None)
         for row in upserted:
             credential = Credential(row.salt, row.iterations, row.stored_key, row.server_key)
             self._credentials[row.user, ScramMechanism(row.mechanism)] = credential
         self._model.clear()
         self._changed(frozenset(replaced | {user for user, _ in deleted}))
+        return frozenset(key[0] for key in keys if key not in found)
 
     def _changed(self, changed: frozenset[str]) -> None:
         if changed:

@@ -11,7 +11,7 @@ Kafka insists on classic, and share has no effect: share groups depend on share.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable
+from collections.abc import Callable, Collection, Iterable, Mapping
 from typing import NamedTuple
 
 from penstock.broker.storage_errors import changing
@@ -42,6 +42,8 @@ SUPPORTED: dict[str, Feature] = {
     "streams.version": Feature(0, 1, 0),
     TRANSACTION_VERSION: Feature(0, 2, 2),
 }
+
+_INITIAL = {name: feature.initial for name, feature in SUPPORTED.items()}
 
 # Levels that stay what they are: Kafka does not lower the first two either, and Streams groups are not served.
 _FIXED = {
@@ -76,7 +78,7 @@ class Features:
     def __init__(self, catalog: Catalog, rebalance_protocols: Collection[str]) -> None:
         self._catalog = catalog
         self._has_consumer_protocol = "consumer" in rebalance_protocols
-        self._levels = {name: feature.initial for name, feature in SUPPORTED.items()} | catalog.features()
+        self._levels = _INITIAL | catalog.features()
         self.epoch = catalog.features_epoch()
         self.listeners: list[Callable[[], None]] = []
         """Called after a level has changed."""
@@ -103,42 +105,54 @@ class Features:
         """Change levels, all or none. Raises InvalidUpdateVersion for the first that cannot be changed, and what the
         client is told when the catalog refuses."""
         latest = {update.feature: update for update in updates}
-        for update in latest.values():
-            wrong = self._fault(update)
-            if wrong:
-                raise InvalidUpdateVersion(
-                    "The update failed for all features since the following feature had an error: "
-                    f"Invalid update version {update.level} for feature {update.feature}. {wrong}"
-                )
-        changed = {update.feature: update.level for update in latest.values() if self._is_change(update)}
-        if validate_only or not changed:
+        if validate_only or not latest:
+            _check(latest, self._levels)
             return
+
+        def change(found: Mapping[str, int]) -> Mapping[str, int]:
+            levels = {**_INITIAL, **found}
+            _check(latest, levels)
+            return {
+                update.feature: update.level for update in latest.values() if update.level != levels[update.feature]
+            }
+
         with changing("the levels of features"):
-            self.epoch = self._catalog.set_features(changed)
-        self._levels |= changed
-        for listener in self.listeners:
-            listener()
+            self.epoch = self._catalog.change_features(change)
+        changed = {update.feature: update.level for update in latest.values()}
+        if self._levels | changed != self._levels:
+            self._levels |= changed
+            for listener in self.listeners:
+                listener()
 
-    def _is_change(self, update: Update) -> bool:
-        return update.level != self._levels[update.feature]
 
-    def _fault(self, update: Update) -> str:
-        """Why a level cannot become what an update asks for, checked in Kafka's order; empty if it can."""
-        feature = SUPPORTED.get(update.feature)
-        if update.upgrade_type not in (UPGRADE, SAFE_DOWNGRADE, UNSAFE_DOWNGRADE):
-            return "The controller does not support the given upgrade type."
-        if update.level < 0:
-            return "A feature version cannot be less than 0."
-        if feature is None:
-            return f"Feature {update.feature} not found."
-        if not feature.lowest <= update.level <= feature.highest:
-            return f"Only versions {feature.lowest}-{feature.highest} are supported."
-        current = self._levels[update.feature]
-        if update.level < current and update.upgrade_type == UPGRADE:
-            return (
-                "Can't downgrade the version of this feature without setting the upgrade type to either safe or "
-                "unsafe downgrade."
+def _check(updates: Mapping[str, Update], levels: Mapping[str, int]) -> None:
+    """Raises InvalidUpdateVersion for the first that cannot be made."""
+    for update in updates.values():
+        wrong = _fault(update, levels)
+        if wrong:
+            raise InvalidUpdateVersion(
+                "The update failed for all features since the following feature had an error: "
+                f"Invalid update version {update.level} for feature {update.feature}. {wrong}"
             )
-        if update.level > current and update.upgrade_type != UPGRADE:
-            return "Can't downgrade to a newer version."
-        return _FIXED.get(update.feature, "") if update.level != current else ""
+
+
+def _fault(update: Update, levels: Mapping[str, int]) -> str:
+    """Why a level cannot become what an update asks for, checked in Kafka's order; empty if it can."""
+    feature = SUPPORTED.get(update.feature)
+    if update.upgrade_type not in (UPGRADE, SAFE_DOWNGRADE, UNSAFE_DOWNGRADE):
+        return "The controller does not support the given upgrade type."
+    if update.level < 0:
+        return "A feature version cannot be less than 0."
+    if feature is None:
+        return f"Feature {update.feature} not found."
+    if not feature.lowest <= update.level <= feature.highest:
+        return f"Only versions {feature.lowest}-{feature.highest} are supported."
+    current = levels[update.feature]
+    if update.level < current and update.upgrade_type == UPGRADE:
+        return (
+            "Can't downgrade the version of this feature without setting the upgrade type to either safe or "
+            "unsafe downgrade."
+        )
+    if update.level > current and update.upgrade_type != UPGRADE:
+        return "Can't downgrade to a newer version."
+    return _FIXED.get(update.feature, "") if update.level != current else ""

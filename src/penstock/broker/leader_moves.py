@@ -98,6 +98,7 @@ class LeaderMoves:
             raise InvalidRequest(f"Broker {node_id} is running: stop it first.")
         if not self._cluster.has_left(node_id):
             raise BrokerIdNotRegistered(f"Broker ID {node_id} is not currently registered")
+        self._cluster.catch_up()  # replicas that were chosen through another broker a moment ago are not taken back
         changed = retire(node_id, self._cluster.rows(), self._cluster.nodes)
         self.give([Direction(*row[:2], replicas, elected=row.elected) for row, replicas in changed])
 

@@ -36,7 +36,7 @@ if TYPE_CHECKING:
     from penstock.broker.config import BrokerConfig
     from penstock.broker.connection import Connection
     from penstock.broker.world import World
-    from penstock.catalog.contract import Catalog
+    from penstock.catalog.contract import Catalog, QuotaChange
 
 # What brokers send to each other is exempt from the request quota, and so is who a client is.
 _EXEMPT = frozenset({ApiKey.WRITE_TXN_MARKERS, ApiKey.SASL_HANDSHAKE, ApiKey.SASL_AUTHENTICATE})
@@ -71,10 +71,10 @@ class Quotas:
         self.limits_mutations = bool(self._limits[Quota.MUTATION])
         self.limits_addresses = bool(self._limits[Quota.CONNECTION])
 
-    def change(self, quotas: Mapping[QuotaEntity, Mapping[str, float]]) -> None:
-        """Replace the quotas of each of these entities, for good and at once. Raises KafkaError if that fails."""
+    def change(self, changes: Mapping[QuotaEntity, QuotaChange]) -> None:
+        """Change the quotas of each of these entities, for good and at once. Raises KafkaError if that fails."""
         with changing("quotas"):
-            self._catalog.set_quotas(quotas)
+            self._catalog.change_quotas(changes)
         self.apply(self._catalog.quotas())
 
     # -- what requests use -----------------------------------------------------------------------------------------

@@ -10,9 +10,10 @@ database), `memory` (for tests and simulations).
 was told exists still exists after a power cut. When it raises CatalogError, nothing has changed. The caller applies a
 change to its own state only after the method has returned.
 
-**Configs.** The configs of a resource change through a function, which the engine calls inside its transaction with
-what the catalog holds by then. So brokers that share a catalog do not undo each other's changes of one resource,
-however old their own view of it is.
+**Changes of what is there.** The configs of a resource, the quotas of an entity and the levels of features change
+through a function, which the engine calls inside its transaction with what the catalog holds by then; rules that are to
+be deleted are chosen by one. So brokers that share a catalog do not undo each other's changes, and confirm none that is
+not made, however old their own view is.
 
 **One owner.** One broker uses a catalog, from one thread at a time, and what it read stays true until it changes it
 itself. The embedded engine leaves the proof to the lock on the data folder. An engine that finds the catalog taken
@@ -24,9 +25,9 @@ called on the event loop, so every wait in it is bounded; `postgres` says how.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
-from typing import NamedTuple, Protocol, TypeAlias
+from typing import NamedTuple, Protocol, TypeAlias, TypeVar
 
 from penstock.guard import SelfExplanatory
 from penstock.security.acls import AclBinding
@@ -36,14 +37,21 @@ from penstock.wire.config_resources import ResourceType
 PRODUCER_ID_BLOCK_SIZE = 1000
 SECRET_BYTES = 32
 
-ConfigChange: TypeAlias = Callable[[Mapping[str, str]], Mapping[str, str]]
-"""What is to be set for a resource, given what is set. It may raise, and then nothing has changed. It may be called
-more than once, or in vain, and must not use the catalog."""
+V = TypeVar("V")
+
+Change: TypeAlias = Callable[[Mapping[str, V]], Mapping[str, V]]
+"""What is to be set, given what is set. It may raise, and then nothing has changed. It may be called more than once, or
+in vain, and must not use the catalog."""
+ConfigChange: TypeAlias = Change[str]
+QuotaChange: TypeAlias = Change[float]
+FeatureChange: TypeAlias = Change[int]
+AclChoice: TypeAlias = Callable[[Sequence[AclBinding]], Collection[AclBinding]]
+"""Some of the rules that there are, sorted; under the same conditions."""
 
 
-def replaced_by(configs: Mapping[str, str]) -> ConfigChange:
-    """The change that leaves these configs and no others."""
-    return lambda found: configs
+def replaced_by(values: Mapping[str, V]) -> Change[V]:
+    """The change that asks for these values, whatever is set."""
+    return lambda found: values
 
 
 class CatalogError(SelfExplanatory):
@@ -97,8 +105,9 @@ class Catalog(Protocol):
     def features_epoch(self) -> int:
         """1 in a new cluster, and one more after each change."""
 
-    def set_features(self, levels: Mapping[str, int]) -> int:
-        """Change finalized levels, and leave those that are not named. Returns the new epoch."""
+    def change_features(self, change: FeatureChange) -> int:
+        """Change finalized levels; those that the change does not name stay. Returns the new epoch, or the old one if
+        every level is as it was. Raises what the change raises."""
 
     # Producer ids
 
@@ -142,16 +151,23 @@ class Catalog(Protocol):
     def change_acls(self, added: Collection[AclBinding], removed: Collection[AclBinding]) -> None:
         """Add and remove rules. One that is there already, or not there any more, is passed over."""
 
+    def delete_acls(self, choose: AclChoice) -> None:
+        """Delete some of the rules that there are. Raises what the choice raises."""
+
     def credentials(self) -> list[CredentialRow]:
         """All SCRAM credentials, by user and mechanism."""
 
-    def change_credentials(self, upserted: Collection[CredentialRow], deleted: Collection[tuple[str, int]]) -> None:
-        """Add or replace credentials, and delete those of the given (user, mechanism)."""
+    def change_credentials(
+        self, upserted: Collection[CredentialRow], deleted: Collection[tuple[str, int]]
+    ) -> frozenset[tuple[str, int]]:
+        """Add or replace credentials, and delete those of the given (user, mechanism). Returns which were deleted: the
+        others were not there."""
 
     def quotas(self) -> dict[QuotaEntity, dict[str, float]]:
         """The quotas of each entity that has any."""
 
-    def set_quotas(self, quotas: Mapping[QuotaEntity, Mapping[str, float]]) -> None:
-        """Replace all quotas of each of these entities; one without any is forgotten."""
+    def change_quotas(self, changes: Mapping[QuotaEntity, QuotaChange]) -> None:
+        """Change the quotas of these entities, of all or of none; one without any left is forgotten. Raises what a
+        change raises."""
 
     def close(self) -> None: ...

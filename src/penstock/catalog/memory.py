@@ -12,9 +12,12 @@ from dataclasses import replace
 from penstock.catalog.contract import (
     PRODUCER_ID_BLOCK_SIZE,
     SECRET_BYTES,
+    AclChoice,
     CatalogError,
     ConfigChange,
     CredentialRow,
+    FeatureChange,
+    QuotaChange,
     TopicExists,
     TopicRow,
     UnknownTopic,
@@ -70,11 +73,13 @@ class MemoryCatalog:
     def features_epoch(self) -> int:
         return self._features_epoch
 
-    def set_features(self, levels: Mapping[str, int]) -> int:
+    def change_features(self, change: FeatureChange) -> int:
         self._check_writable()
-        self._features.update(levels)
-        self._features_epoch += 1
-        self._changed(Kind.FEATURES)
+        levels = {**self._features, **change(self.features())}
+        if levels != self._features:
+            self._features = levels
+            self._features_epoch += 1
+            self._changed(Kind.FEATURES)
         return self._features_epoch
 
     # Producer ids
@@ -168,26 +173,31 @@ class MemoryCatalog:
         self._acls.update(added)
         self._changed(Kind.ACLS)
 
+    def delete_acls(self, choose: AclChoice) -> None:
+        self._check_writable()
+        self._acls.difference_update(choose(self.acls()))
+        self._changed(Kind.ACLS)
+
     def credentials(self) -> list[CredentialRow]:
         return [self._credentials[key] for key in sorted(self._credentials)]
 
-    def change_credentials(self, upserted: Collection[CredentialRow], deleted: Collection[tuple[str, int]]) -> None:
+    def change_credentials(
+        self, upserted: Collection[CredentialRow], deleted: Collection[tuple[str, int]]
+    ) -> frozenset[tuple[str, int]]:
         self._check_writable()
-        for key in deleted:
-            self._credentials.pop(key, None)
+        found = frozenset(key for key in deleted if self._credentials.pop(key, None) is not None)
         self._credentials.update({(row.user, row.mechanism): row for row in upserted})
         self._changed(Kind.CREDENTIALS)
+        return found
 
     def quotas(self) -> dict[QuotaEntity, dict[str, float]]:
         return {entity: dict(values) for entity, values in self._quotas.items()}
 
-    def set_quotas(self, quotas: Mapping[QuotaEntity, Mapping[str, float]]) -> None:
+    def change_quotas(self, changes: Mapping[QuotaEntity, QuotaChange]) -> None:
         self._check_writable()
-        for entity, values in quotas.items():
-            if values:
-                self._quotas[entity] = dict(values)
-            else:
-                self._quotas.pop(entity, None)
+        quotas = self.quotas()
+        changed = {entity: dict(change(quotas.get(entity, {}))) for entity, change in changes.items()}
+        self._quotas = {entity: values for entity, values in {**quotas, **changed}.items() if values}
         self._changed(Kind.QUOTAS)
 
     # Brokers that share the catalog

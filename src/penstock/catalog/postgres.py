@@ -20,7 +20,7 @@ import json
 import os
 import time
 import uuid
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from typing import Any, TypeVar
 
 import psycopg
@@ -28,10 +28,13 @@ import psycopg
 from penstock.catalog.contract import (
     PRODUCER_ID_BLOCK_SIZE,
     SECRET_BYTES,
+    AclChoice,
     CatalogError,
     CatalogLost,
     ConfigChange,
     CredentialRow,
+    FeatureChange,
+    QuotaChange,
     TopicExists,
     TopicRow,
     UnknownTopic,
@@ -112,8 +115,12 @@ class PostgresCatalog:
     def features_epoch(self) -> int:
         return int(self._all("SELECT features_epoch FROM cluster")[0][0])
 
-    def set_features(self, levels: Mapping[str, int]) -> int:
+    def change_features(self, change: FeatureChange) -> int:
         def apply(connection: Any) -> None:
+            found = dict(connection.execute("SELECT name, level FROM feature"))
+            levels = {**found, **change(found)}
+            if levels == found:
+                return
             _each(
                 connection,
                 """
@@ -243,34 +250,11 @@ class PostgresCatalog:
         return bytes(self._all("SELECT secret FROM cluster")[0][0])
 
     def acls(self) -> list[AclBinding]:
-        return [
-            AclBinding(
-                AclResource(resource_type),
-                resource_name,
-                principal,
-                AclOperation(operation),
-                AclPermission(permission),
-                host,
-                PatternType(pattern_type),
-            )
-            for resource_type, resource_name, principal, operation, permission, host, pattern_type in self._all(
-                """
-                SELECT resource_type, resource_name, principal, operation, permission, host, pattern_type FROM acl
-                ORDER BY resource_type, resource_name, principal, operation, permission, host, pattern_type
-                """
-            )
-        ]
+        return _rules(self._all(_ACLS))
 
     def change_acls(self, added: Collection[AclBinding], removed: Collection[AclBinding]) -> None:
         def apply(connection: Any) -> None:
-            _each(
-                connection,
-                """
-                DELETE FROM acl WHERE resource_type = %s AND resource_name = %s AND principal = %s AND operation = %s
-                AND permission = %s AND host = %s AND pattern_type = %s
-                """,
-                [_plain(rule) for rule in removed],
-            )
+            _delete_rules(connection, removed)
             _each(
                 connection,
                 """
@@ -279,6 +263,12 @@ class PostgresCatalog:
                 """,
                 [_plain(rule) for rule in added],
             )
+
+        self._change(apply, nothing, Kind.ACLS)
+
+    def delete_acls(self, choose: AclChoice) -> None:
+        def apply(connection: Any) -> None:
+            _delete_rules(connection, choose(_rules(connection.execute(_ACLS))))
 
         self._change(apply, nothing, Kind.ACLS)
 
@@ -293,14 +283,16 @@ class PostgresCatalog:
             )
         ]
 
-    def change_credentials(self, upserted: Collection[CredentialRow], deleted: Collection[tuple[str, int]]) -> None:
+    def change_credentials(
+        self, upserted: Collection[CredentialRow], deleted: Collection[tuple[str, int]]
+    ) -> frozenset[tuple[str, int]]:
+        delete = "DELETE FROM credential WHERE user_name = %s AND mechanism = %s"
+        found: set[tuple[str, int]] = set()
+
         def apply(connection: Any) -> None:
-            replaced = [(row.user, row.mechanism) for row in upserted]
-            _each(
-                connection,
-                "DELETE FROM credential WHERE user_name = %s AND mechanism = %s",
-                [(user, int(mechanism)) for user, mechanism in (*deleted, *replaced)],
-            )
+            found.clear()
+            found.update(key for key in deleted if connection.execute(delete, (key[0], int(key[1]))).rowcount)
+            _each(connection, delete, [(row.user, int(row.mechanism)) for row in upserted])
             _each(
                 connection,
                 """
@@ -311,6 +303,7 @@ class PostgresCatalog:
             )
 
         self._change(apply, nothing, Kind.CREDENTIALS)
+        return frozenset(found)
 
     def quotas(self) -> dict[QuotaEntity, dict[str, float]]:
         quotas: dict[QuotaEntity, dict[str, float]] = {}
@@ -319,10 +312,12 @@ class PostgresCatalog:
             quotas.setdefault(entity, {})[name] = value
         return quotas
 
-    def set_quotas(self, quotas: Mapping[QuotaEntity, Mapping[str, float]]) -> None:
+    def change_quotas(self, changes: Mapping[QuotaEntity, QuotaChange]) -> None:
         def apply(connection: Any) -> None:
-            for entity, values in quotas.items():
+            for entity, change in changes.items():
                 text = json.dumps(entity)
+                query = "SELECT name, value FROM quota WHERE entity = %s ORDER BY name"
+                values = change(dict(connection.execute(query, (text,))))
                 connection.execute("DELETE FROM quota WHERE entity = %s", (text,))
                 _each(
                     connection,
@@ -499,6 +494,38 @@ def _write_placements(connection: Any, topic_id: bytes, first: int, placements: 
 
 def _kinds_of(placements: Sequence[Placement]) -> tuple[Kind, ...]:
     return (Kind.TOPICS, Kind.PARTITIONS) if placements else (Kind.TOPICS,)
+
+
+_ACLS = """
+    SELECT resource_type, resource_name, principal, operation, permission, host, pattern_type FROM acl
+    ORDER BY resource_type, resource_name, principal, operation, permission, host, pattern_type
+    """
+
+
+def _rules(rows: Iterable[Any]) -> list[AclBinding]:
+    return [
+        AclBinding(
+            AclResource(resource_type),
+            resource_name,
+            principal,
+            AclOperation(operation),
+            AclPermission(permission),
+            host,
+            PatternType(pattern_type),
+        )
+        for resource_type, resource_name, principal, operation, permission, host, pattern_type in rows
+    ]
+
+
+def _delete_rules(connection: Any, rules: Iterable[AclBinding]) -> None:
+    _each(
+        connection,
+        """
+        DELETE FROM acl WHERE resource_type = %s AND resource_name = %s AND principal = %s AND operation = %s
+        AND permission = %s AND host = %s AND pattern_type = %s
+        """,
+        [_plain(rule) for rule in rules],
+    )
 
 
 def _plain(rule: AclBinding) -> tuple[Any, ...]:

@@ -31,9 +31,6 @@ SELECT 1 FROM broker
 WHERE node_id <> %s AND is_live AND lease_until > now() AND NOT is_draining AND endpoints <> '{}' LIMIT 1
 """
 
-# A broker that is stopped inside of a transaction must not hold its locks for long.
-_IDLE_IN_TRANSACTION = "SET idle_in_transaction_session_timeout = 2000"
-
 
 class PostgresMembership:
     """See `leases.Leases`."""
@@ -136,7 +133,6 @@ class PostgresMembership:
         connection = self._session.connection()
         if connection is not self._listening:
             try:
-                connection.execute(_IDLE_IN_TRANSACTION)
                 name = psycopg.sql.Identifier(channel(self._session.schema))
                 connection.execute(psycopg.sql.SQL("LISTEN {}").format(name))
             except psycopg.Error as error:

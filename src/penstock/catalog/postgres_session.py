@@ -33,11 +33,12 @@ _PARAMETERS: dict[str, str | int] = {
     "fallback_application_name": "penstock",
 }
 
-# The server, too, must notice that a broker's machine has vanished: it holds the lock of the cluster for it.
+# The server, too, must notice that a broker's machine has vanished, or that the broker was stopped: it holds the lock of
+# the cluster for it, which whoever takes over needs. Between the statements of a transaction a broker never waits.
 _SETTINGS = {
     "statement_timeout": str(STATEMENT_SECONDS * 1000),
     "lock_timeout": str(LOCK_MILLISECONDS),
-    "idle_in_transaction_session_timeout": "10000",
+    "idle_in_transaction_session_timeout": "2000",
     "tcp_keepalives_idle": "5",
     "tcp_keepalives_interval": "2",
     "tcp_keepalives_count": "3",

@@ -13,7 +13,7 @@ from typing import Any, NamedTuple, TypeVar
 
 import psycopg
 
-from penstock.catalog.contract import CatalogError
+from penstock.catalog.contract import CatalogError, replaced_by
 from penstock.catalog.postgres import PostgresCatalog, nothing
 from penstock.catalog.postgres_incarnation import check_place, is_copy
 from penstock.catalog.postgres_ownership import LOCK
@@ -66,6 +66,8 @@ def new_cluster(session: Session, made: NewCluster) -> Iterator[WholeCatalog]:
         connection = session.connection()
         with connection.transaction():
             _lock(connection, session)
+            # The block may be busy with where the contents come from.
+            connection.execute("SET LOCAL idle_in_transaction_session_timeout = 0")
             found = _cluster(connection, session)
             if found is not None:
                 raise CatalogError(
@@ -82,7 +84,7 @@ def new_cluster(session: Session, made: NewCluster) -> Iterator[WholeCatalog]:
             )
             check_place(connection, f"the schema {session.schema!r} at {session.shown}")
             catalog = WholeCatalog(session, made.cluster_id)
-            catalog.set_features(made.features)
+            catalog.change_features(replaced_by(made.features))
             connection.execute("UPDATE cluster SET features_epoch = %s", (made.features_epoch,))
             yield catalog
             connection.execute("SET LOCAL statement_timeout = 0")

@@ -18,9 +18,12 @@ from typing import TYPE_CHECKING, Any
 from penstock.catalog.contract import (
     PRODUCER_ID_BLOCK_SIZE,
     SECRET_BYTES,
+    AclChoice,
     CatalogError,
     ConfigChange,
     CredentialRow,
+    FeatureChange,
+    QuotaChange,
     TopicExists,
     TopicRow,
     UnknownTopic,
@@ -49,6 +52,10 @@ if TYPE_CHECKING:
 
 _BUSY_TIMEOUT_SECONDS = 5.0
 _PRIVATE = 0o600
+_DELETE_ACL = """
+    DELETE FROM acl WHERE resource_type = ? AND resource_name = ? AND principal = ? AND operation = ?
+    AND permission = ? AND host = ? AND pattern_type = ?
+    """
 
 
 class SqliteCatalog:
@@ -134,11 +141,14 @@ class SqliteCatalog:
     def features_epoch(self) -> int:
         return int(self._all("SELECT features_epoch FROM cluster")[0][0])
 
-    def set_features(self, levels: Mapping[str, int]) -> int:
+    def change_features(self, change: FeatureChange) -> int:
         with self._transaction(Kind.FEATURES) as connection:
-            connection.executemany("INSERT OR REPLACE INTO feature VALUES (?, ?)", levels.items())
-            connection.execute("UPDATE cluster SET features_epoch = features_epoch + 1")
-            return int(connection.execute("SELECT features_epoch FROM cluster").fetchone()[0])
+            found = self.features()
+            levels = {**found, **change(found)}
+            if levels != found:
+                connection.executemany("INSERT OR REPLACE INTO feature VALUES (?, ?)", levels.items())
+                connection.execute("UPDATE cluster SET features_epoch = features_epoch + 1")
+            return self.features_epoch()
 
     # -- producer ids ----------------------------------------------------------------------------------------------
 
@@ -283,14 +293,12 @@ class SqliteCatalog:
 
     def change_acls(self, added: Collection[AclBinding], removed: Collection[AclBinding]) -> None:
         with self._transaction(Kind.ACLS) as connection:
-            connection.executemany(
-                """
-                DELETE FROM acl WHERE resource_type = ? AND resource_name = ? AND principal = ? AND operation = ?
-                AND permission = ? AND host = ? AND pattern_type = ?
-                """,
-                removed,
-            )
+            connection.executemany(_DELETE_ACL, removed)
             connection.executemany("INSERT OR IGNORE INTO acl VALUES (?, ?, ?, ?, ?, ?, ?)", added)
+
+    def delete_acls(self, choose: AclChoice) -> None:
+        with self._transaction(Kind.ACLS) as connection:
+            connection.executemany(_DELETE_ACL, choose(self.acls()))
 
     def credentials(self) -> list[CredentialRow]:
         return [
@@ -303,10 +311,14 @@ class SqliteCatalog:
             )
         ]
 
-    def change_credentials(self, upserted: Collection[CredentialRow], deleted: Collection[tuple[str, int]]) -> None:
+    def change_credentials(
+        self, upserted: Collection[CredentialRow], deleted: Collection[tuple[str, int]]
+    ) -> frozenset[tuple[str, int]]:
+        delete = "DELETE FROM credential WHERE user = ? AND mechanism = ?"
         with self._transaction(Kind.CREDENTIALS) as connection:
-            connection.executemany("DELETE FROM credential WHERE user = ? AND mechanism = ?", deleted)
+            found = frozenset(key for key in deleted if connection.execute(delete, key).rowcount)
             connection.executemany("INSERT OR REPLACE INTO credential VALUES (?, ?, ?, ?, ?, ?)", upserted)
+        return found
 
     def quotas(self) -> dict[QuotaEntity, dict[str, float]]:
         quotas: dict[QuotaEntity, dict[str, float]] = {}
@@ -315,10 +327,12 @@ class SqliteCatalog:
             quotas.setdefault(entity, {})[name] = value
         return quotas
 
-    def set_quotas(self, quotas: Mapping[QuotaEntity, Mapping[str, float]]) -> None:
+    def change_quotas(self, changes: Mapping[QuotaEntity, QuotaChange]) -> None:
         with self._transaction(Kind.QUOTAS) as connection:
-            for entity, values in quotas.items():
+            for entity, change in changes.items():
                 text = json.dumps(entity)
+                rows = connection.execute("SELECT name, value FROM quota WHERE entity = ? ORDER BY name", (text,))
+                values = change(dict(rows.fetchall()))
                 connection.execute("DELETE FROM quota WHERE entity = ?", (text,))
                 connection.executemany(
                     "INSERT INTO quota VALUES (?, ?, ?)", [(text, name, value) for name, value in values.items()]

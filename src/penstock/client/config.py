@@ -8,6 +8,7 @@ environment variable) is converted to the field's type, and an unknown name is r
 from __future__ import annotations
 
 import dataclasses
+import functools
 import typing
 from collections.abc import Callable, Mapping, Sequence
 from typing import Literal, TypeVar
@@ -296,8 +297,10 @@ def field_of(name: str) -> str:
     return _SYNONYMS.get(field, field)
 
 
-def _field_types(cls: type[ClientConfig]) -> dict[str, object]:
-    return dict(typing.get_type_hints(cls))
+@functools.cache
+def _field_types(cls: type[ClientConfig]) -> Mapping[str, object]:
+    """Evaluating the annotations of a class takes a millisecond, and a program may have thousands of clients."""
+    return typing.get_type_hints(cls)
 
 
 def _unknown(name: str, types: Mapping[str, object], dotted: bool) -> str:

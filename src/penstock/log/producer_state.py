@@ -243,7 +243,7 @@ class ProducerState:
         producer_id = header.producer_id
         entry = self.entries.get(producer_id)
         if entry is None:
-            entry = self.entries[producer_id] = ProducerEntry(producer_id, header.producer_epoch)
+            entry = self.entries[producer_id] = ProducerEntry(producer_id)
         entry.change_epoch(header.producer_epoch)
         entry.coordinator_epoch = marker.coordinator_epoch
         entry.last_timestamp = header.max_timestamp

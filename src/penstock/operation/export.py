@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from penstock.broker.cluster_folder import EMBEDDED_CATALOG, EXPORT_FILE
-from penstock.catalog.contract import TopicRow
+from penstock.catalog.contract import TopicRow, replaced_by
 from penstock.catalog.postgres_session import Session
 from penstock.catalog.postgres_whole import WholeCatalog, find_cluster, stopped_cluster
 from penstock.catalog.sqlite import SqliteCatalog
@@ -203,7 +203,7 @@ class _Exporter:
         source = self._catalog
         target = SqliteCatalog.open(unfinished)
         try:
-            target.set_features(source.features())
+            target.change_features(replaced_by(source.features()))
             copy_catalog(source, target, topics)
             target.become(
                 source.cluster_id,

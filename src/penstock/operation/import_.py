@@ -261,4 +261,4 @@ def copy_catalog(source: Catalog, target: Catalog, topics: list[TopicRow]) -> No
             target.change_configs(kind, name, replaced_by(configs))
     target.change_acls(source.acls(), [])
     target.change_credentials(source.credentials(), [])
-    target.set_quotas(source.quotas())
+    target.change_quotas({entity: replaced_by(values) for entity, values in source.quotas().items()})

@@ -274,8 +274,8 @@ class _Copying:
             os.unlink(target / UNFINISHED_FILE)
         except OSError as error:
             raise StorageError(
-                f"cannot write the backup {target}: {error.strerror}; it is no backup yet: free some space or name "
-                "another folder, and make it again"
+                f"cannot write the backup {target}: {error.strerror} ({error.filename}); it is no backup yet: free some "
+                "space or name another folder, and make it again"
             ) from error
         return Made(manifest, self._copied, self._shared, source.was_running)
 

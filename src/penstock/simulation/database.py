@@ -115,6 +115,10 @@ class _Tables(MemoryCatalog):
         self._brokers[node_id] = replace(self._brokers[node_id], endpoints=dict(endpoints))
         self.note(Kind.BROKERS)
 
+    def is_registered(self, node_id: int, epoch: int) -> bool:
+        row = self._brokers.get(node_id)
+        return row is not None and row.is_live and row.epoch == epoch
+
     def note(self, kind: Kind) -> None:
         """Tell brokers that something of a kind has changed."""
         self._changed(kind)
@@ -182,20 +186,17 @@ class Database:
         self.catalog.move_partitions([move for move in moves if move[:2] in led])
 
     def _check_registered(self, node_id: int, epoch: int) -> None:
-        if not any(row[:2] == (node_id, epoch) and is_live for row, is_live in self._brokers()):
+        if not self.catalog.is_registered(node_id, epoch):
             raise NotRegistered(f"broker {node_id} is not registered under epoch {epoch} any more")
-
-    def _brokers(self) -> list[tuple[tuple[int, int], bool]]:
-        return [((row.node_id, row.epoch), row.is_live) for row in self.catalog.brokers()]
 
     # -- leases --------------------------------------------------------------------------------------------------------
 
     def holds_lease(self, node_id: int, epoch: int) -> bool:
-        return ((node_id, epoch), True) in self._brokers() and self._leases[node_id].until > self._clock()
+        return self.catalog.is_registered(node_id, epoch) and self._leases[node_id].until > self._clock()
 
     def renew(self, node_id: int, epoch: int, lease_seconds: float, session: Session) -> bool | None:
         """Whether the broker is to drain; None if it has no lease any more."""
-        if ((node_id, epoch), True) not in self._brokers():
+        if not self.catalog.is_registered(node_id, epoch):
             return None
         lease = self._leases[node_id]
         lease.until, lease.session = self._clock() + lease_seconds, session

@@ -1,4 +1,4 @@
-"""What passes the broker's door: every request when it is sent, every answer when the broker gives it.
+"""What passes the broker's door: requests when they are sent, answers when the broker gives them.
 
 A client alone cannot say what a broker has done: an answer may be lost on its way. At the door it is known what the
 broker has said, to whom, and when. Whoever listens gets *exchanges*, of every client alike, and hears of requests that
@@ -7,8 +7,9 @@ will never be answered because their connection is over.
 
 from __future__ import annotations
 
+import struct
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from dataclasses import dataclass
 
 from penstock.simulation.network import Connection
@@ -18,6 +19,8 @@ from penstock.wire.api import API_TABLE, ApiKey
 from penstock.wire.codec import decode
 from penstock.wire.conversation import Expected
 from penstock.wire.frames import SIZE, parse_request_header
+
+_KEY = struct.Struct(">h")
 
 
 @dataclass(slots=True, eq=False)
@@ -40,7 +43,9 @@ Listener = Callable[[Exchange], object]
 class Door:
     """Listens at every connection of a world. Assign what is to be called."""
 
-    def __init__(self, world: SimulatedWorld) -> None:
+    def __init__(self, world: SimulatedWorld, apis: Collection[ApiKey]) -> None:
+        """The APIs are those whose exchanges somebody listens for."""
+        self.apis = frozenset(apis)
         self.on_request: Listener | None = None
         self.on_answer: Listener | None = None
         self.on_unanswered: Listener | None = None
@@ -49,7 +54,7 @@ class Door:
         """
         self.on_over: Callable[[Connection], object] | None = None
         self.on_unanswerable: Listener | None = None
-        """The broker has heard that the connection is over, and will not answer either."""
+        """The broker has heard that the connection is over, or has closed it itself, and will not answer either."""
         self._world = world
         self._sent = 0
         world.network.on_connection = self._connected
@@ -75,39 +80,51 @@ class _Listening:
         self._client = connection.client.name if connection.client is not None else "world"
         self._requests = _Frames()
         self._answers = _Frames()
-        self._pending: deque[tuple[Expected, Exchange]] = deque()
+        self._pending: deque[tuple[Expected, Exchange] | None] = deque()
+        """What waits for its answer; None for each exchange that nobody listens for."""
 
     def requested(self, data: bytes) -> None:
         for frame in self._requests.add(data):
+            number = self._door.sent()
+            key = _KEY.unpack_from(frame)[0]
+            if key not in self._door.apis and key != ApiKey.PRODUCE:  # which may be one that is not answered
+                self._pending.append(None)
+                continue
             view = memoryview(frame)
             header, position = parse_request_header(view)
             info = API_TABLE[header.api_key]
             request = decode(info.request, view[position:], header.api_version)
-            exchange = Exchange(self._connection, self._client, request, self._world.now_ms, number=self._door.sent())
+            exchange = Exchange(self._connection, self._client, request, self._world.now_ms, number=number)
             if header.api_key != ApiKey.PRODUCE or getattr(request, "acks", 1) != 0:
                 expected = Expected(header.correlation_id, info.response, header.api_version)
-                self._pending.append((expected, exchange))
-            if self._door.on_request is not None:
+                self._pending.append((expected, exchange) if key in self._door.apis else None)
+            if self._door.on_request is not None and key in self._door.apis:
                 self._door.on_request(exchange)
 
     def answered(self, data: bytes) -> None:
         for frame in self._answers.add(data):
-            expected, exchange = self._pending.popleft()
+            pending = self._pending.popleft()
+            if pending is None:
+                continue
+            expected, exchange = pending
             exchange.answer = expected.decode(memoryview(frame))
             if self._door.on_answer is not None:
                 self._door.on_answer(exchange)
 
     def over(self) -> None:
-        for _, exchange in self._pending:
+        for exchange in self._exchanges():
             if self._door.on_unanswered is not None:
                 self._door.on_unanswered(exchange)
         if self._door.on_over is not None:
             self._door.on_over(self._connection)
 
     def heard(self) -> None:
-        for _, exchange in self._pending:
+        for exchange in self._exchanges():
             if self._door.on_unanswerable is not None:
                 self._door.on_unanswerable(exchange)
+
+    def _exchanges(self) -> list[Exchange]:
+        return [exchange for _, exchange in filter(None, self._pending)]
 
 
 class _Frames:

@@ -53,6 +53,13 @@ _CALLS = (
 )
 
 
+_Place = tuple[dict[str, Any], str, str]
+"""The attributes of a module, one of them, and the call that it is."""
+
+_kept: dict[str, list[_Place]] = {}
+"""Some modules keep the function that they have chosen for this operating system: which do, by their names."""
+
+
 class Synced(NamedTuple):
     """A file that was synced."""
 
@@ -411,14 +418,19 @@ class FileDisk:
 
     # -- in place of the system's --------------------------------------------------------------------------------------
 
+    def _kept_by(self, module: str) -> list[_Place]:
+        names = {id(call): name for name, call in self._system.items()}
+        attributes = vars(sys.modules[module])
+        return [(attributes, each, names[id(value)]) for each, value in attributes.items() if id(value) in names]
+
     @contextmanager
     def installed(self) -> Iterator[None]:
         """Until then the calls of this process go to the operating system."""
         places = [(vars(os), name, name) for name in _CALLS]
-        # Some modules keep the function that they have chosen for this operating system.
-        for module in [each for name, each in sys.modules.items() if name.startswith("penstock.")]:
-            for attribute, value in list(vars(module).items()):
-                places += [(vars(module), attribute, name) for name in _CALLS if value is self._system[name]]
+        for name in [each for each in sys.modules if each.startswith("penstock.")]:
+            if name not in _kept:
+                _kept[name] = self._kept_by(name)
+            places += _kept[name]
         for owner, attribute, name in places:
             owner[attribute] = getattr(self, name)
         try:

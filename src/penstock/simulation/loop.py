@@ -13,12 +13,12 @@ even its `finally` blocks, as after SIGKILL.
 from __future__ import annotations
 
 import asyncio
-import contextvars
-import heapq
 import random
 from collections import deque
 from collections.abc import Callable, Coroutine, Generator
+from contextvars import Context, ContextVar, copy_context
 from functools import partial
+from heapq import heappop, heappush
 from typing import Any, Protocol, TypeVar, TypeVarTuple
 
 from penstock.simulation.strands import Strand, Strands
@@ -30,7 +30,7 @@ _CALLBACKS_AT_ONCE_MAX = 200_000
 _AWAITS_IN_CLEANUP_MAX = 100
 _THREAD_SECONDS = (0.0001, 0.004)
 
-_process: contextvars.ContextVar[Process | None] = contextvars.ContextVar("simulated process", default=None)
+_process: ContextVar[Process | None] = ContextVar("simulated process", default=None)
 
 
 class Stuck(Exception):
@@ -40,9 +40,61 @@ class Stuck(Exception):
 class Entry(Protocol):
     """What the loop runs: a callback of asyncio, or a strand that goes on."""
 
-    def cancelled(self) -> bool: ...
+    @property
+    def _cancelled(self) -> bool: ...
 
     def _run(self) -> object: ...
+
+
+class _Handle(asyncio.Handle):
+    """Does what asyncio's does, without asking each time whether the loop is being debugged."""
+
+    __slots__ = ()
+
+    def __init__(
+        self, callback: Callable[..., object], args: tuple[Any, ...], loop: SimulatedLoop, context: Context | None
+    ) -> None:
+        self._context = copy_context() if context is None else context
+        self._loop = loop
+        self._callback = callback
+        self._args = args
+        self._cancelled = False
+        self._repr = None
+        self._source_traceback = None
+
+    def cancel(self) -> None:
+        self._cancelled = True
+        self._callback = self._args = None
+
+    def _run(self) -> None:
+        try:
+            self._context.run(self._callback, *self._args)
+        except (SystemExit, KeyboardInterrupt):
+            raise
+        except BaseException as error:
+            self._loop.call_exception_handler({"message": "a callback failed", "exception": error, "handle": self})
+
+
+class _TimerHandle(_Handle, asyncio.TimerHandle):
+    __slots__ = ()
+
+    def __init__(
+        self,
+        when: float,
+        callback: Callable[..., object],
+        args: tuple[Any, ...],
+        loop: SimulatedLoop,
+        context: Context | None,
+    ) -> None:
+        self._context = copy_context() if context is None else context
+        self._loop = loop
+        self._callback = callback
+        self._args = args
+        self._cancelled = False
+        self._repr = None
+        self._source_traceback = None
+        self._when = when
+        self._scheduled = False
 
 
 class Process:
@@ -63,7 +115,7 @@ class Process:
         """Whether it died with its machine, so that nobody heard of it."""
         self.clock_ahead_ms = 0
         """How far its wall clock is ahead of the world's."""
-        self.context = contextvars.copy_context()
+        self.context = copy_context()
         self.context.run(_process.set, self)
         self.held: list[Entry] = []
         """What would have run while it was paused."""
@@ -86,7 +138,6 @@ class SimulatedLoop(asyncio.BaseEventLoop):
         self._soon: deque[tuple[Process | None, Entry]] = deque()
         self._timers: list[tuple[float, int, Process | None, Entry]] = []
         self._timers_set = 0
-        self._callbacks_at_once = 0
         self.callbacks = 0
         """How many callbacks have run: a measure of how much has happened."""
         self.connector: Callable[..., Coroutine[Any, Any, tuple[asyncio.Transport, asyncio.BaseProtocol]]] | None = None
@@ -102,36 +153,38 @@ class SimulatedLoop(asyncio.BaseEventLoop):
     # -- scheduling ------------------------------------------------------------------------------------------------
 
     def call_soon(
-        self, callback: Callable[[*Ts], object], *args: *Ts, context: contextvars.Context | None = None
+        self, callback: Callable[[*Ts], object], *args: *Ts, context: Context | None = None
     ) -> asyncio.Handle:
-        handle = asyncio.Handle(callback, args, self, context)
-        self._soon.append((_owner(context), handle))
+        handle = _Handle(callback, args, self, context)
+        self._soon.append((_process.get() if context is None else context.get(_process), handle))
         return handle
 
     call_soon_threadsafe = call_soon
 
     def call_later(
-        self, delay: float, callback: Callable[[*Ts], object], *args: *Ts, context: contextvars.Context | None = None
+        self, delay: float, callback: Callable[[*Ts], object], *args: *Ts, context: Context | None = None
     ) -> asyncio.TimerHandle:
         return self.call_at(self._now + delay, callback, *args, context=context)
 
     def call_at(
-        self, when: float, callback: Callable[[*Ts], object], *args: *Ts, context: contextvars.Context | None = None
+        self, when: float, callback: Callable[[*Ts], object], *args: *Ts, context: Context | None = None
     ) -> asyncio.TimerHandle:
-        handle = asyncio.TimerHandle(when, callback, args, self, context)
-        self.run_at(when, _owner(context), handle)
+        handle = _TimerHandle(when, callback, args, self, context)
+        owner = _process.get() if context is None else context.get(_process)
+        self._timers_set = number = self._timers_set + 1
+        heappush(self._timers, (when, number, owner, handle))
         return handle
 
     def run_at(self, when: float, owner: Process | None, entry: Entry) -> None:
         self._timers_set += 1
-        heapq.heappush(self._timers, (when, self._timers_set, owner, entry))
+        heappush(self._timers, (when, self._timers_set, owner, entry))
 
     def create_task(
         self,
         coro: Generator[Any, None, T] | Coroutine[Any, Any, T],
         *,
         name: object = None,
-        context: contextvars.Context | None = None,
+        context: Context | None = None,
     ) -> asyncio.Task[T]:
         task: asyncio.Task[T] = asyncio.Task(coro, loop=self, name=None if name is None else str(name), context=context)
         self._tasks.append(task)
@@ -207,41 +260,55 @@ class SimulatedLoop(asyncio.BaseEventLoop):
     # -- running ---------------------------------------------------------------------------------------------------
 
     def _run_once(self) -> None:
-        self._take_due_timers()
-        if not self._soon:
-            if not self._timers:
-                raise Stuck("nothing is left that could happen, and somebody waits")
-            self._now = max(self._now, self._timers[0][0])
-            self._callbacks_at_once = 0
-            self._take_due_timers()
-        for _ in range(len(self._soon)):
-            owner, entry = self._soon.popleft()
-            if entry.cancelled() or (owner is not None and owner.is_dead):
+        """Run until somebody stops the loop: it has nothing to do in between that asyncio would have to do."""
+        soon, timers = self._soon, self._timers
+        ran_at_once = 0
+        while True:
+            now = self._now
+            while timers:
+                when, _, owner, entry = timers[0]
+                if when > now and not entry._cancelled:
+                    break
+                heappop(timers)
+                if not entry._cancelled:
+                    soon.append((owner, entry))
+            if not soon:
+                if not timers:
+                    raise Stuck("nothing is left that could happen, and somebody waits")
+                self._now = timers[0][0]
+                ran_at_once = 0
                 continue
-            if owner is not None and owner.is_paused:
-                owner.held.append(entry)
+            ran = self._run_soon(soon)
+            self.callbacks += ran
+            ran_at_once += ran
+            if ran_at_once > _CALLBACKS_AT_ONCE_MAX:
+                raise Stuck(f"{ran_at_once} callbacks have run, and no time has passed")
+            if self._stopping:
+                return
+
+    def _run_soon(self, soon: deque[tuple[Process | None, Entry]]) -> int:
+        """Run what is to run now, and not what that sets off. Returns how many callbacks that were."""
+        ran = 0
+        for _ in range(len(soon)):
+            owner, entry = soon.popleft()
+            if entry._cancelled:
                 continue
-            if owner is None or not owner.has_threads or not isinstance(entry, asyncio.Handle):
-                self._count()
-                entry._run()
-            elif owner.is_waiting:
-                owner.waiting.append(entry)
-            else:
-                self._count()
-                self.strands.call(owner, entry)
-        if self._callbacks_at_once > _CALLBACKS_AT_ONCE_MAX:
-            raise Stuck(f"{self._callbacks_at_once} callbacks have run, and no time has passed")
-
-    def _count(self) -> None:
-        self.callbacks += 1
-        self._callbacks_at_once += 1
-
-    def _take_due_timers(self) -> None:
-        timers = self._timers
-        while timers and (timers[0][0] <= self._now or timers[0][3].cancelled()):
-            _, _, owner, entry = heapq.heappop(timers)
-            if not entry.cancelled():
-                self._soon.append((owner, entry))
+            if owner is not None:
+                if owner.is_dead:
+                    continue
+                if owner.is_paused:
+                    owner.held.append(entry)
+                    continue
+                if owner.has_threads and isinstance(entry, _Handle):
+                    if owner.is_waiting:
+                        owner.waiting.append(entry)
+                    else:
+                        ran += 1
+                        self.strands.call(owner, entry)
+                    continue
+            ran += 1
+            entry._run()
+        return ran
 
     def _process_events(self, event_list: object) -> None:
         """There are no descriptors."""
@@ -252,10 +319,6 @@ class SimulatedLoop(asyncio.BaseEventLoop):
 
 def current_process() -> Process | None:
     return _process.get()
-
-
-def _owner(context: contextvars.Context | None) -> Process | None:
-    return _process.get() if context is None else context.get(_process)
 
 
 def _do(done: asyncio.Future[T], work: Callable[[*Ts], T], args: tuple[*Ts]) -> None:

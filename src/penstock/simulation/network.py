@@ -73,7 +73,8 @@ class Network:
         return None if listener is None or listener.process.is_dead else listener
 
     def latency(self) -> float:
-        return self._chance.uniform(*self.latency_seconds)
+        low, high = self.latency_seconds
+        return low + (high - low) * self._chance.random()
 
     async def _connect(
         self,
@@ -129,7 +130,7 @@ class Network:
 
     def note(self, data: bytes) -> None:
         """Add something to the digest."""
-        self.digest = zlib.crc32(data, zlib.crc32(b"%.9f" % self._loop.time(), self.digest))
+        self.digest = zlib.crc32(data, self.digest ^ hash(self._loop.time()) & 0xFFFFFFFF)
 
     # -- what can happen to connections ----------------------------------------------------------------------------
 
@@ -155,7 +156,7 @@ class Network:
 
     def is_parted(self, process: Process | None, machine: str) -> bool:
         """Whether nothing passes between a process and a machine."""
-        return process is not None and _pair(process.machine, machine) in self._parted
+        return bool(self._parted) and process is not None and _pair(process.machine, machine) in self._parted
 
     def is_silent(self, process: Process | None, machine: str) -> bool:
         """Whether a process hears nothing from a machine, not even that nobody listens there."""
@@ -191,7 +192,7 @@ class Connection:
         self.on_over: Callable[[], object] | None = None
         """Called once, when the connection is cut or one end closes it; not when it falls silent."""
         self.on_heard: Callable[[], object] | None = None
-        """Called when the broker hears of that, which may be much later: until then it does what it is sent."""
+        """Called once, when the broker hears of that, which may be much later: until then it does what it is sent."""
         self._network = network
         self._loop = loop
         self._arrivals = {True: 0.0, False: 0.0}
@@ -241,6 +242,8 @@ class Connection:
     def end(self, to_broker: bool) -> None:
         """One end has closed; the other hears of it after what is under way."""
         self._tell_over()
+        if not to_broker:
+            self._tell_heard()
         if not self.is_silent and not self.is_over:
             self._later(to_broker, self._peer_closed, to_broker)
 
@@ -257,14 +260,18 @@ class Connection:
         if ended is not None:
             ended()
 
+    def _tell_heard(self) -> None:
+        heard, self.on_heard = self.on_heard, None
+        if heard is not None:
+            heard()
+
     def fall_silent(self) -> None:
         self.is_silent = True
 
     def _peer_closed(self, to_broker: bool) -> None:
         if to_broker:
             self.broker_end.end()
-            if self.on_heard is not None:
-                self.on_heard()
+            self._tell_heard()
         else:
             self.is_over = True
             self.client_end.lost(ConnectionResetError("the connection was reset"))
@@ -288,7 +295,8 @@ class _Outgoing(MemoryClient):
         del self.received[: len(piece)]
         connection = self._connection
         connection.client_end.received(piece)
-        connection._loop.call_soon(connection.broker_end.look, context=connection.broker.context)
+        if connection.broker_end.waits_for_room:
+            connection._loop.call_soon(connection.broker_end.look, context=connection.broker.context)
 
     def end(self) -> None:
         self.is_closed = True

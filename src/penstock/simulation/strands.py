@@ -54,34 +54,30 @@ class Strand:
 class Wait:
     """One wait of the strand that makes it. Either somebody ends it, or its time is over."""
 
-    __slots__ = ("_is_over", "_strand", "_strands", "was_ended")
+    __slots__ = ("_cancelled", "_strand", "_strands", "was_ended")
 
     def __init__(self, strands: Strands) -> None:
         self._strands = strands
         self._strand = strands.current()
-        self._is_over = False
+        self._cancelled = False
+        """As an entry of the loop, when its time is over: it is not, if somebody has ended the wait."""
         self.was_ended = False
 
     def until_ended(self, seconds: float | None = None) -> bool:
         """False if nobody has ended it in time."""
-        if not self._is_over:
+        if not self._cancelled:
             if seconds is not None:
                 self._strands.loop.run_at(self._strands.loop.time() + max(seconds, 0.0), self._strand.process, self)
             self._strands.switch_away(self._strand)
         return self.was_ended
 
     def end(self) -> None:
-        if not self._is_over:
-            self._is_over = self.was_ended = True
+        if not self._cancelled:
+            self._cancelled = self.was_ended = True
             self._strands.go_on_soon(self._strand)
 
-    # -- as an entry of the loop, when its time is over ----------------------------------------------------------------
-
-    def cancelled(self) -> bool:
-        return self._is_over
-
     def _run(self) -> None:
-        self._is_over = True
+        self._cancelled = True
         self._strands.go_on(self._strand)
 
 
@@ -89,13 +85,11 @@ class _GoOn:
     """An entry of the loop: a strand goes on."""
 
     __slots__ = ("_strand", "_strands")
+    _cancelled = False
 
     def __init__(self, strands: Strands, strand: Strand) -> None:
         self._strands = strands
         self._strand = strand
-
-    def cancelled(self) -> bool:
-        return False
 
     def _run(self) -> None:
         self._strands.go_on(self._strand)

@@ -120,6 +120,11 @@ class MemoryTransport:
 
     # -- readiness -------------------------------------------------------------------------------------------------
 
+    @property
+    def waits_for_room(self) -> bool:
+        """Whether it makes a difference that the client has received something."""
+        return self._writer is not None
+
     def look(self) -> None:
         """Call reader and writer soon, if they can do something."""
         if not self._is_scheduled and (self._can_read() or self._can_write()):

@@ -59,9 +59,7 @@ def initialize(
 ) -> TransactionMetadata:
     """The entry after this InitProducerId: Empty with the epoch to answer, or PrepareAbort of the open transaction."""
     if meta is None:
-        meta = TransactionMetadata(
-            transactional_id, new_producer_id(), timeout_ms=timeout_ms, last_update_timestamp_ms=now_ms
-        )
+        meta = TransactionMetadata(transactional_id, new_producer_id())
     if meta.state in ENDING:
         raise ConcurrentTransactions
     if expected is not None and not _may_go_on(meta, expected):

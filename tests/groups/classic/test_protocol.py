@@ -6,6 +6,7 @@ import pytest
 
 from penstock.groups.classic.states import TRANSITIONS, ClassicState
 from penstock.groups.settings import GroupSettings
+from penstock.wire import messages as m
 from penstock.wire.errors import ErrorCode
 from tests.groups.group_shell import Shell, subscription
 
@@ -384,3 +385,32 @@ def test_every_state_can_be_reached_and_left() -> None:
             break
         reachable = more
     assert reachable == set(ClassicState)
+
+
+def test_a_shard_that_is_given_up_sends_everybody_who_waits_elsewhere() -> None:
+    shell = Shell(foo=2)
+    (first, _), _ = shell.stable_group(2)
+    shell.join(first)
+    joining: list[m.JoinGroupResponse] = []
+    request = m.JoinGroupRequest(
+        group_id="joining",
+        session_timeout_ms=10_000,
+        rebalance_timeout_ms=60_000,
+        member_id=shell.new_member_id(group_id="joining"),
+        protocol_type="consumer",
+        protocols=[m.JoinGroupRequest.JoinGroupRequestProtocol(name="range", metadata=b"meta")],
+    )
+    leader, follower = shell.new_member_id(group_id="syncing"), shell.new_member_id(group_id="syncing")
+    shell.join_round(leader, follower, group_id="syncing")
+    syncing: list[m.SyncGroupResponse] = []
+    sync = m.SyncGroupRequest(group_id="syncing", generation_id=1, member_id=follower)
+    shell.apply(shell.shard.sync_group(syncing.append, shell.context(5), sync))
+    shell.apply(shell.shard.join_group(joining.append, shell.context(9), request))
+    assert (joining, syncing) == ([], [])
+    effects = shell.shard.unload(ErrorCode.NOT_COORDINATOR)
+    assert effects.records == []
+    effects.send()
+    assert [(answer.member_id, answer.error_code) for answer in joining] == [
+        (request.member_id, ErrorCode.NOT_COORDINATOR)
+    ]
+    assert [answer.error_code for answer in syncing] == [ErrorCode.NOT_COORDINATOR]

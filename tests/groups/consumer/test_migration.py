@@ -4,9 +4,13 @@ from __future__ import annotations
 
 import pytest
 
+from penstock.groups.consumer import migration
+from penstock.groups.consumer.member import ClassicMemberMetadata, ConsumerMember
 from penstock.groups.settings import GroupSettings, MigrationPolicy
+from penstock.groups.timeline import Happened
+from penstock.groups.timers import TimerKey, TimerKind
 from penstock.wire import messages as m
-from penstock.wire.codec import decode_versioned
+from penstock.wire.codec import MalformedMessage, decode_versioned, encode_versioned
 from penstock.wire.errors import ErrorCode
 from tests.groups.group_shell import Shell, assigned, assignment_blob, subscription
 
@@ -215,6 +219,44 @@ class TestDowngrade:
         kept = partitions_in(shell.synced(shell.sync(joined.member_id, joined.generation_id, instance_id="i")))
         assert kept == [0, 1, 2]
 
+    @pytest.mark.parametrize(("subscribed", "answer"), [("foo", "NONE"), ("bar", "REBALANCE_IN_PROGRESS")])
+    def test_one_that_comes_back_for_other_topics_begins_a_rebalance(
+        self, shell: Shell, subscribed: str, answer: str
+    ) -> None:
+        shell.topics.create("bar", 1)
+        shell.consumer_join("A", "foo", instance_id="i")
+        shell.consumer_heartbeat("A", -2, instance_id="i")
+        blob = [("range", subscription(subscribed))]
+        joined = shell.joined(shell.join(instance_id="i", protocols=blob))
+        timers = shell.shard.state.timers
+        for kind in (TimerKind.CONSUMER_SESSION, TimerKind.CONSUMER_JOIN, TimerKind.CONSUMER_SYNC):
+            for member_id in ("A", joined.member_id):
+                assert timers.deadline_ms(TimerKey(kind, "group", member_id)) is None
+        assert shell.heartbeat(joined.member_id, joined.generation_id, instance_id="i").name == answer
+
+    def test_it_is_not_downgraded_while_another_new_member_is_there(self, shell: Shell) -> None:
+        shell.consumer_join("A", "foo", instance_id="i")
+        shell.consumer_join("B", "foo")
+        shell.consumer_heartbeat("A", -2, instance_id="i")
+        assert shell.joined(shell.join(instance_id="i", protocols=protocols())).error_code == ErrorCode.NONE
+        assert group_type(shell) == "consumer"
+
+    @pytest.mark.parametrize(("size", "becomes"), [(1, "classic"), (0, "consumer")])
+    def test_a_group_that_is_too_large_for_a_classic_one_stays(self, size: int, becomes: str) -> None:
+        shell = Shell(GroupSettings(group_max_size=size, group_consumer_assignment_interval_ms=0), foo=3)
+        shell.consumer_join("A", "foo", instance_id="i")
+        shell.consumer_heartbeat("A", -2, instance_id="i")
+        shell.join(instance_id="i", protocols=protocols())
+        assert group_type(shell) == becomes
+
+    def test_the_policy_forbids_it_for_one_that_comes_back_too(self) -> None:
+        policy = MigrationPolicy.UPGRADE
+        shell = Shell(GroupSettings(group_consumer_migration_policy=policy), foo=3)
+        shell.consumer_join("A", "foo", instance_id="i")
+        shell.consumer_heartbeat("A", -2, instance_id="i")
+        shell.join(instance_id="i", protocols=protocols())
+        assert group_type(shell) == "consumer"
+
     def test_the_policy_forbids_it(self) -> None:
         settings = GroupSettings(
             group_initial_rebalance_delay_ms=100, group_consumer_migration_policy=MigrationPolicy.UPGRADE
@@ -235,3 +277,103 @@ class TestDowngrade:
         classic, _ = self.mixed_group(shell)
         assert shell.leave((classic, None), ("who", None)) == [ErrorCode.NONE, ErrorCode.UNKNOWN_MEMBER_ID]
         assert [m.member_id for m in shell.shard.consumer_group_describe("group").members] == ["A"]
+
+
+class TestWhatIsTakenOver:
+    def test_the_subscription_of_a_classic_member(self, shell: Shell, foo: bytes) -> None:
+        metadata = encode_versioned(m.ConsumerProtocolSubscription(topics=["foo"], rack_id="r"), 3)
+        member = shell.new_member_id(protocols=[("range", metadata), ("sticky", metadata)])
+        shell.join_round(member, protocols=[("range", metadata), ("sticky", metadata)])
+        shell.sync(member, 1, {member: assignment_blob(foo=[0, 1, 2])})
+        shell.consumer_join("A", "foo")
+        for _ in range(2):
+            upgraded = shell.shard.state.consumer("group").members[member]
+            assert upgraded == ConsumerMember(
+                member,
+                member_epoch=1,
+                previous_member_epoch=1,
+                rack_id="r",
+                client_id="client",
+                client_host="/127.0.0.1",
+                subscribed_topic_names=frozenset({"foo"}),
+                rebalance_timeout_ms=60_000,
+                classic=ClassicMemberMetadata(10_000, (("range", metadata), ("sticky", metadata))),
+                assigned={foo: {0: 1, 1: 1, 2: 1}},
+            )
+            shell.restart()
+
+    def test_a_rack_that_is_not_named_is_none(self, shell: Shell) -> None:
+        member = classic_group(shell)
+        shell.consumer_join("A", "foo")
+        assert shell.shard.state.consumer("group").members[member].rack_id is None
+
+    def test_a_classic_group_as_large_as_a_consumer_group_may_be(self) -> None:
+        for limit, error in ((2, ErrorCode.GROUP_MAX_SIZE_REACHED), (1, ErrorCode.GROUP_ID_NOT_FOUND)):
+            settings = GroupSettings(group_initial_rebalance_delay_ms=100, group_consumer_max_size=limit)
+            shell = Shell(settings, foo=3)
+            members = [shell.new_member_id(protocols=protocols()) for _ in range(2)]
+            shell.join_round(*members, protocols=protocols())
+            shell.sync(members[0], 1, {members[0]: assignment_blob(foo=[0, 1]), members[1]: assignment_blob(foo=[2])})
+            assert shell.consumer_join("A", "foo").error_code == error
+
+    def test_members_that_wait_for_their_assignment_are_sent_back(self, shell: Shell) -> None:
+        leader, follower = shell.new_member_id(protocols=protocols()), shell.new_member_id(protocols=protocols())
+        shell.join_round(leader, follower, protocols=protocols())
+        parked = shell.sync(follower, 1)
+        assert shell.is_parked(parked)
+        assert shell.consumer_join("A", "foo").error_code == ErrorCode.NONE
+        assert shell.synced(parked).error_code == ErrorCode.REBALANCE_IN_PROGRESS
+
+    def test_a_group_that_has_not_chosen_a_protocol_yet(self, shell: Shell) -> None:
+        classic = shell.new_member_id(protocols=protocols())
+        parked = shell.join(classic, protocols=protocols())
+        assert shell.is_parked(parked)
+        assert shell.consumer_join("A", "foo").error_code == ErrorCode.NONE
+        assert shell.joined(parked).error_code == ErrorCode.REBALANCE_IN_PROGRESS
+        assert shell.shard.state.consumer("group").members[classic].subscribed_topic_names == {"foo"}
+
+    def test_nothing_if_it_cannot_be_written(self, shell: Shell) -> None:
+        classic = classic_group(shell)
+        pending = shell.new_member_id(protocols=protocols())
+        parked = shell.join(classic, protocols=protocols())
+        shell.disk_full = True
+        assert shell.consumer_join("A", "foo").error_code == ErrorCode.COORDINATOR_NOT_AVAILABLE
+        shell.disk_full = False
+        assert shell.joined(parked).error_code == ErrorCode.COORDINATOR_NOT_AVAILABLE
+        again = shell.join(classic, protocols=protocols())
+        shell.join(pending, protocols=protocols())
+        assert shell.joined(again).generation_id == 2
+        assert group_type(shell) == "classic"
+
+    def test_those_who_wait_for_a_rebalance_keep_their_member_id(self, shell: Shell) -> None:
+        classic = classic_group(shell)
+        shell.new_member_id(protocols=protocols())
+        parked = shell.join(classic, protocols=protocols())
+        shell.consumer_join("A", "foo")
+        assert shell.joined(parked).member_id == classic
+
+    def test_an_assignment_names_its_topics(self, shell: Shell, foo: bytes) -> None:
+        bar = shell.topics.create("bar", 2)
+        blob = migration.assignment_blob({foo: frozenset({2, 0}), bar: frozenset({1})}, 1, shell.topics)
+        assert blob == assignment_blob(bar=[1], foo=[0, 2])
+
+    def test_a_subscription_is_as_long_as_its_version_at_least(self) -> None:
+        assert migration.embedded_version(b"\0\0") == 0
+        assert migration.embedded_version(b"\0\1\xff") == 1
+        assert migration.embedded_version(b"\0\x7f") == 3
+        for broken in (b"", b"\0", b"\xff\xff"):
+            with pytest.raises(MalformedMessage):
+                migration.embedded_version(broken)
+
+    def test_the_classic_group_after_a_downgrade(self, shell: Shell, foo: bytes) -> None:
+        classic, generation = TestDowngrade().mixed_group(shell)
+        held = shell.shard.state.consumer("group").members[classic].assigned
+        shell.pass_time(500)
+        shell.consumer_heartbeat("A", -1)
+        group = shell.shard.state.classic("group")
+        assert (group.group_id, group.protocol_type, group.protocol_name) == ("group", "consumer", "range")
+        assert (group.generation, group.subscribed_topics) == (generation, {"foo"})
+        assert group.members[classic].assignment == assignment_blob(foo=sorted(held[foo]))
+        assert group.state_since_ms == shell.now_ms
+        events = [(each.happened, each.epoch, each.detail) for each in shell.shard.state.timeline.of("group")]
+        assert (Happened.PROTOCOL_CHANGED, generation, "from consumer to classic") in events

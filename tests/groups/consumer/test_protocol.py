@@ -5,7 +5,13 @@ from __future__ import annotations
 import pytest
 
 from penstock.coordination.context import TopicView
+from penstock.groups import records
+from penstock.groups.consumer.group import ConsumerGroup
+from penstock.groups.consumer.member import ConsumerMember
 from penstock.groups.settings import GroupSettings
+from penstock.groups.timers import TimerKey, TimerKind
+from penstock.wire import messages as m
+from penstock.wire.codec import encode_versioned
 from penstock.wire.errors import ErrorCode
 from tests.groups.group_shell import Shell, assigned
 
@@ -361,3 +367,63 @@ class TestRestarts:
         assert not shell.shard.state.groups
         shell.disk_full = False
         assert shell.consumer_join("A", "foo").error_code == ErrorCode.NONE
+
+
+def test_each_record_of_a_group_has_its_tombstone() -> None:
+    shell = Shell(foo=3)
+    shell.consumer_join("A", "foo")
+    shell.consumer_heartbeat("B", 0, subscribed_topic_regex="f.*", rebalance_timeout_ms=60_000, owned={})
+    shell.pass_time(1_000)
+    group = shell.shard.state.consumer("group")
+    assert list(group.regexes) == ["f.*"]
+    tombstones = {record.key for record in group.tombstones()}
+    assert {record.key for record, _ in shell.log} - tombstones == set()
+
+
+def test_the_topics_that_kafka_before_4_1_kept_in_a_record_are_deleted_when_they_change() -> None:
+    shell = Shell(foo=3)
+    shell.consumer_join("A", "foo")
+    key = records.consumer_group_partition_metadata_tombstone("group").key
+    value = m.ConsumerGroupPartitionMetadataValue()
+    shell.shard.replay(key, encode_versioned(value, 0))
+    shell.topics.grow("foo", 4)
+    shell.consumer_heartbeat("A", 2)
+    assert [record.value for record, _ in shell.log if record.key == key] == [None]
+    shell.topics.grow("foo", 5)
+    shell.consumer_heartbeat("A", 3)
+    assert [record.value for record, _ in shell.log if record.key == key] == [None]
+
+
+@pytest.mark.parametrize("returns_as", ["A", "B"])
+def test_a_static_member_that_returns_has_all_it_had(returns_as: str) -> None:
+    shell = Shell(foo=3)
+    held = assigned(shell.consumer_join("A", "foo", instance_id="i"))
+    shell.consumer_heartbeat("A", -2, instance_id="i")
+    shell.pass_time(1_000)
+    returned = shell.consumer_join(returns_as, "foo", instance_id="i")
+    assert (assigned(returned), returned.member_epoch) == (held, 2)
+    group = shell.shard.state.consumer("group")
+    assert (list(group.members), list(group.target)) == ([returns_as], [returns_as])
+    member = group.members[returns_as]
+    assert (member.member_epoch, member.previous_member_epoch) == (2, 0)
+    assert shell.shard.state.timeline.of("group")[-1].epoch == 2
+    timers = shell.shard.state.timers
+    known = {each: timers.deadline_ms(TimerKey(TimerKind.CONSUMER_SESSION, "group", each)) for each in ("A", "B")}
+    assert known == {"A": None, "B": None} | {returns_as: shell.now_ms + 45_000}
+    shell.restart()
+    assert shell.shard.state.consumer("group").members[returns_as] == member
+
+
+def test_a_member_waits_for_others_while_one_of_them_holds_a_part_of_its_target() -> None:
+    topic = b"t" * 16
+    group = ConsumerGroup("group")
+    waiting = ConsumerMember("B", 2, assigned={topic: {1: 2}})
+    group.put(waiting)
+    group.put(ConsumerMember("A", 1, assigned={topic: {0: 1, 3: 1}}))
+    group.target["A"] = {topic: frozenset({3})}
+    group.target["B"] = {topic: frozenset({0, 1, 2})}
+    assert group.waits_for_others(waiting)
+    group.put(ConsumerMember("A", 2, assigned={topic: {3: 1}}, pending_revocation={topic: {0: 1}}))
+    assert group.waits_for_others(waiting)
+    group.put(ConsumerMember("A", 2, assigned={topic: {3: 1}}))
+    assert not group.waits_for_others(waiting)

@@ -5,7 +5,8 @@ from __future__ import annotations
 import pytest
 
 from penstock.groups.settings import GroupSettings
-from penstock.groups.share.protocol import InitializeShareState
+from penstock.groups.share.group import StatePartitions, StateTopic
+from penstock.groups.share.protocol import DeleteShareState, InitializeShareState
 from penstock.wire import messages as m
 from penstock.wire.errors import ErrorCode, KafkaError, NonEmptyGroup
 from tests.groups.group_shell import Shell, assigned
@@ -215,3 +216,156 @@ class TestAFullDisk:
         shell.disk_full = False
         shell.pass_time(2_000)
         assert not shell.shard.state.share("group").members
+
+
+class TestStatePartitions:
+    def test_what_could_not_be_initialized_is_taken_off_the_list(self) -> None:
+        known = StatePartitions(
+            {b"a": StateTopic("a", frozenset({0, 1}), 5), b"b": StateTopic("b", frozenset({0}))},
+            {b"a": StateTopic("a", frozenset({2}))},
+            {b"c": "c"},
+        )
+        assert known.without_initializing(
+            {b"a": StateTopic("a", frozenset({1})), b"b": StateTopic("b", frozenset({0}))}
+        ) == (
+            StatePartitions({b"a": StateTopic("a", frozenset({0}), 5)}, dict(known.initialized), dict(known.deleting))
+        )
+
+    def test_each_record_of_a_group_has_its_tombstone(self, shell: Shell) -> None:
+        shell.share_heartbeat("A", 0, ["foo"])
+        shell.share_heartbeat("B", 0, ["bar"])
+        written = {record.key for record, _ in shell.log}
+        tombstones = shell.shard.state.share("group").tombstones()
+        assert {record.key for record in tombstones} == written
+        assert all(record.value is None for record in tombstones)
+
+    def test_a_deleted_topic_is_taken_off_each_list(self, shell: Shell, foo: bytes) -> None:
+        bar = shell.topics.topic_id("bar")
+        assert bar is not None
+        shell.share_heartbeat("A", 0, ["foo", "bar"])
+        shell.share_heartbeat("A", -1)
+        state = shell.shard.state.share("group")
+        for known in (
+            StatePartitions({foo: StateTopic("foo", frozenset({0})), bar: StateTopic("bar", frozenset({0}))}),
+            StatePartitions({}, {foo: StateTopic("foo", frozenset({0})), bar: StateTopic("bar", frozenset({0}))}),
+            StatePartitions({}, {}, {foo: "foo", bar: "bar"}),
+        ):
+            state.state_partitions = known
+            (record,) = shell.shard.topics_deleted({"foo": foo}, shell.now_ms).records
+            shell.shard.replay(*record)
+            left = shell.shard.state.share("group").state_partitions
+            assert (foo in left.all_partitions(), foo in left.deleting) == (False, False)
+            assert (bar in left.all_partitions() or bar in left.deleting) is True
+
+    def test_groups_without_the_deleted_topic_are_passed_over(self, shell: Shell, foo: bytes) -> None:
+        shell.consumer_join("A", "foo", group_id="consumers")
+        shell.share_heartbeat("A", 0, ["bar"], group_id="other")
+        shell.share_heartbeat("A", 0, ["foo"])
+        effects = shell.shard.topics_deleted({"foo": foo}, shell.now_ms)
+        assert len(effects.records) == 1
+
+    def test_altered_offsets_are_asked_for_with_what_the_group_is(self, shell: Shell, foo: bytes) -> None:
+        effects = shell.shard.begin_alter_share_offsets("new", {foo: {1: 5}})
+        assert effects.actions == [InitializeShareState("new", 1, {foo: {1: 5}}, frozenset({foo}))]
+        shell.apply(effects)
+        new = shell.shard.state.share("new").state_partitions
+        assert {topic.name for topic in (*new.initializing.values(), *new.initialized.values())} == {"foo"}
+
+    def test_a_group_is_deleted_with_the_state_of_every_partition_that_may_have_some(
+        self, shell: Shell, foo: bytes
+    ) -> None:
+        shell.share_heartbeat("A", 0, ["foo"])
+        shell.share_heartbeat("A", -1)
+        for known, partitions in ((3, 3), (5, 5)):
+            shell.topics.grow("foo", known)
+            effects = shell.shard.begin_delete_share_offsets("group", frozenset({foo}))
+            assert effects.actions == [DeleteShareState("group", {foo: frozenset(range(partitions))})]
+            shell.shard.replay(*effects.records[0])  # and the broker ends before the state is deleted
+            assert shell.shard.state.share("group").state_partitions == StatePartitions({}, {}, {foo: "foo"})
+        token, respond = shell.respond()
+        deletion = shell.shard.delete_groups(respond, shell.context(2), ["group"])
+        assert deletion.actions == [DeleteShareState("group", {foo: frozenset(range(5))})]
+        shell.shard.replay(*deletion.records[0])
+        assert shell.shard.state.share("group").state_partitions == StatePartitions({}, {}, {foo: "foo"})
+        shell.apply(deletion)
+        assert not shell.is_parked(token)
+
+    def test_a_group_that_is_being_deleted_has_no_other_state(self, shell: Shell, foo: bytes) -> None:
+        bar = shell.topics.topic_id("bar")
+        assert bar is not None
+        shell.share_heartbeat("A", 0, ["foo"])
+        shell.share_heartbeat("A", -1)
+        group = shell.shard.state.share("group")
+        group.state_partitions = StatePartitions(
+            {bar: StateTopic("bar", frozenset({0}))}, {foo: StateTopic("foo", frozenset({1}))}, {b"gone": "gone"}
+        )
+        deletion = shell.shard.delete_groups(shell.respond()[1], shell.context(2), ["group"])
+        assert deletion.actions == [DeleteShareState("group", {foo: frozenset({1}), bar: frozenset({0})})]
+        shell.shard.replay(*deletion.records[0])
+        assert group.state_partitions == StatePartitions({}, {}, {foo: "foo", bar: "bar"})
+
+    def test_those_who_wait_for_the_share_coordinator_are_told_when_the_shard_is_given_up(self, shell: Shell) -> None:
+        request = m.ShareGroupHeartbeatRequest(
+            group_id="group", member_id="A", member_epoch=0, subscribed_topic_names=["foo"]
+        )
+        answers: list[m.ShareGroupHeartbeatResponse] = []
+        effects = shell.shard.share_group_heartbeat(answers.append, shell.context(1), request)
+        effects.actions.clear()
+        shell.apply(effects)
+        given_up = shell.shard.unload(ErrorCode.NOT_COORDINATOR)
+        given_up.send()
+        given_up.fail(ErrorCode.COORDINATOR_NOT_AVAILABLE)
+        assert [answer.error_code for answer in answers] == [
+            ErrorCode.NOT_COORDINATOR,
+            ErrorCode.COORDINATOR_NOT_AVAILABLE,
+        ]
+        assert shell.shard.unload(ErrorCode.NOT_COORDINATOR).replies == []
+
+
+class TestDeletions:
+    def test_a_group_whose_state_could_not_be_deleted_stays(self, shell: Shell, foo: bytes) -> None:
+        shell.share_heartbeat("A", 0, ["foo"])
+        shell.share_heartbeat("A", -1)
+        token, respond = shell.respond()
+        effects = shell.shard.delete_groups(respond, shell.context(2), ["group"])
+        effects.actions.clear()
+        shell.apply(effects)
+        failed = ErrorCode.COORDINATOR_NOT_AVAILABLE
+        done = shell.shard.share_state_deleted("group", frozenset({foo}), shell.now_ms, failed)
+        assert done.records == []
+        shell.apply(done)
+        (result,) = shell.reply(token)  # type: ignore[misc]
+        assert result.error_code == failed
+        assert "group" in shell.shard.state.groups
+        assert shell.shard.share_state_deleted("group", frozenset({foo}), shell.now_ms, failed).records == []
+
+    def test_state_that_is_deleted_for_a_group_that_is_gone_is_fine(self, shell: Shell, foo: bytes) -> None:
+        assert shell.shard.share_state_deleted("none", frozenset({foo}), shell.now_ms).records == []
+
+    def test_the_share_groups_are_those_with_their_partitions(self, shell: Shell, foo: bytes) -> None:
+        shell.share_heartbeat("A", 0, ["foo"])
+        shell.consumer_join("A", "foo", group_id="consumers")
+        assert shell.shard.share_groups() == [("group", {foo: frozenset({0, 1, 2})})]
+
+
+class TestListing:
+    def test_groups_are_listed_by_state_and_type_in_any_case(self, shell: Shell) -> None:
+        shell.share_heartbeat("A", 0, ["foo"], group_id="shared")
+        shell.consumer_join("A", "foo", group_id="consumed")
+        shell.commit("foo", 0, 1, group_id="stored")
+
+        def listed(**filters: list[str]) -> list[str]:
+            return [group.group_id for group in shell.shard.list_groups(**filters)]
+
+        assert listed() == ["stored", "consumed", "shared"]
+        assert listed(states=[" STABLE "]) == ["consumed", "shared"]
+        assert listed(types=[" Share", "classic"]) == ["stored", "shared"]
+        assert listed(states=["stable"], types=["Share"]) == ["shared"]
+        assert listed(states=["empty"], types=["share"]) == []
+
+    def test_a_member_is_described_with_its_rack(self, shell: Shell) -> None:
+        request = m.ShareGroupHeartbeatRequest(
+            group_id="group", member_id="A", member_epoch=0, subscribed_topic_names=["foo"], rack_id="r"
+        )
+        shell.ask(shell.shard.share_group_heartbeat, 1, request)
+        assert [member.rack_id for member in shell.shard.share_group_describe("group").members] == ["r"]

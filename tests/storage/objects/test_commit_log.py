@@ -245,6 +245,23 @@ def test_a_compacted_segment_takes_the_place_of_exactly_those_it_was_made_from(l
     assert sorted(log.marked(0)) == ["segment/1", "segment/2"]
 
 
+def test_a_compacted_segment_takes_the_place_of_extents_that_were_in_no_segment_yet(log: CommitLog, epoch: int) -> None:
+    log.commit(None, [inline(FIRST, epoch, 0, 3)])
+    log.add_segment(FIRST, epoch, segment(0, 3))
+    log.commit(OBJECT, [in_object(FIRST, epoch, 3, 5)])
+    log.commit(None, [inline(FIRST, epoch, 5, 6), inline(SECOND, epoch, 0, 5)])
+    log.commit(None, [inline(FIRST, epoch, 6, 9)])
+    wrong = log.replace_segments(FIRST, epoch, ["segment/9"], segment(0, 8, "segment/2"))
+    assert (wrong, len(extents(log))) == (Outcome.DIVERGED, 3)
+    for _ in range(2):
+        assert log.replace_segments(FIRST, epoch, ["segment/1"], segment(0, 8, "segment/2")) == Outcome.COMMITTED
+        assert extents(log) == [(6, 9)]
+        assert extents(log, SECOND) == [(0, 5)]
+    assert log.read_inline(FIRST, 0, 5) == []
+    assert log.mark_unreferenced() == 2
+    assert sorted(log.marked(0)) == sorted([OBJECT.key, "segment/1"])
+
+
 def test_a_replaced_leader_swaps_no_segments(cluster: Cluster, epoch: int) -> None:
     log = cluster.log
     log.commit(None, [inline(FIRST, epoch, 0, 3)])

@@ -155,6 +155,17 @@ def test_readers_of_many_segments_do_not_pile_up_requests(cache: SegmentCache, s
     until(lambda: not cache._ahead_waiting)
 
 
+def test_indexes_for_a_log_that_was_given_up_are_written_nowhere(cache: SegmentCache, tmp_path: Path) -> None:
+    entry = SegmentEntry(0, 1, KEY, 0, 100, 100, 0, 0, 0, 0, 0)
+    segment = RemoteSegment(str(tmp_path / "gone"), entry, cache, 4096)
+    with pytest.raises(FileNotFoundError):
+        segment.fetch_sides()
+    segment.is_given_up = True
+    segment.fetch_sides()
+    with pytest.raises(ColdRead):
+        segment.require_sides()
+
+
 def test_readers_that_get_the_same_indexes_at_the_same_time_do_not_disturb_each_other(
     cache: SegmentCache, store: CountingStore, tmp_path: Path
 ) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import shutil
 import time
 from collections import deque
@@ -221,6 +222,40 @@ def test_a_segment_that_was_compacted_after_a_take_over_takes_the_place_of_the_o
     compactor.close()
     assert storage.shipper.failures == 0
     assert read(again, 0) == [b"d"]
+
+
+def test_what_is_fetched_for_a_log_that_was_given_up_is_no_failure(world: World) -> None:
+    log = world.start().open_log("t", 0, TOPIC_ID, SMALL)
+    for value in "abc":
+        append(log, plain(value))
+    until(lambda: len(segments(world)) == 2)
+    storage = world.start()
+    again = storage.open_log("t", 0, TOPIC_ID, SMALL)
+    with pytest.raises(ColdRead) as cold:
+        again.read(0, 1000)
+    storage.resign(again)
+    until(lambda: not again.folder.exists())
+    for fetch in cold.value.fetches:
+        fetch()
+    with pytest.raises(NotLeaderOrFollower):
+        again.read(0, 1000)
+
+
+def test_a_compaction_is_given_up_with_its_log(world: World, caplog: pytest.LogCaptureFixture) -> None:
+    batches = [build_batch([(NOW, b"key", value.encode(), [])]) for value in "abcde"]
+    storage = world.start()
+    log = storage.open_log("t", 0, TOPIC_ID, LogConfig(segment_bytes=len(batches[0]), cleanup_policy="compact"))
+    for batch in batches:
+        append(log, batch)
+    compactor = storage.compactor(CleanerConfig(), lambda: None)
+    compactor.poll(NOW + 1000)
+    assert compactor.status(NOW).running == "t-0"
+    storage.resign(log)
+    assert compactor.status(NOW).running is None
+    compactor.poll(NOW + 2000)
+    compactor.close()
+    assert compactor.status(NOW).failures == 0
+    assert not [each for each in caplog.records if each.levelno >= logging.WARNING]
 
 
 def test_appends_are_gathered_no_longer_when_nobody_appends(world: World) -> None:

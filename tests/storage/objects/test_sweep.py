@@ -179,6 +179,30 @@ def test_one_broker_sweeps_at_a_time(stage: Stage) -> None:
     assert stage.store.keys() == {MINE.key("wal", "1")}
 
 
+def test_what_is_noted_while_another_broker_has_the_turn_is_looked_at_in_the_next_round(stage: Stage) -> None:
+    stage.settings = SweepSettings(grace_seconds=0, round_seconds=0.05, idle_seconds=3600)
+    stage.commit(MINE.key("wal", "1"))
+    stage.commits.take_turn("sweep", 0.3)
+    sweep = stage.sweep()
+    sweep.start()
+    stage.commits.move_start(KEY, 0, 1)
+    sweep.note_work()
+    until(lambda: not stage.store.keys())
+    sweep.close(10)
+
+
+def test_a_failed_upload_is_removed_when_it_is_old_enough_although_nothing_else_happens(stage: Stage) -> None:
+    stage.settings = SweepSettings(orphan_seconds=0.3, round_seconds=0.05, idle_seconds=3600)
+    stage.put(MINE.key("wal", "1"))
+    sweep = stage.sweep()
+    sweep.start()
+    sweep.note_work()
+    until(lambda: stage.store.named)  # from now on there is nothing to do
+    sweep.doom(MINE.key("wal", "1"))
+    until(lambda: not stage.store.keys())
+    sweep.close(10)
+
+
 def test_many_objects_are_deleted_with_few_requests(stage: Stage) -> None:
     dead = Writer("c", 1, 4, "x")
     stage.put(*(dead.key("wal", f"{number:04d}") for number in range(1500)))

@@ -17,7 +17,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from enum import Enum, IntEnum
 from typing import TypeAlias
 
@@ -63,6 +63,8 @@ class Definition:
     is_internal: bool
     """Taken, but not shown by DescribeConfigs unless it was set."""
     documentation: str
+    _default_value: Value | None = field(default=None, init=False, repr=False, compare=False)
+    """What `default` stands for, once somebody has asked: a broker asks for most of them, several times."""
 
     @property
     def is_used(self) -> bool:
@@ -81,7 +83,9 @@ class Definition:
         return value
 
     def default_value(self) -> Value | None:
-        return None if self.default is None else self.parse(self.default)
+        if self._default_value is None and self.default is not None:
+            object.__setattr__(self, "_default_value", self.parse(self.default))
+        return self._default_value
 
 
 def invalid(name: str, value: str, reason: str) -> ConfigError:

@@ -7,6 +7,7 @@ own. A change is written to the catalog before it counts, and counts from then o
 
 from __future__ import annotations
 
+from collections.abc import Collection, Sequence
 from enum import IntEnum
 from typing import TYPE_CHECKING, TypeVar
 
@@ -73,7 +74,11 @@ class AclHandlers:
             new = [rule for rule in added if rule not in authorizer]
             if len(new) > MOST_PER_REQUEST:
                 raise PolicyViolation(f"A request may create {MOST_PER_REQUEST} ACLs in all.")
-            self._change(new, [])
+            if added:  # also what this broker knows of: another one may have deleted it a moment ago
+                with changing("ACLs"):
+                    self._catalog.change_acls(list(added), [])
+                if new:
+                    self._gate.change_rules(new, [])
         except KafkaError as error:
             refused = m.CreateAclsResponse.AclCreationResult(error_code=error.code, error_message=error.message)
             return m.CreateAclsResponse(results=[refused] * len(body.creations))
@@ -85,8 +90,8 @@ class AclHandlers:
         for each in body.filters:
             _refuse_unknown(each.resource_type_filter, each.pattern_type_filter, each.operation, each.permission_type)
         try:
-            authorizer = self._authorizer_for(request, AclOperation.ALTER)
-            removed: dict[AclBinding, None] = {}
+            self._authorizer_for(request, AclOperation.ALTER)
+            filters: list[tuple[AclFilter, m.DeleteAclsResponse.DeleteAclsFilterResult]] = []
             for each in body.filters:
                 result = m.DeleteAclsResponse.DeleteAclsFilterResult(error_message=None)
                 response.filter_results.append(result)
@@ -94,13 +99,10 @@ class AclHandlers:
                 if acl_filter is None:
                     result.error_code = ErrorCode.INVALID_REQUEST
                     result.error_message = f"Unknown {_unknown_part(each)}."
-                    continue
-                matching = authorizer.matching(acl_filter)
-                removed.update(dict.fromkeys(matching))
-                result.matching_acls = [_deleted(rule) for rule in matching]
-            if len(removed) > MOST_PER_REQUEST:
-                raise InvalidRequest(f"Cannot remove more than {MOST_PER_REQUEST} acls in a single delete operation.")
-            self._change([], list(removed))
+                else:
+                    filters.append((acl_filter, result))
+            if filters:
+                self._delete(filters)
         except KafkaError as error:
             refused = m.DeleteAclsResponse.DeleteAclsFilterResult(error_code=error.code, error_message=error.message)
             return m.DeleteAclsResponse(filter_results=[refused] * len(body.filters))
@@ -115,11 +117,24 @@ class AclHandlers:
             raise ClusterAuthorizationFailed()
         return authorizer
 
-    def _change(self, added: list[AclBinding], removed: list[AclBinding]) -> None:
-        if added or removed:
-            with changing("ACLs"):
-                self._catalog.change_acls(added, removed)
-            self._gate.change_rules(added, removed)
+    def _delete(self, filters: list[tuple[AclFilter, m.DeleteAclsResponse.DeleteAclsFilterResult]]) -> None:
+        """Delete what filters match in the catalog, which may be more or less than this broker knows of."""
+        removed: dict[AclBinding, None] = {}
+
+        def choose(rules: Sequence[AclBinding]) -> Collection[AclBinding]:
+            removed.clear()
+            for acl_filter, result in filters:
+                matching = [rule for rule in rules if acl_filter.matches(rule)]
+                removed.update(dict.fromkeys(matching))
+                result.matching_acls = [_deleted(rule) for rule in matching]
+            if len(removed) > MOST_PER_REQUEST:
+                raise InvalidRequest(f"Cannot remove more than {MOST_PER_REQUEST} acls in a single delete operation.")
+            return removed
+
+        with changing("ACLs"):
+            self._catalog.delete_acls(choose)
+        if removed:
+            self._gate.change_rules([], removed)
 
 
 def _refuse_unknown(resource_type: int, pattern_type: int, operation: int, permission: int) -> None:

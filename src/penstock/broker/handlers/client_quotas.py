@@ -9,6 +9,7 @@ name, here and once more when a connection is to be counted.
 from __future__ import annotations
 
 from collections.abc import Mapping
+from functools import partial
 from typing import TYPE_CHECKING
 
 from penstock.broker.requests import Request
@@ -29,6 +30,7 @@ from penstock.wire.errors import ClusterAuthorizationFailed, ErrorCode, InvalidR
 if TYPE_CHECKING:
     from penstock.broker.gate import Gate
     from penstock.broker.quotas import Quotas
+    from penstock.catalog.contract import QuotaChange
 
 _EXACT, _DEFAULT, _ANY = 0, 1, 2
 _MATCHES = {_DEFAULT: "MATCH_TYPE_DEFAULT", _ANY: "MATCH_TYPE_SPECIFIED"}
@@ -79,7 +81,7 @@ class ClientQuotaHandlers:
         body = request.body
         is_allowed = self._gate.allows_on_cluster(request, AclOperation.ALTER_CONFIGS)
         results: dict[QuotaEntity, KafkaError | None] = {}
-        changed: dict[QuotaEntity, dict[str, float]] = {}
+        changes: dict[QuotaEntity, QuotaChange] = {}
         for requested in body.entries:
             # Of two parts of one type the last one counts.
             entity = tuple(sorted({part.entity_type: part.entity_name for part in requested.entity}.items()))
@@ -89,16 +91,16 @@ class ClientQuotaHandlers:
                     raise ClusterAuthorizationFailed(_DENIED)
                 if entity in results or len(set(keys)) < len(keys):
                     raise InvalidRequest(f"Ignoring duplicate entity {_shown(entity)}")
-                values = changed.get(entity, self._quotas.entities.get(entity, {}))
-                changed[entity] = _altered(entity, values, requested.ops)
+                _check_ops(entity, requested.ops)
+                changes[entity] = partial(_altered, requested.ops)
                 results[entity] = None
             except KafkaError as error:
                 results[entity] = error
-        if changed and not body.validate_only:
+        if changes and not body.validate_only:
             try:
-                self._quotas.change(changed)
+                self._quotas.change(changes)
             except KafkaError as error:
-                results.update(dict.fromkeys(changed, error))
+                results.update(dict.fromkeys(changes, error))
         return m.AlterClientQuotasResponse(
             entries=[
                 m.AlterClientQuotasResponse.EntryData(
@@ -147,15 +149,22 @@ def _filter(
     return names, frozenset(types)
 
 
-def _altered(
-    entity: QuotaEntity, values: Mapping[str, float], ops: list[m.AlterClientQuotasRequest.OpData]
-) -> dict[str, float]:
-    """The quotas of an entity after an alteration. Raises InvalidRequest."""
-    quotas = _check_entity(entity)
-    altered = dict(values)
+def _altered(ops: list[m.AlterClientQuotasRequest.OpData], found: Mapping[str, float]) -> dict[str, float]:
+    """The quotas of an entity after an alteration."""
+    altered = dict(found)
     for op in ops:
         if op.remove:
             altered.pop(op.key, None)
+        else:
+            altered[op.key] = op.value
+    return altered
+
+
+def _check_ops(entity: QuotaEntity, ops: list[m.AlterClientQuotasRequest.OpData]) -> None:
+    """Raises InvalidRequest for an alteration that is none of the entity."""
+    quotas = _check_entity(entity)
+    for op in ops:
+        if op.remove:
             continue
         if op.key not in quotas:
             raise InvalidRequest(f"Invalid configuration key {op.key}")
@@ -167,8 +176,6 @@ def _altered(
                 raise InvalidRequest(f"Proposed value for {op.key} is too large for {kind}.")
             if op.value % 1 > _ALLOWED_FRACTION:
                 raise InvalidRequest(f"{op.key} cannot be a fractional value.")
-        altered[op.key] = op.value
-    return altered
 
 
 def _check_entity(entity: QuotaEntity) -> frozenset[str]:

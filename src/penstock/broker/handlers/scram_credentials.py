@@ -33,6 +33,7 @@ if TYPE_CHECKING:
 _Deletion = m.AlterUserScramCredentialsRequest.ScramCredentialDeletion
 _Upsertion = m.AlterUserScramCredentialsRequest.ScramCredentialUpsertion
 _MECHANISMS = frozenset(ScramMechanism)
+_NOT_FOUND = "Attempt to delete a user credential that does not exist"
 
 
 class ScramCredentialHandlers:
@@ -89,7 +90,10 @@ class ScramCredentialHandlers:
             if name in refused:
                 continue
             try:
-                if deleted.pop(name, None) is not None or upserted.pop(name, None) is not None:
+                twice = deleted.pop(name, None)
+                if twice is not None and self._users.find(name, ScramMechanism(twice.mechanism)) is None:
+                    raise ResourceNotFound(_NOT_FOUND)
+                if twice is not None or upserted.pop(name, None) is not None:
                     raise DuplicateResource("A user credential cannot be altered twice in the same request")
                 _check_name(name, each.mechanism)
                 if isinstance(each, _Upsertion):
@@ -98,23 +102,23 @@ class ScramCredentialHandlers:
                         raise UnacceptableCredential("Salted password must not be empty")
                     upserted[name] = each
                 else:
-                    self._check_exists(name, each.mechanism)
                     deleted[name] = each
             except KafkaError as error:
                 refused[name] = error
         outcomes: dict[str, KafkaError | None] = dict.fromkeys([*deleted, *upserted])
         try:
-            self._users.change(
+            # Whom there is to delete the catalog knows: another broker may have added or deleted somebody a moment ago.
+            missing = self._users.change(
                 [_row(each) for each in upserted.values()],
                 [(each.name, ScramMechanism(each.mechanism)) for each in deleted.values()],
             )
         except KafkaError as error:
             outcomes = dict.fromkeys(outcomes, error)
+        else:
+            for name in missing:
+                del outcomes[name]
+                refused[name] = ResourceNotFound(_NOT_FOUND)
         return _answer({**outcomes, **refused})
-
-    def _check_exists(self, name: str, mechanism: int) -> None:
-        if self._users.find(name, ScramMechanism(mechanism)) is None:
-            raise ResourceNotFound("Attempt to delete a user credential that does not exist")
 
 
 def _check_name(name: str, mechanism: int) -> None:

@@ -7,6 +7,7 @@ at level 0 are left out of versions below 4, which older Java clients could not 
 
 from __future__ import annotations
 
+import functools
 import re
 from collections.abc import Callable
 
@@ -21,6 +22,7 @@ _FLEXIBLE = 3
 _ZERO_FEATURES = 4
 
 
+@functools.cache
 def _version(key: int, low: int, high: int) -> m.ApiVersionsResponse.ApiVersion:
     return m.ApiVersionsResponse.ApiVersion(api_key=key, min_version=low, max_version=high)
 

@@ -88,9 +88,10 @@ class ClassicMembers:
         owned = _owned(subscription, self._state.topics)
         if downgrades:
             assert replaced is not None
-            self._downgrade(effects, context, change, replaced, owned)
+            generation = self._downgrade(effects, context, change, replaced, owned)
         else:
             self._consumer.advance(effects, context, change, owned)
+            generation = change.member.member_epoch
             now_ms = context.now_ms
             self._timers.cancel(TimerKey(TimerKind.CONSUMER_JOIN, group.group_id, member_id))
             self._consumer.start_session(group.group_id, member_id, now_ms, request.session_timeout_ms)
@@ -102,7 +103,7 @@ class ClassicMembers:
             respond,
             m.JoinGroupResponse(
                 member_id=member_id,
-                generation_id=change.member.member_epoch,
+                generation_id=generation,
                 protocol_type=CONSUMER_PROTOCOL_TYPE,
                 protocol_name=protocols[0][0],
             ),
@@ -131,8 +132,11 @@ class ClassicMembers:
         change: Change,
         replaced: ConsumerMember,
         owned: Partitions | None,
-    ) -> None:
-        """The last consumer-protocol member comes back as a classic one: the group is classic from now on."""
+    ) -> int:
+        """The last consumer-protocol member comes back as a classic one: the group is classic from now on.
+
+        Returns its generation, which the member needs even if it has to join again at once.
+        """
         group = change.group
         scratch = Effects()  # its records are tombstoned at once; only the new epochs matter
         self._consumer.update_subscription(scratch, context, change)
@@ -148,6 +152,7 @@ class ClassicMembers:
         effects.extend(self._classic.start_sessions(classic, context.now_ms))
         if stale:
             self._classic.prepare_rebalance(effects, classic, context.now_ms)
+        return classic.generation
 
     # ---- SyncGroup ---------------------------------------------------------------------------------------------------
 

@@ -150,12 +150,17 @@ class CleanerManager:
     def has_process(self) -> bool:
         return self._process is not None
 
-    def forget(self, log: Named) -> None:
-        """The log is about to be deleted: no result of a round that is under way will be put in place."""
-        key = (log.topic, log.partition)
+    def give_up(self, log: Named) -> None:
+        """The log is not this broker's any more: no result of a round that is under way will be put in place."""
         if self._current is log:
             self._end_process()
             self._current = None
+            logger.debug("the compaction of %s-%d was given up with the log", log.topic, log.partition)
+
+    def forget(self, log: Named) -> None:
+        """The log is about to be deleted."""
+        self.give_up(log)
+        key = (log.topic, log.partition)
         if self._cleaned.pop(key, None) is not None:
             write_checkpoint(self._checkpoint_path, self._cleaned)
         self._last_success_ms.pop(key, None)

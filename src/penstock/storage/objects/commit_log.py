@@ -165,7 +165,8 @@ class CommitLog(Protocol):
     def replace_segments(
         self, partition: PartitionKey, leader_epoch: int, replaced: Sequence[str], segment: SegmentEntry
     ) -> Outcome:
-        """Have a compacted segment take the place of those in the objects `replaced`."""
+        """Have a compacted segment take the place of those in the objects `replaced`, and of the extents that it
+        covers: some of what it was made from may have been in no segment yet."""
 
     def move_start(self, partition: PartitionKey, leader_epoch: int, log_start_offset: int) -> Outcome:
         """Delete what lies below a new log start offset. A lower one than the present changes nothing."""

@@ -190,8 +190,11 @@ class ObjectLog(PartitionLog):
         return sum(segment.size for segment in self.shipped.values())
 
     def release_files(self) -> None:
+        """Nobody reads this log any more, at least not from these segments."""
         for segment in self._segments:
             segment.release()
+            if isinstance(segment, RemoteSegment):
+                segment.is_given_up = True
 
     @property
     def is_readable(self) -> bool:  # type: ignore[override]

@@ -123,7 +123,7 @@ class MemoryCommitLog:
                     return Outcome.DIVERGED
                 segments.append(segment)
                 self._objects[segment.object_key] = segment.size
-            self._keep_extents(partition, lambda each: not segment.base_offset < each.end_offset <= segment.end_offset)
+            self._drop_covered(partition, segment)
             return Outcome.COMMITTED
 
     def replace_segments(
@@ -141,6 +141,7 @@ class MemoryCommitLog:
             kept = [each for each in segments if each.object_key not in replaced]
             self._segments[partition] = sorted([*kept, segment], key=lambda each: each.base_offset)
             self._objects[segment.object_key] = segment.size
+            self._drop_covered(partition, segment)
             return Outcome.COMMITTED
 
     def move_start(self, partition: PartitionKey, leader_epoch: int, log_start_offset: int) -> Outcome:
@@ -156,6 +157,9 @@ class MemoryCommitLog:
             self._segments[partition] = [each for each in self._segments.get(partition, ()) if each.end_offset > start]
             self._keep_extents(partition, lambda each: each.end_offset > start)
             return Outcome.COMMITTED
+
+    def _drop_covered(self, partition: PartitionKey, segment: SegmentEntry) -> None:
+        self._keep_extents(partition, lambda each: not segment.base_offset < each.end_offset <= segment.end_offset)
 
     def _keep_extents(self, partition: PartitionKey, is_kept: Callable[[Extent], bool]) -> None:
         kept = self._extents[partition] = [each for each in self._extents.get(partition, ()) if is_kept(each)]

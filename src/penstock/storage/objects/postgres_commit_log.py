@@ -142,6 +142,9 @@ _REPLACE_SEGMENTS = (
         max_timestamp_offset = %(max_timestamp_offset)s
     WHERE topic_id = %(topic_id)s AND partition_index = %(index)s AND base_offset = %(base)s
     AND object_key = ANY(%(replaced)s) AND EXISTS (SELECT FROM whole)
+), covered AS (
+    DELETE FROM extent WHERE topic_id = %(topic_id)s AND partition_index = %(index)s
+    AND end_offset > %(base)s AND end_offset <= %(end)s AND EXISTS (SELECT FROM whole)
 )
 SELECT leader_epoch, end_offset, (SELECT count(*) FROM found) = cardinality(%(replaced)s::text[]) OR EXISTS (
     SELECT FROM segment WHERE topic_id = %(topic_id)s AND partition_index = %(index)s AND object_key = %(key)s

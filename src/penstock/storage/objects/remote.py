@@ -233,7 +233,7 @@ class SegmentCache:
 class RemoteSegment(Segment):
     """A segment of which the catalog says all that retention needs, and whose bytes come when they are read."""
 
-    __slots__ = ("_cache", "_entry", "_has_sides", "_is_expected")
+    __slots__ = ("_cache", "_entry", "_has_sides", "_is_expected", "is_given_up")
 
     def __init__(self, folder: str, entry: SegmentEntry, cache: SegmentCache, index_interval_bytes: int) -> None:
         super().__init__(
@@ -249,6 +249,8 @@ class RemoteSegment(Segment):
         self._cache = cache
         self._has_sides = False
         self._is_expected = False
+        self.is_given_up = False
+        """Whether the log is not led from here any more: its folder may be gone at any time."""
         if entry.txn_index_size:
             self.txn_index = RemoteTransactionIndex(self)
         self.first_timestamp = entry.first_timestamp
@@ -297,10 +299,15 @@ class RemoteSegment(Segment):
         with self._cache.sides_lock:
             if self._has_sides:
                 return
-            write_file(self.stem + INDEX_SUFFIX, data[:time_at])
-            write_file(self.stem + TIME_INDEX_SUFFIX, data[time_at:txn_at])
-            if entry.txn_index_size:
-                write_file(self.stem + TXN_INDEX_SUFFIX, data[txn_at:])
+            try:
+                write_file(self.stem + INDEX_SUFFIX, data[:time_at])
+                write_file(self.stem + TIME_INDEX_SUFFIX, data[time_at:txn_at])
+                if entry.txn_index_size:
+                    write_file(self.stem + TXN_INDEX_SUFFIX, data[txn_at:])
+            except FileNotFoundError:
+                if not self.is_given_up:
+                    raise
+                return  # whoever wanted to read is told by the log
             self._has_sides = True
 
     def _lookup_index(self) -> OffsetIndex | StoredIndex:

@@ -46,6 +46,7 @@ from penstock.storage.objects.takeover import Loaded, TakeOver
 from penstock.threads import THREADS, Threads
 
 if TYPE_CHECKING:
+    from penstock.log.cleaner.manager import CleanerManager
     from penstock.log.partition import PartitionLog
     from penstock.storage.compaction import CleanerConfig, Compactor
 
@@ -123,6 +124,7 @@ class ObjectStorage:
         self._logs: dict[tuple[str, int], ObjectLog] = {}
         self._waiting: dict[ObjectLog, deque[tuple[int, int, Callback]]] = {}
         self._is_open = self._is_closed = self._is_suspended = False
+        self._cleaner: CleanerManager | None = None
         self._internal_topics = internal_topics
         self._take_overs = 0
         self._take_over_seconds = self._take_over_longest_seconds = 0.0
@@ -261,6 +263,8 @@ class ObjectStorage:
 
     def _give_up(self, log: ObjectLog) -> None:
         self._loader.remove(log)
+        if self._cleaner is not None:
+            self._cleaner.give_up(log)
         self.committer.end(log)
         self.tails.end(log)
         self.shipper.forget(log)
@@ -300,7 +304,8 @@ class ObjectStorage:
         def led() -> Iterator[PartitionLog]:
             return (log for log in self.logs() if log.is_leader)
 
-        return CleanerManager(self.folder, led, config, on_progress, self._threads)
+        self._cleaner = CleanerManager(self.folder, led, config, on_progress, self._threads)
+        return self._cleaner
 
     # -- durability ------------------------------------------------------------------------------------------------
 

@@ -66,7 +66,7 @@ class SweepSettings:
     watch_seconds: float = 24 * 3600.0
     """For how long they are."""
     round_seconds: float = 30.0
-    """Between two rounds, while there is something to do."""
+    """Between two rounds, while there is something to do, or to wait for."""
     idle_seconds: float = 300.0
     """The same while there is not."""
 
@@ -105,6 +105,8 @@ class Sweep:
     def doom(self, key: str) -> None:
         """An object that this broker may have stored, and will not commit."""
         self._doomed.append((key, time.monotonic()))
+        with self._changed:
+            self._changed.notify_all()
 
     def note_work(self) -> None:
         """Something has been committed after which objects may be without a name."""
@@ -127,13 +129,13 @@ class Sweep:
             began = time.monotonic()
             with self._changed:
                 while not self._closing:
-                    left = began + (settings.round_seconds if self._has_work else pause) - time.monotonic()
+                    is_awaited = self._has_work or self._doomed
+                    left = began + (settings.round_seconds if is_awaited else pause) - time.monotonic()
                     if left <= 0:
                         break
                     self._changed.wait(left)
                 if self._closing:
                     return
-                self._has_work = False
             pause = settings.round_seconds
             try:
                 pause = self.run()
@@ -150,7 +152,8 @@ class Sweep:
         settings = self._settings
         self._remove_doomed()
         if not self._commits.take_turn(_TURN, 0.9 * settings.round_seconds):
-            return settings.idle_seconds
+            return settings.idle_seconds  # unless work was noted, perhaps too late for whoever has the turn
+        self._has_work = False
         self._commits.forget_deleted()
         self._commits.mark_unreferenced()
         while due := self._commits.marked(settings.grace_seconds):
