@@ -8,7 +8,7 @@ import re
 from collections.abc import Mapping, Sequence
 
 from penstock.broker.server import Broker
-from penstock.catalog.memory import MemoryCatalog
+from penstock.catalog.contract import Catalog
 from penstock.client.admin import Admin
 from penstock.simulation.cluster import ClusterSimulation
 from penstock.storage.objects.commit_log import PartitionKey
@@ -21,7 +21,7 @@ from tests.simulation.groups import TOPIC as EVENTS
 from tests.simulation.groups import ConsumerGroups, Groups, Migration, StaticMembers
 from tests.simulation.leases import watch_leases
 from tests.simulation.quotas import Quotas
-from tests.simulation.raw import Lost, RawClient
+from tests.simulation.raw import Lost, RawClient, access
 from tests.simulation.removal import Compacting, Trimming
 from tests.simulation.scenario import Scenario
 from tests.simulation.stores import REMOVED_SOON, STORES, settle, watch
@@ -42,7 +42,8 @@ class OnCluster(Scenario):
 
     @classmethod
     def make_world(cls, seed: int) -> ClusterSimulation:
-        return ClusterSimulation(seed, {**STORES[seed % len(STORES)], **cls.configs(seed)})
+        configs = {**STORES[seed % len(STORES)], **cls.configs(seed)}
+        return ClusterSimulation(seed, configs, protocol=cls.security_protocol(seed))
 
     def before_start(self) -> None:
         super().before_start()
@@ -53,7 +54,7 @@ class OnCluster(Scenario):
         return bool(_OF_SERVERS.search(error))
 
     @property
-    def catalog(self) -> MemoryCatalog:
+    def catalog(self) -> Catalog:
         return self.world.catalog
 
     async def settle(self) -> None:
@@ -64,7 +65,7 @@ class OnCluster(Scenario):
 
     async def create_topic(self, name: str, partitions: int, configs: Mapping[str, str] | None = None) -> bytes:
         async def create() -> None:
-            async with Admin(bootstrap_servers=self.world.bootstrap) as admin:
+            async with Admin(**access(self.world)) as admin:
                 await admin.create_topic(name, partitions, replication_factor=3, configs=dict(configs or {}))
 
         await self.world.spawn("creator", create).task

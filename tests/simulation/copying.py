@@ -17,6 +17,7 @@ from penstock.client.producer import Producer
 from penstock.client.types import ConsumerRecord
 from penstock.wire.errors import KafkaError
 from tests.simulation.faults import EVERYWHERE
+from tests.simulation.raw import access
 from tests.simulation.stream_requests import PARTITIONS, TOPIC
 from tests.simulation.streams import Pending, Transactions
 from tests.simulation.transacting import Outcome, transaction, transactional
@@ -84,7 +85,7 @@ class Copying(Transactions):
         classic = self.seed % 4 < 2
         more: dict[str, Any] = {"session_timeout_ms": 4_000, "heartbeat_interval_ms": 500} if classic else {}
         return Consumer(
-            bootstrap_servers=self.world.bootstrap,
+            **access(self.world),
             group_id=GROUP,
             group_protocol="classic" if classic else "consumer",
             isolation_level="read_committed",

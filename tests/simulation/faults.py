@@ -8,17 +8,20 @@ from collections.abc import Awaitable, Callable, Coroutine, Sequence
 from typing import TYPE_CHECKING, NamedTuple, cast
 
 from penstock.broker.topics import TRANSACTIONS_TOPIC
+from penstock.catalog.contract import CatalogError
 from penstock.simulation import Process
 from penstock.simulation.disk import DiskLog
 from penstock.simulation.world import OneBroker, Program, SimulatedWorld
 from penstock.storage.contract import StorageError
 
 _SYNCS_MAX = 12
+_STEPS_MAX = 12
 _SYNCS_SECONDS = 2.0
 _ENDED_SECONDS = 30.0
 
 if TYPE_CHECKING:
     from penstock.simulation.files import FileDisk, Synced
+    from penstock.simulation.machine import WholeMachine
 
 
 class Crowd:
@@ -61,8 +64,10 @@ class Fault(NamedTuple):
 
     @property
     def cuts_power(self) -> bool:
-        """After a failed sync the machine is started anew, or the broker alone."""
-        return self.kind.startswith("power-cut") or (self.kind == "sync-fails" and self.for_ms % 2 > 0)
+        """Some end the machine, or the broker alone."""
+        if self.kind in ("sync-fails", "crash-at-change"):
+            return self.for_ms % 2 > 0
+        return self.kind.startswith("power-cut")
 
     def __str__(self) -> str:
         return f"{self.kind} at {self.at_ms} ms for {self.for_ms} ms"
@@ -105,7 +110,7 @@ async def _start(stage: Stage) -> None:
         try:
             await stage.world.start_broker()
             break
-        except (OSError, StorageError):
+        except (OSError, StorageError, CatalogError):
             stage.files.is_full = stage.files.is_unreadable = False
             await asyncio.sleep(0.1)
     stage.on_crash("restart")
@@ -157,6 +162,27 @@ async def _power_cut_at_sync(stage: Stage, fault: Fault) -> None:
     if reached.done():
         stage.world.faults["power-cut-at-sync"] += 1
         await _power_cut(stage, fault)
+
+
+async def _crash_at_change(stage: Stage, fault: Fault) -> None:
+    """Kill the broker, or cut the power, in the middle of a change of the catalog, or when it has just ended."""
+    left = 1 + fault.size % _STEPS_MAX
+    reached = stage.world.loop.create_future()
+
+    def step() -> None:
+        nonlocal left
+        left -= 1
+        if left <= 0 and not reached.done():
+            reached.set_result(None)
+
+    catalog = cast("WholeMachine", stage.world).catalog_file
+    catalog.on_step = step
+    await asyncio.wait([reached], timeout=_SYNCS_SECONDS)
+    catalog.on_step = None
+    if reached.done():
+        stage.world.faults["crash-at-change"] += 1
+        await asyncio.sleep(fault.for_ms / 300_000)
+        await (_power_cut if fault.cuts_power else _kill)(stage, fault)
 
 
 async def _clean_stop(stage: Stage, fault: Fault) -> None:
@@ -297,11 +323,16 @@ KINDS: dict[str, Callable[[Stage, Fault], Awaitable[None]]] = {
     "pause-client": _pause_client,
     "power-cut-at-sync": _power_cut_at_sync,
     "power-cut-stalled": _power_cut_stalled,
+    "crash-at-change": _crash_at_change,
     "disk-full": _disk_full,
     "disk-unreadable": _disk_unreadable,
     "sync-fails": _sync_fails,
 }
 ON_FILES = ("disk-full", "disk-unreadable", "sync-fails")
 """What happens to a disk with files on it."""
-EVERYWHERE = tuple(kind for kind in KINDS if kind not in ("power-cut-at-sync", "power-cut-stalled", *ON_FILES))
+ON_CATALOGS = ("crash-at-change",)
+"""What happens to a catalog that is a file."""
+EVERYWHERE = tuple(
+    kind for kind in KINDS if kind not in ("power-cut-at-sync", "power-cut-stalled", *ON_FILES, *ON_CATALOGS)
+)
 """What happens in scenarios that do not say otherwise."""

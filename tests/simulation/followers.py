@@ -7,6 +7,7 @@ import asyncio
 from penstock.client.consumer import Consumer
 from penstock.client.types import TopicPartition
 from penstock.wire.errors import KafkaError
+from tests.simulation.raw import access
 from tests.simulation.stream_requests import PARTITIONS, TOPIC
 from tests.simulation.streams import Streams
 
@@ -17,7 +18,7 @@ _QUIET_POLLS = 3
 class Followed(Streams):
     def _follower(self, isolation: int) -> Consumer[bytes, bytes]:
         return Consumer(
-            bootstrap_servers=self.world.bootstrap,
+            **access(self.world),
             auto_offset_reset="none",
             isolation_level=("read_uncommitted", "read_committed")[isolation],
             request_timeout_ms=2_000,

@@ -14,6 +14,7 @@ from penstock.simulation.door import Door
 from penstock.wire.errors import KafkaError
 from tests.simulation.group_history import LISTENED, GroupHistory
 from tests.simulation.queues import PATIENT, started
+from tests.simulation.raw import access
 from tests.simulation.scenario import Scenario
 
 TOPIC = "events"
@@ -64,7 +65,7 @@ class Groups(Scenario):
 
     async def _produce(self) -> None:
         chance = random.Random(f"producer of {self.seed}")
-        async with await started(Producer(bootstrap_servers=self.world.bootstrap, **PATIENT)) as producer:
+        async with await started(Producer(**access(self.world), **PATIENT)) as producer:
             for number in range(_RECORDS):
                 partition = chance.randrange(PARTITIONS)
                 delivery = await producer.send(TOPIC, str(number), partition=partition)

@@ -34,7 +34,7 @@ class OnFiles(Scenario):
 
     @classmethod
     def make_world(cls, seed: int) -> MachineSimulation:
-        return MachineSimulation(seed, cls.configs(seed))
+        return MachineSimulation(seed, cls.configs(seed), cls.security_protocol(seed))
 
     def end_offsets(self, topic: str) -> dict[int, int]:
         logs = self.world.broker.parts.storage.logs()

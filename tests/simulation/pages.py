@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Callable, Collection, Iterable
+from functools import partial
 from pathlib import Path
 
 from tests.simulation import cluster_faults, faults
@@ -11,9 +12,12 @@ from tests.simulation.clusters import OnCluster
 from tests.simulation.machines import OnFiles, OnStalledFiles
 from tests.simulation.mutant import Mutant
 from tests.simulation.mutants import MUTANTS
+from tests.simulation.mutants_of_logins import LOGINS
 from tests.simulation.mutants_of_removal import REMOVAL
+from tests.simulation.mutants_of_upgrades import UPGRADES
 from tests.simulation.scenario import Scenario
 from tests.simulation.scenarios import SCENARIOS, SEEDS
+from tests.simulation.whole_machines import OnWholeMachine
 
 PAGE = Path(__file__).parents[2] / "docs" / "explanation" / "proof.md"
 
@@ -49,6 +53,7 @@ FAULTS = {
     "store-loses-answers": "the next requests to the object store are carried out, and nobody is told",
     "move-leaders": "an administrator has other brokers lead some partitions",
     "slow-disk": "syncs do not end for a while",
+    "crash-at-change": "the broker is killed, or its machine goes down, in the middle of a change of the catalog",
     "disk-full": "writes fail or are cut short, files cannot be made",
     "disk-unreadable": "reads fail for a while",
     "sync-fails": "a sync fails and the kernel has dropped what it was to write: the broker has to stop",
@@ -59,6 +64,7 @@ FAULTS = {
 
 _GROUPS: tuple[tuple[type[Scenario], str, Collection[str]], ...] = (
     (OnCluster, "all of a cluster", cluster_faults.EVERYWHERE),
+    (OnWholeMachine, "all of a disk with files and `crash-at-change`", dict.fromkeys(OnWholeMachine.kinds)),
     (OnStalledFiles, "all of a disk with files and `power-cut-stalled`", dict.fromkeys(OnStalledFiles.kinds)),
     (OnFiles, "all of a disk with files", (*faults.EVERYWHERE, *faults.ON_FILES)),
     (Scenario, "all", faults.EVERYWHERE),
@@ -90,8 +96,10 @@ def mutants(some: Iterable[Mutant]) -> str:
 TABLES: dict[str, Callable[[], str]] = {
     "scenarios": scenarios,
     "faults": fault_kinds,
-    "mutants": lambda: mutants(MUTANTS),
-    "mutants of removal": lambda: mutants(REMOVAL),
+    "mutants": partial(mutants, MUTANTS),
+    "mutants of removal": partial(mutants, REMOVAL),
+    "mutants of logins": partial(mutants, LOGINS),
+    "mutants of upgrades": partial(mutants, UPGRADES),
 }
 
 
@@ -119,7 +127,8 @@ def _listed(kinds: Collection[str]) -> str:
 def _where(kind: str) -> str:
     worlds = []
     if kind in faults.KINDS:
-        worlds.append("a disk with files" if kind in faults.ON_FILES else "one broker")
+        on_files, on_catalogs = kind in faults.ON_FILES, kind in faults.ON_CATALOGS
+        worlds.append("a disk with files" if on_files else "a catalog in SQLite" if on_catalogs else "one broker")
     if kind in cluster_faults.KINDS:
         worlds.append("a cluster")
     return ", ".join(worlds)

@@ -40,7 +40,7 @@ from tests.simulation.queues import (
     start_offset,
     started,
 )
-from tests.simulation.raw import Lost, RawClient
+from tests.simulation.raw import Lost, RawClient, access
 from tests.simulation.stream_requests import fetch_request
 from tests.simulation.transacting import Course, Outcome, transact, transaction
 
@@ -56,7 +56,7 @@ _REQUEST_TIMEOUT_MS = 2_000
 
 def reader(world: SimulatedWorld) -> Consumer[bytes, bytes]:
     return Consumer(
-        bootstrap_servers=world.bootstrap,
+        **access(world),
         auto_offset_reset="earliest",
         isolation_level="read_committed",
         request_timeout_ms=_REQUEST_TIMEOUT_MS,
@@ -78,7 +78,7 @@ class ParkedQueues(Queues):
 
     async def _produce(self) -> None:
         chance = random.Random(f"producer of {self.seed}")
-        async with await started(Producer(bootstrap_servers=self.world.bootstrap, **PATIENT)) as producer:
+        async with await started(Producer(**access(self.world), **PATIENT)) as producer:
             for number in range(_RECORDS // 2):
                 partition = chance.randrange(PARTITIONS)
                 sent = await (await producer.send(TOPIC, str(number), partition=partition))
@@ -206,7 +206,7 @@ class DelayedQueues(Queues):
 
     async def _produce(self) -> None:
         chance = random.Random(f"producer of {self.seed}")
-        async with await started(Producer(bootstrap_servers=self.world.bootstrap, **PATIENT)) as producer:
+        async with await started(Producer(**access(self.world), **PATIENT)) as producer:
             number = 0
             while number < _RECORDS:
                 pending: list[tuple[int, int, Delivery]] = []

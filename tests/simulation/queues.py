@@ -18,7 +18,7 @@ from penstock.wire.config_resources import ResourceType
 from penstock.wire.errors import CoordinatorLoadInProgress, KafkaError
 from tests.simulation.faults import EVERYWHERE
 from tests.simulation.queue_history import LISTENED, QueueHistory
-from tests.simulation.raw import Lost, RawClient
+from tests.simulation.raw import Lost, RawClient, access
 from tests.simulation.scenario import Scenario
 
 TOPIC = "jobs"
@@ -105,7 +105,7 @@ class Queues(Scenario):
 
     async def _produce(self) -> None:
         chance = random.Random(f"producer of {self.seed}")
-        async with await started(Producer(bootstrap_servers=self.world.bootstrap, **PATIENT)) as producer:
+        async with await started(Producer(**access(self.world), **PATIENT)) as producer:
             number = 0
             while number < _RECORDS:
                 pending = []
@@ -124,7 +124,7 @@ class Queues(Scenario):
         while not self.stopped:
             try:
                 async with ShareConsumer(
-                    bootstrap_servers=self.world.bootstrap,
+                    **access(self.world),
                     group_id=GROUP,
                     share_acknowledgement_mode="explicit",
                     fetch_max_wait_ms=200,
@@ -231,7 +231,7 @@ class Queues(Scenario):
 
     async def _take_the_rest(self) -> None:
         async with ShareConsumer(
-            bootstrap_servers=self.world.bootstrap,
+            **access(self.world),
             group_id=GROUP,
             share_acknowledgement_mode="explicit",
             fetch_max_wait_ms=200,

@@ -8,10 +8,14 @@ from __future__ import annotations
 
 import asyncio
 from collections import deque
-from collections.abc import Callable
-from typing import TypeVar
+from collections.abc import Callable, Mapping
+from typing import Any, TypeVar
 
 from penstock.broker.listeners import Address
+from penstock.client.authentication import Authenticator, authenticate
+from penstock.client.connection import hello
+from penstock.client.errors import AuthenticationFailed
+from penstock.client.tokens import TokenSource
 from penstock.simulation.world import SimulatedWorld
 from penstock.wire import messages as m
 from penstock.wire.api import api_of
@@ -23,8 +27,24 @@ R = TypeVar("R", bound=m.Message)
 TIMEOUT_SECONDS = 3.0
 
 
+def access(world: SimulatedWorld) -> dict[str, Any]:
+    """The settings with which a client of `penstock.client` reaches the brokers."""
+    return {"bootstrap_servers": world.bootstrap, **world.login}
+
+
 class Lost(Exception):
     """The connection is gone, or nobody answers: what became of the request is unknown."""
+
+
+class Refused(Exception):
+    """The broker does not believe who the client is."""
+
+
+def _authenticator(settings: Mapping[str, Any]) -> Authenticator:
+    provider = settings.get("sasl_oauth_token_provider")
+    if provider is not None:
+        return Authenticator(settings["sasl_mechanism"], tokens=TokenSource(provider))
+    return Authenticator(settings["sasl_mechanism"], settings["sasl_username"], settings["sasl_password"])
 
 
 class _Frames:
@@ -59,18 +79,43 @@ class RawClient(asyncio.Protocol):
         at_the_door: Callable[[m.Message], object] | None = None,
         *,
         address: Address | None = None,
+        login: Mapping[str, Any] | None = None,
     ) -> RawClient:
-        """To the first broker, or the one at an address. Raises Lost."""
+        """To the first broker, or the one at an address, as whom the programs of the world log in, or as somebody else.
+
+        Raises Lost, and Refused.
+        """
         host, port = (address.host, address.port) if address else (world.nodes[0].address.host, 9092)
         try:
-            transport, client = await world.loop.create_connection(lambda: cls(name, at_the_door), host, port)
+            transport, client = await world.loop.create_connection(
+                lambda: cls(name, at_the_door), host, port, ssl=world.login.get("ssl_context")
+            )
         except OSError as error:
             raise Lost from error
         listening = transport.connection.tap
         transport.connection.tap = lambda data: (listening and listening(data), client._tapped(data))
         client._transport = transport
         assert isinstance(client, RawClient)
+        settings = world.login if login is None else login
+        if settings:
+            await client.log_in(settings)
         return client
+
+    async def log_in(self, settings: Mapping[str, Any]) -> int:
+        """Log in, or once more; returns for how many milliseconds that is good. Raises Lost, and Refused."""
+        if not self._conversation.features.api_versions:
+            self._conversation.learn(await self.ask(hello(), m.ApiVersionsResponse))
+        authenticator = _authenticator(settings)
+        mechanism = await authenticator.begin()
+        exchange = authenticate(self._conversation, "a broker", authenticator, mechanism)
+        try:
+            request, response, version = next(exchange)
+            while True:
+                request, response, version = exchange.send(await self.ask(request, response, version))
+        except AuthenticationFailed as error:
+            raise Refused(str(error)) from error
+        except StopIteration as over:
+            return int(over.value)
 
     async def ask(self, request: m.Message, response: type[R], version: int | None = None) -> R:
         """Raises Lost."""

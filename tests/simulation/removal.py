@@ -15,7 +15,7 @@ from penstock.wire.errors import ErrorCode
 from tests.simulation.queue_history import QueueHistory, ShareRequest
 from tests.simulation.queues import LOCK_MS, PATIENT, Queues, start_offset
 from tests.simulation.queues import TOPIC as JOBS
-from tests.simulation.raw import Lost, RawClient
+from tests.simulation.raw import Lost, RawClient, access
 from tests.simulation.scenario import Scenario
 from tests.simulation.stream_requests import PARTITIONS, TOPIC, fetch_request, value_of, visible
 from tests.simulation.streams import Pending, Streams
@@ -264,7 +264,7 @@ class Compacting(Trimming):
 
     async def _overwrite(self, name: str) -> None:
         chance = random.Random(f"{name} of {self.seed}")
-        async with await self._started(Producer(bootstrap_servers=self.world.bootstrap, **PATIENT)) as producer:
+        async with await self._started(Producer(**access(self.world), **PATIENT)) as producer:
             number = 0
             while number < 60:
                 pending = []

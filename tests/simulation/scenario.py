@@ -10,9 +10,10 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 
 from penstock.broker.server import Broker
-from penstock.catalog.memory import MemoryCatalog
+from penstock.catalog.contract import Catalog
 from penstock.checks import Finding, check
 from penstock.checks.history import Operation, checked
+from penstock.security.protocols import SecurityProtocol
 from penstock.simulation import Simulation
 from penstock.simulation.world import OneBroker, SimulatedWorld
 from tests.simulation.faults import EVERYWHERE, Crowd, Fault, Stage, carry_out, plan_of
@@ -102,11 +103,16 @@ class Scenario:
     def configs(cls, seed: int) -> dict[str, str]:
         return {}
 
+    @classmethod
+    def security_protocol(cls, seed: int) -> SecurityProtocol:
+        """Of the brokers' listeners."""
+        return SecurityProtocol.PLAINTEXT
+
     # -- the world, for loads that do not care what it is ------------------------------------------------------------
 
     @classmethod
     def make_world(cls, seed: int) -> SimulatedWorld:
-        return Simulation(seed, cls.configs(seed))
+        return Simulation(seed, cls.configs(seed), cls.security_protocol(seed))
 
     @property
     def alone(self) -> OneBroker:
@@ -115,7 +121,7 @@ class Scenario:
         return self.world
 
     @property
-    def catalog(self) -> MemoryCatalog:
+    def catalog(self) -> Catalog:
         return self.alone.catalog
 
     async def inject(self) -> None:

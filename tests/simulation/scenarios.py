@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from tests.simulation.administration import Configs, Rules
+from tests.simulation.cluster_logins import ClusterLogins
 from tests.simulation.cluster_queues import (
     ClusterBuriedQueues,
     ClusterCommittedQueues,
@@ -25,8 +26,10 @@ from tests.simulation.clusters import (
     ClusterZombies,
 )
 from tests.simulation.copying import Copying
+from tests.simulation.feature_upgrades import ClusterUpgradedTransactions, UpgradedTransactions
 from tests.simulation.groups import ClockJumps, ConsumerGroups, Groups, Migration, StaticMembers
 from tests.simulation.late_markers import ClusterLateMarkers
+from tests.simulation.logins import LoggedInQueues, LoggedInTransactions, Logins
 from tests.simulation.machines import (
     FileCompactedGroups,
     FileCompactedQueues,
@@ -54,6 +57,8 @@ from tests.simulation.quotas import Quotas
 from tests.simulation.repeats import Repeats
 from tests.simulation.scenario import Scenario
 from tests.simulation.streams import PowerCuts, PowerCutsAtSyncs, Streams, Transactions
+from tests.simulation.upgrades import FileUpgrades
+from tests.simulation.whole_machines import FileConfigs, FileLogins, FileRules
 from tests.simulation.zombies import Zombies
 
 SCENARIOS: dict[str, type[Scenario]] = {
@@ -61,6 +66,7 @@ SCENARIOS: dict[str, type[Scenario]] = {
     for each in (
         Streams,
         Transactions,
+        UpgradedTransactions,
         Zombies,
         PowerCuts,
         PowerCutsAtSyncs,
@@ -80,6 +86,9 @@ SCENARIOS: dict[str, type[Scenario]] = {
         Configs,
         Quotas,
         Rules,
+        Logins,
+        LoggedInTransactions,
+        LoggedInQueues,
         FileStreams,
         FileFollowed,
         FileRot,
@@ -93,8 +102,13 @@ SCENARIOS: dict[str, type[Scenario]] = {
         FileCompactedTransactions,
         FileCompactedQueues,
         FileCompactedGroups,
+        FileConfigs,
+        FileRules,
+        FileLogins,
+        FileUpgrades,
         ClusterStreams,
         ClusterTransactions,
+        ClusterUpgradedTransactions,
         ClusterZombies,
         Repeats,
         ClusterLateMarkers,
@@ -108,6 +122,7 @@ SCENARIOS: dict[str, type[Scenario]] = {
         ClusterConfigs,
         ClusterQuotas,
         ClusterRules,
+        ClusterLogins,
         ClusterQueues,
         ClusterBuriedQueues,
         ClusterDelayedQueues,
@@ -118,6 +133,7 @@ SCENARIOS: dict[str, type[Scenario]] = {
 SEEDS = {
     "streams": 60,
     "transactions": 40,
+    "transactions-upgraded": 20,
     "zombies": 20,
     "power-cuts": 30,
     "power-cuts-at-syncs": 30,
@@ -137,6 +153,9 @@ SEEDS = {
     "configs": 10,
     "quotas": 10,
     "acls": 10,
+    "logins": 30,
+    "logins-transactions": 10,
+    "logins-queues": 10,
     "files-streams": 40,
     "files-followed": 20,
     "files-rot": 10,
@@ -150,8 +169,13 @@ SEEDS = {
     "files-transactions-compacted": 10,
     "files-queues-compacted": 10,
     "files-groups-compacted": 10,
+    "files-configs": 20,
+    "files-acls": 20,
+    "files-logins": 20,
+    "files-upgrades": 30,
     "cluster-streams": 40,
     "cluster-transactions": 20,
+    "cluster-transactions-upgraded": 10,
     "cluster-zombies": 10,
     "cluster-repeats": 20,
     "cluster-late-markers": 10,
@@ -165,6 +189,7 @@ SEEDS = {
     "cluster-configs": 10,
     "cluster-quotas": 10,
     "cluster-acls": 10,
+    "cluster-logins": 20,
     "cluster-queues": 20,
     "cluster-queues-dead-letters": 10,
     "cluster-queues-delayed": 10,

@@ -13,7 +13,7 @@ from penstock.client.accumulator import Delivery
 from penstock.client.producer import Producer
 from penstock.wire import messages as m
 from penstock.wire.errors import KafkaError
-from tests.simulation.raw import Lost, RawClient
+from tests.simulation.raw import Lost, RawClient, access
 from tests.simulation.scenario import Scenario
 from tests.simulation.stream_requests import PARTITIONS, TOPIC, fetch_request, produce_request, visible
 from tests.simulation.transacting import Course, Outcome, transact, transaction
@@ -106,7 +106,7 @@ class Streams(Scenario):
             "request_timeout_ms": 2_000,
             "linger_ms": chance.choice([0, 5]),
         }
-        async with await self._started(Producer(bootstrap_servers=self.world.bootstrap, **settings)) as producer:
+        async with await self._started(Producer(**access(self.world), **settings)) as producer:
             number = 0
             while number < 40:
                 pending = []

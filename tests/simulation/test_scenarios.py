@@ -49,7 +49,7 @@ def test_every_scenario_of_the_table_is_run() -> None:
 def test_every_kind_of_fault_happens() -> None:
     happened = Counter[str]()
     for seed in range(30):
-        for name in ("queues", "power-cuts-at-syncs", "files-streams", "files-trimmed"):
+        for name in ("queues", "power-cuts-at-syncs", "files-streams", "files-trimmed", "files-configs"):
             happened.update(run(SCENARIOS[name], seed).world.faults)
         if happened.keys() >= KINDS.keys():
             break

@@ -11,6 +11,7 @@ from typing import NamedTuple
 from penstock.client.producer import Producer
 from penstock.simulation.world import SimulatedWorld
 from penstock.wire.errors import KafkaError
+from tests.simulation.raw import access
 
 _REQUEST_TIMEOUT_MS = 2_000
 
@@ -23,7 +24,7 @@ def transactional(
     transaction_timeout_ms: int = 20_000,
 ) -> Producer:
     return Producer(
-        bootstrap_servers=world.bootstrap,
+        **access(world),
         transactional_id=transactional_id,
         request_timeout_ms=_REQUEST_TIMEOUT_MS,
         delivery_timeout_ms=delivery_timeout_ms,

@@ -14,16 +14,16 @@ from pathlib import Path
 from typing import TYPE_CHECKING, cast
 
 from penstock.broker.joining import Links, join
-from penstock.broker.listeners import Address
 from penstock.broker.membership import PROBE_SECONDS
 from penstock.broker.object_engine import object_storage
+from penstock.security.protocols import SecurityProtocol
 from penstock.simulation.bucket import Bucket, SimulatedStore
 from penstock.simulation.database import Database
 from penstock.simulation.links import CatalogLink, CommitLink, HeldCatalogLink, LeaseLink, Link
-from penstock.simulation.network import SimulatedListener
 from penstock.simulation.node import EPOCH_MS, Loss, Node
 from penstock.simulation.remote import Server
 from penstock.simulation.strands import Wait
+from penstock.simulation.tls import listener_of
 from penstock.simulation.world import SimulatedWorld
 from penstock.storage.objects.key_space import KeySpace
 
@@ -38,7 +38,6 @@ if TYPE_CHECKING:
     from penstock.storage.contract import LeasedStorage
     from penstock.storage.objects.commit_log import CommitLog
 
-PORT = 9092
 KEYS = KeySpace("cluster")
 CONFIGS = {"broker.session.timeout.ms": "4000", "penstock.store.window.ms": "100"}
 
@@ -92,7 +91,7 @@ class ClusterGround:
             ),
             self._instance_id,
             open_storage,
-            lambda: [SimulatedListener(cluster.network, process, node.address)],
+            lambda: [listener_of(cluster.network, process, node.address, config)],
             config,
             world,
             on_failure,
@@ -121,11 +120,12 @@ class ClusterSimulation(SimulatedWorld):
         configs: Mapping[str, str] | None = None,
         brokers: int = 3,
         configs_of: Callable[[int], Mapping[str, str]] = lambda node_id: {},
+        protocol: SecurityProtocol = SecurityProtocol.PLAINTEXT,
     ) -> None:
         """`configs_of` gives what is different for one broker."""
         self._brokers = brokers
         self._configs_of = configs_of
-        super().__init__(seed, {**CONFIGS, **(configs or {})})
+        super().__init__(seed, {**CONFIGS, **(configs or {})}, protocol)
 
     def _build(self, configs: Mapping[str, str]) -> list[Node]:
         self.folder = Path(tempfile.mkdtemp(dir=_MEMORY_FOLDER if _MEMORY_FOLDER.is_dir() else None))
@@ -140,7 +140,7 @@ class ClusterSimulation(SimulatedWorld):
             name = f"broker-{node_id}"
             ground = self._grounds[name] = ClusterGround(self, self.folder / name, self.chance.randbytes(16).hex())
             its_own = {"node.id": str(node_id), **self._configs_of(node_id)}
-            nodes.append(Node(self, Address("PLAINTEXT", name, PORT), ground, {**configs, **its_own}))
+            nodes.append(Node(self, self._address(name), ground, {**configs, **its_own}))
         return nodes
 
     @property

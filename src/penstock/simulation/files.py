@@ -192,6 +192,16 @@ class FileDisk:
         self._open.clear()
         self.boots += 1
 
+    def adopt(self, data: Path, is_left_out: Callable[[str], bool]) -> None:
+        """Begin with the files of another folder, all of which are on the disk."""
+        for path in sorted(data.rglob("*")):
+            name = str(path.relative_to(data))
+            if path.is_file() and not is_left_out(name):
+                target = self.folder / name
+                target.parent.mkdir(parents=True, exist_ok=True)
+                shutil.copyfile(path, target)
+                self._names[name] = self._durable_names[name] = _File(path.read_bytes())
+
     def rot(self, path: str, position: int) -> None:
         """One bit of a file flips, on the disk and in the page cache."""
         self.counts["bits rotten"] += 1

@@ -108,6 +108,9 @@ class Process:
         """Whether it may wait, in threads and in its event loop."""
         self.is_dead = False
         self.is_paused = False
+        self.pauses: list[tuple[float, float]] = []
+        """From when to when it was paused, as far as that is over."""
+        self.paused_at = 0.0
         self.is_silent = False
         """Whether it died with its machine, so that nobody heard of it."""
         self.clock_ahead_ms = 0
@@ -207,7 +210,7 @@ class SimulatedLoop(asyncio.BaseEventLoop):
 
     async def create_connection(self, protocol_factory: Any, host: Any = None, port: Any = None, **options: Any) -> Any:
         assert self.connector is not None, "this loop has no network"
-        return await self.connector(protocol_factory, host, port)
+        return await self.connector(protocol_factory, host, port, options.get("ssl"))
 
     # -- processes -------------------------------------------------------------------------------------------------
 
@@ -224,8 +227,11 @@ class SimulatedLoop(asyncio.BaseEventLoop):
 
     def pause(self, process: Process) -> None:
         process.is_paused = True
+        process.paused_at = self._now
 
     def resume(self, process: Process) -> None:
+        if process.is_paused:
+            process.pauses.append((process.paused_at, self._now))
         process.is_paused = False
         held, process.held = process.held, []
         self._soon.extend((process, entry) for entry in held)

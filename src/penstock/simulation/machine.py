@@ -1,4 +1,4 @@
-"""One broker with the embedded engine on the files of its machine; its catalog is in memory.
+"""One broker with the embedded engine on the files of its machine; its catalog is in memory, or in SQLite.
 
 The engine, its flusher, its cleaner and its recovery are those of production. See `files` for the disk.
 """
@@ -13,14 +13,14 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from penstock import portable
-from penstock.broker.foundation import Foundation
-from penstock.broker.listeners import Address
+from penstock.broker.foundation import CATALOG_FILE, Foundation
 from penstock.catalog.memory import MemoryCatalog
 from penstock.log.segment import LOG_SUFFIX, TXN_INDEX_SUFFIX, file_stem
 from penstock.records.batch import CorruptBatch, crc_is_valid, iter_headers
 from penstock.simulation.files import FileDisk
-from penstock.simulation.network import SimulatedListener
 from penstock.simulation.node import Loss, Node
+from penstock.simulation.sqlite_file import CatalogFile, NamelessCatalog
+from penstock.simulation.tls import listener_of
 from penstock.simulation.world import OneBroker
 from penstock.storage.local import LocalStorage
 
@@ -28,6 +28,7 @@ if TYPE_CHECKING:
     from penstock.broker.config import BrokerConfig
     from penstock.broker.foundation import OnFailure
     from penstock.broker.world import World
+    from penstock.catalog.contract import Catalog
     from penstock.simulation.loop import Process
 
 _MEMORY_FOLDER = Path("/dev/shm")
@@ -45,6 +46,7 @@ class FileGround:
     def lay(
         self, node: Node, process: Process, config: BrokerConfig, world: World, on_failure: OnFailure
     ) -> Foundation:
+        catalog = self._world.open_catalog()
         storage = self._storage = LocalStorage(
             self._world.disk.folder,
             world.now_ms,
@@ -55,16 +57,17 @@ class FileGround:
             new_id=world.new_id,
         )
         network = self._world.network
-        return Foundation(self._world.catalog, storage, lambda: [SimulatedListener(network, process, node.address)])
+        return Foundation(catalog, storage, lambda: [listener_of(network, process, node.address, config)])
 
     def process_died(self, node: Node, now_ms: int) -> None:
         """The operating system keeps what was written."""
+        self._world.process_died()
 
     def power_cut(self, node: Node, now_ms: int) -> list[Loss]:
         before = (
             {(log.topic, log.partition): log.log_end_offset for log in self._storage.logs()} if self._storage else {}
         )
-        self._world.disk.power_cut()
+        self._world.power_cut()
         losses = []
         for (topic, partition), end_before in sorted(before.items()):
             end = _end_offset(self._world.disk.folder / f"{topic}-{partition}")
@@ -81,7 +84,18 @@ class MachineSimulation(OneBroker):
         self.over.callback(shutil.rmtree, self.folder, ignore_errors=True)
         self.disk: FileDisk = FileDisk(self.loop, self.chance, self.folder)
         self.catalog = MemoryCatalog()
-        return [Node(self, Address("PLAINTEXT", "broker", 9092), FileGround(self), configs)]
+        return [Node(self, self._address("broker"), FileGround(self), configs)]
+
+    def open_catalog(self) -> Catalog:
+        """What a broker keeps its metadata in."""
+        return self.catalog
+
+    def process_died(self) -> None:
+        """The broker was killed."""
+
+    def power_cut(self) -> None:
+        """The disk has what it has."""
+        self.disk.power_cut()
 
     @property
     def figures(self) -> dict[str, int]:
@@ -96,6 +110,54 @@ class MachineSimulation(OneBroker):
                 yield
         finally:
             portable.boot_session = boot_session
+
+
+class WholeMachine(MachineSimulation):
+    """With the catalog of production too, in a folder beside that of the records. See `sqlite_file`."""
+
+    def _build(self, configs: Mapping[str, str]) -> list[Node]:
+        nodes = super()._build(configs)
+        self.catalog_folder = Path(tempfile.mkdtemp(dir=_MEMORY_FOLDER if _MEMORY_FOLDER.is_dir() else None))
+        self.over.callback(shutil.rmtree, self.catalog_folder, ignore_errors=True)
+        path = self.catalog_folder / CATALOG_FILE
+        self.catalog_file = CatalogFile(self.loop, self.chance, path, lambda: self.disk.is_full)
+        self.over.callback(self.catalog_file.process_died)
+        return nodes
+
+    @property
+    def catalog(self) -> Catalog:
+        """For whoever changes something while no broker runs."""
+        return self.catalog_file.outside
+
+    @catalog.setter
+    def catalog(self, catalog: Catalog) -> None:
+        """It is in a file."""
+
+    def open_catalog(self) -> Catalog:
+        self.catalog_file.leave()
+        return NamelessCatalog.open(self.catalog_file.path)
+
+    def process_died(self) -> None:
+        self.catalog_file.process_died()
+
+    def power_cut(self) -> None:
+        super().power_cut()
+        self.catalog_file.power_cut()
+
+    def adopt(self, data: Path) -> None:
+        """Begin with a data folder that is on the disk."""
+        for path in data.glob(f"{CATALOG_FILE}*"):
+            shutil.copy(path, self.catalog_folder)
+        self.disk.adopt(data, lambda name: name.startswith(CATALOG_FILE))
+
+    @property
+    def figures(self) -> dict[str, int]:
+        return {**super().figures, **self.catalog_file.counts}
+
+    @contextmanager
+    def _standard_library(self) -> Iterator[None]:
+        with super()._standard_library(), self.catalog_file.installed():
+            yield
 
 
 def _end_offset(folder: Path) -> int:

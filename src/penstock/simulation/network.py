@@ -24,7 +24,10 @@ from penstock.simulation.loop import Process, SimulatedLoop, current_process
 from penstock.testing.memory import MemoryClient, MemoryTransport
 
 if TYPE_CHECKING:
+    import ssl
     from collections.abc import Iterable
+
+    from penstock.broker.transport import Transport
 
 _CONNECT_SECONDS = 20.0
 _CONNECT_RETRY_SECONDS = 0.05
@@ -74,7 +77,11 @@ class Network:
         return low + (high - low) * self._chance.random()
 
     async def _connect(
-        self, protocol_factory: Callable[[], asyncio.BaseProtocol], host: str, port: int
+        self,
+        protocol_factory: Callable[[], asyncio.BaseProtocol],
+        host: str,
+        port: int,
+        context: ssl.SSLContext | None = None,
     ) -> tuple[asyncio.Transport, asyncio.BaseProtocol]:
         await asyncio.sleep(self.latency())
         if host not in self.hosts:
@@ -85,14 +92,28 @@ class Network:
             await asyncio.sleep(self.latency())
             raise ConnectionRefusedError(f"nobody listens at {host}:{port}")
         self._opened += 1
-        protocol = protocol_factory()
-        connection = Connection(self, self._loop, listener.process, current_process(), protocol, self._opened)
+        protocol, tls = protocol_factory(), None
+        if context is not None:
+            from penstock.simulation.tls import ClientTls
+
+            tls = ClientTls(self._loop, protocol, context, host)
+        below = protocol if tls is None else tls
+        connection = Connection(self, self._loop, listener.process, current_process(), below, self._opened)
+        connection.is_encrypted = listener.has_tls
         self.connections.append(connection)
         if self.on_connection is not None:
             self.on_connection(connection)
-        self._loop.call_soon(listener.accept, connection.broker_end, context=listener.process.context)
-        protocol.connection_made(connection.client_end)
-        return connection.client_end, protocol
+        self._loop.call_soon(listener.accept, connection, context=listener.process.context)
+        if tls is None:
+            protocol.connection_made(connection.client_end)
+            return connection.client_end, protocol
+        tls.begin(connection)
+        try:
+            await tls.secured
+        except BaseException:
+            connection.client_end.abort()
+            raise
+        return tls.transport, protocol
 
     async def _reachable(self, host: str, port: int) -> None:
         """Packets to a host behind a partition vanish; whoever connects tries on for a while."""
@@ -103,8 +124,12 @@ class Network:
             if self._loop.time() > give_up:
                 raise TimeoutError(f"nothing is heard from {host}:{port}")
 
-    def arrived(self, data: bytes) -> None:
+    def arrived(self, data: bytes, *, is_encrypted: bool) -> None:
         self.delivered_bytes += len(data)
+        self.note(b"%d" % len(data) if is_encrypted else data)
+
+    def note(self, data: bytes) -> None:
+        """Add something to the digest."""
         self.digest = zlib.crc32(data, self.digest ^ hash(self._loop.time()) & 0xFFFFFFFF)
 
     # -- what can happen to connections ----------------------------------------------------------------------------
@@ -158,6 +183,8 @@ class Connection:
         self.client = client
         self.is_silent = False
         self.is_over = False
+        self.is_encrypted = False
+        """Whether what travels is not the same in two runs, though there is as much of it."""
         self.tap: Callable[[bytes], object] | None = None
         """Called with what the broker sends, at the time when it is sent, whether it arrives or not."""
         self.request_tap: Callable[[bytes], object] | None = None
@@ -178,6 +205,8 @@ class Connection:
         """The broker sends something."""
         if self._network.on_answer is not None:
             self._network.on_answer(self.broker)
+        if self.is_encrypted:
+            self._network.note(piece)
         if self.tap is not None:
             self.tap(piece)
 
@@ -207,7 +236,7 @@ class Connection:
     def _arrive(self, to_broker: bool, data: bytes, deliver: Callable[[bytes], object]) -> None:
         if self.is_silent or self.is_over:
             return
-        self._network.arrived(data)
+        self._network.arrived(data, is_encrypted=self.is_encrypted)
         deliver(data)
 
     def end(self, to_broker: bool) -> None:
@@ -258,7 +287,8 @@ class _Outgoing(MemoryClient):
     def receive(self, data: bytes | memoryview) -> None:
         piece = bytes(data)
         self.received += piece
-        self._connection.answers(piece)
+        if not self._connection.is_encrypted:
+            self._connection.answers(piece)
         self._connection.carry(piece, False, self._arrived)
 
     def _arrived(self, piece: bytes) -> None:
@@ -286,7 +316,7 @@ class ClientEnd(asyncio.Transport):
     def write(self, data: bytes | bytearray | memoryview) -> None:  # type: ignore[override,unused-ignore]
         if not self._is_closing:
             piece = bytes(data)
-            if self.connection.request_tap is not None:
+            if self.connection.request_tap is not None and not self.connection.is_encrypted:
                 self.connection.request_tap(piece)
             self.connection.carry(piece, True, self._put)
 
@@ -310,6 +340,10 @@ class ClientEnd(asyncio.Transport):
             self._is_closing = True
             self.connection.end(to_broker=True)
             self.connection._loop.call_soon(self.lost, None)
+
+    def _force_close(self, exc: BaseException | None) -> None:
+        """What TLS calls when it cannot go on."""
+        self.abort()
 
     # -- from the network ------------------------------------------------------------------------------------------
 
@@ -339,6 +373,8 @@ class ClientEnd(asyncio.Transport):
 class SimulatedListener:
     """The listener of one broker process."""
 
+    has_tls = False
+
     def __init__(self, network: Network, process: Process, address: Address) -> None:
         self.address = address
         self.port = self.address.port
@@ -350,11 +386,15 @@ class SimulatedListener:
         self._connected = connected
         self._network.listen(self)
 
-    def accept(self, transport: MemoryTransport) -> None:
+    def accept(self, connection: Connection) -> None:
         if self._connected is None:
-            transport.close()
+            connection.broker_end.close()
         else:
-            self._connected(transport)
+            self._connected(self.transport(connection))
+
+    def transport(self, connection: Connection) -> Transport:
+        """The broker's end of a connection."""
+        return connection.broker_end
 
     def pause(self, seconds: float) -> None:
         """Connections that come too soon are held by the broker."""

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from penstock.simulation.world import SimulatedWorld
 
 EPOCH_MS = 1_700_000_000_000
-"""What time it is when a world begins."""
+"""What time it is when a world begins that does not say otherwise."""
 _FOLDERS = re.compile(r"(?:/[\w.-]+)+/")
 
 
@@ -57,16 +57,17 @@ class Ground(Protocol):
 class BrokerWorld(LoopWorld):
     """What a broker process sees of time, chance and threads."""
 
-    def __init__(self, loop: SimulatedLoop, process: Process, chance: random.Random) -> None:
+    def __init__(self, loop: SimulatedLoop, process: Process, chance: random.Random, begins_ms: int) -> None:
         super().__init__(loop)
         self.precise = loop.time
         self._process = process
         self._chance = chance
+        self._begins_ms = begins_ms
         if process.has_threads:
             self.threads = SimulatedThreads(loop.strands, process)
 
     def now_ms(self) -> int:
-        return EPOCH_MS + round(self._loop.time() * 1000) + self._process.clock_ahead_ms
+        return self._begins_ms + round(self._loop.time() * 1000) + self._process.clock_ahead_ms
 
     def new_id(self) -> bytes:
         return self._chance.randbytes(16)
@@ -133,12 +134,14 @@ class Node:
 
         try:
             settings = Settings(configs=dict(self.configs))
-            server = Broker(settings, lay, lambda loop: BrokerWorld(world.loop, process, world.chance))
+            server = Broker(settings, lay, lambda loop: BrokerWorld(world.loop, process, world.chance, world.begins_ms))
             await server.start()
             started.set_result(server)
             await server.serve()
             world.tell(self.name, "has stopped")
         except Exception as error:
+            if process.is_dead:
+                return  # what it does when the world is over is done by nobody
             # Folders have other names each time, and the same seed has the same trace.
             world.tell(self.name, f"failed: {_FOLDERS.sub('', repr(error))}")
             if started.done():
@@ -171,7 +174,7 @@ class Node:
         """Kill the broker as SIGKILL does: memory is lost, the operating system keeps what was written."""
         self._world.fault("kill", self._label)
         self._end(silently=False)
-        self.ground.process_died(self, EPOCH_MS + self._world.now_ms)
+        self.ground.process_died(self, self._world.begins_ms + self._world.now_ms)
 
     def cut_power(self, *, vanishes: bool = False) -> list[Loss]:
         """The machine goes down: unsynced writes may be lost, and connections do not notice.
@@ -182,7 +185,7 @@ class Node:
         self._end(silently=True)
         if vanishes:
             self._world.network.unreachable.add(self.name)
-        losses = self.ground.power_cut(self, EPOCH_MS + self._world.now_ms)
+        losses = self.ground.power_cut(self, self._world.begins_ms + self._world.now_ms)
         for loss in losses:
             self._world.losses.append((self._world.now_ms, loss))
             lost = f"lost offsets {loss.first_offset} to {loss.end_offset - 1} of {loss.topic}-{loss.partition}"

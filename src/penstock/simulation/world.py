@@ -1,8 +1,8 @@
 """The simulated world as a whole: brokers, the programs that talk to them, and everything that can happen to them.
 
 One seed decides all of it. Brokers are those of production; what they stand on and their `World` are handed in.
-Programs see the world's time too: while it runs, `time.time`, `time.monotonic`, `uuid.uuid4` and the functions of
-`random` answer from it.
+Programs see the world's time too: while it runs, `time.time`, `time.monotonic`, `uuid.uuid4`, `os.urandom` and the
+functions of `random` and `secrets` answer from it.
 """
 
 from __future__ import annotations
@@ -10,7 +10,9 @@ from __future__ import annotations
 import asyncio
 import contextvars
 import gc
+import os
 import random
+import secrets
 import time
 import uuid
 from abc import ABC, abstractmethod
@@ -18,7 +20,7 @@ from collections import Counter
 from collections.abc import Callable, Coroutine, Iterator, Mapping
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Generic, TypeVar, TypeVarTuple
+from typing import TYPE_CHECKING, Any, Generic, TypeVar, TypeVarTuple
 
 from penstock.broker.config import BrokerConfig
 from penstock.broker.foundation import Foundation, OnFailure
@@ -26,18 +28,22 @@ from penstock.broker.listeners import Address
 from penstock.broker.server import Broker
 from penstock.broker.world import World
 from penstock.catalog.memory import MemoryCatalog
+from penstock.security.protocols import SecurityProtocol
 from penstock.simulation.disk import Disk
 from penstock.simulation.loop import Process, SimulatedLoop
-from penstock.simulation.network import Network, SimulatedListener
+from penstock.simulation.network import Network
 from penstock.simulation.node import EPOCH_MS, Loss, Node
+from penstock.simulation.tls import listener_of
 
 if TYPE_CHECKING:
+    from penstock.catalog.contract import Catalog
     from penstock.simulation.files import FileDisk
 
 T = TypeVar("T")
 Ts = TypeVarTuple("Ts")
 
 BOOTSTRAP = "broker:9092"
+PORT = 9092
 
 CONFIGS = {
     "group.initial.rebalance.delay.ms": "0",
@@ -62,7 +68,9 @@ class DiskGround:
         self, node: Node, process: Process, config: BrokerConfig, world: World, on_failure: OnFailure
     ) -> Foundation:
         self._disk.attach(world.call_soon_threadsafe, world.call_later)
-        return Foundation(self._catalog, self._disk, lambda: [SimulatedListener(self._network, process, node.address)])
+        return Foundation(
+            self._catalog, self._disk, lambda: [listener_of(self._network, process, node.address, config)]
+        )
 
     def process_died(self, node: Node, now_ms: int) -> None:
         self._disk.process_died(now_ms)
@@ -74,9 +82,20 @@ class DiskGround:
 class SimulatedWorld(ABC):
     """Time, chance, a network, programs, and the machines of brokers, which subclasses make."""
 
-    def __init__(self, seed: int, configs: Mapping[str, str] | None = None) -> None:
-        """`configs` are the brokers', on top of what keeps their internal topics small."""
+    def __init__(
+        self,
+        seed: int,
+        configs: Mapping[str, str] | None = None,
+        protocol: SecurityProtocol = SecurityProtocol.PLAINTEXT,
+    ) -> None:
+        """`configs` are the brokers', on top of what keeps their internal topics small; `protocol` is that of their
+        listeners."""
         self.seed = seed
+        self.protocol = protocol
+        self.begins_ms = EPOCH_MS
+        """What time it is when the world begins."""
+        self.login: Mapping[str, Any] = {}
+        """As whom programs log in: settings of `penstock.client`."""
         self.chance = random.Random(seed)
         self.loop = SimulatedLoop(self.chance)
         self.network = Network(self.loop, self.chance)
@@ -118,6 +137,10 @@ class SimulatedWorld(ABC):
     def bootstrap(self) -> str:
         """The value for a client's `bootstrap.servers`."""
         return ",".join(str(node.address) for node in self.nodes)
+
+    def _address(self, host: str) -> Address:
+        """Of a broker's listener."""
+        return Address(self.protocol.value, host, PORT, self.protocol)
 
     async def start(self) -> None:
         """Start all brokers, one after the other."""
@@ -166,22 +189,27 @@ class SimulatedWorld(ABC):
     @contextmanager
     def _standard_library(self) -> Iterator[None]:
         state = random.getstate()
-        saved = time.time, time.monotonic, uuid.uuid4
+        saved = time.time, time.monotonic, uuid.uuid4, os.urandom
+        secret = secrets.token_bytes, secrets.token_hex, secrets.token_urlsafe
         random.seed(self.seed)
-        time.time = lambda: EPOCH_MS / 1000 + self.loop.time()
+        time.time = lambda: self.begins_ms / 1000 + self.loop.time()
         time.monotonic = self.loop.time
         uuid.uuid4 = lambda: uuid.UUID(int=self.chance.getrandbits(128), version=4)
+        os.urandom = self.chance.randbytes
+        secrets.token_bytes = lambda nbytes=None: self.chance.randbytes(nbytes or 32)
+        secrets.token_hex = secrets.token_urlsafe = lambda nbytes=None: self.chance.randbytes(nbytes or 32).hex()
         try:
             yield
         finally:
-            time.time, time.monotonic, uuid.uuid4 = saved
+            time.time, time.monotonic, uuid.uuid4, os.urandom = saved
+            secrets.token_bytes, secrets.token_hex, secrets.token_urlsafe = secret
             random.setstate(state)
 
 
 class OneBroker(SimulatedWorld):
     """One broker, whatever it stands on."""
 
-    catalog: MemoryCatalog
+    catalog: Catalog
     disk: Disk | FileDisk
 
     @property
@@ -233,9 +261,9 @@ class Simulation(OneBroker):
 
     def _build(self, configs: Mapping[str, str]) -> list[Node]:
         self.disk: Disk = Disk(self.chance)
-        self.catalog = MemoryCatalog()
-        ground = DiskGround(self.network, self.catalog, self.disk)
-        return [Node(self, Address("PLAINTEXT", "broker", 9092), ground, configs)]
+        catalog = self.catalog = MemoryCatalog()
+        ground = DiskGround(self.network, catalog, self.disk)
+        return [Node(self, self._address("broker"), ground, configs)]
 
     @property
     def figures(self) -> dict[str, int]:
