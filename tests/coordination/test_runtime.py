@@ -510,6 +510,8 @@ def test_what_has_stopped_can_be_stopped_again() -> None:
     before.runtime.stop()
     loading = restarted(before)
     loading.topic.refuse(before.log)
+    loading.runtime.stop()
+    loading.topic.refuse(before.log)
     loading.topic.delete()
     loading.runtime.stop()
     loading.time.run_tasks()

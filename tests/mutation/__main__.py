@@ -84,12 +84,14 @@ def prepare(work: Path, name: str, package: Package) -> None:
 def make_and_run(seconds: int, workers: int, modules: list[str], again: str | None) -> None:
     """Make the mutants anew where sources have changed, and try those that have no result yet, in a random order."""
     from mutmut import __main__ as mutmut
+    from mutmut.mutation.trampoline import set_mutant_under_test
+    from mutmut.utils.file_utils import copy_also_copy_files, copy_src_dir, setup_source_paths
 
-    mutmut.set_mutant_under_test("mutant_generation")
+    set_mutant_under_test("mutant_generation")
     Path("mutants").mkdir(exist_ok=True)
-    mutmut.copy_src_dir()
-    mutmut.copy_also_copy_files()
-    mutmut.setup_source_paths()
+    copy_src_dir()
+    copy_also_copy_files()
+    setup_source_paths()
     mutmut.create_mutants(workers)
     names = []
     for _, data, changes in mutants_of(modules):

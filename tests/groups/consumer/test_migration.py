@@ -372,7 +372,7 @@ class TestWhatIsTakenOver:
         shell.consumer_heartbeat("A", -1)
         group = shell.shard.state.classic("group")
         assert (group.group_id, group.protocol_type, group.protocol_name) == ("group", "consumer", "range")
-        assert (group.generation, group.subscribed_topics) == (generation, {"foo"})
+        assert (group.generation, group.subscribed_topics) == (generation, frozenset({"foo"}))
         assert group.members[classic].assignment == assignment_blob(foo=sorted(held[foo]))
         assert group.state_since_ms == shell.now_ms
         events = [(each.happened, each.epoch, each.detail) for each in shell.shard.state.timeline.of("group")]
