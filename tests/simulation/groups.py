@@ -22,8 +22,10 @@ PARTITIONS = 4
 SESSION_MS = 6_000
 _MEMBERS = 3
 _RECORDS = 40
-_SETTLED_SECONDS = 10
-"""Longer than a session: whoever is dead is expelled, and the others have what it had."""
+_SETTLED_SECONDS, _STATIC_SETTLED_SECONDS = 10, 15
+"""Longer than a session: whoever is dead is expelled, and the others have what it had. A static member may join again
+only then.
+"""
 _IDLE_SECONDS = 0.5
 _LEAVES_WHEN_IDLE = 0.15
 """In the end there is nothing to read: members poll less often, and come and go as they did."""
@@ -145,7 +147,7 @@ class Groups(Scenario):
 
     async def finish(self) -> None:
         self.is_settling = True
-        await asyncio.sleep(_SETTLED_SECONDS)
+        await asyncio.sleep(_STATIC_SETTLED_SECONDS if self.is_static else _SETTLED_SECONDS)
         for _ in range(_CAUGHT_UP_ROUNDS):
             if self._is_caught_up():
                 break
