@@ -23,9 +23,13 @@ PARTITIONS = 4
 SESSION_MS = 6_000
 _MEMBERS = 3
 _RECORDS = 40
-_SETTLED_SECONDS = 10
-"""Longer than a session: whoever is dead is expelled, and the others have what it had."""
-_SETTLING_SECONDS = 0.5
+_SETTLED_SECONDS, _STATIC_SETTLED_SECONDS = 10, 15
+"""Longer than a session: whoever is dead is expelled, and the others have what it had. A static member may join again
+only then.
+"""
+_IDLE_SECONDS = 0.5
+_LEAVES_WHEN_IDLE = 0.15
+"""In the end there is nothing to read: members poll less often, and come and go as they did."""
 _CAUGHT_UP_ROUNDS = 300
 _GIVE_UP_SECONDS = 400
 
@@ -96,6 +100,8 @@ class Groups(Scenario):
                         if self.stopped:
                             return
                         await self._poll(consumer, name, chance)
+                        if self.is_settling and not self.is_static and chance.random() < _LEAVES_WHEN_IDLE:
+                            break
             except KafkaError as error:
                 self.world.tell(name, f"begins anew: {error!r}")
                 await asyncio.sleep(0.05)
@@ -105,7 +111,7 @@ class Groups(Scenario):
         if records:
             seen = [[TOPIC, each.partition, each.offset, bytes(each.value or b"").decode()] for each in records]
             self.history.add("poll", process=name, records=seen, how="subscribe", isolation="read_uncommitted")
-        await asyncio.sleep(chance.choice([0, 0.01, 0.2]) + self.is_settling * _SETTLING_SECONDS)
+        await asyncio.sleep(chance.choice([0, 0.01, 0.2]) + self.is_settling * _IDLE_SECONDS)
         if chance.random() < 0.7 or self.faults_are_over:
             try:
                 await consumer.commit(timeout_ms=2_000)
@@ -142,7 +148,7 @@ class Groups(Scenario):
 
     async def finish(self) -> None:
         self.is_settling = True
-        await asyncio.sleep(_SETTLED_SECONDS)
+        await asyncio.sleep(_STATIC_SETTLED_SECONDS if self.is_static else _SETTLED_SECONDS)
         for _ in range(_CAUGHT_UP_ROUNDS):
             if self._is_caught_up():
                 break

@@ -106,6 +106,14 @@ def test_a_commit_in_the_background_is_not_sent_when_the_poll_after_it_has_learn
     assert not outcome.findings, outcome.story()
 
 
+def test_a_member_tells_that_it_has_not_taken_over_what_was_taken_back_meanwhile() -> None:
+    """`penstock.client`: it had what it had had before, so it reported nothing; the coordinator waited for it, and the
+    partition stayed with nobody.
+    """
+    outcome = run(SCENARIOS["static-members"], 400003)
+    assert not outcome.findings, outcome.story()
+
+
 def test_a_static_member_that_is_killed_again_before_it_returned_is_away_since_the_first_time() -> None:
     """The history: each kill began its time anew, and the session that ran out meanwhile seemed to be cut short."""
     plan = [

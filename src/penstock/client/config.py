@@ -275,7 +275,7 @@ _CHOICES: dict[str, tuple[str, ...]] = {
 
 def load(cls: type[C], config: Mapping[str, object] | None, settings: Mapping[str, object]) -> C:
     """The config of class `cls` from a mapping (dotted or Python names) and keyword arguments (which win)."""
-    types = _field_types(cls)
+    types = _field_types(cls)  # type: ignore[arg-type]  # of a class whose instances have a hash
     values: dict[str, object] = {}
     for given in (config or {}), settings:
         for name, value in given.items():

@@ -56,6 +56,7 @@ class ConsumerMembership(Membership):
         self._sent_subscription: _Subscribed | None = None
         self._had_pattern = False
         self._sent_owned: list[TopicPartition] | None = None
+        self._has_to_report = False  # that we have what the last assignment says, whatever we had before
         self._lost = False
         self._task: asyncio.Task[None] | None = None
         self._soon = asyncio.Event()
@@ -216,6 +217,9 @@ class ConsumerMembership(Membership):
         self._interval = answer.heartbeat_interval_ms / 1000
         if answer.assignment is not None:
             self._target_ids = {entry.topic_id: entry.partitions for entry in answer.assignment.topic_partitions}
+            # What we have may be what we had: of partitions that were given and are taken back before we took them,
+            # the coordinator has to hear that we do not have them.
+            self._has_to_report = True
             self._resolve_target()
 
     def _resolve_target(self) -> None:
@@ -285,7 +289,7 @@ class ConsumerMembership(Membership):
                 request.subscribed_topic_names = sorted(subscribed.topics)
                 if subscribed.pattern or self._had_pattern:
                     request.subscribed_topic_regex = subscribed.pattern
-            if owned != self._sent_owned:
+            if owned != self._sent_owned or (self._has_to_report and not self._has_gap()):
                 request.topic_partitions = self._by_id(owned)
         node = await self._cluster.coordinator(GROUP, config.group_id)
         answer = await self._cluster.request(
@@ -300,6 +304,7 @@ class ConsumerMembership(Membership):
             self._sent_subscription = subscribed
             self._had_pattern = bool(subscribed.pattern)
             self._sent_owned = owned
+            self._has_to_report = self._has_to_report and request.topic_partitions is None
         return answer
 
     def _by_id(self, partitions: list[TopicPartition]) -> list[m.ConsumerGroupHeartbeatRequest.TopicPartitions]:

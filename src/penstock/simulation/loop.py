@@ -64,7 +64,7 @@ class _Handle(asyncio.Handle):
 
     def cancel(self) -> None:
         self._cancelled = True
-        self._callback = self._args = None
+        self._callback = self._args = None  # type: ignore[assignment]  # as asyncio does
 
     def _run(self) -> None:
         try:
@@ -283,7 +283,7 @@ class SimulatedLoop(asyncio.BaseEventLoop):
             ran_at_once += ran
             if ran_at_once > _CALLBACKS_AT_ONCE_MAX:
                 raise Stuck(f"{ran_at_once} callbacks have run, and no time has passed")
-            if self._stopping:
+            if self._stopping:  # type: ignore[attr-defined]  # by which asyncio stops a loop
                 return
 
     def _run_soon(self, soon: deque[tuple[Process | None, Entry]]) -> int:
