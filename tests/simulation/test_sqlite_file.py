@@ -62,10 +62,10 @@ def test_a_full_disk_refuses_changes_and_nothing_else() -> None:
         catalog = world.catalog
         world.disk.is_full = True
         with pytest.raises(CatalogError, match="full"):
-            catalog.set_features({"transaction.version": 1})
+            catalog.change_features(lambda levels: {"transaction.version": 1})
         assert catalog.features() == {}
         world.disk.is_full = False
-        catalog.set_features({"transaction.version": 1})
+        catalog.change_features(lambda levels: {"transaction.version": 1})
         assert catalog.features() == {"transaction.version": 1}
 
     world.run(fill())
@@ -77,10 +77,10 @@ def test_what_was_committed_without_a_sync_may_go_with_the_power() -> None:
         world = WholeMachine(seed)
 
         async def change() -> None:
-            world.catalog.set_features({"transaction.version": 1})  # noqa: B023
+            world.catalog.change_features(lambda levels: {"transaction.version": 1})  # noqa: B023
             for connection in world.catalog_file.connections:  # noqa: B023
                 connection.execute("PRAGMA synchronous = NORMAL")
-            world.catalog.set_features({"transaction.version": 2})  # noqa: B023
+            world.catalog.change_features(lambda levels: {"transaction.version": 2})  # noqa: B023
             world.catalog_file.power_cut()  # noqa: B023
             world.catalog_file.leave()  # noqa: B023
 
