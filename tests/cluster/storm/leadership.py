@@ -176,22 +176,25 @@ class _Partition:
                 self._acknowledge(each)
             else:
                 self._lost_fetch(each)
-        self._in_order = [self._in_its_turn(each) for each in self._in_order]
+        deliveries: dict[tuple[float, object], list[_Entry]] = {}
+        for entry in self._in_order:
+            if entry[4]["op"] == "deliver":
+                deliveries.setdefault((entry[0], entry[4]["offset"]), []).append(entry)
+        for same in deliveries.values():
+            for entry in same:
+                self._in_order[int(entry[3])] = self._in_its_turn(entry, same)
         self._in_order.sort(key=lambda each: each[:4])
         self._tell()
 
-    def _in_its_turn(self, entry: _Entry) -> _Entry:
+    def _in_its_turn(self, entry: _Entry, same: Sequence[_Entry]) -> _Entry:
         """A fetch that brings acknowledgements is answered when they are stored, and the records that it was given may
-        have gone to others by then: their answers may come first, with higher delivery counts."""
+        have gone to others by then: their answers may come first, with higher delivery counts. `same` are all
+        deliveries of the record by this window."""
         window, _, comes_later, _, operation = entry
-        if operation["op"] != "deliver":
-            return entry
         earlier = [
             each
-            for each in self._in_order
-            if each[4]["op"] == "deliver"
-            and (each[0], each[4]["offset"]) == (window, operation["offset"])
-            and each[:4] < entry[:4]
+            for each in same
+            if each[:4] < entry[:4]
             and _number(operation, "sent") <= each[1]
             and _number(each[4], "count") > _number(operation, "count")
         ]

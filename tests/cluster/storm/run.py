@@ -83,7 +83,8 @@ async def storm(
             quiet = time.monotonic() - began
         clock_ms = now_ms() - int(time.time() * 1000)
         windows = [each for node in stage.nodes for each in node.windows(QUEUE, clock_ms)]
-        findings = history.judge(stage.leaders(history.topics, clock_ms), windows, LOCK_MS)
+        # In a thread: the proxies between the brokers and their servers are in this event loop.
+        findings = await asyncio.to_thread(history.judge, stage.leaders(history.topics, clock_ms), windows, LOCK_MS)
         result.wrong += [str(finding) for finding in findings]
         history.write(folder / "history.jsonl")
         result.wrong += await judged_store(stage, patience_seconds)
