@@ -35,8 +35,8 @@ LOGINS = [
         Logins,
         Users,
         "change",
-        "self._catalog.change_credentials(upserted, [(user, int(mechanism)) for user, mechanism in deleted])",
-        "pass",
+        "found = self._catalog.change_credentials(upserted, keys)",
+        "found = frozenset(keys)",
     ),
     Mutant(
         "any-password",
