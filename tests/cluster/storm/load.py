@@ -35,6 +35,8 @@ BULK_BYTES = 400_000
 _PATIENT: dict[str, Any] = {"delivery_timeout_ms": 180_000, "request_timeout_ms": 5_000}
 _CLIENT: dict[str, Any] = {"request_timeout_ms": 5_000, "retry_backoff_ms": 50, "retry_backoff_max_ms": 500}
 _QUIET_SECONDS = 8.0
+_READ_BYTES_PER_SECOND = 2e6
+"""What a reader gets through on a busy machine, at the least, with every byte passing a proxy."""
 
 
 class Load:
@@ -327,7 +329,7 @@ class Load:
         except TimeoutError:
             wrong.append(f"the groups have not come to the end: {self._behind()}")
         try:
-            async with asyncio.timeout(patience_seconds):
+            async with asyncio.timeout(patience_seconds + self.acknowledged[BULK] * BULK_BYTES / _READ_BYTES_PER_SECOND):
                 for isolation in ("read_uncommitted", "read_committed"):
                     await self._read_all(isolation)
                 self.history.add("drained")
