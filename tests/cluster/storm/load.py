@@ -329,7 +329,9 @@ class Load:
         except TimeoutError:
             wrong.append(f"the groups have not come to the end: {self._behind()}")
         try:
-            async with asyncio.timeout(patience_seconds + self.acknowledged[BULK] * BULK_BYTES / _READ_BYTES_PER_SECOND):
+            async with asyncio.timeout(
+                patience_seconds + self.acknowledged[BULK] * BULK_BYTES / _READ_BYTES_PER_SECOND
+            ):
                 for isolation in ("read_uncommitted", "read_committed"):
                     await self._read_all(isolation)
                 self.history.add("drained")
