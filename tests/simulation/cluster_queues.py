@@ -132,7 +132,7 @@ class ClusterQueueHistory(QueueHistory):
             self._gone(exchange.connection)
 
     def unanswerable(self, exchange: Exchange) -> None:
-        """Records may have been acquired for a fetch until the broker heard that its connection was over."""
+        """Records may have been acquired for a fetch until the broker heard that its connection was over, or died."""
         request = exchange.request
         if isinstance(request, m.ShareFetchRequest):
             self._history.add(

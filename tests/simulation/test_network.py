@@ -163,6 +163,50 @@ def test_a_broker_knows_once_that_a_connection_is_over_also_if_it_closed_it_itse
     assert known == ["client", "broker"]
 
 
+@pytest.mark.parametrize("silently", [True, False])
+@pytest.mark.parametrize("is_cut_before", [True, False])
+def test_a_broker_that_dies_answers_nothing_more(silently: bool, is_cut_before: bool) -> None:
+    stage = Stage()
+    known: list[str] = []
+
+    async def main() -> None:
+        await stage.connect()
+        await asyncio.sleep(0.1)
+        stage.network.connections[0].on_heard = lambda: known.append("broker")
+        stage.loop.pause(stage.process)
+        if is_cut_before:
+            stage.network.connections[0].cut()
+        await asyncio.sleep(1)
+        assert not known
+        stage.loop.kill(stage.process)
+        stage.network.process_died(stage.process, silently=silently)
+        assert known == ["broker"]
+        await asyncio.sleep(1)
+
+    stage.run(main())
+    assert known == ["broker"]
+
+
+@pytest.mark.parametrize("first", ["broker", "client"])
+def test_a_silent_connection_is_over_when_both_ends_are_dead(first: str) -> None:
+    stage = Stage()
+    known: list[str] = []
+    client = Process("client")
+
+    async def main() -> None:
+        await asyncio.get_running_loop().create_task(stage.connect(), context=client.context)
+        await asyncio.sleep(0.1)
+        stage.network.connections[0].on_over = lambda: known.append("over")
+        dying = [stage.process, client]
+        for process in dying if first == "broker" else reversed(dying):
+            assert not known
+            stage.loop.kill(process)
+            stage.network.process_died(process, silently=True)
+
+    stage.run(main())
+    assert known == ["over"]
+
+
 def test_what_the_broker_sends_is_tapped_whether_it_arrives_or_not() -> None:
     stage = Stage()
     tapped: list[bytes] = []

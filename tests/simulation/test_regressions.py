@@ -314,6 +314,17 @@ def test_what_was_acquired_for_an_answer_that_may_not_be_given_any_more_was_deli
     assert not outcome.findings, outcome.story()
 
 
+def test_what_was_acquired_for_an_answer_that_a_broker_owed_when_it_died_was_delivered() -> None:
+    """The history: the answer waited for the broker that keeps the state, the locks ran out, and that was stored with
+    the delivery counts before the power was cut. And where the client's machine had gone before, nobody was left who
+    could end their connection: the acknowledgements in that request were forgotten.
+    """
+    plan = [Fault(427, "catalog-slow", 858, 0), Fault(2777, "power-cut", 192, 0)]
+    for chosen in (plan, None):
+        outcome = run(SCENARIOS["cluster-queues-read-committed"], 400103, chosen)
+        assert not outcome.findings, outcome.story()
+
+
 def test_a_compaction_is_given_up_with_the_log_that_another_broker_has_come_to_lead() -> None:
     """The cleaner went on, and failed to put a segment into a folder that was gone."""
     moved = [Fault(919, "rolling-restart", 293, 50796)]

@@ -54,7 +54,8 @@ class Door:
         """
         self.on_over: Callable[[Connection], object] | None = None
         self.on_unanswerable: Listener | None = None
-        """The broker has heard that the connection is over, or has closed it itself, and will not answer either."""
+        """The broker has heard that the connection is over, or has closed it itself, or has died: it will not answer
+        either."""
         self._world = world
         self._sent = 0
         world.network.on_connection = self._connected

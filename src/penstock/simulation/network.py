@@ -167,6 +167,9 @@ class Network:
         process.is_silent = silently
         for connection in self.of(process):
             connection.fall_silent() if silently else connection.cut()
+        for connection in self.connections:
+            if process in (connection.broker, connection.client):
+                connection.end_died()
 
 
 class Connection:
@@ -190,9 +193,10 @@ class Connection:
         self.request_tap: Callable[[bytes], object] | None = None
         """The same for what the client sends."""
         self.on_over: Callable[[], object] | None = None
-        """Called once, when the connection is cut or one end closes it; not when it falls silent."""
+        """Called once, when the connection is cut, one end closes it, or both are dead; not when it falls silent."""
         self.on_heard: Callable[[], object] | None = None
-        """Called once, when the broker hears of that, which may be much later: until then it does what it is sent."""
+        """Called once, when the broker hears of that, which may be much later: until then it does what it is sent. A
+        broker that dies does nothing more either."""
         self._network = network
         self._loop = loop
         self._arrivals = {True: 0.0, False: 0.0}
@@ -254,6 +258,13 @@ class Connection:
             self._tell_over()
             for to_broker in (True, False):
                 self._later(to_broker, self._peer_closed, to_broker)
+
+    def end_died(self) -> None:
+        """A dead broker answers nothing more; with both ends dead nobody is left who would close the connection."""
+        if self.broker.is_dead:
+            self._tell_heard()
+            if self.client is not None and self.client.is_dead:
+                self._tell_over()
 
     def _tell_over(self) -> None:
         ended, self.on_over = self.on_over, None
