@@ -162,10 +162,15 @@ class Node:
         return await self._ended()
 
     async def drain(self) -> int:
-        """`penstock cluster drain`; returns the exit status of the broker."""
-        done = await asyncio.to_thread(self._stage.administer, "drain", str(self.number))
-        if done.returncode:
-            raise BrokerDied(f"{self.name} is not drained: {done.stderr}")
+        """`penstock cluster drain`; returns the exit status of the broker.
+
+        Repeated while it is refused: after the fault before, the broker may have to register anew first.
+        """
+        deadline = time.monotonic() + START_SECONDS
+        while (done := await asyncio.to_thread(self._stage.administer, "drain", str(self.number))).returncode:
+            if time.monotonic() > deadline:
+                raise BrokerDied(f"{self.name} is not drained: {done.stderr}")
+            await asyncio.sleep(0.5)
         return await self._ended()
 
     async def _ended(self) -> int:
