@@ -43,6 +43,15 @@ def test_what_lies_below_the_start_of_a_log_is_not_missed() -> None:
     assert found_in(*writes, removed(1), poll((2, "c")), DRAINED) == ["lost-write"]
 
 
+def test_a_group_may_not_pass_over_what_got_the_offsets_of_records_that_were_removed_and_lost() -> None:
+    lost: Operation = {"op": "lost", "topic": "t", "partition": 0, "offset": 1}
+    records: Operation = SETTLED | {"records": [["t", 0, 0], ["t", 0, 1]]}
+    for more, found in (((), []), ((lost,), ["Q2"]), ((lost, deliver(1), acknowledge(1)), [])):
+        assert found_in(removed(2), *more, records) == found
+    assert found_in(lost, records) == ["Q2", "Q2"]
+    assert found_in(removed(1), lost | {"offset": 2}, deliver(1), acknowledge(1), records) == []
+
+
 def test_a_reader_may_pass_over_what_was_removed() -> None:
     writes = (send("a", 0), send("b", 1), send("c", 2), poll((0, "a"), (1, "b"), (2, "c"), process="other"))
     assert found_in(*writes, poll((0, "a")), poll((2, "c"))) == ["poll-skip"]

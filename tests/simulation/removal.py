@@ -10,6 +10,7 @@ from typing import NamedTuple
 from penstock.client.producer import Producer
 from penstock.records.record import Record
 from penstock.simulation.door import Door, Exchange
+from penstock.storage.contract import Log
 from penstock.wire import messages as m
 from penstock.wire.errors import ErrorCode
 from tests.simulation.queue_history import QueueHistory, ShareRequest
@@ -313,6 +314,26 @@ class TrimmedQueues(Queues):
 
     def topic_configs(self) -> dict[str, str]:
         return {**_SEGMENT, **POLICIES[self.seed % len(POLICIES)]}
+
+    async def prepare(self) -> None:
+        await super().prepare()
+        self._logs = self._open_logs()
+
+    def _open_logs(self) -> list[Log]:
+        return [log for log in self.alone.broker.parts.storage.logs() if log.topic == JOBS]
+
+    def crashed(self, kind: str) -> None:
+        """Say where logs began in the memory of a broker that is gone: what retention drops is confirmed to nobody.
+
+        The power may bring records back that windows have passed by then, and that is on disk.
+        """
+        if kind == "restart":
+            self._logs = self._open_logs()
+        else:
+            for log in self._logs:
+                if log.log_start_offset:
+                    self.history.add("removed", topic=JOBS, partition=log.partition, below=log.log_start_offset)
+        super().crashed(kind)
 
     async def load(self) -> None:
         self.administrator = Administrator(self, JOBS, PARTITIONS)

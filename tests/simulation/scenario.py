@@ -126,7 +126,11 @@ class Scenario:
 
     async def inject(self) -> None:
         """Let the faults happen."""
-        await carry_out(Stage(self.alone, self.crowd, self.history.crashed), self.plan)
+        await carry_out(Stage(self.alone, self.crowd, self.crashed), self.plan)
+
+    def crashed(self, kind: str) -> None:
+        """The broker is gone, or is back ("restart")."""
+        self.history.crashed(kind)
 
     async def create_topic(self, name: str, partitions: int, configs: Mapping[str, str] | None = None) -> bytes:
         """Returns its id."""

@@ -268,6 +268,21 @@ def test_an_acknowledgement_of_what_the_log_has_dropped_is_confirmed_when_the_wi
     assert not outcome.findings, outcome.story()
 
 
+def test_a_window_that_has_followed_retention_does_not_go_back_with_its_log() -> None:
+    """The history: retention dropped records, which is confirmed to nobody, and the window passed them. That was on
+    disk when the power was cut, and the deletion was not; the clock was set back, so that retention kept them then.
+    """
+    plan = [
+        Fault(242, "slow-network", 425, 69788),
+        Fault(1165, "pause-client", 431, -62937),
+        Fault(1167, "power-cut-stalled", 713, -85),
+        Fault(1601, "clock-jump", 552, -51649),
+    ]
+    for chosen in (plan, None):
+        outcome = run(SCENARIOS["files-queues-trimmed"], 400112, chosen)
+        assert not outcome.findings, outcome.story()
+
+
 def test_queues_of_a_cluster_are_judged_by_when_things_were_sent() -> None:
     """The history: an answer waited for the broker that keeps the state, and came after that of the next delivery; and
     a release, whose answer was lost, seemed to belong to the window that was loaded after it.

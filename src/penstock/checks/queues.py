@@ -285,6 +285,9 @@ class QueueChecker:
         for group, topic, partition in list(self._starts):
             if (topic, partition) == place:
                 self._starts[group, topic, partition] = min(first, self._starts[group, topic, partition])
+        if place in self._log_starts:
+            # Others may get the offsets of what was removed and then lost.
+            self._log_starts[place] = min(first, self._log_starts[place])
 
     def _fault(self, operation: Operation) -> None:
         now, lost_power = _int(operation, "time"), operation["kind"] == "power-cut"
