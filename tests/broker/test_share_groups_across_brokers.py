@@ -100,13 +100,14 @@ async def test_a_record_whose_acceptance_was_confirmed_never_comes_again_though_
         await until(lambda: one.parts.cluster.node_ids == [1, 2])
         one.parts.topics.create("jobs", PARTITIONS, {})
         async with Admin(bootstrap_servers=one.bootstrap) as admin:
-            await prepare(admin, GROUPS)
+            await prepare(admin, GROUPS, {"share.record.lock.duration.ms": "15000"})
         values = [b"%d" % number for number in range(200)]
         await send(one.bootstrap, values)
         settings = {"share.acknowledgement.mode": "explicit", "max.poll.records": 10}
         for group, stopped in zip(GROUPS, (2, 1), strict=True):
             bootstrap = ",".join(broker.bootstrap for broker, _ in started.values())
             accepted: list[Record] = []
+            unknown: set[bytes] = set()  # values that may have been accepted, although nobody could say so
             consumer = ShareConsumer({"bootstrap.servers": bootstrap, "group.id": group, **settings})
 
             async def restart(stopped: int = stopped, accepted: list[Record] = accepted) -> None:
@@ -119,16 +120,23 @@ async def test_a_record_whose_acceptance_was_confirmed_never_comes_again_though_
             async with consumer:
                 consumer.subscribe(["jobs"])
                 restarting = asyncio.create_task(restart())
-                async with asyncio.timeout(60):
-                    while len({record.value for record in accepted}) < len(values):
+                async with asyncio.timeout(100):
+                    while len({record.value for record in accepted} | unknown) < len(values):
                         records = await consumer.poll(200)
                         for record in records:
                             consumer.accept(record)
                         outcome = await consumer.commit()
                         confirmed = {partition for partition, error in outcome.items() if error is None}
                         accepted += [record for record in records if (record.topic, record.partition) in confirmed]
+                        unknown |= {
+                            record.value or b""
+                            for record in records
+                            if (record.topic, record.partition) not in confirmed
+                        }
                 await restarting
-            assert sorted(record.value or b"" for record in accepted) == sorted(values)
+            found = sorted(record.value or b"" for record in accepted)
+            assert found == sorted(set(found)), "what was confirmed comes again"
+            assert {*found} | unknown == {*values}
     finally:
         for broker, serving in started.values():
             broker.stop()
