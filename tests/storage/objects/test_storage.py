@@ -51,7 +51,8 @@ class World:
 
     def make(self, commit: CommitSettings | None = None, sweep: SweepSettings = _NO_SWEEP) -> ObjectStorage:
         """A storage whose logs have yet to be opened."""
-        shutil.rmtree(self.folder, ignore_errors=True)
+        while self.folder.exists():  # threads of the one before may still write to it
+            shutil.rmtree(self.folder, ignore_errors=True)
         self.folder.mkdir()
         storage = ObjectStorage(
             self.folder,
